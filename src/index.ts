@@ -60,7 +60,7 @@ export {
 } from './tasks/http/formats.js'
 export type { OperatorListOptions } from './tasks/http/lists/operator-list.js'
 export type { OperatorOverviewOptions } from './tasks/http/lists/overview.js'
-export type { OwnerOption } from './tasks/http/requester.js'
+export type { OwnerOption } from './http/requester.js'
 export type {
   FindCallback, FindStart, ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments,
   SubmitEndpointOptions, SubmitTransaction,

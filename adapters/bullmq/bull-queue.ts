@@ -1,7 +1,7 @@
 import type { Job as BullJob, Queue as BullQueue, Worker } from 'bullmq'
 import {
-  isHandBack, QueueClosingError, type EnqueueOptions, type Job, type ProcessOptions, type Queue,
-  type QueueCounts, type RunJob,
+  isHandBack, QueueClosingError, type EnqueueOptions, type EnqueueOutcome, type Job,
+  type ProcessOptions, type Queue, type QueueCounts, type RunJob,
 } from '../../src/queues/queue.js'
 import { checkPriority } from '../../src/queues/priority.js'
 import { DEFAULT_POOL, QueuePools } from '../../src/queues/queue-pools.js'
@@ -70,10 +70,10 @@ export class BullQueueAdapter implements Queue {
 
   async enqueue(
     job: Job, { delayMs = 0, attempts = 1, backoff, priority = 0 }: EnqueueOptions = {},
-  ): Promise<'accepted' | 'full'> {
+  ): Promise<EnqueueOutcome> {
     checkOptions(attempts, delayMs, backoff)
     checkPriority(priority)
-    if (this.closing) return 'full'
+    if (this.closing) return 'closing'
     const { taskId, input, context, record, store } = job
     const data: JobData = { taskId, input, context, record, store }
     // While the database is down, an add may stay pending forever, whatever its options are.

@@ -4,6 +4,7 @@ import type {
 import type { OnError } from '../../src/http/boundary.js'
 import type { ContextArguments } from '../../src/http/context-arguments.js'
 import type { Handler } from '../../src/http/exchange.js'
+import { hasErrorListener } from '../../src/http/error-reports.js'
 import { splitTarget } from '../../src/http/target.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { toNode, type NodeRaw } from '../node/index.js'
@@ -15,7 +16,10 @@ export interface FastifyOptions<C = unknown> {
    * Fastify set this user.
    */
   readonly context?: (request: FastifyRequest) => C
-  /** Receives every failure that is not an expected answer. Default: `request.log.error`. */
+  /**
+   * Receives every failure that is not an expected answer. Default: `request.log.error`, unless
+   * `reportErrorsTo` has a listener.
+   */
   readonly onError?: OnError
 }
 
@@ -132,7 +136,9 @@ function defaultContext(request: FastifyRequest): unknown {
   return { user: (request as { readonly user?: unknown }).user }
 }
 
+/** Logs an error, unless `reportErrorsTo` has a listener: one fault is one entry in the log. */
 function logError(...[error, { raw }]: Parameters<OnError>): void {
+  if (hasErrorListener()) return
   requestOf((raw as NodeRaw).req).log.error({ err: error }, 'longhaul')
 }
 

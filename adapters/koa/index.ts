@@ -2,6 +2,7 @@ import type { Middleware, ParameterizedContext } from 'koa'
 import type { OnError } from '../../src/http/boundary.js'
 import type { ContextArguments } from '../../src/http/context-arguments.js'
 import type { Handler } from '../../src/http/exchange.js'
+import { hasErrorListener } from '../../src/http/error-reports.js'
 import { cleanMountPath, splitTarget } from '../../src/http/target.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { toNode, type NodeOptions, type NodeRaw } from '../node/index.js'
@@ -40,7 +41,7 @@ interface Extended {
  *
  * The answer is written to the connection directly. Earlier middleware continues when the answer
  * has been sent. Failures that are not expected answers go to `onError`, by default to the `error`
- * event of the app.
+ * event of the app, unless `reportErrorsTo` has a listener.
  *
  * @example
  * app.use(toKoa(router({ 'POST /api/reports': submit(report) })))
@@ -87,7 +88,9 @@ function defaultContext(ctx: ParameterizedContext): unknown {
   return { user: ctx.state['user'] as unknown }
 }
 
+/** Emits an error, unless `reportErrorsTo` has a listener: one fault is one entry in the log. */
 function emitError(...[error, { raw }]: Parameters<OnError>): void {
+  if (hasErrorListener()) return
   const ctx = contextOf((raw as NodeRaw).req)
   ctx.app.emit('error', error, ctx)
 }

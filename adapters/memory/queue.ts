@@ -4,8 +4,8 @@ import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { retryDelay } from '../../src/queues/backoff.js'
 import {
-  isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job,
-  type ProcessOptions, type Queue, type QueueCounts, type RunJob,
+  isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type EnqueueOutcome,
+  type Job, type ProcessOptions, type Queue, type QueueCounts, type RunJob,
 } from '../../src/queues/queue.js'
 import { DEFAULT_POOL, QueuePools } from '../../src/queues/queue-pools.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
@@ -105,8 +105,8 @@ export class MemoryQueue implements Queue {
     return name === DEFAULT_POOL ? this : this.#pools.get(name)
   }
 
-  enqueue(job: Job, options: EnqueueOptions = {}): MaybePromise<'accepted' | 'full'> {
-    if (this.#closing) return 'full'
+  enqueue(job: Job, options: EnqueueOptions = {}): MaybePromise<EnqueueOutcome> {
+    if (this.#closing) return 'closing'
     if (this.#jobs.has(job.id)) return 'accepted'
     if (this.#jobs.size >= this.#maxQueued + this.#concurrency) return 'full'
     const delay = options.delayMs ?? 0

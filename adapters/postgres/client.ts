@@ -7,6 +7,8 @@ export interface PostgresPool {
   connect(): Promise<PostgresPoolClient>
   /** Listens to `error`: the connection of an idle client was lost. */
   on(event: 'error', listener: (error: Error) => void): unknown
+  /** Listens to `acquire`: a client is about to be given to a caller of `connect`. */
+  on(event: 'acquire', listener: (client: PostgresPoolClient) => void): unknown
   /** Options of the pool: the change notices need a connection of their own. */
   readonly options?: object
 }

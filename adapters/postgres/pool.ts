@@ -40,6 +40,13 @@ export class PoolConnections implements Connections {
     // Without a listener, the loss of an idle connection would end the process. The pool has
     // removed the client already.
     pool.on('error', ignore)
+    // Without a listener, the loss of a connection in use would end the process. Its statements
+    // fail as well. The server may end a connection in the packet that makes it ready. A listener
+    // that is attached when `connect()` has resolved would then be late.
+    pool.on('acquire', (client) => {
+      if (!guarded.has(client)) client.on('error', ignore)
+      guarded.add(client)
+    })
   }
 
   start<Row>(text: string, values: readonly unknown[]): Running<Row> {
@@ -152,10 +159,6 @@ export class PoolConnections implements Connections {
     for (;;) {
       const client = await this.pool.connect()
       const last = this.lastAnswer.get(client)
-      // Without a listener, the loss of a connection in use would end the process. The statement
-      // fails as well.
-      if (!guarded.has(client)) client.on('error', ignore)
-      guarded.add(client)
       if (last === undefined || last === this.generation) {
         this.lastAnswer.set(client, this.generation)
         return client

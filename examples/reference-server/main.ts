@@ -3,6 +3,11 @@ import { ConfigError, demoTokens, ownCallbackSecrets, readConfig } from './confi
 import { startServer } from './server.js'
 import { startWorker } from './worker.js'
 
+/** Ends the process soon. Needed only if a connection to a silent server keeps it alive. */
+function endSoon(): void {
+  setTimeout(() => { process.exit() }, 500).unref()
+}
+
 try {
   const config = readConfig(process.env)
   const server = config.worker === 'only' ? undefined : await startServer(config)
@@ -10,8 +15,7 @@ try {
 
   const stop = async (): Promise<void> => {
     await running.stop()
-    // Needed only if a connection to a silent server keeps the process alive.
-    setTimeout(() => { process.exit() }, 500).unref()
+    endSoon()
   }
   process.on('SIGTERM', () => { void stop() })
   process.on('SIGINT', () => { void stop() })
@@ -24,6 +28,7 @@ try {
   console.log(server ? `The reference server is ready at ${server.url}` : 'The worker is ready')
 } catch (error) {
   process.exitCode = 1
+  endSoon()
   const { code, port } = error as NodeJS.ErrnoException & { port?: number }
   if (error instanceof ConfigError) console.error(error.message)
   else if (code === 'EADDRINUSE') console.error(`Port ${port ?? ''} is taken; set PORT to another one, or to 0 for a free one.`)

@@ -48,7 +48,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
   const api = usersApi(users)
   const versioned = versionedUsers(users)
   // Tasks, batches and uploads read the Idempotency-Key themselves.
-  const once = idempotent<Context>({ store })
+  const once = idempotent<Context>({ store, caller: 'principal' })
 
   // An unknown parameter is refused, after the client was authorized.
   const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))

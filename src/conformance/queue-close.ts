@@ -20,9 +20,9 @@ export const closing: Cases<QueueContext> = {
   'after close nothing is taken': async (context) => {
     context.process()
     const closed = context.queue.close()
-    assert.equal(await context.queue.enqueue(context.job(1)), 'full')
+    assert.equal(await context.queue.enqueue(context.job(1)), 'closing')
     await closed
-    assert.equal(await context.queue.enqueue(context.job(2)), 'full')
+    assert.equal(await context.queue.enqueue(context.job(2)), 'closing')
     await context.quiet()
     assert.deepEqual(context.runs, [])
   },

@@ -1,7 +1,8 @@
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
-import { publishError } from './error-reports.js'
+import { hasErrorListener, publishError, reportErrorsTo } from './error-reports.js'
 import { isDisconnect, readFailure } from './failure.js'
+import { dueReport } from './refusals.js'
 import { checkNames } from '../runtime/option-names.js'
 import { errorResponse } from './respond.js'
 import { getRequestId } from './derived-request.js'
@@ -9,8 +10,10 @@ import { telling, warn } from '../runtime/warning.js'
 
 /**
  * Receives every error that is not the client's: unknown errors, 5xx, a store that failed, and
- * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, nor what stopped
- * because the client has disconnected. What it throws or rejects with becomes a process warning.
+ * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, the stored failure of a
+ * task, nor what stopped because the client has disconnected. Refusals such as 503 `queue_full` are
+ * counted: it receives one for each code and minute, whose `stack` is one line. What it throws or
+ * rejects with becomes a process warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
@@ -92,9 +95,17 @@ function noResponse(): TypeError {
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
   if (readFailure(error).expected || isDisconnect(error, request)) return
-  const isReported = publishError({ error, request })
-  if (onError !== undefined) telling(() => onError(error, request))
-  else if (!isReported) warn(error, aboutRequest(request))
+  if (hasErrorListener()) {
+    const due = dueReport(reportErrorsTo, error)
+    if (due) publishError({ ...due, request })
+  } else if (onError === undefined) {
+    const due = dueReport(warn, error)
+    if (due) warn(due.error, aboutRequest(request))
+  }
+  if (onError !== undefined) {
+    const due = dueReport(onError, error)
+    if (due) telling(() => onError(due.error, request))
+  }
 }
 
 /** Names a request in a warning. Leaves out the query, because it may contain secrets. */

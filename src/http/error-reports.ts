@@ -18,8 +18,10 @@ const reports = channel(NAME)
 /**
  * Calls `listener` for every error that this process masks to clients: in requests of all handlers,
  * in policies and in tasks. Call it once, where the process starts. An `onError` of a binding or of
- * `createTasks` is called as well. Process warnings stop. The messages also go through the
- * diagnostics channel `longhaul:error`, as `{ error, request }` or `{ error, task }`.
+ * `createTasks` is called as well. Process warnings, and the reports to the log of Fastify and to
+ * the `error` event of Koa, stop. Refusals such as 503 `queue_full` are counted: the listener gets
+ * one for each code and minute. The messages also go through the diagnostics channel
+ * `longhaul:error`, as `{ error, request }` or `{ error, task }`.
  *
  * @example
  * reportErrorsTo((error, { request, task }) => {
@@ -41,6 +43,11 @@ export function reportErrorsTo(
   }
   subscribe(NAME, onReport)
   return () => { unsubscribe(NAME, onReport) }
+}
+
+/** Returns whether `reportErrorsTo` has a listener, or the channel `longhaul:error` a subscriber. */
+export function hasErrorListener(): boolean {
+  return reports.hasSubscribers
 }
 
 /** Reports an error to all listeners. Returns whether there are any. */

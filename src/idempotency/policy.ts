@@ -3,6 +3,7 @@ import { httpError } from '../http/errors.js'
 import type {
   Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
 } from '../http/exchange.js'
+import { findRequester, type OwnerOption } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
 import { errorResponses } from '../openapi/errors.js'
@@ -19,11 +20,19 @@ export interface IdempotentOptions<C = unknown> {
   /** The store of claims and answers. With a shared store, a key counts in every process. */
   readonly store: Store
   /**
-   * Returns the caller that a key belongs to. Default, and if it returns `undefined`: the subject
-   * of the request's principal, or else the values of `Authorization` and `X-Api-Key`. Set it if
-   * sessions are in cookies.
+   * The caller that a key belongs to. Only the caller of the first request gets its answer again.
+   * Required, because each choice is wrong for some servers:
+   *
+   * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. `undefined`
+   *   is an anonymous client, who is told apart as with `'anyone'`. Anything other than a non-empty
+   *   string or `undefined` is a `TypeError`, which is answered with 500 and goes to `onError`.
+   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
+   *   request with a key and without a principal is answered with 401 `unauthorized`.
+   * - `'anyone'`: the subject if there is one, or else the credentials as they were sent: the values
+   *   of `Authorization`, `Cookie`, `Proxy-Authorization` and `X-Api-Key`. A retry with other
+   *   cookies is another request. Clients without credentials are one caller.
    */
-  readonly caller?: (request: HttpRequest<C>) => string | undefined
+  readonly caller: OwnerOption<C>
   /** Methods for which keys are read. Default: POST, PUT, PATCH and DELETE. */
   readonly methods?: readonly string[]
   /** Time that an answer is kept. Default 24 hours. */
@@ -74,27 +83,29 @@ const RESPONSES = errorResponses(
  * `submit` of `taskEndpoints` and bulk endpoints with `background` read the key themselves and
  * promise more. They do not need this policy.
  *
- * Errors: 400 `invalid_idempotency_key`, 409 `idempotent_request_running`, 413 `body_too_large`,
- * 422 `idempotency_key_reused`.
+ * Errors: 400 `invalid_idempotency_key`, 401 `unauthorized` (`caller: 'principal'`), 409
+ * `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`.
  *
  * @example
- * const createUser = compose(authenticate({ schemes }), idempotent({ store }), handler)
+ * const createUser = compose(authenticate({ schemes }), idempotent({ store, caller: 'principal' }), handler)
  *
  * @throws {TypeError} An option is not valid or unknown.
  */
 export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C> {
   checkNames('idempotent', options, KNOWN)
   const {
-    store, caller = () => undefined, methods = ['POST', 'PUT', 'PATCH', 'DELETE'],
+    store, caller, methods = ['POST', 'PUT', 'PATCH', 'DELETE'],
     retentionMs = 86_400_000, waitMs = 30_000, maxBodyBytes = 1_048_576,
     maxAnswerBytes = 1_048_576,
   } = options
   if (typeof store?.create !== 'function') {
     throw new TypeError('idempotent: pass a store, such as that of memory()')
   }
-  if (typeof caller !== 'function') {
-    throw new TypeError('idempotent: caller must be a function of the request')
-  }
+  const requester = findRequester(caller, {
+    where: 'idempotent', name: 'caller', question: 'Say to whom an Idempotency-Key belongs.',
+    anyone: 'tells callers apart by the credentials that they send: Authorization, Cookie, '
+      + 'Proxy-Authorization and X-Api-Key.',
+  })
   if (!Array.isArray(methods) || methods.length === 0) {
     throw new TypeError('idempotent: methods must be a list, such as [\'POST\']')
   }
@@ -107,6 +118,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   const once = async (
     request: HttpRequest<C>, next: Handler<C>, key: string,
   ): Promise<HttpResponse | undefined> => {
+    const { owner } = requester(request)
     const { fingerprint, body } = await readRequest(request, maxBodyBytes)
     const own = new DerivedRequest<C>(request, {
       // The run continues if the client disconnects.
@@ -115,7 +127,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
       headers: { ...request.headers, 'idempotency-key': undefined },
     })
     const answer = await onceAnswer(request, {
-      store, key: claimKey(request, caller(request), key), fingerprint, waitMs, retentionMs,
+      store, key: claimKey(request, owner, key), fingerprint, waitMs, retentionMs,
       maxBytes: maxAnswerBytes,
     }, async () => {
       const response = await next(own)

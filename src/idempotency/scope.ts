@@ -2,15 +2,15 @@ import type { HttpRequest } from '../http/exchange.js'
 import { principalOrNobody } from '../http/principal.js'
 import { digestOf } from './digest.js'
 
-/** Header fields with credentials. Not cookies, because they change between requests. */
-const CREDENTIALS = ['authorization', 'x-api-key'] as const
+/** Header fields with credentials. */
+export const CREDENTIALS = ['authorization', 'cookie', 'proxy-authorization', 'x-api-key'] as const
 
 /**
  * Returns the store key of a claim. An Idempotency-Key belongs to one caller, method, path (mount
  * path included) and chosen version. With another of these, the same text is another key.
  *
  * @param caller - the owner of the work. If `undefined`, the caller is the subject of the request's
- * principal, or else the values of `Authorization` and `X-Api-Key`.
+ * principal, or else the values of `Authorization`, `Cookie`, `Proxy-Authorization` and `X-Api-Key`.
  * @throws {TypeError} The host has a user (`context.user`) but has set neither caller nor
  * principal. All users would share keys.
  */

@@ -6,15 +6,15 @@ export interface Queue {
   /** True if accepted jobs survive the death of this process. */
   readonly durable: boolean
   /**
-   * Adds a job. Returns `full` if the queue is full or closing and has not taken the job. If a job
-   * with the same `id` waits or runs, returns `accepted` without adding another one. The id of an
-   * ended job can be used again.
+   * Adds a job. Returns `full` or `closing` if the queue is full, or closes, and has not taken the
+   * job. If a job with the same `id` waits or runs, returns `accepted` without adding another one.
+   * The id of an ended job can be used again.
    *
    * The caller must not change the job afterwards. Never calls `run` before it returns, and never
    * throws. May return its outcome without a promise. A rejected promise leaves the outcome open;
    * misuse rejects with a `TypeError`.
    */
-  enqueue(job: Job, options?: EnqueueOptions): 'accepted' | 'full' | Promise<'accepted' | 'full'>
+  enqueue(job: Job, options?: EnqueueOptions): EnqueueOutcome | Promise<EnqueueOutcome>
   /**
    * Starts to run jobs in this process, beginning with those that wait. Called at most once. If
    * `run` rejects or throws, the job is retried after its back-off until its attempts are used up.
@@ -103,6 +103,9 @@ export interface Job {
    */
   readonly record?: string | undefined
 }
+
+/** Outcome of `enqueue`: the queue has the job, has no space for it, or closes. */
+export type EnqueueOutcome = 'accepted' | 'full' | 'closing'
 
 /** Options of `enqueue`. */
 export interface EnqueueOptions {

@@ -1,3 +1,4 @@
+import { checkOwnerId } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { ListedStatus } from '../stores/task-index.js'
 import type { AnyTaskDefinition } from './definition/define.js'
@@ -5,9 +6,7 @@ import type { Definitions, InputOf } from './definition/task-types.js'
 import { SUBMIT, type SubmitOptions } from './intake/submit-options.js'
 import type { ListOptions, TaskPage } from './list-options.js'
 import { createOwnedTasks, type OwnedTasks } from './owned-tasks.js'
-import {
-  allTasks, checkOwnerId, countedAsOwner, ownerToSubmitFor, refuseOwner,
-} from './record/owner.js'
+import { allTasks, countedAsOwner, ownerToSubmitFor, refuseOwner } from './record/owner.js'
 import type { Task } from './record/view.js'
 import type { PoolCounts } from './run/pools.js'
 import { WAIT, type WaitOptions } from './record/wait.js'

@@ -3,7 +3,7 @@ import { checkNames } from '../runtime/option-names.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
-import { findRequester, type OwnerOption, type Requester } from '../tasks/http/requester.js'
+import { findRequester, type OwnerOption, type Requester } from '../http/requester.js'
 import { StatusPath } from '../tasks/http/status-path.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */
@@ -148,7 +148,10 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   }
   return {
     blobs, store, check, partBytes, maxParts, maxPerOwner, retentionMs, waitMs, maxAnswerBytes,
-    requester: findRequester(owner, 'resumableUpload', 'upload'),
+    requester: findRequester(owner, {
+      where: 'resumableUpload', name: 'owner', question: 'Say to whom uploads belong.',
+      anyone: 'lets everybody who knows the id of an upload see and cancel it.',
+    }),
     path: new StatusPath(uploadPath, 'resumableUpload: uploadPath', '/uploads/{id}'),
     limits: { maxBodyBytes, maxAppendBytes, minAppendBytes, maxAgeMs },
   }

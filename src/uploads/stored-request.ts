@@ -1,10 +1,8 @@
 import { DerivedRequest } from '../http/derived-request.js'
 import type { BodySource, HttpRequest, RequestHeaders } from '../http/exchange.js'
+import { CREDENTIALS } from '../idempotency/scope.js'
 import { PARTIAL_UPLOAD } from './fields.js'
 import type { StoredRequest } from './state.js'
-
-/** Fields with credentials. They are not stored: the handler gets those of the last request. */
-const CREDENTIALS = ['authorization', 'cookie', 'proxy-authorization', 'x-api-key']
 
 /** Fields that describe one message or connection, or the protocol of uploads. */
 const OF_MESSAGE = [
@@ -12,7 +10,8 @@ const OF_MESSAGE = [
   'transfer-encoding', 'upgrade', 'upload-complete', 'upload-draft-interop-version',
   'upload-length', 'upload-offset',
 ]
-const NOT_STORED = new Set([...CREDENTIALS, ...OF_MESSAGE])
+/** Credentials are not stored: the handler gets those of the last request. */
+const NOT_STORED = new Set<string>([...CREDENTIALS, ...OF_MESSAGE])
 
 /** Returns the parts of a request that its handler needs when the upload is complete. */
 export function toStored(request: HttpRequest<unknown>): StoredRequest {

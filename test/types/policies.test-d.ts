@@ -28,7 +28,7 @@ export function inVariables(): void {
   expectTypeOf(compose(log, adminsOnly, handler)).toEqualTypeOf<Handler<Context>>()
   expectTypeOf(compose(adminsOnly, log, handler)).toEqualTypeOf<Handler<Context>>()
   expectTypeOf(compose(...bounded, handler)).toEqualTypeOf<Handler<Context>>()
-  expectTypeOf(compose(log, limitBody({ maxBodyBytes: 10 }), idempotent({ store }), () => undefined)).toEqualTypeOf<Handler>()
+  expectTypeOf(compose(log, limitBody({ maxBodyBytes: 10 }), idempotent({ store, caller: 'principal' }), () => undefined)).toEqualTypeOf<Handler>()
   const all: Policy<Context>[] = [log, signedIn, adminsOnly]
   toNode(compose(...all, handler))
   toMiddleware(all)

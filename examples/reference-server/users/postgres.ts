@@ -19,6 +19,8 @@ export function openPostgres(connectionString: string): Database {
     last = message
   }
   pool.on('error', report)
+  // Without a listener, a connection that breaks while it is in use would end the process.
+  pool.on('connect', (client) => { client.on('error', report) })
 
   const sql = (on: pg.Pool | pg.PoolClient): Sql => ({
     query: async (text, values = []) => (await orUnavailable(on.query<Record<string, unknown>>(text, [...values]))).rows,
@@ -27,8 +29,6 @@ export function openPostgres(connectionString: string): Database {
     ...sql(pool), shared: true,
     transaction: async (work) => {
       const client = await orUnavailable(pool.connect())
-      // Without a listener, a connection that breaks between two statements would end the process.
-      client.on('error', report)
       let broken: Error | undefined
       try {
         await orUnavailable(client.query('BEGIN'))
@@ -39,7 +39,6 @@ export function openPostgres(connectionString: string): Database {
         await client.query('ROLLBACK').catch((failure: unknown) => { broken = failure as Error })
         throw error
       } finally {
-        client.off('error', report)
         client.release(broken)
       }
     },

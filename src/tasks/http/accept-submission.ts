@@ -13,7 +13,7 @@ import { taskKey } from '../record/ids.js'
 import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { TaskService } from '../task-service.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './requester.js'
+import { countedAs } from './counted-as.js'
 import { startFrom } from './start-at.js'
 import { discardInput, type Submission } from './submission.js'
 

@@ -1,6 +1,6 @@
 import type { HttpRequest } from '../../http/exchange.js'
 import type { TaskFormat } from './formats.js'
-import type { Requester } from './requester.js'
+import type { Requester } from '../../http/requester.js'
 import type { EncodedBodies } from './encoded-bodies.js'
 import type { StatusPath } from './status-path.js'
 import type { FindCallback, FindStart } from './submit-endpoint-options.js'

@@ -1,7 +1,7 @@
 import type { HttpRequest } from '../../http/exchange.js'
 import { TIMER, SIZE } from '../definition/bounds.js'
 import type { TaskFormat } from './formats.js'
-import type { OwnerOption } from './requester.js'
+import type { OwnerOption } from '../../http/requester.js'
 import type { FindCallback, FindStart } from './submit-endpoint-options.js'
 
 /** Options of `taskEndpoints`. */
@@ -23,7 +23,8 @@ export interface TaskEndpointsOptions<C = unknown> {
    * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
    *   request without one is answered with 401 `unauthorized`, before its body is read.
    * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
-   *   the task.
+   *   the task. An Idempotency-Key belongs to the subject of the principal, or else to the
+   *   credentials as they were sent: `Authorization`, `Cookie`, `Proxy-Authorization`, `X-Api-Key`.
    *
    * `maxPerOwner` counts clients without an owner by the network address of their connection.
    * Behind a proxy they all count as one.

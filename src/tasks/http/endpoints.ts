@@ -14,7 +14,7 @@ import { EncodedBodies } from './encoded-bodies.js'
 import { StatusPath } from './status-path.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner.js'
-import { findRequester } from './requester.js'
+import { findRequester } from '../../http/requester.js'
 import { answerOnce, progressOf } from './answer-once.js'
 import { idBelow } from './changes/below-status.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
@@ -194,7 +194,10 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   }
   const settings: EndpointSettings<C> = {
     service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
-    requester: findRequester(options.owner),
+    requester: findRequester(options.owner, {
+      where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
+      anyone: 'lets everybody who knows the id of a task see and cancel it.',
+    }),
     context: jsonContext(options.context), callback: options.callback, remove,
     startAt: options.startAt, maxWaitSeconds,
     syncTimeoutMs, maxBodyBytes,

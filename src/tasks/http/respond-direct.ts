@@ -1,7 +1,7 @@
 import { httpError, type HttpError } from '../../http/errors.js'
-import type { HttpResponse } from '../../http/exchange.js'
+import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
-import { empty, jsonText } from '../../http/respond.js'
+import { empty, errorResponse, jsonText } from '../../http/respond.js'
 import { stillRunning } from '../../idempotency/claim.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { allTasks, belongsTo } from '../record/owner.js'
@@ -9,10 +9,10 @@ import { isFinal } from '../record/state.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { waitFor } from '../record/wait.js'
 import type { WaiterSlot } from '../record/waiters.js'
-import { shuttingDown } from '../intake/accept-task.js'
+import { shuttingDown } from '../intake/not-enqueued.js'
 import type { AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './requester.js'
+import { countedAs } from './counted-as.js'
 import type { Submitter } from './submission.js'
 
 /**
@@ -47,7 +47,7 @@ export async function respondTemporary<C>(
     const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
       ?? (await service.cancel(task.id, allTasks))?.task
     await service.forget(task.id, allTasks).catch(() => undefined)
-    if (end?.state !== 'cancelled') return answerOf(end)
+    if (end?.state !== 'cancelled') return answerOf(request, end)
     if (request.signal.aborted) return empty(503)
     if (service.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()
     throw hasBegun(end) ? tookTooLong() : notStartedInTime()
@@ -73,7 +73,7 @@ export async function respondWithResult<C>(
     const waitMs = direct ? settings.syncTimeoutMs : waitSeconds * 1000
     const end = isFinal(task.state) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
     if (end) {
-      return answerOf(end, {
+      return answerOf(request, end, {
         ...replayed && { 'idempotent-replayed': 'true' },
         ...end.blobs && { location: settings.path.location(request.mountPath, end.id) },
       })
@@ -98,14 +98,15 @@ async function waitForEnd<C>(
   return end && isFinal(end.state) ? end : undefined
 }
 
+/** A failure is not thrown, because the process that ran the task has reported it, with its cause. */
 function answerOf(
-  task: TaskSnapshot | undefined, headers: Record<string, string> = {},
+  request: HttpRequest, task: TaskSnapshot | undefined, headers: Record<string, string> = {},
 ): HttpResponse {
   if (!task) throw httpError('task_interrupted')
   if (task.state === 'completed') return result(resultText(task), headers)
   const failure = toTaskError(task)
   addFailureHeaders(failure, headers)
-  throw failure
+  return errorResponse(failure, request)
 }
 
 /** Returns the direct answer with the result of its work. */

@@ -10,7 +10,7 @@ import { fileKey } from '../record/files.js'
 import { belongsTo } from '../record/owner.js'
 import { bodyOf } from '../record/view.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import type { Requester } from './requester.js'
+import type { Requester } from '../../http/requester.js'
 import type { StatusPath } from './status-path.js'
 
 /** Between the path of the status resource and the name of a file. */

@@ -9,7 +9,7 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskService } from '../task-service.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import type { Requester } from './requester.js'
+import type { Requester } from '../../http/requester.js'
 import { parseStart, type RequestedStart } from './start-at.js'
 import type {
   FindCallback, FindStart, ReadWork, Selected, SubmitTransaction,

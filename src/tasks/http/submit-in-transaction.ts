@@ -9,7 +9,7 @@ import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { taskKey } from '../record/ids.js'
 import { readClaim, requestFingerprint, startOf, type AcceptedSubmission } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './requester.js'
+import { countedAs } from './counted-as.js'
 import { discardInput, type Submission } from './submission.js'
 import type { SubmitTransaction } from './submit-endpoint-options.js'
 

@@ -18,6 +18,7 @@ import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { loadWork, type Work } from '../record/work.js'
 import { acquireSlot, releaseSlot } from './owner-slots.js'
 import { enqueueCommitted, isEnqueuedLater } from './enqueue-committed.js'
+import { notEnqueued, shuttingDown } from './not-enqueued.js'
 import { remainingDelayMs } from './start-time.js'
 import type { NewTask } from './new-task.js'
 import type { AcceptOptions } from './submit-options.js'
@@ -237,7 +238,7 @@ class Acceptance {
     try {
       const options = { delayMs, attempts, backoff, priority }
       const outcome = await poolOf(queue, pool).enqueue(job, options)
-      return outcome === 'accepted' ? undefined : httpError('queue_full', { headers: { 'retry-after': '1' } })
+      return outcome === 'accepted' ? undefined : notEnqueued(outcome)
     } catch (cause) {
       return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
     }
@@ -281,9 +282,4 @@ export async function touch(
   return ledger.move(existing, ({ state, expiresAt }) => (
     state === 'queued' ? { expiresAt: Math.max(expiresAt, until) } : undefined
   ))
-}
-
-/** Returns the error for requests that are refused because this process shuts down. */
-export function shuttingDown(): HttpError {
-  return httpError('shutting_down', { headers: { 'retry-after': '5' } })
 }

@@ -1,4 +1,3 @@
-import { httpError } from '../../http/errors.js'
 import type { Queue } from '../../queues/queue.js'
 import { poolOf } from '../../queues/queue-pools.js'
 import { snapshotOf } from '../record/codec.js'
@@ -8,6 +7,7 @@ import type { TaskRecord } from '../record/record.js'
 import type { StoreIdentity } from '../record/store-identity.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { loadWork } from '../record/work.js'
+import { notEnqueued } from './not-enqueued.js'
 import { remainingDelayMs } from './start-time.js'
 
 /** Parts of the intake that enqueue a task whose transaction has committed. */
@@ -30,7 +30,7 @@ export function isEnqueuedLater({ state, enqueuedLater }: TaskRecord): boolean {
  * several processes at once: the job has the name that the record gives it, and the queue takes
  * each id once. A job that is enqueued again after its end finds that the record has moved on.
  *
- * @throws {HttpError} 503 `queue_full`, and what the store and the queue reject with
+ * @throws {HttpError} 503 `queue_full` or `shutting_down`, and what the store and the queue reject with
  */
 export async function enqueueCommitted(
   { ledger, queue, identity }: EnqueueSettings, found: VersionedRecord,
@@ -49,7 +49,7 @@ export async function enqueueCommitted(
   const outcome = await poolOf(queue, pool).enqueue(taskJob, {
     delayMs, attempts, backoff, priority,
   })
-  if (outcome !== 'accepted') throw httpError('queue_full', { headers: { 'retry-after': '1' } })
+  if (outcome !== 'accepted') throw notEnqueued(outcome)
   if (taskChannel.hasSubscribers) publishAccepted(name, snapshotOf(record))
 }
 

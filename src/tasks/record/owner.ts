@@ -1,16 +1,7 @@
+import { checkOwnerId } from '../../http/requester.js'
+
 /** The id of a task's owner; `undefined` for a task without an owner. */
 export type OwnerId = string | undefined
-
-/**
- * Returns the id if it can name an owner. Ids are compared as text, so a number, an object or a
- * promise would merge owners or match none.
- *
- * @throws {TypeError} the id is neither `undefined` nor a text that is not empty.
- */
-export function checkOwnerId(where: string, id: unknown): OwnerId {
-  if (id === undefined || (typeof id === 'string' && id !== '')) return id
-  throw new TypeError(`${where} must be a text that is not empty, or undefined for an anonymous client; it is ${found(id)}`)
-}
 
 /**
  * Returns the owner of a task that the host's own code submits.
@@ -54,13 +45,3 @@ export type IsVisible = (task: { readonly owner?: OwnerId }) => boolean
 
 /** Makes all tasks visible, for the host's own code. */
 export const allTasks: IsVisible = () => true
-
-function found(id: unknown): string {
-  if (id === '') return 'empty'
-  if (typeof id === 'number' || typeof id === 'bigint') return `a ${typeof id}: write String(id)`
-  if (id === null) return 'null: write undefined, as in user?.id ?? undefined'
-  if (typeof (id as { then?: unknown }).then === 'function') {
-    return 'a promise: find the owner before the handler runs, in middleware or in authenticate'
-  }
-  return `of the type ${typeof id}`
-}

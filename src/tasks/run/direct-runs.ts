@@ -1,6 +1,6 @@
 import { QueueClosingError } from '../../queues/queue.js'
 import { MAX_TIMER } from '../definition/bounds.js'
-import { shuttingDown } from '../intake/accept-task.js'
+import { shuttingDown } from '../intake/not-enqueued.js'
 import type { Stop } from './stop.js'
 
 /** Time for aborted runs to end and be answered, in milliseconds. */

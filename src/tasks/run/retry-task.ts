@@ -1,8 +1,10 @@
 import { httpError } from '../../http/errors.js'
+import type { EnqueueOutcome } from '../../queues/queue.js'
 import { DEFAULT_POOL, poolOf } from '../../queues/queue-pools.js'
 import type { Blobs } from '../../stores/blobs.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
-import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
+import type { AcceptSettings } from '../intake/accept-task.js'
+import { notEnqueued, shuttingDown } from '../intake/not-enqueued.js'
 import { acquireSlot, passSlot, releaseSlot } from '../intake/owner-slots.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { isTaskId, jobId, newJobName, taskKey } from '../record/ids.js'
@@ -144,17 +146,19 @@ class Retry {
     const { id: taskId, name, pool, priority = 0 } = now.record
     const { input, context } = work
     const { attempts, backoff } = definitions.get(name) ?? work
+    let outcome: EnqueueOutcome
     try {
       const store = queue.durable ? await identity.read() : undefined
       const taskJob = new TaskJob({ taskId, job, name, input, context, store }, now)
       const options = { attempts, backoff, priority }
-      if (await poolOf(queue, pool).enqueue(taskJob, options) === 'accepted') return
+      outcome = await poolOf(queue, pool).enqueue(taskJob, options)
+      if (outcome === 'accepted') return
     } catch (cause) {
       // It may be in the queue. If it is not, a sweep enqueues it.
       throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause })
     }
     await this.undo(now, before)
-    throw httpError('queue_full', { headers: { 'retry-after': '1' } })
+    throw notEnqueued(outcome)
   }
 
   /** Restores the record, unless another process has changed it: that one runs the task. */

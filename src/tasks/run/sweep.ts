@@ -1,5 +1,6 @@
 import type { Queue } from '../../queues/queue.js'
 import { poolOf } from '../../queues/queue-pools.js'
+import { wasNotAccepted } from '../../idempotency/refusal.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import type { TaskIndex } from '../../stores/task-index.js'
 import type { ExecutorSettings } from './executor-settings.js'
@@ -182,7 +183,9 @@ export class Sweep {
       }
       if (!await poolOf(queue, record.pool).has(entry)) await this.repair(found)
     } catch (error) {
-      if (!isStoreUnavailable(error)) reportError(this.settings, error, { taskId: taskOf(entry), name: 'longhaul.sweep' }, 0)
+      // The next check tries again.
+      if (isStoreUnavailable(error) || wasNotAccepted(error)) return
+      reportError(this.settings, error, { taskId: taskOf(entry), name: 'longhaul.sweep' }, 0)
     }
   }
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import pg from 'pg'
 import { migrate, PostgresQueue, type PostgresQueueOptions } from 'longhaul/postgres'
+import type { EnqueueOutcome } from 'longhaul/queues'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { pgBouncerForFile } from '../../servers/pgbouncer.js'
@@ -26,7 +27,7 @@ interface Opened {
   readonly ran: string[]
   readonly errors: Error[]
   work(): void
-  add(id: string, delayMs?: number): Promise<'accepted' | 'full'>
+  add(id: string, delayMs?: number): Promise<EnqueueOutcome>
 }
 
 function open(t: TestContext, url: string, name: string, options: Partial<PostgresQueueOptions> = {}): Opened {

@@ -62,13 +62,13 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
       app.use((_req, res) => { answered.push('host'); res.end() })
       return app
     },
-    'fastify, beside its log': async () => {
+    'fastify': async () => {
       const app = fastify()
       app.register(longhaul, { handler: broken })
       await app.ready()
       return (req, res) => { app.routing(req, res) }
     },
-    'koa, beside the error event of the app': (answered) => {
+    'koa, in place of the error event of the app': (answered) => {
       const app = new Koa()
       app.on('error', () => answered.push('event'))
       return app.use(toKoa(broken)).callback()
@@ -85,7 +85,7 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
       const answered: string[] = []
       assert.equal(await statusOf(t, await host(answered)), 500)
       assert.deepEqual(heard.map(([error, { request, task }]) => [error, request?.path, task]), [[fault, '/x', undefined]])
-      assert.deepEqual(answered, name.startsWith('koa') ? ['event'] : [])
+      assert.deepEqual(answered, [])
       await turn()
       assert.deepEqual(seen, [])
     })

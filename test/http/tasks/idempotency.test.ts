@@ -40,6 +40,23 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
+    test('clients told apart by a cookie alone get tasks and results of their own', async (t) => {
+      const { work, runs } = counted()
+      const { start } = await site(t, binding, work)
+      for (const prefer of ['respond-async, wait=10', 'x']) {
+        const begin = async (cookie: string) => {
+          const response = await start({}, { ...key(`k${String(prefer.length)}`), prefer, cookie })
+          return [response.status, response.headers.get('idempotent-replayed'), await response.text()] as const
+        }
+        const ann = await begin('session=ann')
+        const bob = await begin('session=bob')
+        assert.deepEqual([ann.slice(0, 2), bob.slice(0, 2)], [[200, null], [200, null]])
+        assert.notEqual(ann[2], bob[2])
+        assert.deepEqual(await begin('session=ann'), [200, 'true', ann[2]])
+      }
+      assert.equal(runs.length, 4)
+    })
+
     test('a malformed key is a 400, for a direct answer too, and starts nothing', async (t) => {
       const { work, runs } = counted()
       const { start, spy } = await site(t, binding, work)

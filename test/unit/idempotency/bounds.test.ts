@@ -13,7 +13,7 @@ const turn = () => new Promise(setImmediate)
 function site(t: TestContext, handler: Handler) {
   const store = new MemoryStore()
   t.after(() => store.close())
-  const kept = compose(idempotent({ store, maxBodyBytes: 2_000_000 }), handler)
+  const kept = compose(idempotent({ store, caller: 'anyone', maxBodyBytes: 2_000_000 }), handler)
   const send = async ({ headers, ...rest }: Fake = {}) => kept(fakeRequest({
     headers: { 'content-type': 'application/json', 'idempotency-key': '"k"', ...headers }, ...rest,
   }))

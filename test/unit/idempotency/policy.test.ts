@@ -10,6 +10,8 @@ import { idempotent, type IdempotentOptions } from '../../../src/idempotency/pol
 import { collection } from '../../../src/resources/collection.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { byQuery, byVendorMediaType } from '../../../src/versions/selectors.js'
+import { authenticate } from '../../../src/policies/authenticate.js'
+import { bearer, tokens } from '../../../src/policies/schemes.js'
 import { versions } from '../../../src/versions/versions.js'
 import { deferred, eventually, within } from '../tasks/kit.js'
 
@@ -24,7 +26,7 @@ interface Sent {
 function site(t: TestContext, handler: Handler, options: Partial<IdempotentOptions> = {}, store = new MemoryStore()) {
   t.after(() => store.close())
   const noise: unknown[] = []
-  const handle = toFetch(compose(idempotent({ store, ...options }), handler), { onError: (error: unknown) => { noise.push(error) } })
+  const handle = toFetch(compose(idempotent({ store, caller: 'anyone', ...options }), handler), { onError: (error: unknown) => { noise.push(error) } })
   const send = ({ method = 'POST', path = '/things', body = '{}', headers = {}, signal }: Sent = {}) => handle(new Request(`http://x${path}`, {
     method, body: method === 'GET' ? null : body, headers: { 'content-type': 'application/json', 'idempotency-key': 'k', ...headers },
     ...signal && { signal },
@@ -64,15 +66,42 @@ describe('idempotent', () => {
     assert.equal(work.runs, 6)
   })
 
-  test('a key belongs to its caller: credentials, a principal, or the one that the host names', async (t) => {
+  test("with caller: 'anyone', a key belongs to the credentials that were sent: users told apart by a cookie share no answers", async (t) => {
+    const work = counter()
+    const { send } = site(t, work.handler)
+    const credentials = [
+      {}, { authorization: 'Bearer a' }, { authorization: 'Bearer b' }, { 'x-api-key': 'a' },
+      { cookie: 'session=a' }, { cookie: 'session=b' }, { 'proxy-authorization': 'Basic a' },
+    ] as Record<string, string>[]
+    for (const headers of credentials) assert.equal((await told(await send({ headers })))[1], null)
+    for (const headers of credentials) assert.equal((await told(await send({ headers })))[1], 'true')
+    assert.equal(work.runs, credentials.length)
+  })
+
+  test("with caller: 'principal', a key belongs to the subject, and a request with a key needs one", async (t) => {
     const work = counter()
     const store = new MemoryStore()
-    const { send } = site(t, work.handler, {}, store)
-    for (const headers of [{}, { authorization: 'Bearer a' }, { authorization: 'Bearer b' }, { 'x-api-key': 'a' }] as Record<string, string>[]) {
-      assert.equal((await told(await send({ headers })))[1], null)
-      assert.equal((await told(await send({ headers: { ...headers, cookie: `n=${String(Math.random())}` } })))[1], 'true')
+    t.after(() => store.close())
+    const schemes = [bearer({ verify: tokens({ a: { subject: 'ann' }, b: { subject: 'bob' }, c: { subject: 'ann' } }) })]
+    const handle = toFetch(compose(authenticate({ schemes, optional: true }), idempotent({ store, caller: 'principal' }), work.handler))
+    const send = async (headers: Record<string, string>) => {
+      const response = await handle(new Request('http://x/', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json', ...headers } }))
+      return [response.status, response.headers.get('idempotent-replayed')]
     }
-    assert.equal(work.runs, 4)
+    const as = (token: string) => send({ 'idempotency-key': 'k', authorization: `Bearer ${token}` })
+    assert.deepEqual([await as('a'), await as('b'), await as('c')], [[201, null], [201, null], [201, 'true']])
+    assert.deepEqual([await send({ 'idempotency-key': 'k' }), await send({})], [[401, null], [201, null]])
+  })
+
+  test('a forgotten caller is an error that says what to choose', () => {
+    const store = new MemoryStore()
+    const message = /^idempotent: the option caller is missing\. Say to whom an Idempotency-Key belongs\..*'principal'.*'anyone'/
+    assert.throws(() => idempotent({ store } as never), { name: 'TypeError', message })
+  })
+
+  test('a key belongs to the caller that the host names', async (t) => {
+    const work = counter()
+    const store = new MemoryStore()
     const named = site(t, work.handler, { caller: ({ headers }) => /user=(\w+)/.exec(String(headers['cookie']))?.[1] }, store)
     for (const cookie of ['user=ann', 'user=bob']) assert.equal((await told(await named.send({ headers: { cookie } })))[1], null)
     assert.equal((await told(await named.send({ headers: { cookie: 'user=ann; n=1', authorization: 'Bearer new' } })))[1], 'true')
@@ -244,7 +273,9 @@ describe('idempotent', () => {
 
   test('invalid options throw', () => {
     const store = new MemoryStore()
-    for (const options of [{}, { store, caller: 'x' }, { store, methods: [] }, { store, retentionMs: 1 }, { store, waitMs: -1 }, { store, maxBodyBytes: NaN }]) {
+    const good = { store, caller: 'anyone' }
+    const wrong = [{}, { caller: 'anyone' }, { ...good, caller: 'x' }, { ...good, methods: [] }, { ...good, retentionMs: 1 }, { ...good, waitMs: -1 }, { ...good, maxBodyBytes: NaN }]
+    for (const options of wrong) {
       assert.throws(() => idempotent(options as never), TypeError, JSON.stringify(options))
     }
   })
@@ -252,7 +283,7 @@ describe('idempotent', () => {
 
 describe('versions', () => {
   const store = new MemoryStore()
-  const each = (name: string): Handler => compose(idempotent({ store }), () => json(200, { version: name }))
+  const each = (name: string): Handler => compose(idempotent({ store, caller: 'anyone' }), () => json(200, { version: name }))
   const select = [byQuery(), byVendorMediaType({ vendor: 'acme' })]
   const handle = toFetch(versions({ 1: each('1'), 2: each('2') }, { select }))
   const send = async (path: string, accept?: string) => {
@@ -272,6 +303,6 @@ describe('versions', () => {
   })
 
   test('idempotent around versions is refused, because it could not know the version', () => {
-    assert.throws(() => compose(idempotent({ store }), versions({ 1: each('1') }, { select })), { name: 'TypeError', message: /version/ })
+    assert.throws(() => compose(idempotent({ store, caller: 'anyone' }), versions({ 1: each('1') }, { select })), { name: 'TypeError', message: /version/ })
   })
 })

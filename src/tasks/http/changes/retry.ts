@@ -6,7 +6,7 @@ import { answerOnce } from '../answer-once.js'
 import { postBelow, refuseBody } from './below-status.js'
 import { retryOperations } from './operations.js'
 import type { EndpointSettings } from '../endpoint-settings.js'
-import { countedAs } from '../requester.js'
+import { countedAs } from '../counted-as.js'
 import { respondAccepted } from '../respond-async.js'
 
 /** Creates the handler of POST `{status}/retry`, which runs a failed or cancelled task again. */

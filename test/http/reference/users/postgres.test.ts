@@ -46,13 +46,18 @@ describe('the users of the reference server behind the wire of a PostgreSQL that
   usersSuite(async () => users, true)
 })
 
-test('a PostgreSQL that is lost is a 503, and one that is missing stops the start', async () => {
+test('a PostgreSQL that is lost or missing is a 503, and works when it is there', async () => {
   const server = await startPostgres()
   const users = await openUsers(server.url)
-  await server.stop()
+  await server.shutDown()
   const unavailable = (error: unknown): boolean => isHttpError(error) && error.status === 503 && error.headers['retry-after'] !== undefined
   await assert.rejects(async () => users.get(1, ownCall()), unavailable)
   await assert.rejects(users.transaction(async (inside) => inside.get(1, ownCall()), ownCall()), unavailable)
   await users.close()
-  await assert.rejects(openUsers(server.url), unavailable)
+  const early = await openUsers(server.url)
+  await assert.rejects(async () => early.get(1, ownCall()), unavailable)
+  await server.run()
+  assert.equal((await early.get(1, ownCall()))?.id, 1)
+  await early.close()
+  await server.stop()
 })

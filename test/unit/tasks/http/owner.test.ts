@@ -11,7 +11,7 @@ import { router } from '../../../../src/resources/router.js'
 import { createTasks, type Tasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
-import type { OwnerOption } from '../../../../src/tasks/http/requester.js'
+import type { OwnerOption } from '../../../../src/http/requester.js'
 import { ask, request, type Ask } from '../../policies/request.js'
 
 const work = defineTask({ name: 'work', run: () => ({ message: 'done' }) })

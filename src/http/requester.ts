@@ -1,0 +1,98 @@
+import { httpError } from './errors.js'
+import type { HttpRequest } from './exchange.js'
+import { principalOrNobody } from './principal.js'
+
+/**
+ * Tells an endpoint the owner of a request.
+ *
+ * - A function: returns the owner's id, a text that is not empty, or `undefined` for an anonymous
+ *   client. An anonymous client creates tasks without an owner and can see only such tasks.
+ * - `'principal'`: the `subject` of the principal that `authenticate` or the host
+ *   (`context.principal`) has found. A request without a principal is answered with 401
+ *   `unauthorized`.
+ * - `'anyone'`: all tasks are without an owner. Whoever knows the id of a task may see and cancel
+ *   it.
+ */
+export type OwnerOption<C = unknown> =
+  ((request: HttpRequest<C>) => string | undefined) | 'principal' | 'anyone'
+
+/** The party behind a request, as the `owner` or `caller` option has found it. */
+export type Requester =
+  | { readonly kind: 'owner', readonly owner: string }
+  /** `anonymous`: the function returned `undefined`. `anyone`: the endpoint knows no owners. */
+  | { readonly kind: 'anonymous' | 'anyone', readonly owner: undefined }
+
+const ANONYMOUS: Requester = { kind: 'anonymous', owner: undefined }
+const ANYONE: Requester = { kind: 'anyone', owner: undefined }
+
+/** An option that names the requester, for error messages. */
+export interface RequesterOption {
+  /** Name of the public function. */
+  readonly where: string
+  readonly name: 'owner' | 'caller'
+  /** A sentence that asks for the requester. */
+  readonly question: string
+  /** A sentence about the choice `'anyone'`. */
+  readonly anyone: string
+}
+
+/**
+ * Makes the function that finds the requester of a request.
+ *
+ * @throws {TypeError} `option` is missing or is none of the three choices.
+ */
+export function findRequester<C>(
+  option: OwnerOption<C>, about: RequesterOption,
+): (request: HttpRequest<C>) => Requester {
+  const { where, name } = about
+  if (option === 'anyone') return () => ANYONE
+  if (option === 'principal') return (request) => byPrincipal(request, about)
+  if (typeof option !== 'function') throw missing(option, about)
+  return (request) => {
+    const id = checkOwnerId(`${where}: ${name}`, option(request))
+    return id === undefined ? ANONYMOUS : { kind: 'owner', owner: id }
+  }
+}
+
+/**
+ * Returns the id if it can name an owner or a caller. Ids are compared as text, so a number, an
+ * object or a promise would merge owners or match none.
+ *
+ * @throws {TypeError} the id is neither `undefined` nor a text that is not empty.
+ */
+export function checkOwnerId(where: string, id: unknown): string | undefined {
+  if (id === undefined || (typeof id === 'string' && id !== '')) return id
+  throw new TypeError(`${where} must be a text that is not empty, or undefined for an anonymous client; it is ${found(id)}`)
+}
+
+function byPrincipal(request: HttpRequest<unknown>, { where, name }: RequesterOption): Requester {
+  const principal = principalOrNobody(request, `${where}: ${name}: 'principal'`)
+  if (principal === undefined) throw httpError('unauthorized')
+  const owner = checkOwnerId(`${where}: the subject of the principal`, principal.subject)
+  if (owner === undefined) {
+    throw new TypeError(
+      `${where}: the principal has no subject; give it one, as in { subject: user.id }`
+    )
+  }
+  return { kind: 'owner', owner }
+}
+
+function missing(option: unknown, { where, name, question, anyone }: RequesterOption): TypeError {
+  const problem = option === undefined
+    ? `the option ${name} is missing`
+    : `the option ${name} is none of the three choices`
+  return new TypeError(`${where}: ${problem}. ${question} ` +
+    `A function returns the id of the ${name}: ${name}: ({ context }) => context.user?.id. ` +
+    `${name}: 'principal' takes the subject that authenticate or the host has found, and refuses requests without one. ` +
+    `${name}: 'anyone' ${anyone}`)
+}
+
+function found(id: unknown): string {
+  if (id === '') return 'empty'
+  if (typeof id === 'number' || typeof id === 'bigint') return `a ${typeof id}: write String(id)`
+  if (id === null) return 'null: write undefined, as in user?.id ?? undefined'
+  if (typeof (id as { then?: unknown }).then === 'function') {
+    return 'a promise: find the owner before the handler runs, in middleware or in authenticate'
+  }
+  return `of the type ${typeof id}`
+}

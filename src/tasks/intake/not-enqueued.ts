@@ -1,0 +1,13 @@
+import { httpError, type HttpError } from '../../http/errors.js'
+import type { EnqueueOutcome } from '../../queues/queue.js'
+
+/** Returns the error for a task whose job the queue has not taken. */
+export function notEnqueued(outcome: Exclude<EnqueueOutcome, 'accepted'>): HttpError {
+  return outcome === 'closing'
+    ? shuttingDown() : httpError('queue_full', { headers: { 'retry-after': '1' } })
+}
+
+/** Returns the error for requests that are refused because this process shuts down. */
+export function shuttingDown(): HttpError {
+  return httpError('shutting_down', { headers: { 'retry-after': '5' } })
+}

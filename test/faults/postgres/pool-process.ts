@@ -1,0 +1,56 @@
+// node pool-process.ts <postgres url> <what>: uses PostgreSQL by `what` until that works, prints `works` and ends.
+// The pool has no listener of the application.
+import { setTimeout as pause } from 'node:timers/promises'
+import { postgres, PostgresQueue } from 'longhaul/postgres'
+import pg from 'pg'
+import { PoolConnections } from '../../../adapters/postgres/pool.js'
+
+const [, , connectionString = '', what = ''] = process.argv
+const pool = new pg.Pool({ connectionString })
+
+/** Calls `use` until it resolves. */
+async function works(use: () => Promise<unknown>): Promise<void> {
+  while (!await use().then(() => true, () => false)) await pause(20)
+}
+
+const uses: Record<string, () => Promise<void>> = {
+  store: async () => {
+    const { store } = postgres({ pool })
+    await works(() => store.create('key', 'value', { ttlMs: 60_000 }))
+    await store.close()
+  },
+  transaction: () => {
+    const connections = new PoolConnections(pool)
+    return works(() => connections.transaction((query) => query('SELECT 1'), 5000))
+  },
+  listen: async () => {
+    // A pool that gives no class of clients: the subscription uses a client of the pool.
+    const wrapped = { connect: () => pool.connect(), on: pool.on.bind(pool) as never }
+    const connections = new PoolConnections(wrapped)
+    const subscriber = { onNotice: () => undefined, onLost: () => undefined }
+    await works(() => connections.listen('channel', subscriber).then((subscription) => { subscription.close() }))
+  },
+  queue: async () => {
+    const queue = new PostgresQueue({ pool, onError: () => undefined })
+    const done = new Promise<void>((resolve) => {
+      queue.process(() => Promise.resolve(resolve()), { concurrency: 1, onDead: () => undefined })
+    })
+    await works(() => queue.enqueue({ id: 'job', taskId: 'task', name: 'work', input: 1 }))
+    await done
+    await queue.close()
+  },
+  application: async () => {
+    postgres({ pool })
+    await works(async () => {
+      const client = await pool.connect()
+      try {
+        await client.query('SELECT 1')
+      } finally {
+        client.release()
+      }
+    })
+  },
+}
+await uses[what]?.()
+console.log('works')
+await pool.end()
