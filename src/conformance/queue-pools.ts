@@ -88,7 +88,7 @@ export const pools: Cases<QueueContext> = {
     const heavy = poolOf(context.queue, 'heavy')
     if (!heavy) return
     await context.inTime(context.queue.close({ drainMs: 0 }), 'close() resolves')
-    assert.equal(await heavy.enqueue(context.job()), 'full')
+    assert.equal(await heavy.enqueue(context.job()), 'closing')
   },
 
   'counts tells what waits, is delayed and runs': async (context) => {

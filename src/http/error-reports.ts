@@ -45,7 +45,7 @@ export function reportErrorsTo(
   return () => { unsubscribe(NAME, onReport) }
 }
 
-/** Returns whether `reportErrorsTo` has a listener, or the channel `longhaul:error` a subscriber. */
+/** Returns whether `reportErrorsTo` has a listener, or its channel a subscriber. */
 export function hasErrorListener(): boolean {
   return reports.hasSubscribers
 }

@@ -30,7 +30,9 @@ const reports = new WeakMap<object, Map<string, LastReport>>()
  *
  * @returns `undefined`: nothing is to be told
  */
-export function dueReport(listener: object, error: unknown): { readonly error: unknown } | undefined {
+export function dueReport(
+  listener: object, error: unknown,
+): { readonly error: unknown } | undefined {
   const { status, code } = readFailure(error)
   if (!REFUSALS.has(code) || !isRefusal(error, code)) return { error }
   let codes = reports.get(listener)
