@@ -16,6 +16,7 @@ export function loadBullMQ(): typeof bullmq {
     const { code, message } = error as NodeJS.ErrnoException
     // A package that BullMQ itself needs may be the one that is missing.
     if (code !== 'MODULE_NOT_FOUND' || !message.includes('\'bullmq\'')) throw error
-    throw new Error('Queues of longhaul/postgres and longhaul/bullmq need bullmq: npm install bullmq@6')
+    const queues = 'Queues of longhaul/postgres and longhaul/bullmq'
+    throw new Error(`${queues} need bullmq: npm install bullmq@6`)
   }
 }

@@ -229,7 +229,9 @@ export function remoteTask<R>(
           // Without a tag, a server cancels the task and deletes none.
           const ifMatch = isFinal(task) ? etag : undefined
           if ((await send('DELETE', signal, '', ifMatch)).status === 204) return
-          if (tries === CANCEL_TRIES) throw new ClientError('bad_answer', 'The server has not deleted the task.')
+          if (tries === CANCEL_TRIES) {
+            throw new ClientError('bad_answer', 'The server has not deleted the task.')
+          }
         } catch (error) {
           if (hasStatus(error, 404)) return
           // It has ended or changed since it was read.

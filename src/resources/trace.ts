@@ -24,14 +24,16 @@ const HARMLESS = new Set([
 ])
 const CREDENTIAL = new RegExp([
   'auth', 'cookie', 'token', 'secret', 'passw', 'credential', 'session', 'signature',
-  '(?<!^idempotency-)key', 'csrf', 'xsrf', 'assertion', 'jwt', 'oidc', 'identity', 'principal', 'cert',
+  '(?<!^idempotency-)key', 'csrf', 'xsrf', 'assertion', 'jwt', 'oidc', 'identity', 'principal',
+  'cert',
 ].join('|'))
 const KNOWN = { echo: 0 } satisfies Record<keyof TraceOptions, 0>
 
 /**
  * Answers TRACE (RFC 9110 section 9.3.8): 200 with the request as `message/http`. Only harmless
  * fields are echoed: `Accept`, `Host`, `Max-Forwards`, `User-Agent`, `Via` and similar ones, and
- * those in `echo`. Credentials never are. The body is never read: a request with one is 400 `bad_request`.
+ * those in `echo`. Credentials never are. The body is never read: a request with one is 400
+ * `bad_request`.
  *
  * @example
  * router({ 'POST /reports': handler }, { trace: trace() })

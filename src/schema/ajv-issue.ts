@@ -40,7 +40,8 @@ export function ajvIssues(
     if (error.propertyName !== undefined || error.keyword === 'if') continue
     const key = culprit(error)
     const path = fromPointer(error.instancePath)
-    issues.push({ message: sentence(error, schema), path: key === undefined ? path : [...path, key] })
+    const message = sentence(error, schema)
+    issues.push({ message, path: key === undefined ? path : [...path, key] })
   }
   return issues
 }
@@ -82,7 +83,7 @@ function sentence(error: ErrorObject, schema: object): string {
   }
 }
 
-/** Returns the message for a `pattern`: with the title or the description beside it, if it is short. */
+/** Returns the message for a `pattern`, with the title or the description beside it. */
 function misfit({ schemaPath }: ErrorObject, schema: object): string {
   let beside: unknown = schema
   for (const key of fromPointer(schemaPath.replace(/^#/, '')).slice(0, -1)) {
