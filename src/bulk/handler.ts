@@ -1,4 +1,3 @@
-import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
@@ -7,7 +6,8 @@ import { RequestCall } from './bulk-run.js'
 import { selectedItems, type ItemSelection } from './item-selection.js'
 import { bulkOperation } from './operation.js'
 import type { BulkBackgroundOptions } from './options.js'
-import { checkHead, readBody } from './request-body.js'
+import { readDirect, type DirectBody } from './read-direct.js'
+import { checkHead } from './request-body.js'
 import { respondDirect } from './respond-direct.js'
 import type { BulkSettings } from './settings.js'
 import { spooledBulk, type BulkTask, type SpooledBulk } from './task.js'
@@ -74,23 +74,28 @@ function bulkHandler<T, C>(settings: BulkSettings<T>, background?: Background<C>
     if (request.method !== settings.method) return undefined
     checkHead(settings, request)
     const selection = selectedItems(request)
-    if (background) {
-      const { endpoints, spooled } = background
-      const { prefer, 'idempotency-key': key } = request.headers
-      if (prefer !== undefined && parsePrefer(prefer).respondAsync) {
-        return endpoints.accept(request, spooled.task, () => spooled.spool(request, selection))
-      }
-      if (key !== undefined) return respondOnce(settings, request, endpoints, selection)
+    if (!background) {
+      return readDirect(settings, request, {
+        work: (body) => respond(settings, request, body, selection), spool: undefined,
+      })
     }
-    return respond(settings, request, selection)
+    const { endpoints, spooled } = background
+    const spool = (bytes?: AsyncIterable<Uint8Array>) => endpoints.accept(
+      request, spooled.task, () => spooled.spool(request, selection, bytes),
+    )
+    const { prefer, 'idempotency-key': key } = request.headers
+    if (prefer !== undefined && parsePrefer(prefer).respondAsync) return spool()
+    const work = key === undefined
+      ? (body: DirectBody) => respond(settings, request, body, selection)
+      : (body: DirectBody) => respondOnce(settings, request, endpoints, body, selection)
+    return readDirect(settings, request, { work, spool })
   }
   return describe(handler, [bulkOperation(settings, background !== undefined)])
 }
 
 async function respond<T>(
-  settings: BulkSettings<T>, request: HttpRequest, selection: ItemSelection,
+  settings: BulkSettings<T>, request: HttpRequest, body: DirectBody, selection: ItemSelection,
 ): Promise<HttpResponse> {
-  const body = await readBody(settings, request)
   const call = new RequestCall(request)
   const { response } = await respondDirect(settings, request, body, selection, call)
   return response
@@ -100,22 +105,12 @@ async function respond<T>(
  * Answers a request with an Idempotency-Key. The work continues if the client disconnects, because
  * a retry may be waiting for its answer.
  */
-async function respondOnce<T, C>(
+function respondOnce<T, C>(
   settings: BulkSettings<T>, request: HttpRequest<C>, endpoints: TaskEndpoints<C>,
-  selection: ItemSelection,
+  body: DirectBody, selection: ItemSelection,
 ): Promise<HttpResponse> {
-  const body = await readBody(settings, request)
-  if (!body.whole) {
-    await body.close()
-    throw httpError('idempotency_needs_async', {
-      message: 'A body of this size can have an Idempotency-Key only when it is taken in the '
-        + 'background: send "Prefer: respond-async", or leave the key out.',
-    })
-  }
-  const [batch] = body.batches
-  return endpoints.answerOnce(request, batch.items, async (began) => {
+  return endpoints.answerOnce(request, body.identity(), async (began) => {
     const call = { signal: new AbortController().signal, context: request.context }
-    // Rejects if nothing was done; then the key is released.
     const answer = await respondDirect(settings, request, body, selection, call)
     began()
     return { response: answer.response, short: JSON.stringify({ summary: answer.summary }) }

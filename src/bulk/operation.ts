@@ -122,12 +122,12 @@ function failures<T>(
     'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body', 'digest_mismatch',
     'invalid_header',
     ...background
-      ? ['idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
+      ? ['invalid_idempotency_key', 'idempotent_request_running', 'idempotency_key_reused',
         'store_unavailable', 'store_full'] as const
       : [],
     ...transaction ? ['conflict'] as const : [],
     'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',
-    'write_outcome_unknown', 'internal_error',
+    'write_outcome_unknown', 'internal_error', 'overloaded',
   )
   // An error may contain a report, which obeys Prefer: return=minimal.
   const more = fields('Preference-Applied', ...background ? ['Idempotent-Replayed'] as const : [])

@@ -1,6 +1,7 @@
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { httpError } from '../../http/errors.js'
 import { empty } from '../../http/respond.js'
+import { buffered } from '../../idempotency/buffered.js'
 import { parseIdempotencyKey } from '../../idempotency/key.js'
 import { KeyedProgress } from '../../idempotency/progress.js'
 import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
@@ -20,11 +21,14 @@ export async function answerOnce<C>(
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
   if (idempotencyKey === undefined) return (await work(() => undefined)).response
   const requester = settings.requester(request)
+  const { store, retentionMs, maxResultBytes: maxBytes } = service
   const outcome = await onceAnswer(request, {
-    store: service.store, key: claimKey(request, requester.owner, idempotencyKey),
-    fingerprint: requestFingerprint(request, body),
-    waitMs: syncTimeoutMs, retentionMs: service.retentionMs, maxBytes: service.maxResultBytes,
-  }, work)
+    store, key: claimKey(request, requester.owner, idempotencyKey),
+    fingerprint: requestFingerprint(request, body), waitMs: syncTimeoutMs, retentionMs, maxBytes,
+  }, async (began) => {
+    const kept = await work(began)
+    return { ...kept, response: await buffered(kept.response, maxBytes) }
+  })
   // The client has disconnected.
   if (outcome === undefined) return empty(503)
   if ('status' in outcome) return outcome
