@@ -36,18 +36,14 @@ export class HeldBody {
    * @throws {HttpError} 503 `overloaded`
    */
   async read(source: AsyncIterator<Uint8Array>, maxBytes: number): Promise<boolean> {
-    const dropped = new Promise<never>((_, reject) => {
-      this.#drop = () => { reject(overloaded()) }
-    })
-    dropped.catch(() => undefined)
     arriving.add(this)
     try {
-      for (;;) {
-        const step = await Promise.race([source.next(), dropped])
+      while (this.size <= maxBytes) {
+        const step = await this.#next(source)
         if (step.done === true) return true
         this.#add(step.value)
-        if (this.size > maxBytes) return false
       }
+      return false
     } finally {
       arriving.delete(this)
     }
@@ -80,6 +76,14 @@ export class HeldBody {
     this.#blocks.length = 0
   }
 
+  /** Reads a piece. Not by `Promise.race`, which would keep a reaction for each piece. */
+  #next(source: AsyncIterator<Uint8Array>): Promise<IteratorResult<Uint8Array>> {
+    return new Promise((resolve, reject) => {
+      this.#drop = () => { reject(overloaded()) }
+      source.next().then(resolve, reject)
+    })
+  }
+
   #add(piece: Uint8Array): void {
     for (let at = 0; at < piece.byteLength;) {
       const filled = this.size % BLOCK_BYTES
@@ -96,6 +100,7 @@ export class HeldBody {
       if (heldBytes <= MAX_HELD_BYTES) return
       arriving.delete(silent)
       silent.release()
+      if (silent === this) throw overloaded()
       silent.#drop()
     }
   }
