@@ -29,6 +29,7 @@ export class HeldBody {
   size = 0
   readonly #blocks: Uint8Array[] = []
   #drop: () => void = () => undefined
+  #dropped = false
 
   /**
    * Reads until the source ends, or has more than `maxBytes`. Returns true if it has ended.
@@ -40,6 +41,8 @@ export class HeldBody {
     try {
       while (this.size <= maxBytes) {
         const step = await this.#next(source)
+        // A piece may have arrived at the same time.
+        if (this.#dropped) throw overloaded()
         if (step.done === true) return true
         this.#add(step.value)
       }
@@ -79,7 +82,10 @@ export class HeldBody {
   /** Reads a piece. Not by `Promise.race`, which would keep a reaction for each piece. */
   #next(source: AsyncIterator<Uint8Array>): Promise<IteratorResult<Uint8Array>> {
     return new Promise((resolve, reject) => {
-      this.#drop = () => { reject(overloaded()) }
+      this.#drop = () => {
+        this.#dropped = true
+        reject(overloaded())
+      }
       source.next().then(resolve, reject)
     })
   }
