@@ -41,8 +41,8 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
- * respond-async`, and requests may have an Idempotency-Key. Without `background` the key is
- * ignored: use the policy `idempotent()`.
+ * respond-async`, and requests may have an Idempotency-Key. Without `background` a request with a
+ * key is 400 `idempotency_not_supported`, unless the policy `idempotent()` is in front.
  *
  * The answer is `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: {
  * code, message, details? } }] }`. The pointers in `details` begin at the root of the body, such as

@@ -1,4 +1,5 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { acknowledged, refuseIdempotencyKey } from '../http/idempotency-key.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { serviceOf } from '../tasks/service-of.js'
@@ -72,25 +73,32 @@ function checkTasks<C>(
 function bulkHandler<T, C>(settings: BulkSettings<T>, background?: Background<C>): Handler<C> {
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => {
     if (request.method !== settings.method) return undefined
+    if (background) return acknowledged(request, () => respondTo(settings, request, background))
+    refuseIdempotencyKey(request)
     checkHead(settings, request)
     const selection = selectedItems(request)
-    if (!background) {
-      return readDirect(settings, request, {
-        work: (body) => respond(settings, request, body, selection), spool: undefined,
-      })
-    }
-    const { endpoints, spooled } = background
-    const spool = (bytes?: AsyncIterable<Uint8Array>) => endpoints.accept(
-      request, spooled.task, () => spooled.spool(request, selection, bytes),
-    )
-    const { prefer, 'idempotency-key': key } = request.headers
-    if (prefer !== undefined && parsePrefer(prefer).respondAsync) return spool()
-    const work = key === undefined
-      ? (body: DirectBody) => respond(settings, request, body, selection)
-      : (body: DirectBody) => respondOnce(settings, request, endpoints, body, selection)
-    return readDirect(settings, request, { work, spool })
+    return readDirect(settings, request, {
+      work: (body) => respond(settings, request, body, selection), spool: undefined,
+    })
   }
   return describe(handler, [bulkOperation(settings, background !== undefined)])
+}
+
+/** Responds where the client may ask for work in the background. */
+async function respondTo<T, C>(
+  settings: BulkSettings<T>, request: HttpRequest<C>, { endpoints, spooled }: Background<C>,
+): Promise<HttpResponse> {
+  checkHead(settings, request)
+  const selection = selectedItems(request)
+  const spool = (bytes?: AsyncIterable<Uint8Array>) => endpoints.accept(
+    request, spooled.task, () => spooled.spool(request, selection, bytes),
+  )
+  const { prefer, 'idempotency-key': key } = request.headers
+  if (prefer !== undefined && parsePrefer(prefer).respondAsync) return spool()
+  const work = key === undefined
+    ? (body: DirectBody) => respond(settings, request, body, selection)
+    : (body: DirectBody) => respondOnce(settings, request, endpoints, body, selection)
+  return readDirect(settings, request, { work, spool })
 }
 
 async function respond<T>(

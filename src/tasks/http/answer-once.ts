@@ -1,5 +1,6 @@
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { httpError } from '../../http/errors.js'
+import { acknowledged } from '../../http/idempotency-key.js'
 import { empty } from '../../http/respond.js'
 import { buffered } from '../../idempotency/buffered.js'
 import { parseIdempotencyKey } from '../../idempotency/key.js'
@@ -14,7 +15,13 @@ import { respond } from './submit.js'
  * Implements `TaskEndpoints.answerOnce`: does work for a direct answer once for each
  * Idempotency-Key, and stores the answer for retries.
  */
-export async function answerOnce<C>(
+export function answerOnce<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
+): Promise<HttpResponse> {
+  return acknowledged(request, () => answer(settings, request, body, work))
+}
+
+async function answer<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
 ): Promise<HttpResponse> {
   const { service, syncTimeoutMs } = settings
