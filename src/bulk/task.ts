@@ -71,7 +71,8 @@ export function spooledBulk<T>(
     const bytes = (byte: number) => decodedFrom(spooled, byte, limits, (start) => (
       spool.open(spooled, start)
     ))
-    return place ? largeBody(settings, bytes) : readBody(settings, bytes)
+    const isLarge = spooled.coding === 'identity' && spooled.size > settings.streamAboveBytes
+    return place || isLarge ? largeBody(settings, bytes) : readBody(settings, bytes)
   }
 
   const startOf = async (
