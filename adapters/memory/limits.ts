@@ -1,6 +1,4 @@
-const MIB = 1024 * 1024
-/** Memory of a Worker in bytes, which does not report its heap limit. */
-const UNKNOWN_HEAP = 128 * MIB
+export { heapShare } from '../../src/runtime/heap-share.js'
 
 /**
  * Returns `value` if it is a whole number in the range.
@@ -12,18 +10,4 @@ export function wholeNumber(option: string, value: number, min: number, max: num
   throw new TypeError(
     `${option} must be a whole number from ${min} to ${max}, not ${String(value)}`,
   )
-}
-
-/** Returns one of `parts` equal shares of the heap limit in bytes, at most `maxMiB`. */
-export function heapShare(parts: number, maxMiB: number): number {
-  return Math.min(maxMiB * MIB, Math.floor(heapLimit() / parts))
-}
-
-/**
- * Returns the heap limit of this process in bytes. Does not import `node:v8`, which some runtimes
- * do not have.
- */
-function heapLimit(): number {
-  const limit = globalThis.process.getBuiltinModule('node:v8')?.getHeapStatistics().heap_size_limit
-  return limit || UNKNOWN_HEAP
 }

@@ -13,6 +13,8 @@ export interface ParsedBatch {
   readonly exact: boolean
   /** Place in the body at which the first element begins. Absent if the body is read as a whole. */
   readonly place?: ArrayPosition
+  /** Size of the text of the elements, in bytes. Absent if the body is read as a whole. */
+  readonly bytes?: number
 }
 
 /**

@@ -5,7 +5,7 @@ import { isAborted, throwIfAborted, type BulkRun } from './bulk-run.js'
 import { itemsOf, type BulkPosition } from './bulk-position.js'
 import { UNKNOWN_OUTCOME } from './item-error.js'
 import { Report } from './report.js'
-import type { BulkBody } from './request-body.js'
+import { batchesOf, type BulkBody } from './request-body.js'
 import { newSeenKeys, runBulk } from './run.js'
 import type { StoredReport } from './stored-report.js'
 import { validateBatch } from './validate-batch.js'
@@ -43,7 +43,7 @@ async function runWhole<T>(
     if (report.total === itemCount) return JSON.stringify(positionOf(resumption, undefined))
     throw new TypeError('cursor: call it in transaction, after work has resolved')
   }
-  await runBulk({ ...run, transactionCall: { ...run.call, cursor } }, body, report)
+  await runBulk({ ...run, transactionCall: { ...run.call, cursor } }, body, itemCount, report)
   await commit(resumption, undefined)
 }
 
@@ -53,8 +53,8 @@ async function runInParts<T>(
   const { settings: { batchSize }, call } = run
   const { report, from } = resumption
   const done = itemsOf(from)
-  const seen = body.whole ? newSeenKeys(run.settings) : undefined
-  for await (const parsed of body.batches) {
+  const seen = body.whole && newSeenKeys(run.settings)
+  for await (const parsed of batchesOf(body, from.place)) {
     throwIfAborted(call)
     if (parsed.start + parsed.items.length <= done) continue
     // All items of a whole body are validated again, because later ones may have the same key.

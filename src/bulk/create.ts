@@ -23,7 +23,8 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
    * refused as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
-   * not compared. In a streamed body only the repository finds duplicates. Default: no comparison.
+   * not compared. In a task, items of a body above `streamAboveBytes` are not compared; there only
+   * the repository finds duplicates. Default: no comparison.
    */
   readonly key?: (item: Draft) => string | undefined
   /** Returns the id of a record, for the report. Default: its member `id`. */
@@ -40,19 +41,18 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
- * respond-async`, and requests may have an Idempotency-Key. Without `background` the key is
- * ignored: use the policy `idempotent()`.
+ * respond-async`, and requests may have an Idempotency-Key. Without `background` a request with a
+ * key is 400 `idempotency_not_supported`, unless the policy `idempotent()` is in front.
  *
  * The answer is `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: {
  * code, message, details? } }] }`. The pointers in `details` begin at the root of the body, such as
  * `/17/email`. Its status is 201 if all items succeeded, 207 if some failed, and 422 if none
  * succeeded (500 if the server is to blame). `?only=failed` lists failed items only; `Prefer:
  * return=minimal` lists none. An atomic batch is 201, or 422 (409 for a conflict) and nothing has
- * changed.
+ * changed. The report of an atomic batch names all items that have to be changed.
  *
- * Bodies above `streamAboveBytes` are written in batches while they arrive. If such a body turns
- * out to be malformed or too large, the answer is 400 or 413 with the report of the items that were
- * written, and the `position` of the error. An atomic batch is rolled back.
+ * Nothing is written before the whole body has arrived and was checked: a 400 or 413 has written
+ * nothing. A body above `maxDirectBytes` becomes a task if there is `background`, else it is a 413.
  *
  * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
  * items that it has committed. Up to `batchSize` items may be created twice. Let the repository
@@ -60,7 +60,8 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
  *
  * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
  * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),
- * `unsupported_media_type` and `unsupported_content_coding` (415).
+ * `unsupported_media_type` and `unsupported_content_coding` (415), and `overloaded` (503) while the
+ * bodies of other requests take the memory.
  *
  * @example
  * import { createTasks, router, taskEndpoints } from 'longhaul'

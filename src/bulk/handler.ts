@@ -1,5 +1,5 @@
-import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { acknowledged, refuseIdempotencyKey } from '../http/idempotency-key.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { serviceOf } from '../tasks/service-of.js'
@@ -7,7 +7,8 @@ import { RequestCall } from './bulk-run.js'
 import { selectedItems, type ItemSelection } from './item-selection.js'
 import { bulkOperation } from './operation.js'
 import type { BulkBackgroundOptions } from './options.js'
-import { checkHead, readBody } from './request-body.js'
+import { readDirect, type DirectBody } from './read-direct.js'
+import { checkHead } from './request-body.js'
 import { respondDirect } from './respond-direct.js'
 import type { BulkSettings } from './settings.js'
 import { spooledBulk, type BulkTask, type SpooledBulk } from './task.js'
@@ -72,25 +73,37 @@ function checkTasks<C>(
 function bulkHandler<T, C>(settings: BulkSettings<T>, background?: Background<C>): Handler<C> {
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => {
     if (request.method !== settings.method) return undefined
+    if (background) return acknowledged(request, () => respondTo(settings, request, background))
+    refuseIdempotencyKey(request)
     checkHead(settings, request)
     const selection = selectedItems(request)
-    if (background) {
-      const { endpoints, spooled } = background
-      const { prefer, 'idempotency-key': key } = request.headers
-      if (prefer !== undefined && parsePrefer(prefer).respondAsync) {
-        return endpoints.accept(request, spooled.task, () => spooled.spool(request, selection))
-      }
-      if (key !== undefined) return respondOnce(settings, request, endpoints, selection)
-    }
-    return respond(settings, request, selection)
+    return readDirect(settings, request, {
+      work: (body) => respond(settings, request, body, selection), spool: undefined,
+    })
   }
   return describe(handler, [bulkOperation(settings, background !== undefined)])
 }
 
-async function respond<T>(
-  settings: BulkSettings<T>, request: HttpRequest, selection: ItemSelection,
+/** Responds where the client may ask for work in the background. */
+async function respondTo<T, C>(
+  settings: BulkSettings<T>, request: HttpRequest<C>, { endpoints, spooled }: Background<C>,
 ): Promise<HttpResponse> {
-  const body = await readBody(settings, request)
+  checkHead(settings, request)
+  const selection = selectedItems(request)
+  const spool = (bytes?: AsyncIterable<Uint8Array>) => endpoints.accept(
+    request, spooled.task, () => spooled.spool(request, selection, bytes),
+  )
+  const { prefer, 'idempotency-key': key } = request.headers
+  if (prefer !== undefined && parsePrefer(prefer).respondAsync) return spool()
+  const work = key === undefined
+    ? (body: DirectBody) => respond(settings, request, body, selection)
+    : (body: DirectBody) => respondOnce(settings, request, endpoints, body, selection)
+  return readDirect(settings, request, { work, spool })
+}
+
+async function respond<T>(
+  settings: BulkSettings<T>, request: HttpRequest, body: DirectBody, selection: ItemSelection,
+): Promise<HttpResponse> {
   const call = new RequestCall(request)
   const { response } = await respondDirect(settings, request, body, selection, call)
   return response
@@ -100,22 +113,12 @@ async function respond<T>(
  * Answers a request with an Idempotency-Key. The work continues if the client disconnects, because
  * a retry may be waiting for its answer.
  */
-async function respondOnce<T, C>(
+function respondOnce<T, C>(
   settings: BulkSettings<T>, request: HttpRequest<C>, endpoints: TaskEndpoints<C>,
-  selection: ItemSelection,
+  body: DirectBody, selection: ItemSelection,
 ): Promise<HttpResponse> {
-  const body = await readBody(settings, request)
-  if (!body.whole) {
-    await body.close()
-    throw httpError('idempotency_needs_async', {
-      message: 'A body of this size can have an Idempotency-Key only when it is taken in the '
-        + 'background: send "Prefer: respond-async", or leave the key out.',
-    })
-  }
-  const [batch] = body.batches
-  return endpoints.answerOnce(request, batch.items, async (began) => {
+  return endpoints.answerOnce(request, body.identity(), async (began) => {
     const call = { signal: new AbortController().signal, context: request.context }
-    // Rejects if nothing was done; then the key is released.
     const answer = await respondDirect(settings, request, body, selection, call)
     began()
     return { response: answer.response, short: JSON.stringify({ summary: answer.summary }) }

@@ -55,7 +55,7 @@ export const onlyParameter = parameter('query', 'only', {
 /** Returns the OpenAPI operation of a bulk handler. */
 export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean): Operation {
   const { kind, method, status, mixedStatus, transaction } = settings
-  const replayed = background ? ['Idempotent-Replayed'] as const : []
+  const replayed = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []
   const answer = (description: string): Fragment => response(description, {
     schema: reportSchema, headers: fields('Vary', 'Preference-Applied', ...replayed),
   })
@@ -122,15 +122,16 @@ function failures<T>(
     'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body', 'digest_mismatch',
     'invalid_header',
     ...background
-      ? ['idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
+      ? ['invalid_idempotency_key', 'idempotent_request_running', 'idempotency_key_reused',
         'store_unavailable', 'store_full'] as const
-      : [],
+      : ['idempotency_not_supported'] as const,
     ...transaction ? ['conflict'] as const : [],
     'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',
-    'write_outcome_unknown', 'internal_error',
+    'write_outcome_unknown', 'internal_error', 'overloaded',
   )
   // An error may contain a report, which obeys Prefer: return=minimal.
-  const more = fields('Preference-Applied', ...background ? ['Idempotent-Replayed'] as const : [])
+  const ofKey = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []
+  const more = fields('Preference-Applied', ...ofKey)
   return Object.fromEntries(Object.entries(responses).map(([status, given]) => (
     [status, { ...given, headers: { ...given['headers'] as Fragment, ...more } }]
   )))

@@ -55,6 +55,15 @@ export interface BulkOptions<T> {
    * @default 33_554_432 (32 MiB)
    */
   readonly maxBodyBytes?: number
+  /**
+   * Maximum size of the body of a synchronous request, in bytes, as sent and after its content
+   * coding is undone. The whole body is held in memory and checked before anything is written. With
+   * `background`, a larger body becomes a task, and the response is a 202 as for `Prefer:
+   * respond-async`. Without, it gets a 413, and nothing is written.
+   *
+   * @default 8_388_608 (8 MiB)
+   */
+  readonly maxDirectBytes?: number
   /** Maximum size of the body after its content coding is undone. Default: `maxBodyBytes`. */
   readonly maxDecodedBytes?: number
   /**
@@ -64,15 +73,16 @@ export interface BulkOptions<T> {
    */
   readonly maxRatio?: number
   /**
-   * Maximum size of one item of a streamed body, in bytes.
+   * Maximum size of one item of a body above `streamAboveBytes`, in bytes.
    *
    * @default 1_048_576 (1 MiB)
    */
   readonly maxItemBytes?: number
   /**
-   * A larger body is streamed to the repository in batches and not read as a whole. In bytes.
+   * The items of a larger body are parsed and written in batches, so that they are never all in
+   * memory. In bytes, after the content coding is undone.
    *
-   * @default 1_048_576 (1 MiB)
+   * @default 262_144 (256 KiB)
    */
   readonly streamAboveBytes?: number
   /**
@@ -133,8 +143,9 @@ const BACKGROUND = {
 /** Names of the options that both endpoints have, for `checkNames`. */
 export const BULK = {
   repository: 0, items: 0, otherMembers: 0, schema: 0, atomic: 0, batchSize: 0, concurrency: 0,
-  maxItems: 0, maxBodyBytes: 0, maxDecodedBytes: 0, maxRatio: 0, maxItemBytes: 0,
-  streamAboveBytes: 0, maxReportBytes: 0, mixedStatus: 0, resume: 0, onError: 0, background: 0,
+  maxItems: 0, maxBodyBytes: 0, maxDirectBytes: 0, maxDecodedBytes: 0, maxRatio: 0,
+  maxItemBytes: 0, streamAboveBytes: 0, maxReportBytes: 0, mixedStatus: 0, resume: 0, onError: 0,
+  background: 0,
 } satisfies Record<keyof BulkOptions<never> | 'repository', 0>
 
 /** @throws {TypeError} The options have an unknown name. */
@@ -148,8 +159,8 @@ export function checkBulkNames(
 
 type Shared = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'batchSize' | 'concurrency' | 'maxItems' | 'maxBodyBytes'
-  | 'maxDecodedBytes' | 'maxRatio' | 'maxItemBytes' | 'streamAboveBytes' | 'maxReportBytes'
-  | 'mixedStatus' | 'resume' | 'onError'>
+  | 'maxDirectBytes' | 'maxDecodedBytes' | 'maxRatio' | 'maxItemBytes' | 'streamAboveBytes'
+  | 'maxReportBytes' | 'mixedStatus' | 'resume' | 'onError'>
 
 const MAX_ITEM_BYTES = 268_435_456
 const MAX_CONCURRENCY = 10_000
@@ -165,9 +176,9 @@ export function withDefaults<T>(
 ): Shared {
   const {
     items = defaultItems, otherMembers = 'refuse', batchSize = 500, concurrency = 8,
-    maxItems = 100_000, maxBodyBytes = 33_554_432,
+    maxItems = 100_000, maxBodyBytes = 33_554_432, maxDirectBytes = 8_388_608,
     maxDecodedBytes = maxBodyBytes, maxRatio = 250, maxItemBytes = 1_048_576,
-    streamAboveBytes = 1_048_576, maxReportBytes = 8_388_608, mixedStatus = 207,
+    streamAboveBytes = 262_144, maxReportBytes = 8_388_608, mixedStatus = 207,
     onError = warnOfError, schema, resume, background,
   } = options
   const invalid = (what: string): TypeError => new TypeError(`${caller}: ${what}`)
@@ -184,7 +195,9 @@ export function withDefaults<T>(
     if (value >= 1 && (Number.isInteger(value) || value === Infinity)) continue
     throw invalid(`${name} must be a whole number from 1`)
   }
-  for (const [name, value] of Object.entries({ maxBodyBytes, maxDecodedBytes, maxRatio })) {
+  for (const [name, value] of Object.entries({
+    maxBodyBytes, maxDirectBytes, maxDecodedBytes, maxRatio,
+  })) {
     if (!(value >= 1)) throw invalid(`${name} must be 1 or more`)
   }
   for (const [name, value] of Object.entries({ streamAboveBytes, maxReportBytes })) {
@@ -204,8 +217,8 @@ export function withDefaults<T>(
   }
   return {
     items, path, otherMembers, batchSize, concurrency: Math.min(concurrency, MAX_CONCURRENCY),
-    maxItems, maxBodyBytes, maxDecodedBytes, maxRatio, maxItemBytes, streamAboveBytes,
-    maxReportBytes, mixedStatus, resume, onError,
+    maxItems, maxBodyBytes, maxDirectBytes, maxDecodedBytes, maxRatio, maxItemBytes,
+    streamAboveBytes, maxReportBytes, mixedStatus, resume, onError,
   }
 }
 

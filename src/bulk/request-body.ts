@@ -1,5 +1,5 @@
-import { checkJsonType, readJson, unsupported } from '../http/body/body.js'
-import { decodeBody, requestCoding, type DecodeOptions } from '../http/body/decode.js'
+import { checkJsonType, unsupported } from '../http/body/body.js'
+import { requestCoding, type DecodeOptions } from '../http/body/decode.js'
 import { jsonTextOf, parseJson } from '../http/body/json-text.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
@@ -7,24 +7,31 @@ import type { ArrayPosition } from '../json-array/array-position.js'
 import { readElements } from '../json-array/array-reader.js'
 import { isExact } from '../json-array/json-checks.js'
 import { Gathered } from '../runtime/byte-buffer.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { ParsedBatch } from './batch.js'
 import { itemsOf } from './items-of.js'
 import type { BulkSettings } from './settings.js'
 
 /**
- * The items of a request. A small body is read as a whole, in one batch, so that duplicates are
- * found before anything is written. A larger one is streamed.
+ * The items of a body, which can be read any number of times. A small body is parsed as a whole, in
+ * one batch. The batches of a larger one are parsed again whenever they are read.
  */
-export type BulkBody =
-  | { readonly whole: true, readonly batches: readonly [ParsedBatch] }
-  | {
-    readonly whole: false
-    readonly batches: AsyncGenerator<ParsedBatch>
-    /**
-     * Closes the source if `batches` is not read: a generator that has not started closes nothing.
-     */
-    readonly close: () => unknown
-  }
+export type BulkBody = WholeBody | LargeBody
+
+/** A body in one batch. */
+export interface WholeBody {
+  readonly whole: ParsedBatch
+}
+
+/** A body that is read in batches. */
+export interface LargeBody {
+  readonly whole?: undefined
+  /** Reads the batches, from a place on at which an earlier reader has begun a batch. */
+  readonly open: (from?: ArrayPosition) => AsyncGenerator<ParsedBatch>
+}
+
+/** Opens the decoded bytes of a body at an offset. */
+export type OpenDecoded = (byte: number) => MaybePromise<AsyncIterable<Uint8Array>>
 
 type BodySettings = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
@@ -53,95 +60,85 @@ export function decodeLimits(settings: BodySettings): Required<DecodeOptions> {
   return { maxBodyBytes, maxDecodedBytes, maxRatio }
 }
 
-/** Reads the body of a request. Rejects with errors of 400, 413 and 415. */
-export async function readBody(settings: BodySettings, request: HttpRequest): Promise<BulkBody> {
-  const { body: { parsed } } = request
-  const limits = decodeLimits(settings)
-  if (isValue(parsed)) {
-    return bodyOfValue(
-      settings, await readJson(request, { maxBodyBytes: limits.maxBodyBytes }), false,
-    )
-  }
-  if (!isSmall(settings, request)) return bodyOfPieces(settings, decodeBody(request, limits))
-  // Content-Length says that there are no more bytes.
-  const bytes = await request.body.bytes(settings.streamAboveBytes)
-  return bodyOfBytes(settings, bytes ?? new Uint8Array())
-}
-
 /** Returns true if the host's body parser has left a value, and not text or bytes. */
 export function isValue(parsed: HttpRequest['body']['parsed']): boolean {
   if (parsed === undefined) return false
   return typeof parsed.value !== 'string' && !(parsed.value instanceof Uint8Array)
 }
 
-/** Returns true if the body is known to be small, and has no content coding. */
-function isSmall({ streamAboveBytes }: BodySettings, { headers, body }: HttpRequest): boolean {
-  const length = headers['content-length']
-  if (body.parsed !== undefined || typeof length !== 'string') return false
-  return Number(length) <= streamAboveBytes && requestCoding(headers) === 'identity'
-}
-
-/** Reads a body that arrives in pieces: as a whole if it is small, else as a stream. */
-export async function bodyOfPieces(
-  settings: BodySettings, pieces: AsyncIterable<Uint8Array>,
-): Promise<BulkBody> {
-  const source = pieces[Symbol.asyncIterator]()
+/** Reads a body: as a whole if it has up to `streamAboveBytes` bytes, else in batches. */
+export async function readBody(settings: BodySettings, open: OpenDecoded): Promise<BulkBody> {
   const first = new Gathered()
-  while (first.size <= settings.streamAboveBytes) {
-    const step = await source.next()
-    if (step.done === true) return bodyOfBytes(settings, first.bytes)
-    first.add(step.value)
+  for await (const piece of await open(0)) {
+    first.add(piece)
+    if (first.size > settings.streamAboveBytes) return largeBody(settings, open)
   }
-  const batches = elementsOf(settings, joined(first.bytes, source))
-  return { whole: false, batches, close: () => source.return?.() }
+  return bodyOfBytes(settings, first.bytes)
 }
 
-/** Reads the rest of a body, from a place at which an earlier reader of it has begun a batch. */
-export function bodyFrom(
-  settings: BodySettings, from: ArrayPosition, rest: AsyncIterable<Uint8Array>,
-): BulkBody {
-  const source = rest[Symbol.asyncIterator]()
-  const batches = elementsOf(settings, joined(new Uint8Array(), source), from)
-  return { whole: false, batches, close: () => source.return?.() }
+/** Returns a body that is read in batches. */
+export function largeBody(settings: BodySettings, open: OpenDecoded): LargeBody {
+  return { open: (from) => readBatches(settings, open, from) }
 }
 
-function elementsOf(
-  settings: BodySettings, source: AsyncIterable<Uint8Array>, from?: ArrayPosition,
-): AsyncGenerator<ParsedBatch> {
+async function* readBatches(
+  settings: BodySettings, open: OpenDecoded, from: ArrayPosition | undefined,
+): AsyncGenerator<ParsedBatch, void, undefined> {
   const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
   const alone = otherMembers === 'refuse'
-  return readElements(source, { path, alone, maxElements, maxElementBytes, from })
+  const bytes = await open(from?.byte ?? 0)
+  yield* readElements(bytes, { path, alone, maxElements, maxElementBytes, from })
 }
 
-const PART_BYTES = 65_536
+/** Returns the batches of a body, from a place on. */
+export function batchesOf(
+  body: BulkBody, from?: ArrayPosition,
+): Iterable<ParsedBatch> | AsyncIterable<ParsedBatch> {
+  return body.whole === undefined ? body.open(from) : [body.whole]
+}
 
-async function* joined(
-  first: Uint8Array, rest: AsyncIterator<Uint8Array>,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  try {
-    for (let at = 0; at < first.byteLength; at += PART_BYTES) {
-      yield first.subarray(at, at + PART_BYTES)
-    }
-    for (let step = await rest.next(); step.done !== true; step = await rest.next()) {
-      yield step.value
-    }
-  } finally {
-    await rest.return?.()
+/** Size of a body that was read to its end. */
+export interface BodySize {
+  /** Number of items. */
+  readonly items: number
+  /** Bytes of its largest batch. */
+  readonly batchBytes: number
+}
+
+/**
+ * Reads a large body to its end, so that its syntax, its limits and the number of its items are
+ * known before anything is written.
+ *
+ * @throws {HttpError} The body is not a list of items, or too large.
+ */
+export async function measure(body: LargeBody): Promise<BodySize> {
+  let items = 0
+  let batchBytes = 0
+  for await (const batch of body.open()) {
+    items += batch.items.length
+    batchBytes = Math.max(batchBytes, batch.bytes ?? 0)
   }
+  if (items === 0) throw httpError('empty_batch')
+  return { items, batchBytes }
 }
 
 /** Parses a whole body. Does not limit its depth: an item that is too deep fails alone. */
-function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): BulkBody {
+export function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): WholeBody {
   const text = jsonTextOf(bytes)
   return bodyOfValue(settings, parseJson(text, Infinity), isExact(text))
 }
 
-function bodyOfValue(settings: BodySettings, body: unknown, exact: boolean): BulkBody {
+/**
+ * Returns the items of a parsed body.
+ *
+ * @param exact - all values are as they were sent; see `inexactValues`
+ */
+export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolean): WholeBody {
   const { maxItems } = settings
   const items = itemsOf(settings, body)
   if (items.length === 0) throw httpError('empty_batch')
   if (items.length > maxItems) {
     throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
   }
-  return { whole: true, batches: [{ start: 0, items, exact }] }
+  return { whole: { start: 0, items, exact } }
 }

@@ -6,7 +6,7 @@ import { empty, errorResponse, jsonText } from '../http/respond.js'
 import { isAborted, startRun, type BulkCall } from './bulk-run.js'
 import type { ItemSelection } from './item-selection.js'
 import { Report, type BulkSummary, type ReportSink } from './report.js'
-import type { BulkBody } from './request-body.js'
+import type { DirectBody } from './read-direct.js'
 import { runBulk } from './run.js'
 import type { BulkSettings } from './settings.js'
 
@@ -15,22 +15,21 @@ interface DirectAnswer {
   readonly summary: BulkSummary
 }
 
-/** Does the work of a request and answers with its report. Rejects if nothing was done. */
+/** Does the work of a request and answers with its report. */
 export async function respondDirect<T>(
-  settings: BulkSettings<T>, request: HttpRequest, body: BulkBody, selection: ItemSelection,
-  call: BulkCall,
+  settings: BulkSettings<T>, request: HttpRequest, { body, items }: DirectBody,
+  selection: ItemSelection, call: BulkCall,
 ): Promise<DirectAnswer> {
   const sink = new TextSink()
   const report = new Report(sink, settings, selection)
   const run = startRun(settings, call)
   let failure: { readonly error: unknown } | undefined
   try {
-    await runBulk(run, body, report)
+    await runBulk(run, body, items, report)
     failure = failureOf(settings, report)
   } catch (error) {
     // The client has disconnected: nobody reads the answer.
     if (isAborted(call)) return { response: empty(503), summary: report.summary }
-    if (report.total === 0) throw error
     if (!readFailure(error).expected) run.reportError(error)
     failure = { error }
   }

@@ -1,35 +1,37 @@
 import { httpError } from '../http/errors.js'
-import type { Batch, ParsedBatch } from './batch.js'
-import { throwIfAborted, type BulkRun } from './bulk-run.js'
+import type { Batch } from './batch.js'
+import { isAborted, throwIfAborted, type BulkRun } from './bulk-run.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME } from './item-error.js'
 import type { Report } from './report.js'
-import type { BulkBody } from './request-body.js'
-import type { BulkSettings, Transaction } from './settings.js'
+import { batchesOf, type BulkBody } from './request-body.js'
+import type { BulkSettings, Transaction, Writer } from './settings.js'
 import { validateBatch, type SeenKeys } from './validate-batch.js'
 import { writeAll, writeEach } from './write-batch.js'
 
 /**
- * Validates and writes all items of a body, and reports the outcome of each. Rejects with the error
- * that ended the reading, with the reason of an abort, or with the error of the transaction. The
- * report is valid after a rejection, too.
+ * Validates and writes all items of a body, and reports the outcome of each. Rejects with the
+ * reason of an abort, or with the error of the transaction. The report is valid after a rejection,
+ * too.
+ *
+ * @param itemCount - number of all items
  */
-export async function runBulk<T>(run: BulkRun<T>, body: BulkBody, report: Report): Promise<void> {
-  const { transaction } = run.settings
-  const seen = body.whole ? newSeenKeys(run.settings) : undefined
+export async function runBulk<T>(
+  run: BulkRun<T>, body: BulkBody, itemCount: number, report: Report,
+): Promise<void> {
+  const { settings: { transaction }, call } = run
   if (transaction) {
-    await runAtomic(run, body, seen, report, transaction)
+    await runAtomic(run, body, itemCount, report, transaction)
     return
   }
-  for await (const parsed of body.batches) {
-    throwIfAborted(run.call)
+  const seen = newSeenKeys(run.settings)
+  for await (const parsed of batchesOf(body)) {
+    throwIfAborted(call)
     const batch = await validateBatch(run, parsed, seen)
     const finished = await writeEach(run, batch)
     report.add(batch)
-    if (!finished) throwIfAborted(run.call)
+    if (!finished) throwIfAborted(call)
     await report.flush()
   }
-  // A streamed body; an empty array that is read as a whole is refused when it is read.
-  if (report.total === 0) throw httpError('empty_batch')
 }
 
 /** Returns an empty map of keys if the items of a body are compared. */
@@ -37,115 +39,77 @@ export function newSeenKeys<T>({ key }: BulkSettings<T>): SeenKeys | undefined {
   return key === undefined ? undefined : new Map()
 }
 
-/** Reads and validates batches one by one. */
-class BatchReader<T> {
-  /** Number of items that were read. */
-  itemCount = 0
-  private readonly source: AsyncIterator<ParsedBatch> | Iterator<ParsedBatch>
-
-  constructor(
-    private readonly run: BulkRun<T>, { batches }: BulkBody,
-    private readonly seen: SeenKeys | undefined,
-  ) {
-    this.source = Symbol.asyncIterator in batches
-      ? batches[Symbol.asyncIterator]()
-      : batches[Symbol.iterator]()
-  }
-
-  /** Returns the next batch; `undefined` after the last one. */
-  async next(): Promise<Batch<T> | undefined> {
-    const step = await this.source.next()
-    if (step.done === true) return undefined
-    const batch = await validateBatch(this.run, step.value, this.seen)
-    this.itemCount = batch.start + batch.size
-    return batch
-  }
-
-  async close(): Promise<void> {
-    await this.source.return?.()
-  }
-}
-
 /** Writes all items in one transaction, or none. */
 async function runAtomic<T>(
-  run: BulkRun<T>, body: BulkBody, seen: SeenKeys | undefined, report: Report,
-  transaction: Transaction<T>,
+  run: BulkRun<T>, body: BulkBody, itemCount: number, report: Report, transaction: Transaction<T>,
 ): Promise<void> {
-  const reader = new BatchReader(run, body, seen)
-  try {
-    // The first batch is validated before the transaction begins: most bad bodies need none.
-    const first = await reader.next()
-    if (first === undefined) throw httpError('empty_batch')
-    const failed = first.errors.size > 0
-      ? first
-      : await writeInTransaction(run, first, reader, report, transaction)
-    if (failed !== undefined) await reportNotApplied(run, failed, reader, report)
-  } catch (error) {
-    if (report.succeeded > 0 || report.total < reader.itemCount) {
-      report.restart(reader.itemCount, NOT_APPLIED)
-    }
-    throw error
-  } finally {
-    await reader.close()
+  // A small batch is validated before the transaction begins, so that no connection waits for it.
+  const whole = body.whole && await validateBatch(run, body.whole, newSeenKeys(run.settings))
+  if (whole?.values.length === 0) {
+    report.addNotApplied(whole)
+    return
   }
-}
-
-/**
- * Reports that nothing was written because of the errors in `failed`. Reads the remaining batches,
- * so that the report has the errors of their items.
- */
-async function reportNotApplied<T>(
-  run: BulkRun<T>, failed: Batch<T>, reader: BatchReader<T>, report: Report,
-): Promise<void> {
-  report.restart(failed.start, NOT_APPLIED)
-  report.addNotApplied(failed)
-  for (let batch = await reader.next(); batch !== undefined; batch = await reader.next()) {
-    report.addNotApplied(batch)
-    await report.flush()
-    throwIfAborted(run.call)
-  }
-}
-
-/**
- * Returns the batch whose errors stopped the transaction; `undefined` if there was none. Rejects if
- * nothing was written for another reason.
- */
-async function writeInTransaction<T>(
-  run: BulkRun<T>, first: Batch<T>, reader: BatchReader<T>, report: Report,
-  transaction: Transaction<T>,
-): Promise<Batch<T> | undefined> {
-  let batch: Batch<T> | undefined = first
-  let streamed = false
-  let done = false
+  let end: 'failed' | 'written' | undefined
   try {
     await transaction(async (writer) => {
-      if (streamed) {
-        throw new TypeError('transaction called its work again, but the streamed items are gone;'
-          + ' retry only smaller batches')
-      }
-      batch = first
-      done = false
+      end = undefined
       report.restart(0, NOT_APPLIED)
-      for (;;) {
-        if (batch.errors.size > 0) throw httpError('batch_failed')
-        await writeAll(run, batch, writer)
-        report.add(batch)
-        await report.flush()
-        const next: Batch<T> | undefined = await reader.next()
-        if (next === undefined) break
-        batch = next
-        streamed = true
+      const batches = whole ? [whole.copy()] : validated(run, body)
+      if (!await writeBatches(run, batches, writer, report)) {
+        end = 'failed'
+        throw httpError('batch_failed')
       }
       throwIfAborted(run.call)
-      done = true
+      end = 'written'
     }, run.transactionCall ?? run.call)
-    if (!done) throw new TypeError('transaction resolved although its work had not')
+    if (end !== 'written') {
+      throw new TypeError('transaction resolved although its work had not')
+    }
   } catch (error) {
-    if (batch.errors.size > 0) return batch
-    if (!done) throw error
+    if (end === 'failed') return
+    report.restart(itemCount, end === 'written' ? UNKNOWN_OUTCOME : NOT_APPLIED)
+    if (end !== 'written') throw error
     // All items were written and then the commit failed: it is unknown if it took effect.
     run.reportError(error)
-    report.restart(reader.itemCount, UNKNOWN_OUTCOME)
   }
-  return undefined
+}
+
+async function* validated<T>(
+  run: BulkRun<T>, body: BulkBody,
+): AsyncGenerator<Batch<T>, void, undefined> {
+  const seen = newSeenKeys(run.settings)
+  for await (const parsed of batchesOf(body)) yield await validateBatch(run, parsed, seen)
+}
+
+/**
+ * Writes batches inside a transaction, and reports them. After an item that fails, continues with
+ * the others, so that the report names all items that have to be changed. Returns false if an item
+ * has failed.
+ */
+async function writeBatches<T>(
+  run: BulkRun<T>, batches: Iterable<Batch<T>> | AsyncIterable<Batch<T>>, writer: Writer<T>,
+  report: Report,
+): Promise<boolean> {
+  let failed = false
+  let stopped = false
+  for await (const batch of batches) {
+    throwIfAborted(run.call)
+    try {
+      stopped ||= !await writeAll(run, batch, writer)
+    } catch (error) {
+      failed ||= batch.errors.size > 0
+      if (!failed || isAborted(run.call)) throw error
+      // Nothing is going to be written anyway. The repository cannot continue after a failed item.
+      run.reportError(error)
+      stopped = true
+    }
+    if (!failed && batch.errors.size > 0) {
+      failed = true
+      report.restart(batch.start, NOT_APPLIED)
+    }
+    if (failed) report.addNotApplied(batch)
+    else report.add(batch)
+    await report.flush()
+  }
+  return !failed
 }

@@ -48,6 +48,7 @@ export interface BulkSettings<T> {
   readonly concurrency: number
   readonly maxItems: number
   readonly maxBodyBytes: number
+  readonly maxDirectBytes: number
   readonly maxDecodedBytes: number
   readonly maxRatio: number
   readonly maxItemBytes: number

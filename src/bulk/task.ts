@@ -1,5 +1,4 @@
 import { requestCoding } from '../http/body/decode.js'
-import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import type { TaskContext, TaskDefinition } from '../tasks/definition/define.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
@@ -14,7 +13,9 @@ import { continueBulk } from './continue-run.js'
 import type { ItemSelection } from './item-selection.js'
 import type { BulkBackgroundOptions } from './options.js'
 import { Report, type BulkItem, type BulkReport } from './report.js'
-import { bodyFrom, bodyOfPieces, decodeLimits, isValue, type BulkBody } from './request-body.js'
+import {
+  decodeLimits, isValue, largeBody, measure, readBody, type BulkBody,
+} from './request-body.js'
 import type { BulkSettings } from './settings.js'
 import { StoredReport } from './stored-report.js'
 
@@ -45,8 +46,12 @@ export interface SpooledBulk {
   /**
    * Writes the body to the blobs, as it was sent, and checks it. If it is refused with 400 or 413,
    * deletes it.
+   *
+   * @param bytes - the body as sent, if the request was read already
    */
-  spool(request: HttpRequest, selection: ItemSelection): Promise<ReadWork>
+  spool(
+    request: HttpRequest, selection: ItemSelection, bytes?: AsyncIterable<Uint8Array>,
+  ): Promise<ReadWork>
 }
 
 /** Creates the task that writes spooled batches. */
@@ -60,11 +65,14 @@ export function spooledBulk<T>(
   const spool = new Spool(caller, `bulk-${settings.kind}/`, blobs, blobRetentionMs)
   const limits = decodeLimits(settings)
   const { resume } = settings
-  const open = async (spooled: SpooledBody, { place }: BulkPosition): Promise<BulkBody> => {
-    const pieces = await decodedFrom(spooled, place?.byte ?? 0, limits, (start) => (
+  const open = (
+    spooled: SpooledBody, { place }: BulkPosition,
+  ): BulkBody | Promise<BulkBody> => {
+    const bytes = (byte: number) => decodedFrom(spooled, byte, limits, (start) => (
       spool.open(spooled, start)
     ))
-    return place ? bodyFrom(settings, place, pieces) : bodyOfPieces(settings, pieces)
+    const isLarge = spooled.coding === 'identity' && spooled.size > settings.streamAboveBytes
+    return place || isLarge ? largeBody(settings, bytes) : readBody(settings, bytes)
   }
 
   const startOf = async (
@@ -122,20 +130,18 @@ export function spooledBulk<T>(
       spool, background, input, run, POSITION,
     ),
     maxInlineBytes,
-    async spool(request, selection) {
+    async spool(request, selection, bytes = bytesOf(request)) {
       const { signal, body: { parsed }, headers } = request
       const coding = parsed === undefined ? requestCoding(headers) : 'identity'
       const { maxBodyBytes } = settings
       const sent = { coding, maxBodyBytes, signal }
-      const { spooled, sha256 } = await spool.write(bytesOf(request), sent)
+      const { spooled, sha256 } = await spool.write(bytes, sent)
       const discard = () => spool.discard(spooled)
       try {
         const body = await open(spooled, START)
-        let items = 0
-        for await (const batch of body.batches) items += batch.items.length
-        if (items === 0) throw httpError('empty_batch')
+        const items = body.whole ? body.whole.items.length : (await measure(body)).items
         // A direct request has the same, so that a key means the same batch in both cases.
-        const identity = body.whole ? body.batches[0].items : { coding, sha256 }
+        const identity = body.whole ? body.whole.items : { coding, sha256 }
         return { input: { ...spooled, items, list: selection }, body: identity, discard }
       } catch (error) {
         await discard()
@@ -168,7 +174,7 @@ async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undef
 
 /** Calls `progress` before each batch. */
 function withProgress(body: BulkBody, progress: () => void): BulkBody {
-  if (!body.whole) return { ...body, batches: reporting(body.batches, progress) }
+  if (!body.whole) return { open: (from) => reporting(body.open(from), progress) }
   progress()
   return body
 }

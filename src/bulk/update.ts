@@ -28,8 +28,8 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
    * refused as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
-   * not compared. Items of a streamed body are not compared; they are written in their order.
-   * Default: the id.
+   * not compared. In a task, items of a body above `streamAboveBytes` are not compared; they are
+   * written in their order. Default: the id.
    */
   readonly key?: (item: T) => string | undefined
 }
@@ -41,7 +41,8 @@ const UPDATE = { ...BULK, id: 0, change: 0, key: 0 } satisfies
  * Creates a handler for PATCH that changes many records (SPEC 4.4). The body is a JSON object whose
  * member `updates` is an array; `items` names another place. Batches are atomic if the repository
  * has a transaction. The answer is that of `bulkCreate`, with 200 if all items succeeded. An item
- * whose record does not exist is a 404.
+ * whose record does not exist is a 404. The report of an atomic batch names all such items at once,
+ * even if other items are not valid.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router.

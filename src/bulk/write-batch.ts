@@ -1,4 +1,4 @@
-import { httpError, isHttpError } from '../http/errors.js'
+import { isHttpError } from '../http/errors.js'
 import type { Batch } from './batch.js'
 import { isAborted, throwIfAborted, type BulkRun } from './bulk-run.js'
 import {
@@ -61,28 +61,31 @@ async function writeOneByOne<T>(run: BulkRun<T>, batch: Batch<T>): Promise<numbe
 
 /**
  * Writes the valid items of a batch inside a transaction, one slice or one item after the other.
- * Throws when the batch has an error, and throws errors of `createMany` and `updateMany`, which do
- * not say which item caused them.
+ * Continues after refused items. Returns false if another error has failed an item: then the
+ * remaining items were not written. Throws errors of `createMany` and `updateMany`, which do not
+ * say which item caused them.
  */
 export async function writeAll<T>(
   run: BulkRun<T>, batch: Batch<T>, writer: Writer<T>,
-): Promise<void> {
+): Promise<boolean> {
   const { settings: { batchSize }, call } = run
-  const { values, errors } = batch
+  const { values } = batch
   const step = writer.many ? batchSize : 1
   for (let from = 0; from < values.length; from += step) {
     throwIfAborted(call)
     if (writer.many) {
       setOutcomes(run, batch, from, await writer.many(sliceOf(values, from, step), call))
-    } else {
-      try {
-        setOutcome(run, batch, from, await writer.one(values[from] as T, call))
-      } catch (error) {
-        batch.setFailed(from, itemErrorOf(run, error, NOT_WRITTEN))
-      }
+      continue
     }
-    if (errors.size > 0) throw httpError('batch_failed')
+    try {
+      setOutcome(run, batch, from, await writer.one(values[from] as T, call))
+    } catch (error) {
+      const itemError = itemErrorOf(run, error, NOT_WRITTEN)
+      batch.setFailed(from, itemError)
+      if (itemError === NOT_WRITTEN) return false
+    }
   }
+  return true
 }
 
 /**

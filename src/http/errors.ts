@@ -46,6 +46,10 @@ export const ERROR_CODES = {
     400,
     'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.',
   ],
+  idempotency_not_supported: [
+    400,
+    'This resource keeps no Idempotency-Key, and nothing was done. Leave the key out.',
+  ],
   invalid_idempotency_key: [400, 'The Idempotency-Key header is not valid.'],
   upload_length_inconsistent: [400, 'The lengths that were announced for this upload differ.'],
   upload_append_too_small: [400, 'This part of the upload is smaller than the server accepts.'],

@@ -1,5 +1,6 @@
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
+import { acknowledged } from '../http/idempotency-key.js'
 import type {
   Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
 } from '../http/exchange.js'
@@ -69,7 +70,8 @@ const RESPONSES = errorResponses(
  * Makes retries with an `Idempotency-Key` safe for any handler
  * (draft-ietf-httpapi-idempotency-key-header). The first request runs once, to its end, even if its
  * client disconnects. A retry gets the same answer with `Idempotent-Replayed: true`, and waits for
- * it while the first request runs. A request without a key passes unchanged.
+ * it while the first request runs. A request without a key passes unchanged. The response header
+ * `Idempotency-Key` repeats the key: it tells clients that keys are honoured here.
  *
  * Answers of any status are kept, 422 and 500 included. An answer to a request that had no effect
  * (400, 401, 403, 404, 413, 429, 503 with `Retry-After` and similar ones) is not kept, so a retry
@@ -80,8 +82,10 @@ const RESPONSES = errorResponses(
  * client disconnects. If the process dies during the work, a retry within 30 seconds waits, and a
  * later one runs the handler again.
  *
- * `submit` of `taskEndpoints` and bulk endpoints with `background` read the key themselves and
- * promise more. They do not need this policy.
+ * `submit` of `taskEndpoints`, and bulk and NDJSON endpoints with `background`, read the key
+ * themselves and promise more. They do not need this policy. Without it, other endpoints of longhaul
+ * that change something reject a request with a key: 400 `idempotency_not_supported`. Your own
+ * handlers decide for themselves.
  *
  * Errors: 400 `invalid_idempotency_key`, 401 `unauthorized` (`caller: 'principal'`), 409
  * `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`.
@@ -139,12 +143,14 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   const policy: Policy<C> = (request, next) => {
     const field = request.headers['idempotency-key']
     if (field === undefined || !counted.has(request.method)) return next(request)
-    return once(request, next, parseIdempotencyKey(field) as string)
+    const key = parseIdempotencyKey(field) as string
+    return acknowledged(request, () => once(request, next, key))
   }
   const describe = (operation: Operation): Operation => {
     if (!counted.has(operation.method)) return operation
     const withKey = addParameters(operation, [requestFields.idempotencyKey])
-    return addResponseHeaders(addResponses(withKey, RESPONSES), fields('Idempotent-Replayed'))
+    const headers = fields('Idempotency-Key', 'Idempotent-Replayed')
+    return addResponseHeaders(addResponses(withKey, RESPONSES), headers)
   }
   return Object.assign(policy, { place: PLACE, describe })
 }

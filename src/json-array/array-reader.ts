@@ -164,7 +164,8 @@ export class ArrayReader {
     const batch = elements?.take()
     if (batch === undefined || place === undefined) return undefined
     if (this.inElements) this.place = this.currentPlace()
-    return { ...batch, place }
+    const bytes = this.firstByte + this.window.consumedBytes - place.byte
+    return { ...batch, place, bytes }
   }
 
   /** Returns true if the buffered bytes allow another step. */

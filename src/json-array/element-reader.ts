@@ -18,6 +18,8 @@ export interface ElementBatch {
   readonly exact: boolean
   /** Place at which the first element begins. */
   readonly place: ArrayPosition
+  /** Size of the text of the elements, in bytes. */
+  readonly bytes: number
 }
 
 /** Limits of a reader. */
@@ -77,7 +79,7 @@ export class ElementReader {
   }
 
   /** Returns the elements that were read since the last call. */
-  take(): Omit<ElementBatch, 'place'> | undefined {
+  take(): Omit<ElementBatch, 'place' | 'bytes'> | undefined {
     const { items, exact, count } = this
     if (items.length === 0) return undefined
     this.items = []

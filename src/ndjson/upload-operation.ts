@@ -52,7 +52,7 @@ const LENGTH = parameter('header', 'Upload-Length', {
 /** Header fields of answers to requests with an Idempotency-Key. */
 const OF_KEY = {
   'Upload-Offset': header('Byte at which an upload that broke continues', count),
-  ...fields('Idempotent-Replayed', 'Retry-After'),
+  ...fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After'),
 }
 
 /** Errors of requests with an Idempotency-Key. */
@@ -97,7 +97,7 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
       },
       ...errorResponses(
         'incomplete_body', 'digest_mismatch', 'invalid_header', 'malformed_coding',
-        ...background ? KEYED : [],
+        ...background ? KEYED : ['idempotency_not_supported'] as const,
         'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error',
         'store_unavailable', 'store_full',
       ),

@@ -1,6 +1,7 @@
 import { requestCoding } from '../http/body/decode.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { acknowledged, refuseIdempotencyKey } from '../http/idempotency-key.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { directUpload, respondAtEnd, respondInLines, respondOnce } from './direct-upload.js'
@@ -43,7 +44,8 @@ export interface BackgroundUpload {
  * With `background`, requests may have an Idempotency-Key. A direct upload with a key that is larger
  * than 1 MiB and breaks is continued by the next request with this key: it sends all bytes again,
  * or `Upload-Offset` and the rest. A 409 `upload_incomplete` tells the offset. The answer is about
- * the whole upload. Without `background` the key is ignored: use the policy `idempotent()`.
+ * the whole upload. Without `background` a request with a key is 400 `idempotency_not_supported`,
+ * unless the policy `idempotent()` is in front.
  *
  * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
  * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
@@ -101,6 +103,7 @@ function uploadHandler<T, C>(
     request: HttpRequest<C>,
   ): Promise<HttpResponse> | HttpResponse | undefined => {
     if (request.method !== 'POST') return undefined
+    if (!background) refuseIdempotencyKey(request)
     const coding = checkHead(request, limits)
     const isAsync = background && parsePrefer(request.headers['prefer']).respondAsync
     const isKeyed = background && request.headers['idempotency-key'] !== undefined
@@ -111,7 +114,7 @@ function uploadHandler<T, C>(
     }
     const upload = directUpload(request, options, limits, coding)
     if (isKeyed) {
-      return respondOnce(background.endpoints, request, upload)
+      return acknowledged(request, () => respondOnce(background.endpoints, request, upload))
     }
     const { report, streamResults } = upload
     const results = upload.read(request.body.stream(), request.signal)

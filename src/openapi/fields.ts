@@ -46,6 +46,9 @@ export const responseFields = {
   'Accept-Ranges': header('The range units that are understood (RFC 9110 section 14.3)'),
   'Deprecation': header('When this became, or becomes, deprecated'),
   'Sunset': header('HTTP date when this resource is expected to go (RFC 8594)'),
+  'Idempotency-Key': header(
+    'The Idempotency-Key of the request, because it is honoured: the request may be sent again'
+  ),
   'Idempotent-Replayed': header(
     '`true` when an earlier request with this Idempotency-Key was answered'
   ),

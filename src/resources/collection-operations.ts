@@ -33,6 +33,7 @@ export function collectionOperations(
     'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
     'nested_too_deep',
     'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
+    'idempotency_not_supported',
   )
   // RFC 5789 section 2.2.
   const { 415: unsupported } = errorResponses('unsupported_media_type')
@@ -75,7 +76,10 @@ export function collectionOperations(
     },
     DELETE: {
       summary: 'Remove a record', parameters: [ifMatch, ifNoneMatch],
-      responses: { 204: response('Gone'), ...conditions, ...errorResponses('not_found') },
+      responses: {
+        204: response('Gone'), ...conditions,
+        ...errorResponses('not_found', 'idempotency_not_supported'),
+      },
     },
   }
   const head = operation('HEAD', {

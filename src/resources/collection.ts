@@ -1,4 +1,5 @@
-import type { Handler } from '../http/exchange.js'
+import type { Handler, HttpRequest } from '../http/exchange.js'
+import { refuseIdempotencyKey } from '../http/idempotency-key.js'
 import { checkNames } from '../runtime/option-names.js'
 import { assertSchema } from '../schema/schema.js'
 import { collectionOperations } from './collection-operations.js'
@@ -40,6 +41,9 @@ export interface Collection<C = unknown> extends Handler<C> {
  * record there, or transactions must be serialisable. Otherwise a concurrent request may write in
  * between.
  *
+ * A request that changes something and has an Idempotency-Key is 400 `idempotency_not_supported`,
+ * unless the policy `idempotent()` is in front.
+ *
  * A body that does not fit the schema is 400 `invalid_input`. A duplicate is what the repository
  * throws: 409 `conflict`.
  *
@@ -72,13 +76,13 @@ export function collection<
   }
   const many = {
     ...repository.list && { GET: listHandler<Item, C>({ ...options, repository }) },
-    ...has('create', { POST: about('POST', items.create) }),
+    ...has('create', { POST: about('POST', keyless(items.create)) }),
   }
   const one = {
     ...has('get', { GET: about('GET', items.read) }),
-    ...has('replace', { PUT: about('PUT', items.replace) }),
-    ...has('update', { PATCH: about('PATCH', items.update) }),
-    ...has('delete', { DELETE: about('DELETE', items.remove) }),
+    ...has('replace', { PUT: about('PUT', keyless(items.replace)) }),
+    ...has('update', { PATCH: about('PATCH', keyless(items.update)) }),
+    ...has('delete', { DELETE: about('DELETE', keyless(items.remove)) }),
   }
   if (Object.keys({ ...many, ...one }).length === 0) {
     throw new TypeError(`collection: the repository has no ${METHODS}`)
@@ -91,6 +95,16 @@ export function collection<
 }
 
 const METHODS = 'method of list, create, get, replace, update, delete'
+
+/** Returns a handler that rejects requests with an Idempotency-Key. */
+function keyless<R>(
+  handler: (request: HttpRequest) => R,
+): (request: HttpRequest) => R {
+  return (request) => {
+    refuseIdempotencyKey(request)
+    return handler(request)
+  }
+}
 
 /** Returns the handler of a resource; one that declines all requests if it has no methods. */
 function orNothing<C>(methods: Methods<C>): Handler<C> {

@@ -49,8 +49,8 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 const NEVER = ['TRACE', 'CONNECT']
 const EXPOSED = [
   'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location',
-  'Content-Range', 'Deprecation', 'ETag', 'Idempotent-Replayed', 'Link', 'Location',
-  'Preference-Applied', 'RateLimit', 'RateLimit-Policy', 'Repr-Digest', 'Retry-After', 'Sunset',
+  'Content-Range', 'Deprecation', 'ETag', 'Idempotency-Key', 'Idempotent-Replayed', 'Link',
+  'Location', 'Preference-Applied', 'RateLimit', 'RateLimit-Policy', 'Repr-Digest', 'Retry-After', 'Sunset',
   'Upload-Complete', 'Upload-Length', 'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate',
   'X-Request-Id',
 ]

@@ -100,7 +100,7 @@ export function resourceOperations(
         'invalid_header', 'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent',
         'upload_append_too_small', 'unauthorized', 'upload_not_found', 'upload_offset_mismatch',
         'upload_superseded', 'idempotent_request_running', 'body_too_large',
-        'unsupported_media_type', 'store_unavailable', 'store_full',
+        'unsupported_media_type', 'idempotency_not_supported', 'store_unavailable', 'store_full',
       ),
     },
   })
@@ -115,7 +115,8 @@ export function resourceOperations(
   })) as [Operation, Operation]
   const gone = response('The upload is gone', { headers: fields('Cache-Control') })
   const drop = operation('DELETE', {
-    summary: 'Drop an upload', parameters: [id], responses: { 204: gone, ...failures },
+    summary: 'Drop an upload', parameters: [id],
+    responses: { 204: gone, ...failures, ...errorResponses('idempotency_not_supported') },
   })
   return [head, get, append, drop, OPTIONS].map((each) => ({ ...each, path }))
 }

@@ -1,6 +1,7 @@
 import { unsupported } from '../http/body/body.js'
 import { ContentDigest } from '../http/fields/content-digest.js'
 import { parseMediaType } from '../http/fields/media-type.js'
+import { refuseIdempotencyKey } from '../http/idempotency-key.js'
 import { addFailureHeaders } from '../http/failure.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
@@ -45,6 +46,8 @@ export class UploadResource<C> {
     }
     const { owner } = requester(request)
     if (!isUploadId(id)) throw httpError('upload_not_found')
+    // An append says its place by Upload-Offset, so a repeated one is refused by that.
+    if (method === 'DELETE' || method === 'PATCH') refuseIdempotencyKey(request)
     if (method === 'DELETE') return this.drop(id, owner)
     if (method === 'PATCH') return this.append(request, id, owner)
     return this.offset(id, owner)

@@ -1,4 +1,5 @@
 import { decodeBytes, type DecodeOptions } from '../../http/body/decode.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { SpooledBody } from './spool.js'
 
 /**
@@ -9,8 +10,8 @@ import type { SpooledBody } from './spool.js'
  * @param open - opens the bytes as sent, from an offset on
  */
 export async function decodedFrom(
-  { coding }: SpooledBody, byte: number, limits: DecodeOptions,
-  open: (start: number) => Promise<AsyncIterable<Uint8Array>>,
+  { coding }: Pick<SpooledBody, 'coding'>, byte: number, limits: DecodeOptions,
+  open: (start: number) => MaybePromise<AsyncIterable<Uint8Array>>,
 ): Promise<AsyncIterable<Uint8Array>> {
   if (coding === 'identity') return decodeBytes(await open(byte), coding, limits)
   const decoded = decodeBytes(await open(0), coding, limits)

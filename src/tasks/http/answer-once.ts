@@ -1,6 +1,8 @@
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { httpError } from '../../http/errors.js'
+import { acknowledged } from '../../http/idempotency-key.js'
 import { empty } from '../../http/respond.js'
+import { buffered } from '../../idempotency/buffered.js'
 import { parseIdempotencyKey } from '../../idempotency/key.js'
 import { KeyedProgress } from '../../idempotency/progress.js'
 import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
@@ -13,18 +15,27 @@ import { respond } from './submit.js'
  * Implements `TaskEndpoints.answerOnce`: does work for a direct answer once for each
  * Idempotency-Key, and stores the answer for retries.
  */
-export async function answerOnce<C>(
+export function answerOnce<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
+): Promise<HttpResponse> {
+  return acknowledged(request, () => answer(settings, request, body, work))
+}
+
+async function answer<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
 ): Promise<HttpResponse> {
   const { service, syncTimeoutMs } = settings
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
   if (idempotencyKey === undefined) return (await work(() => undefined)).response
   const requester = settings.requester(request)
+  const { store, retentionMs, maxResultBytes: maxBytes } = service
   const outcome = await onceAnswer(request, {
-    store: service.store, key: claimKey(request, requester.owner, idempotencyKey),
-    fingerprint: requestFingerprint(request, body),
-    waitMs: syncTimeoutMs, retentionMs: service.retentionMs, maxBytes: service.maxResultBytes,
-  }, work)
+    store, key: claimKey(request, requester.owner, idempotencyKey),
+    fingerprint: requestFingerprint(request, body), waitMs: syncTimeoutMs, retentionMs, maxBytes,
+  }, async (began) => {
+    const kept = await work(began)
+    return { ...kept, response: await buffered(kept.response, maxBytes) }
+  })
   // The client has disconnected.
   if (outcome === undefined) return empty(503)
   if ('status' in outcome) return outcome

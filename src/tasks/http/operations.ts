@@ -8,7 +8,7 @@ import { fields, requestFields } from '../../openapi/fields.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskFormat } from './formats.js'
 
-const replayed = fields('Idempotent-Replayed')
+const replayed = fields('Idempotency-Key', 'Idempotent-Replayed')
 
 /** Any object with a message (SPEC 2.5). */
 const resultSchema: Fragment = {
@@ -113,6 +113,7 @@ export function statusOperations(
         ...errorResponses(
           format.notFound, remove === 'forget' ? 'precondition_required' : 'task_already_final',
           'precondition_failed', 'store_unavailable',
+          'idempotency_not_supported',
         ),
       },
     }),

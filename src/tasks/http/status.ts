@@ -5,6 +5,7 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { etagMatches } from '../../http/fields/entity-tag.js'
 import { evaluatePreconditions, type PreconditionOutcome } from '../../http/fields/preconditions.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
+import { refuseIdempotencyKey } from '../../http/idempotency-key.js'
 import { empty, jsonText, stream } from '../../http/respond.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
@@ -42,7 +43,10 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
     if (id === undefined) return undefined
     const { method } = request
     if (method === 'GET' || method === 'HEAD') return show(settings, request, id)
-    if (method === 'DELETE') return remove(settings, request, id)
+    if (method === 'DELETE') {
+      refuseIdempotencyKey(request)
+      return remove(settings, request, id)
+    }
     // Below the route of a host, `id` may name something else: that path is the host's.
     if (idInPath === undefined && !request.path.endsWith(`/${id}`)) return undefined
     if (method === 'OPTIONS') return { status: 200, headers: { allow: ALLOW }, body: '' }

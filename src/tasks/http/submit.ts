@@ -1,4 +1,5 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
+import { acknowledged } from '../../http/idempotency-key.js'
 import { empty } from '../../http/respond.js'
 import { checkNames } from '../../runtime/option-names.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
@@ -74,7 +75,13 @@ export function acceptRead<C>(
 }
 
 /** Reads a submission, accepts it and answers it. All submissions over HTTP take this path. */
-async function answer<C>(
+function answer<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
+): Promise<HttpResponse> {
+  return acknowledged(request, () => accept(settings, request, source))
+}
+
+async function accept<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
 ): Promise<HttpResponse> {
   const submission = await readSubmission(settings, request, source)

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { SmallProcess } from './small-process.js'
+import { gzipSync } from 'node:zlib'
 import { CEILING_MS, repeat, upload, whilePinging, type Result } from './upload.js'
 
-/** `npm run test:large` sends a million. */
-const ITEMS = process.env['LONGHAUL_LARGE'] === undefined ? 100_000 : 1_000_000
+/** About as many as fit into a direct request. */
+const ITEMS = 100_000
+/** For the background. `npm run test:large` sends a million. */
+const LARGE = process.env['LONGHAUL_LARGE'] === undefined ? 250_000 : 1_000_000
 const MIB = 1 << 20
 
 interface Summary { readonly total: number; readonly succeeded: number; readonly failed: number }
@@ -29,6 +34,15 @@ function* users(count: number, textOf: (index: number) => string = userText): Ge
   yield Buffer.from(`${text}]`)
 }
 
+/** Waits until a task has ended. */
+async function finished(port: number, path: string): Promise<Result> {
+  for (;;) {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { prefer: 'wait=20' } })
+    const body = await response.text()
+    if (response.status !== 200 || body.includes('"status":"completed"') || body.includes('"status":"failed"')) return { status: response.status, body }
+  }
+}
+
 describe('many records for a process with a heap of 64 MiB', () => {
   let server: SmallProcess
   let atStart = 0
@@ -47,7 +61,19 @@ describe('many records for a process with a heap of 64 MiB', () => {
     return { status: result.status, answer: JSON.parse(result.body) as Answer, written: (written ?? 0) - had }
   }
 
-  test('SPEC 4.3: reads an array much larger than its heap, and reports the items that failed', async () => {
+  test('SPEC 4.3: reads an array much larger than its heap in the background, although the client has not asked for that', async () => {
+    const { status, answer } = await send('/background', users(LARGE, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))))
+    assert.equal(status, 202)
+    const { taskId } = answer as unknown as { taskId: string }
+    const { body } = await whilePinging(server.port, finished(server.port, `/tasks/${taskId}`)).then(({ result }) => result)
+    const { status: end, result } = JSON.parse(body) as { status: string, result: { summary: Summary } }
+    const failed = LARGE / 1000
+    assert.deepEqual([end, result.summary], ['completed', { total: LARGE, succeeded: LARGE - failed, failed }])
+    const { maxRss } = await server.memory()
+    assert.ok(maxRss < atStart + 200 * MIB, `${Math.round(maxRss / MIB)} MiB, ${Math.round(atStart / MIB)} MiB at the start`)
+  })
+
+  test('SPEC 4.3: reads a large array, and reports the items that failed', async () => {
     const { status, answer, written } = await send('/users?only=failed', users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))))
     const failed = ITEMS / 1000
     assert.equal(status, 207)
@@ -87,36 +113,93 @@ describe('many records for a process with a heap of 64 MiB', () => {
     })
   }
 
-  test('one malformed item ends the batch: all items before it are written and reported, and its position is shown', async () => {
+  test('one malformed item: its position is shown, and nothing is written', async () => {
     const { status, answer, written } = await send('/users', users(100_000, (index) => (index === 70_000 ? '{"name":"User", email:1}' : userText(index))))
-    assert.deepEqual([status, answer.code], [400, 'malformed_json'])
+    assert.deepEqual([status, answer.code, answer.summary, written], [400, 'malformed_json', undefined, 0])
     assert.deepEqual([answer.position?.item, answer.position?.line, answer.position?.column], [70_000, 70_001, 17])
-    assert.deepEqual(answer.summary, { total: 70_000, succeeded: 70_000, failed: 0 })
-    assert.equal(written, 70_000)
-    assert.deepEqual([answer.items?.length, answer.items?.at(-1)?.index], [70_000, 69_999])
   })
 
-  test('the answer to a body that is cut off reports the items that were written', async () => {
+  test('one item too many, or a body that is too large: nothing is written', async () => {
+    for (const count of [100_001, 200_000]) {
+      const { status, answer, written } = await send('/default', users(count))
+      assert.deepEqual([status, answer.code, answer.summary, written], [413, 'body_too_large', undefined, 0], String(count))
+    }
+  })
+
+  test('nothing is written of a body that is cut off', async () => {
     const { status, answer, written } = await send('/users?only=failed', [...users(50_000)].slice(0, -1))
-    assert.deepEqual([status, answer.code], [400, 'malformed_json'])
-    assert.ok(written > 40_000 && written === answer.summary.succeeded, `${written}`)
-    assert.equal(answer.position?.item, written)
+    assert.deepEqual([status, answer.code, answer.summary, written], [400, 'malformed_json', undefined, 0])
   })
 
   for (const [name, piece] of [['a text of 200 MB', 'a'], ['nesting without end', '[']] as const) {
-    test(`${name} is refused, and the items before it are reported`, async () => {
+    test(`${name} is refused, and nothing is written`, async () => {
       function* pieces(): Generator<Uint8Array> {
         yield Buffer.concat([...users(30_000)]).subarray(0, -1)
         yield Buffer.from(piece === 'a' ? ',{"name":"' : ',')
         yield* repeat(Buffer.alloc(65_536, piece), 200_000_000)
       }
       const { status, answer, written } = await send('/users?only=failed', pieces())
-      assert.deepEqual([status, answer.code, answer.position?.item, answer.summary.succeeded, written], [413, 'body_too_large', 30_000, 30_000, 30_000])
+      assert.deepEqual([status, answer.code, written], [413, 'body_too_large', 0])
     })
   }
+
+  test('clients that stop in the middle of large bodies keep no other client out', async (t) => {
+    const stalled: Socket[] = []
+    t.after(() => { for (const socket of stalled) socket.destroy() })
+    const answers: Promise<string>[] = []
+    const [start] = users(100_000)
+    for (let at = 0; at < 10; at++) {
+      const socket = connect(server.port, '127.0.0.1')
+      stalled.push(socket)
+      answers.push(once(socket, 'data').then(([data]) => String(data)))
+      const head = `POST /default HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${8 * MIB}\r\n\r\n`
+      socket.write(head)
+      await new Promise((resolve) => { socket.write(Buffer.concat(Array.from({ length: 120 }, () => start as Buffer)).subarray(0, 8 * MIB - 1), resolve) })
+    }
+    const { status, written } = await send('/default?only=failed', users(50_000))
+    assert.deepEqual([status, written], [201, 50_000])
+    assert.match(await Promise.race(answers), /^HTTP\/1.1 503 [^]*"overloaded"/)
+  })
 
   test('invalid items are reported by their number alone if the client wants no more', async () => {
     const { status, answer } = await send('/users', [Buffer.from(`[${'1,'.repeat(ITEMS)}1]`)], { prefer: 'return=minimal' })
     assert.deepEqual([status, answer.summary], [422, { total: ITEMS + 1, succeeded: 0, failed: ITEMS + 1 }])
   })
+})
+
+const MAX_DIRECT_BYTES = 8 * MIB
+
+/** An object whose text has so many bytes, and which takes some 25 times as much of the heap. */
+function heavy(bytes: number): string {
+  return `{"a":[${'{},'.repeat(Math.floor((bytes - 12) / 3))}{}]}`
+}
+
+describe('ten bodies at once for a process with a heap of 256 MiB, default options and a slow database', () => {
+  const bodies: Readonly<Record<string, () => Buffer>> = {
+    'users up to the largest direct body': () => Buffer.concat([...users(100_000)]),
+    'a small body that is one heavy item': () => Buffer.from(`[${heavy(250_000)}]`),
+    'the largest items that are read': () => Buffer.from(`[${Array.from({ length: 3 }, () => heavy(MIB - 100)).join(',')}]`),
+    'empty objects': () => Buffer.from(`[${'{},'.repeat(99_999)}{}]`),
+    'heavy items of 60 KB': () => Buffer.from(`[${Array.from({ length: 10 }, () => heavy(60_000)).join(',')}]`),
+  }
+  for (const [name, make] of Object.entries(bodies)) {
+    for (const coded of [false, true]) {
+      // The others are refused as they are: their decoded size is more than 250 times as large.
+      if (coded && gzipSync(make()).byteLength * 250 < make().byteLength) continue
+      test(`${name}${coded ? ', gzipped' : ''}: each is written or refused with 503, and the process lives`, async (t) => {
+        const server = await SmallProcess.start('bulk-server.ts', { heapMiB: 256 })
+        t.after(() => server.stop())
+        const plain = make()
+        assert.ok(plain.byteLength <= MAX_DIRECT_BYTES)
+        const body = coded ? gzipSync(plain) : plain
+        const headers = { 'path': '/slow', 'content-type': 'application/json', 'prefer': 'return=minimal', ...coded && { 'content-encoding': 'gzip' } }
+        const results = await Promise.all(Array.from({ length: 10 }, () => upload(server.port, [body], headers)))
+        const statuses = results.map(({ status }) => status)
+        t.diagnostic(statuses.join(' '))
+        assert.ok(statuses.every((status) => status === 201 || status === 503) && statuses.includes(201), String(statuses))
+        assert.ok(results.every((each) => each.status === 201 || each.body.includes('"overloaded"')))
+        assert.ok(server.alive)
+      })
+    }
+  }
 })

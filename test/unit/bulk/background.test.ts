@@ -212,13 +212,16 @@ describe('Idempotency-Key', () => {
     const late = await ask(handler, { body: [person(7)], headers: second })
     assert.deepEqual([late.status, late.headers['location'], users.users.size], [202, task.headers['location'], 4])
   })
-  test('a batch that was refused as a whole may be retried; a large body needs respond-async', async () => {
+  test('a batch that was refused as a whole may be retried; a large body has a key, too', async () => {
     const users = new Users()
     const { handler, send, ended } = bench(users, { streamAboveBytes: 1000 })
     assert.equal((await ask(handler, { body: [], headers })).json.code, 'empty_batch')
     assert.equal((await ask(handler, { body: [person(0)], headers })).status, 201)
-    const large = await ask(handler, { body: people(2000), headers: { 'idempotency-key': 'k3' } })
-    assert.deepEqual([large.status, large.json.code, users.users.size], [400, 'idempotency_needs_async', 1])
+    const large = { body: people(2000), headers: { 'idempotency-key': 'k3' } }
+    const [direct, same] = [await ask(handler, large), await ask(handler, large)]
+    assert.deepEqual([direct.status, same.text, same.headers['idempotent-replayed'], users.users.size], [207, direct.text, 'true', 2000])
+    assert.equal((await ask(handler, { ...large, body: people(1999) })).json.code, 'idempotency_key_reused')
+    assert.equal((await send(large)).text, direct.text)
     const one = await send({ body: people(2000), headers: { 'idempotency-key': 'k4' } })
     const two = await send({ body: people(2000), headers: { 'idempotency-key': 'k4' } })
     assert.equal(one.headers['location'], two.headers['location'])

@@ -2,6 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
 import { fakeRequest } from '../http/fake-request.js'
 import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from './kit.js'
 
@@ -94,7 +97,7 @@ describe('a body', () => {
   }
 })
 
-describe('a streamed body', () => {
+describe('a large body', () => {
   const streamed = { streamAboveBytes: 1000, batchSize: 50 }
   const many = people(3000)
   const text = JSON.stringify(many)
@@ -106,23 +109,22 @@ describe('a streamed body', () => {
     assert.deepEqual(answer.json.items.map(({ index, id }) => [index, id]), many.map((_, at) => [at, at + 1]))
     assert.deepEqual(users.emails, many.map(({ email }) => email))
   })
-  test('duplicates are found by the repository', async () => {
+  test('duplicates are not written', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, streamed), { body: [...many, person(7)] })
-    assert.deepEqual([answer.status, answer.json.items.at(-1)?.error?.code, users.users.size], [207, 'conflict', 3000])
+    assert.deepEqual([answer.status, answer.json.items.at(-1)?.error?.code, users.users.size], [207, 'duplicate_item', 3000])
   })
-  test('a truncated body is a 400 with the items that were written and the position of the error', async () => {
-    const users = new Users()
-    const broken = `${text.slice(0, 150_000)}}} ${text.slice(150_000)}`
-    const answer = await ask(handlerOf(users, streamed), { body: broken })
-    assert.deepEqual([answer.status, answer.json.code], [400, 'malformed_json'])
-    const { item, offset } = answer.json.position as { item: number, offset: number }
-    assert.ok(offset >= 149_000 && offset <= 150_100)
-    assert.deepEqual(answer.json.summary, { total: item, succeeded: item, failed: 0 })
-    assert.deepEqual(users.emails, many.slice(0, item).map(({ email }) => email))
-    assert.equal(answer.json.items.length, item)
+  test('a malformed body is a 400 with the position of the error, and nothing is written', async () => {
+    for (const atomic of [false, true]) {
+      const users = new Users()
+      const broken = `${text.slice(0, 150_000)}}} ${text.slice(150_000)}`
+      const answer = await ask(handlerOf(users, { ...streamed, atomic }), { body: broken })
+      assert.deepEqual([answer.status, answer.json.code, answer.json.summary, users.calls], [400, 'malformed_json', undefined, []])
+      const { offset } = answer.json.position as { offset: number }
+      assert.ok(offset >= 149_000 && offset <= 150_100)
+    }
   })
-  test('atomic: it is read on to its end, each item is told its own, and nothing has changed', async () => {
+  test('atomic: each item is told its own, and nothing has changed', async () => {
     const users = new Users(1)
     const bad = [...many.slice(0, 2000), { name: 'taken', email: 'user-1@example.com' }, ...many.slice(2000), {}]
     for (const repository of [users, only(users, 'create', 'transaction')]) {
@@ -133,18 +135,21 @@ describe('a streamed body', () => {
       assert.deepEqual(users.emails, ['user-1@example.com'])
     }
   })
-  test('atomic: all good is one transaction; one that breaks off changes nothing', async () => {
+  test('atomic: all good is one transaction', async () => {
     const users = new Users()
-    const broken = await ask(handlerOf(users, { ...streamed, atomic: true }), { body: `${text.slice(0, -1)},` })
-    assert.deepEqual([broken.status, broken.json.code, broken.json.summary.succeeded, users.users.size], [400, 'malformed_json', 0, 0])
-    assert.ok(broken.json.summary.failed > 2000 && statuses(broken).every((status) => status === 424))
     const good = await ask(handlerOf(users, { ...streamed, atomic: true }), { body: many })
     assert.deepEqual([good.status, good.json.summary.succeeded, users.users.size], [201, 3000, 3000])
   })
-  test('too many items: 413 once the allowed ones are written', async () => {
-    const users = new Users()
-    const answer = await ask(handlerOf(users, { ...streamed, maxItems: 2500 }), { body: many })
-    assert.deepEqual([answer.status, answer.json.code, answer.json.summary.total, users.users.size], [413, 'body_too_large', 2500, 2500])
+  test('too many items, or one that is too large: 413, and nothing is written', async () => {
+    for (const [options, body] of [
+      [{ maxItems: 2999 }, many], [{ maxItemBytes: 500 }, [...many, { name: 'a'.repeat(500), email: 'a@b' }]],
+    ] as const) {
+      for (const atomic of [false, true]) {
+        const users = new Users()
+        const answer = await ask(handlerOf(users, { ...streamed, ...options, atomic }), { body })
+        assert.deepEqual([answer.status, answer.json.code, answer.json.summary, users.calls], [413, 'body_too_large', undefined, []])
+      }
+    }
   })
   test('is closed when its reading stops early', async () => {
     let closed = false
@@ -157,11 +162,49 @@ describe('a streamed body', () => {
         closed = true
       }
     }
-    const handler = handlerOf(new Users(), { streamAboveBytes: 5000, maxItems: 10 })
-    assert.equal((await handler({ ...fake, body: { ...fake.body, stream } }))?.status, 413)
+    const handler = handlerOf(new Users(), { maxDirectBytes: 5000 })
+    await assert.rejects(async () => handler({ ...fake, body: { ...fake.body, stream } }), { code: 'body_too_large' })
     assert.equal(closed, true)
   })
   test('an empty array with much white space is an empty batch', async () => {
     assert.deepEqual(await refused({ body: `[${' '.repeat(5000)}]` }, streamed), [400, 'empty_batch'])
+  })
+})
+
+describe('maxDirectBytes', () => {
+  const text = JSON.stringify(people(100))
+  const half = { maxDirectBytes: Math.floor(text.length / 2) }
+  const gzipped = { body: gzipSync(text), headers: { 'content-encoding': 'gzip' } }
+
+  test('a larger body is a 413 that wrote nothing, announced or not, coded or not', async () => {
+    for (const asked of [{ body: text }, { pieces: [text.slice(0, 3000), text.slice(3000)] }, gzipped]) {
+      for (const streamAboveBytes of [0, 1_000_000]) {
+        const users = new Users()
+        const answer = await ask(handlerOf(users, { ...half, streamAboveBytes }), asked)
+        assert.deepEqual([answer.status, answer.json.code, users.calls], [413, 'body_too_large', []])
+      }
+    }
+  })
+  test('a body of just that size is written', async () => {
+    for (const asked of [{ body: text }, { pieces: [text.slice(0, 3000), text.slice(3000)] }, gzipped]) {
+      assert.equal((await ask(handlerOf(new Users(), { maxDirectBytes: text.length }), asked)).status, 201)
+    }
+  })
+  test('with background, a larger body becomes a task', async (t) => {
+    const { store, queue, blobs } = memory()
+    const users = new Users()
+    const bulk = bulkCreate<User, Draft>({ repository: users, schema: draft, ...half, background: { name: 'create', blobs } })
+    const tasks = createTasks({ store, queue, definitions: [bulk.task] })
+    t.after(() => tasks.close())
+    const handler = bulk.handler(taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }))
+    for (const asked of [{ body: text }, { pieces: [text.slice(0, 3000), text.slice(3000)] }, gzipped]) {
+      users.users.clear()
+      const answer = await ask(handler, asked)
+      assert.equal(answer.status, 202)
+      await tasks.wait((answer.json as unknown as { taskId: string }).taskId, { timeoutMs: 20_000 })
+      assert.deepEqual(users.emails, people(100).map(({ email }) => email))
+    }
+    const broken = await ask(handler, { body: `${text},` })
+    assert.deepEqual([broken.status, broken.json.code], [400, 'malformed_json'])
   })
 })

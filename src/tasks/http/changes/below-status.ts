@@ -2,6 +2,7 @@ import { httpError } from '../../../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
 } from '../../../http/exchange.js'
+import { acknowledged } from '../../../http/idempotency-key.js'
 import type { EndpointSettings } from '../endpoint-settings.js'
 import { readBody } from '../submission.js'
 
@@ -32,7 +33,7 @@ export function postBelow<C>(
   const handler = (request: HttpRequest<C>) => {
     const id = idBelow(settings, request, below)
     if (id === undefined) return undefined
-    if (request.method === 'POST') return answer(request, id)
+    if (request.method === 'POST') return acknowledged(request, () => answer(request, id))
     if (request.method === 'OPTIONS') return { status: 200, headers: { allow: ALLOW }, body: '' }
     throw httpError('method_not_allowed', { headers: { allow: ALLOW } })
   }

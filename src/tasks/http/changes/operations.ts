@@ -34,7 +34,7 @@ export function retryOperations(
           headers: {
             ...fields(
               'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
-              'Idempotent-Replayed',
+              'Idempotency-Key', 'Idempotent-Replayed',
             ),
             ...format.describe?.acceptedFields,
           },
@@ -61,7 +61,9 @@ export function redeliverOperations(
       responses: {
         202: response('The callback is being sent', {
           schema: format.schema,
-          headers: fields('Location', 'Content-Location', 'Idempotent-Replayed'),
+          headers: fields(
+            'Location', 'Content-Location', 'Idempotency-Key', 'Idempotent-Replayed',
+          ),
         }),
         ...errorResponses(
           ...FAILURES, format.notFound, 'task_not_final', 'no_callback', 'callback_pending',

@@ -1,0 +1,145 @@
+import { readJson } from '../http/body/body.js'
+import { requestCoding } from '../http/body/decode.js'
+import { httpError } from '../http/errors.js'
+import type { HttpRequest, HttpResponse } from '../http/exchange.js'
+import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
+import { HeldBody, inTurn, withParsed } from './held-body.js'
+import {
+  bodyOfBytes, bodyOfValue, decodeLimits, isValue, measure, readBody, type BulkBody, type WholeBody,
+} from './request-body.js'
+import type { BulkSettings } from './settings.js'
+
+/** The body of a direct request. It was read to its end before anything is written. */
+export interface DirectBody {
+  readonly body: BulkBody
+  /** Number of items. */
+  readonly items: number
+  /** Returns a JSON value by which two requests with the same body are recognised. */
+  readonly identity: () => unknown
+}
+
+/** Handling of the bodies of a request. */
+export interface DirectReader {
+  /** Writes the items and responds. */
+  readonly work: (body: DirectBody) => Promise<HttpResponse>
+  /**
+   * Responds to a body that is too large for a direct request, from its bytes as sent. If it is
+   * `undefined`, such a body gets a 413.
+   */
+  readonly spool: ((bytes: AsyncIterable<Uint8Array>) => Promise<HttpResponse>) | undefined
+}
+
+/** Maximum size of a body that is read without being counted: it arrives in one piece. */
+const SMALL_BYTES = 65_536
+
+/**
+ * Reads the body of a direct request into memory, to its end, and checks its limits. Then calls
+ * `work`, or `spool` for a body above `maxDirectBytes`.
+ *
+ * @throws {HttpError} Errors of 400, 413 and 415, and 503 `overloaded`: the bodies of other
+ * requests take the memory. Nothing was written.
+ */
+export async function readDirect<T>(
+  settings: BulkSettings<T>, request: HttpRequest, reader: DirectReader,
+): Promise<HttpResponse> {
+  const { maxBodyBytes, maxDirectBytes, streamAboveBytes } = settings
+  const { body: { parsed }, headers } = request
+  if (isValue(parsed)) {
+    const value = await readJson(request, { maxBodyBytes })
+    return reader.work(wholeDirect(bodyOfValue(settings, value, false)))
+  }
+  const coding = parsed === undefined ? requestCoding(headers) : 'identity'
+  const field = parsed === undefined ? headers['content-length'] : undefined
+  const length = typeof field === 'string' ? Number(field) : NaN
+  if (length > maxDirectBytes) return respondToLarge(settings, reader, request.body.stream())
+  if (coding === 'identity' && length <= Math.min(SMALL_BYTES, streamAboveBytes)) {
+    // Content-Length says that there are no more bytes.
+    const bytes = await request.body.bytes(SMALL_BYTES) ?? new Uint8Array()
+    const body = bodyOfBytes(settings, bytes)
+    return withParsed(bytes.byteLength, () => reader.work(wholeDirect(body)))
+  }
+  const source = request.body.stream()[Symbol.asyncIterator]()
+  const held = new HeldBody()
+  try {
+    const isWhole = await held.read(source, Math.min(maxBodyBytes, maxDirectBytes))
+    if (!isWhole) return await respondToLarge(settings, reader, joined(held, source))
+    return await respondToHeld(settings, reader, held, coding)
+  } finally {
+    held.release()
+    // The source may be waiting for its client, so this may take long.
+    source.return?.().catch(() => undefined)
+  }
+}
+
+async function respondToHeld<T>(
+  settings: BulkSettings<T>, reader: DirectReader, held: HeldBody, coding: string,
+): Promise<HttpResponse> {
+  const tooLarge = largerThanDirect(settings)
+  let decodedBytes = 0
+  const open = async (byte: number): Promise<AsyncIterable<Uint8Array>> => {
+    const limits = decodeLimits(settings)
+    const bytes = await decodedFrom({ coding }, byte, limits, (start) => held.open(start))
+    return counted(bytes, (size) => {
+      decodedBytes = size
+      if (size > settings.maxDirectBytes) throw tooLarge
+    })
+  }
+  let body: BulkBody
+  let items: number
+  let parsedBytes: number
+  try {
+    // One after the other: a batch with a large item takes much memory while it is parsed.
+    [body, items, parsedBytes] = await inTurn(async () => {
+      const read = await readBody(settings, open)
+      if (read.whole) return [read, read.whole.items.length, decodedBytes] as const
+      const size = await measure(read)
+      return [read, size.items, size.batchBytes] as const
+    })
+  } catch (error) {
+    if (error !== tooLarge || reader.spool === undefined) throw error
+    return reader.spool(held.open())
+  }
+  return withParsed(parsedBytes, () => reader.work(body.whole
+    ? wholeDirect(body)
+    : { body, items, identity: () => ({ coding, sha256: held.sha256 }) }))
+}
+
+function wholeDirect(body: WholeBody): DirectBody {
+  const { items } = body.whole
+  return { body, items: items.length, identity: () => items }
+}
+
+/** Responds to a body of more than `maxDirectBytes` or `maxBodyBytes`. */
+async function respondToLarge<T>(
+  settings: BulkSettings<T>, { spool }: DirectReader, bytes: AsyncIterable<Uint8Array>,
+): Promise<HttpResponse> {
+  if (spool === undefined) throw largerThanDirect(settings)
+  return spool(bytes)
+}
+
+function largerThanDirect<T>({ maxBodyBytes, maxDirectBytes }: BulkSettings<T>) {
+  const bytes = Math.min(maxBodyBytes, maxDirectBytes)
+  return httpError('body_too_large', {
+    message: `The body is larger than ${bytes} bytes. Nothing was written; send fewer items.`,
+  })
+}
+
+/** Yields the bytes that were held, which are freed then, and the rest of their source. */
+async function* joined(
+  held: HeldBody, rest: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  yield* held.open()
+  held.release()
+  for (let step = await rest.next(); step.done !== true; step = await rest.next()) yield step.value
+}
+
+async function* counted(
+  source: AsyncIterable<Uint8Array>, count: (size: number) => void,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let size = 0
+  for await (const piece of source) {
+    size += piece.byteLength
+    count(size)
+    yield piece
+  }
+}
