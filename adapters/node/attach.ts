@@ -11,6 +11,7 @@ import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
+import { lastResponse } from './in-turn.js'
 import { limitSending, type NodeServer } from './limit-sending.js'
 import { parseError, type ParseFailure } from './parse-failure.js'
 import { answerRaw, bareRequest } from './raw-answer.js'
@@ -39,9 +40,6 @@ export interface AttachOptions<C = unknown> extends NodeOptions<C> {
 const KNOWN = {
   ...NODE_OPTIONS, sendTimeoutMs: 0, connect: 0, policies: 0,
 } satisfies Record<keyof AttachOptions, 0>
-const LAST = Symbol('longhaul.lastResponse')
-type Watched = Duplex & { [LAST]?: ServerResponse }
-
 type Listener = (...args: never[]) => void
 
 /**
@@ -86,12 +84,10 @@ export function attach<C = unknown>(
     for (const listener of listeners) Reflect.apply(listener, server, [req, res])
   }
   const request = (req: IncomingMessage, res: ServerResponse): void => {
-    (req.socket as Watched)[LAST] = res
     const next: Next | undefined = before.length === 0 ? undefined : () => goOn(before, req, res)
     binding.run(req, res, undefined, next, false)
   }
   const checkContinue = (req: IncomingMessage, res: ServerResponse): void => {
-    (req.socket as Watched)[LAST] = res
     const next = (): void => {
       if (beforeContinue.length > 0) return goOn(beforeContinue, req, res)
       res.writeContinue()
@@ -101,8 +97,7 @@ export function attach<C = unknown>(
     binding.run(req, res, undefined, declined, true)
   }
   const checkExpectation = (req: IncomingMessage, res: ServerResponse): void => {
-    (req.socket as Watched)[LAST] = res
-    binding.answer(req, res, refuser(httpError('expectation_failed')))
+    binding.respond(req, res, refuser(httpError('expectation_failed')))
   }
   const connect = (req: IncomingMessage, socket: Duplex, head: Buffer): void => {
     if (options.connect === undefined) answerRaw(socket, refuse(httpError('not_implemented'), bareRequest(req.headers, 'CONNECT', req.url, req.socket.remoteAddress), req))
@@ -110,7 +105,7 @@ export function attach<C = unknown>(
   }
 
   const added: [string, Listener][] = [['request', request], ['checkContinue', checkContinue]]
-  const clientError = (failure: ParseFailure, socket: Watched): void => {
+  const clientError = (failure: ParseFailure, socket: Duplex): void => {
     whenFree(failure, socket, () => answerRaw(socket, refuse(parseError(failure), bareRequest({}, '', '', (socket as Partial<Socket>).remoteAddress))))
   }
   if (server.listenerCount('clientError') === 0) added.push(['clientError', clientError])
@@ -137,8 +132,8 @@ function takeListeners(server: NodeServer, event: string): Listener[] {
 }
 
 /** Answers what never became a request, where no other answer is on its way. */
-function whenFree(failure: ParseFailure, socket: Watched, answer: () => void): void {
-  const last = socket[LAST]
+function whenFree(failure: ParseFailure, socket: Duplex, answer: () => void): void {
+  const last = lastResponse(socket)
   const free = last === undefined || last.writableFinished
     || (last.socket !== null && !last.headersSent)
   if (failure.code === 'ECONNRESET') socket.destroy()

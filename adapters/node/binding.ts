@@ -5,6 +5,7 @@ import { guard, type OnError } from '../../src/http/boundary.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { cleanMountPath } from '../../src/http/target.js'
 import type { HostRequest, HostResponse, Next } from './host.js'
+import { responseBefore, runAfter } from './in-turn.js'
 import { NodeRequest, type CallFacts } from './request.js'
 import { send } from './send.js'
 import type { Rescue } from './send-whole.js'
@@ -59,8 +60,36 @@ export class Binding<C> {
     this.mountPath = typeof mountPath === 'string' ? cleanMountPath(mountPath) : mountPath
   }
 
-  /** Takes one exchange to its end. `waiting`: the client waits for a 100. */
+  /**
+   * Runs one exchange, after those before it on the same connection. `waiting`: the client waits
+   * for a 100.
+   */
   run(
+    req: HostRequest,
+    res: HostResponse,
+    facts: CallFacts<C> | undefined,
+    next: Next | undefined,
+    waiting: boolean,
+  ): void {
+    const before = responseBefore(req, res)
+    if (before === undefined) this.runNow(req, res, facts, next, waiting)
+    else runAfter(before, req, res, () => { this.runNow(req, res, facts, next, waiting) })
+  }
+
+  /** Responds with another handler than its own, which is guarded already. */
+  respond(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
+    const before = responseBefore(req, res)
+    const respond = (): void => {
+      const call = this.call(req, res, undefined, false, undefined)
+      const answer = handler(call)
+      if (isPending(answer)) void answer.then((late) => { this.settle(call, late, undefined) })
+      else this.settle(call, answer, undefined)
+    }
+    if (before === undefined) respond()
+    else runAfter(before, req, res, respond)
+  }
+
+  private runNow(
     req: HostRequest,
     res: HostResponse,
     facts: CallFacts<C> | undefined,
@@ -82,14 +111,6 @@ export class Binding<C> {
     const answer = this.handle(call)
     if (isPending(answer)) void answer.then((late) => this.settle(call, late, next))
     else this.settle(call, answer, next)
-  }
-
-  /** Answers by another handler than its own, which is guarded already. */
-  answer(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
-    const call = this.call(req, res, undefined, false, undefined)
-    const answer = handler(call)
-    if (isPending(answer)) void answer.then((late) => { this.settle(call, late, undefined) })
-    else this.settle(call, answer, undefined)
   }
 
   private settle(

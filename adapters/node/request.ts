@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
 import { NodeBody } from './body.js'
@@ -123,44 +122,19 @@ export function isGone(req: HostRequest, res: HostResponse): boolean {
 }
 
 /**
- * Calls `left` once, when the exchange is over or its connection goes. Node tells a response that
- * waits behind an earlier one on its connection nothing about that, so it is watched there too.
+ * Calls `left` once, when the exchange is over or its connection closes. Node does not tell a
+ * response that waits behind one of the host that the connection has closed, so then `left` also
+ * listens there.
  */
 export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
-  const waiting = res.socket === null ? waitingOn(req.socket) : undefined
+  const socket = res.socket === null ? req.socket : undefined
   const once = (): void => {
     res.off('close', once)
-    waiting?.delete(once)
+    socket?.off('close', once)
     left()
   }
   res.on('close', once)
-  waiting?.add(once)
-}
-
-const WAITING = Symbol('longhaul.waiting')
-
-/**
- * Those who are told when a connection goes. One listener serves all, because a client may pipeline
- * any number of requests.
- */
-class Waiting {
-  readonly #told = new Set<() => void>()
-  readonly #tell = (): void => { for (const each of [...this.#told]) each() }
-
-  constructor(private readonly socket: Socket) {}
-
-  add(each: () => void): void {
-    if (this.#told.size === 0) this.socket.on('close', this.#tell)
-    this.#told.add(each)
-  }
-
-  delete(each: () => void): void {
-    if (this.#told.delete(each) && this.#told.size === 0) this.socket.off('close', this.#tell)
-  }
-}
-
-function waitingOn(socket: Socket & { [WAITING]?: Waiting }): Waiting {
-  return socket[WAITING] ??= new Waiting(socket)
+  socket?.on('close', once)
 }
 
 /**

@@ -23,6 +23,9 @@ export type NodeHandler<C = unknown> = (
  * from `req.body` or `body`. If an answer leaves more than 64 KiB of a request unread, the
  * connection is closed after the client had up to 5 s to read the answer.
  *
+ * A pipelined request runs when the response before it on its connection has been sent, and not at
+ * all if the connection has ended by then. If 3000 requests wait, the connection is closed.
+ *
  * The head of a streamed answer is sent with its first chunk, after 1 s, or at once for
  * `text/event-stream`. If the source fails before that, the client gets an error answer; later, the
  * connection is cut.

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
-import { attach, requestOf, toMiddleware, toNode } from '../../../adapters/node/index.js'
-import type { Handler } from '../../../src/index.js'
+import { promisify } from 'node:util'
+import { attach, toMiddleware, toNode } from '../../../adapters/node/index.js'
+import type { Handler, HttpRequest } from '../../../src/index.js'
 
 const COUNT = 30
 const servers: Server[] = []
@@ -26,13 +28,25 @@ function send(client: Socket, method = 'GET'): void {
   client.write(Array.from({ length: COUNT }, (_, n) => `${method} /${n} HTTP/1.1\r\nHost: x\r\n\r\n`).join(''))
 }
 
-async function answers(client: Socket, status: number): Promise<void> {
+/** Reads until so many responses have come, and returns their text. */
+async function answers(client: Socket, status: number): Promise<string> {
   let text = ''
   for await (const piece of client.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
     text += piece as string
-    if (text.split(`HTTP/1.1 ${status} `).length > COUNT) return
+    if (text.split(`HTTP/1.1 ${status} `).length > COUNT && !text.endsWith('\r\n\r\n')) return text
   }
   assert.fail(text)
+}
+
+function paths(text: string): string[] {
+  return [...text.matchAll(/for (\S+);/g)].map(([, path = '']) => path)
+}
+
+/** Waits until the server has noticed that its connections are closed. */
+async function noConnections(): Promise<void> {
+  const [server] = servers.slice(-1) as [Server]
+  const count = promisify(server.getConnections.bind(server))
+  while (await count() > 0) await new Promise((resolve) => { setImmediate(resolve) })
 }
 
 /** Runs `work`, and fails if the process was warned of something meanwhile. */
@@ -50,33 +64,39 @@ async function withoutWarnings(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Answers when all have come, and has asked each for its signal by then. */
-function together(): { readonly handler: Handler, readonly signals: AbortSignal[] } {
-  const signals: AbortSignal[] = []
-  let open: (() => void) | undefined
-  const all = new Promise<void>((resolve) => { open = resolve })
-  const handler: Handler = async ({ signal }) => {
-    signals.push(signal)
-    if (signals.length === COUNT) open?.()
-    await all
-    return { status: 200, headers: {}, body: 'x' }
+/** Counts how many run at once and in all; each takes a turn of the event loop. */
+function counting(): { readonly handler: Handler, most: number, runs: number, readonly signals: AbortSignal[] } {
+  let running = 0
+  const seen = {
+    most: 0, runs: 0, signals: [] as AbortSignal[],
+    handler: async ({ signal, path }: HttpRequest) => {
+      seen.signals.push(signal)
+      seen.runs++
+      seen.most = Math.max(seen.most, ++running)
+      await new Promise((resolve) => { setImmediate(resolve) })
+      running--
+      return { status: 200, headers: {}, body: `for ${path};` }
+    },
   }
-  return { handler, signals }
+  return seen
 }
 
-describe(`${COUNT} pipelined requests warn of no leak of listeners`, () => {
-  test('that watch for a disconnect, and leave no listener on the connection', async () => {
+const inOrder = Array.from({ length: COUNT }, (_, n) => `/${n}`)
+
+describe(`${COUNT} pipelined requests run one after the other`, () => {
+  test('and are answered in order, and leave no listener on the connection', async () => {
     await withoutWarnings(async () => {
-      const { handler, signals } = together()
-      const { client, socket } = await listen((server) => { attach(server, handler) })
+      const seen = counting()
+      const { client, socket } = await listen((server) => { attach(server, seen.handler) })
       const done = once(client, 'connect').then(() => answers(client, 200))
       send(client)
-      await done
+      assert.deepEqual(paths(await done), inOrder)
       const before = socket().listenerCount('close')
       send(client)
       await answers(client, 200)
       assert.equal(socket().listenerCount('close'), before)
-      assert.ok(signals.every(({ aborted }) => !aborted))
+      assert.ok(seen.signals.every(({ aborted }) => !aborted))
+      assert.deepEqual([seen.runs, seen.most], [2 * COUNT, 1])
       client.destroy()
     })
   })
@@ -90,36 +110,97 @@ describe(`${COUNT} pipelined requests warn of no leak of listeners`, () => {
     })
   })
 
+  test('that an unknown expectation refuses', async () => {
+    const { client } = await listen((server) => { attach(server, () => undefined) })
+    client.write('GET / HTTP/1.1\r\nHost: x\r\nExpect: magic\r\n\r\n'.repeat(COUNT))
+    await answers(client, 417)
+    client.destroy()
+  })
+
   test('behind middleware of policies that wait, in front of a host', async () => {
     await withoutWarnings(async () => {
+      const seen = counting()
       const guard = toMiddleware(Object.assign<Parameters<typeof toMiddleware>[0], object>(
         (request, next) => next(request), { place: { name: 'waiting', wholeRun: 'waits' } }))
       const { client } = await listen((server) => {
-        server.on('request', (req, res) => { guard(req, res, () => { setImmediate(() => { res.end(String(requestOf(req) !== undefined)) }) }) })
+        server.on('request', (req, res) => { guard(req, res, () => { toNode(seen.handler)(req, res) }) })
       })
       send(client)
-      await answers(client, 200)
+      assert.deepEqual(paths(await answers(client, 200)), inOrder)
+      assert.deepEqual([seen.runs, seen.most], [COUNT, 1])
       client.destroy()
     })
   })
 
-  test('whose client disconnects abort each of them', async () => {
+  test('in turns with responses of the host', async () => {
+    const seen = counting()
+    const handle = toNode(seen.handler)
+    const { client } = await listen((server) => {
+      server.on('request', (req, res) => {
+        if (Number(req.url?.slice(1)) % 2 === 0) setImmediate(() => { res.end(`for ${String(req.url)};`) })
+        else handle(req, res)
+      })
+    })
+    send(client)
+    assert.deepEqual(paths(await answers(client, 200)), inOrder)
+    assert.deepEqual([seen.runs, seen.most], [COUNT / 2, 1])
+    client.destroy()
+  })
+
+  test('each in the async context of its own request', async () => {
+    const context = new AsyncLocalStorage<string>()
+    const handle = toNode(async () => {
+      await new Promise((resolve) => { setImmediate(resolve) })
+      return { status: 200, headers: {}, body: `for ${String(context.getStore())};` }
+    })
+    const { client } = await listen((server) => {
+      server.on('request', (req, res) => { context.run(String(req.url), handle, req, res) })
+    })
+    send(client)
+    assert.deepEqual(paths(await answers(client, 200)), inOrder)
+    client.destroy()
+  })
+
+  test('until their client disconnects: that one is aborted, and no other runs', async () => {
     await withoutWarnings(async () => {
-      let told = 0
-      let all: (() => void) | undefined
-      let come = 0
-      const everybody = new Promise<void>((resolve) => { all = resolve })
+      let runs = 0
       const { client } = await listen((server) => {
         server.on('request', toNode(({ signal }) => new Promise((resolve) => {
-          signal.addEventListener('abort', () => {
-            if (++told === COUNT) all?.()
-            resolve(undefined)
-          })
-          if (++come === COUNT) client.destroy()
+          runs++
+          signal.addEventListener('abort', () => { resolve(undefined) })
+          if (runs === 1) client.destroy()
         })))
       })
       send(client)
-      await everybody
+      await once(client, 'close')
+      await noConnections()
+      assert.equal(runs, 1)
     })
+  })
+
+  test('until a response ends the connection', async () => {
+    let runs = 0
+    const { client } = await listen((server) => {
+      attach(server, () => { runs++; return { status: 200, headers: { connection: 'close' } } })
+    })
+    send(client)
+    let text = ''
+    for await (const piece of client.setEncoding('utf8')) text += piece as string
+    await noConnections()
+    assert.equal(text.split('HTTP/1.1 200 ').length, 2)
+    assert.equal(runs, 1)
+  })
+
+  test('and too many of them end the connection', async () => {
+    let runs = 0
+    const { client } = await listen((server) => {
+      attach(server, () => { runs++; return new Promise(() => {}) })
+    })
+    client.on('error', () => {})
+    const closed = once(client, 'close')
+    client.resume()
+    for (let written = 0; written < 3100; written += COUNT) send(client)
+    await closed
+    assert.equal(runs, 1)
   })
 })

@@ -1,0 +1,64 @@
+import { AsyncResource } from 'node:async_hooks'
+import type { ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { HostRequest, HostResponse } from './host.js'
+import { isGone } from './request.js'
+
+/**
+ * Maximum number of requests that wait on one connection. One read of a connection (64 KiB) has at
+ * most 2,600.
+ */
+const MAX_WAITING = 3000
+
+const LAST = Symbol('longhaul.lastResponse')
+const WAITING = Symbol('longhaul.waiting')
+const SEEN = Symbol('longhaul.seen')
+
+/** `LAST` is weak, so that an idle connection does not keep its last request in memory. */
+type Connection = Duplex & { [LAST]?: WeakRef<ServerResponse>, [WAITING]?: number }
+type SeenResponse = HostResponse & { [SEEN]?: true }
+
+/** Returns the response to the last request that a handler of longhaul got on this connection. */
+export function lastResponse(socket: Duplex): ServerResponse | undefined {
+  return (socket as Connection)[LAST]?.deref()
+}
+
+/**
+ * Returns the response that must be complete before this request runs: that of the request before
+ * it on the same connection (pipelining, RFC 9112 section 9.3.2). Node emits all requests of one
+ * read at once and keeps their responses in memory until the connection can take them. Returns
+ * `undefined` if the request can run now. Call it once before a handler runs.
+ */
+export function responseBefore(req: HostRequest, res: SeenResponse): ServerResponse | undefined {
+  // A middleware and a handler of longhaul may both see the same request.
+  if (req.httpVersionMajor > 1 || res[SEEN]) return undefined
+  res[SEEN] = true
+  const socket: Connection = req.socket
+  const before = socket[LAST]
+  socket[LAST] = new WeakRef(res)
+  if (res.socket !== null) return undefined
+  const last = before?.deref()
+  return last?.destroyed === false ? last : undefined
+}
+
+/**
+ * Calls `run` once the response before has been sent, unless the connection has ended by then. A
+ * connection on which too many requests wait is closed at once.
+ */
+export function runAfter(
+  before: ServerResponse, req: HostRequest, res: HostResponse, run: () => void,
+): void {
+  const socket: Connection = req.socket
+  const waiting = (socket[WAITING] ?? 0) + 1
+  socket[WAITING] = waiting
+  if (waiting > MAX_WAITING) {
+    socket.destroy()
+    return
+  }
+  // In the async context of this request, not in that of the one before.
+  before.once('close', AsyncResource.bind(() => {
+    socket[WAITING] = (socket[WAITING] ?? 1) - 1
+    // After a response that ends the connection it is no longer writable (RFC 9112 section 9.6).
+    if (socket.writable && !isGone(req, res)) run()
+  }))
+}
