@@ -1,7 +1,7 @@
-import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
+import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
-import type { HttpRequest, HttpResponse } from '../../src/http/exchange.js'
+import type { HttpRequest, HttpResponse, RequestHeaders } from '../../src/http/exchange.js'
 import { isFieldValue } from '../../src/http/fields/fields.js'
 
 /** Maximum time for the client to read the answer and to close, in milliseconds. */
@@ -58,7 +58,7 @@ export function headText(
 
 /** The little that is known of a request which never became one. */
 export function bareRequest(
-  headers: IncomingHttpHeaders, method = '', path = '', peerAddress?: string,
+  headers: RequestHeaders, method = '', path = '', peerAddress?: string,
 ): HttpRequest {
   return {
     method, path, mountPath: '', params: {}, query: new URLSearchParams(), headers,

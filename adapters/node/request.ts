@@ -1,6 +1,7 @@
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
 import { NodeBody } from './body.js'
+import { headersOf } from './request-headers.js'
 import { sendInformation } from './inform.js'
 import { HANDED_ON, type HostRequest, type HostResponse, type NodeRaw } from './host.js'
 
@@ -33,6 +34,7 @@ export class NodeRequest<C> implements HttpRequest<C> {
   answered = false
   private readonly facts: CallFacts<C> | undefined
   private readonly makeContext: (req: HostRequest) => C
+  private madeHeaders: RequestHeaders | undefined
   private madeParams: Readonly<Record<string, string>> | undefined
   private madeQuery: URLSearchParams | undefined
   private madeSignal: AbortSignal | undefined
@@ -58,7 +60,7 @@ export class NodeRequest<C> implements HttpRequest<C> {
   }
 
   get headers(): RequestHeaders {
-    return this.req.headers
+    return this.madeHeaders ??= headersOf(this.req)
   }
 
   get params(): Readonly<Record<string, string>> {

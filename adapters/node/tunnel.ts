@@ -7,6 +7,7 @@ import {
   compose, type HttpRequest, type HttpResponse, type Policy,
 } from '../../src/http/exchange.js'
 import { checkNames } from '../../src/runtime/option-names.js'
+import { headersOf } from './request-headers.js'
 import { answerRaw, bareRequest, headText } from './raw-answer.js'
 import { reach, type ResolveHost } from './tunnel-connect.js'
 import { join } from './tunnel-join.js'
@@ -103,7 +104,8 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
     for (const event of LEAVING) socket.on(event, gone)
     // A stream that is not read reports no end.
     socket.on('readable', ignore)
-    const { authorization = req.headers['proxy-authorization'], ...fields } = req.headers
+    const sent = headersOf(req)
+    const { authorization = sent['proxy-authorization'], ...fields } = sent
     const headers = { ...fields, ...authorization !== undefined && { authorization } }
     const request = Object.assign(bareRequest(headers, 'CONNECT', req.url), {
       signal: leaving.signal, raw: req, peerAddress: req.socket.remoteAddress,

@@ -13,10 +13,33 @@ export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
 }
 
 /**
- * Returns whether the browser reports that a page of another site sent this request, and `cors`
- * does not allow its origin. Reads `Sec-Fetch-Site` (Fetch Metadata), which browsers send only to
- * `https` and to the local machine.
+ * Returns whether a page of another site made a browser send this request, and `cors` does not
+ * allow its origin by name.
+ *
+ * Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers, and `http` beyond the local
+ * machine), `Origin` must name the host of `Host`. Without both, no browser sent the request.
+ *
+ * @param sameSite - treatment of other origins of the same site
  */
-export function isCrossSite(request: HttpRequest<unknown>): boolean {
-  return request.headers['sec-fetch-site'] === 'cross-site' && !isKnownOrigin(request)
+export function isCrossSite(
+  request: HttpRequest<unknown>, sameSite: 'allow' | 'refuse' = 'allow',
+): boolean {
+  const { origin, 'sec-fetch-site': site } = request.headers
+  if (site === 'same-origin' || site === 'none') return false
+  if (site === 'same-site' && sameSite === 'allow') return false
+  if (site === undefined && (origin === undefined || isOwn(origin, request))) return false
+  return !isKnownOrigin(request)
+}
+
+/** Returns whether the origin has the host and port of the request. */
+function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): boolean {
+  const host = headers['host'] ?? headers[':authority']
+  if (typeof origin !== 'string' || typeof host !== 'string') return false
+  try {
+    const url = new URL(origin)
+    return url.host !== '' && url.host === new URL(`${url.protocol}//${host}`).host
+  } catch {
+    // `null`, and what is no origin.
+    return false
+  }
 }

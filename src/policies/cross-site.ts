@@ -1,4 +1,4 @@
-import { isKnownOrigin } from '../http/cross-site.js'
+import { isCrossSite } from '../http/cross-site.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
@@ -66,11 +66,8 @@ export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C
   const named = new Set(origins)
   const passes = (request: HttpRequest<C>): boolean => {
     if (SAFE.has(request.method)) return true
-    const { origin, 'sec-fetch-site': site } = request.headers
-    if (typeof origin === 'string' && (named.has(origin) || isKnownOrigin(request))) return true
-    if (site === undefined) return origin === undefined || isOwn(origin, request)
-    return site === 'same-origin' || site === 'none'
-      || (site === 'same-site' && sameSite === 'allow')
+    const { origin } = request.headers
+    return (typeof origin === 'string' && named.has(origin)) || !isCrossSite(request, sameSite)
   }
   const policy: Policy<C> = (request, next) => {
     if (passes(request)) return next(request)
@@ -80,17 +77,4 @@ export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C
   const told = (operation: Operation): Operation =>
     SAFE.has(operation.method) ? operation : refused(operation)
   return Object.assign(policy, { place: PLACE, describe: told })
-}
-
-/** Returns whether the origin has the host and port of the request. */
-function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): boolean {
-  const host = headers['host'] ?? headers[':authority']
-  if (typeof origin !== 'string' || typeof host !== 'string') return false
-  try {
-    const url = new URL(origin)
-    return url.host !== '' && url.host === new URL(`${url.protocol}//${host}`).host
-  } catch {
-    // `null`, and what is no origin.
-    return false
-  }
 }

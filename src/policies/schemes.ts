@@ -234,11 +234,11 @@ function single(field: string | string[] | undefined): Credentials {
 /**
  * Returns the credentials in an Authorization field of a scheme (RFC 9110 section 11.4; the name in
  * any case). `undefined` if the field is missing or names another scheme; `''` if they are missing
- * or too long.
+ * or too long, or if there are several fields.
  */
 function authorization(request: HttpRequest, scheme: string): Credentials {
   const field = request.headers['authorization']
-  if (field === undefined) return undefined
+  if (typeof field === 'object' && field.length > 1) return ''
   const text = single(field) ?? ''
   const end = scheme.length
   if (text.slice(0, end).toLowerCase() !== scheme) return undefined

@@ -18,7 +18,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   readonly respond?: 'prefer' | 'always'
   /**
    * The input of a request without a body. If such a request has no Content-Type, and the browser
-   * says that a page of another site sent it (`Sec-Fetch-Site: cross-site`), the answer is 403
+   * says that a page of another site sent it (`Sec-Fetch-Site`, or else `Origin`), the answer is 403
    * `cross_site`. Default: a body is required, 400 `missing_body`.
    */
   readonly emptyBody?: unknown

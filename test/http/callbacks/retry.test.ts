@@ -15,8 +15,8 @@ import { receiver, site } from './kit.js'
 /** The endpoint, and a way to call it. */
 function endpointOf(tasks: Parameters<typeof taskEndpoints>[0]) {
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'ann' })
-  return async (id: string) => {
-    const response = await inject(endpoints.callback, { method: 'POST', path: `/tasks/${id}/callback` })
+  return async (id: string, headers: Record<string, string> = {}) => {
+    const response = await inject(endpoints.callback, { method: 'POST', path: `/tasks/${id}/callback`, headers })
     return { status: response.status, headers: response.headers, body: await response.json<Record<string, unknown>>() }
   }
 }
@@ -64,6 +64,20 @@ describe('a retried task', () => {
 })
 
 describe('POST {status}/callback', () => {
+  test('that a page of another site sends is 403, also of a browser that says so in Origin alone', async (t) => {
+    const { url, seen } = await receiver(t)
+    const { submit, settled, tasks } = site(t)
+    const post = endpointOf(tasks)
+    const id = await submit(url, undefined, 'ann')
+    await settled(id)
+    for (const headers of [{ 'sec-fetch-site': 'cross-site' }, { host: 'api.example.com', origin: 'http://evil.example' }]) {
+      const { status, body } = await post(id, headers as Record<string, string>)
+      assert.deepEqual([status, body['code']], [403, 'cross_site'])
+    }
+    assert.equal(seen.length, 1)
+    assert.equal((await post(id, { host: 'api.example.com', origin: 'http://api.example.com' })).status, 202)
+  })
+
   test('sends the callback of a final task again: 202 with the status', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)

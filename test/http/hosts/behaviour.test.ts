@@ -3,9 +3,13 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { describe, test } from 'node:test'
 import { httpError } from '../../../src/http/errors.js'
-import type { Handler } from '../../../src/http/exchange.js'
+import { compose, type Handler } from '../../../src/http/exchange.js'
+import { principalOf } from '../../../src/http/principal.js'
 import { readJson } from '../../../src/http/body/body.js'
 import { json } from '../../../src/http/respond.js'
+import { authenticate } from '../../../src/policies/authenticate.js'
+import { crossSite } from '../../../src/policies/cross-site.js'
+import { basic, bearer, tokens } from '../../../src/policies/schemes.js'
 import { HOSTS, type Host, type Setup } from '../kit/hosts.js'
 import { ask, eventually, open, Wire } from '../kit/wire.js'
 
@@ -40,6 +44,32 @@ for (const host of HOSTS) {
         const sent = { body: '{"a":[1]}', headers: { 'content-type': 'application/json' } }
         assert.deepEqual(await ask(port, 'POST', '/api/x', sent).then(({ body }) => JSON.parse(body)), { a: [1] })
       }))
+
+    test('refuse repeated credentials, a repeated Content-Type and a repeated Host', async () => {
+      const verify = tokens({ one: { subject: 'one' }, two: { subject: 'two' } })
+      const read: Handler<Context> = async (request) => json(200, [principalOf(request), await readJson(request, { maxBodyBytes: 1000 })])
+      const handler = compose<Context>(crossSite(), authenticate({ schemes: [bearer({ verify }), basic({ verify: () => undefined })] }), read)
+      for (const parse of [false, true]) {
+        await running(host, { handler, parse }, async (port) => {
+          const head = ['Host: a', 'Content-Type: application/json', 'Authorization: Bearer one', 'Origin: http://a', 'Content-Length: 2']
+          const responseTo = (...more: readonly string[]): Promise<string> => {
+            const lines = ['POST /api/x HTTP/1.1', ...head, ...more, 'Constructor: 1', 'constructor: 2', 'Connection: close', '', '{}']
+            return new Wire(port, lines.join('\r\n')).end()
+          }
+          assert.match(await responseTo(), /^HTTP\/1.1 200 [^]*\[{"subject":"one"},{}\]/)
+          for (const again of ['Authorization: Bearer one', 'authorization: Bearer two', 'AUTHORIZATION: Basic YTpi']) {
+            const text = await responseTo(again)
+            assert.match(text, /^HTTP\/1.1 401 [^]*"unauthorized"/, again)
+            assert.match(text, /Bearer realm="longhaul", error="invalid_token"/i)
+          }
+          for (const again of ['Content-Type: application/json', 'content-type: text/plain']) {
+            // The parser of a host may refuse it by itself.
+            assert.match(await responseTo(again), /^HTTP\/1.1 4(?:00|15) /, again)
+          }
+          assert.match(await responseTo('host: b'), /^HTTP\/1.1 40(?:3 [^]*"cross_site"|0 )/)
+        })
+      }
+    })
 
     test('read a body in many chunks, whole and as a stream', () =>
       running(host, async (request) => {

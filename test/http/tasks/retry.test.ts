@@ -110,9 +110,19 @@ describe('POST {status}/retry', () => {
 
   test('that a page of another site sends is 403, and nothing runs', async (t) => {
     const { retry, state } = await failedSite(t)
-    const response = await retry({ 'sec-fetch-site': 'cross-site' })
-    assert.deepEqual([response.status, (await members(response))['code']], [403, 'cross_site'])
+    const pages = [
+      { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'cross-site, none' },
+      // Older browsers, and pages of http, send Origin alone.
+      { origin: 'https://evil.example' }, { origin: 'null' },
+    ]
+    let own = ''
+    for (const headers of pages) {
+      const response = await retry(headers)
+      own = new URL(response.url).origin
+      assert.deepEqual([response.status, (await members(response))['code']], [403, 'cross_site'], JSON.stringify(headers))
+    }
     assert.deepEqual(state.runs, [1])
+    assert.equal((await retry({ origin: own })).status, 202)
   })
 
   test('is 503 if the queue is full, and the task stays as it was', async (t) => {

@@ -62,7 +62,7 @@ const bearerRows = (handler: 'bearer' | 'slow'): Row[] => [
   ['scheme and spaces', handler, auth('Bearer    '), INVALID],
   ['two tokens', handler, auth('Bearer tok-ann tok-ann'), INVALID],
   ['joined lines', handler, auth('Bearer tok-ann, Bearer tok-ann'), INVALID],
-  ['two lines', handler, auth(['Bearer tok-ann', 'Bearer tok-ann']), BEARER],
+  ['two lines', handler, auth(['Bearer tok-ann', 'Bearer tok-ann']), INVALID],
   ['one line as a list', handler, auth(['Bearer tok-ann']), { is: 'ann' }],
   ['no line as a list', handler, auth([]), BEARER],
   ['quoted', handler, auth('Bearer "tok-ann"'), INVALID],
