@@ -1,15 +1,9 @@
-import { lookup } from 'node:dns/promises'
 import { connect, isIP, type Socket } from 'node:net'
+import {
+  publicResolve, systemResolve, type ResolveHost,
+} from '../../src/callbacks/http-sender/resolve.js'
 import { httpError } from '../../src/http/errors.js'
-import type { TunnelRules, TunnelTarget } from './tunnel-target.js'
-
-/** Resolves a host name to all of its addresses. */
-export type ResolveHost = (host: string) => Promise<readonly {
-  readonly address: string
-  readonly family: number
-}[]>
-
-const systemResolve: ResolveHost = (host) => lookup(host, { all: true, verbatim: true })
+import { isLocalName, type TunnelRules, type TunnelTarget } from './tunnel-target.js'
 
 /** Options for connecting to the target of a tunnel. */
 export interface ReachOptions {
@@ -25,13 +19,13 @@ export interface ReachOptions {
  * `gateway_timeout` (504).
  */
 export async function reach(
-  target: TunnelTarget, { rules, resolve = systemResolve, timeoutMs, signal }: ReachOptions,
+  target: TunnelTarget, { rules, resolve = ownResolve, timeoutMs, signal }: ReachOptions,
 ): Promise<Socket> {
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
   try {
     const family = isIP(target.host)
     const found = family === 0
-      ? await unlessAborted(resolve(target.host), deadline)
+      ? await unlessAborted(resolve(target.host, deadline), deadline)
       : [{ address: target.host, family }]
     if (found.length === 0) throw new Error('The name has no address')
     if (!found.every(({ address }) => rules.allowsAddress(target, address))) {
@@ -46,6 +40,11 @@ export async function reach(
     throw httpError('bad_gateway', { message: 'The other side cannot be reached.', cause: error })
   }
 }
+
+/** Local names need the hosts file and the search domains. */
+const ownResolve: ResolveHost = (host, signal) => (
+  isLocalName(host) ? systemResolve(host, signal) : publicResolve(host, signal)
+)
 
 function established(
   port: number, found: Awaited<ReturnType<ResolveHost>>, signal: AbortSignal,

@@ -57,9 +57,14 @@ export class TunnelRules {
    * public address, so that its DNS cannot lead into the private network.
    */
   allowsAddress({ host, port }: TunnelTarget, address: string): boolean {
-    if (isIP(host) !== 0 || publicOnly.refuses(host)) return true
+    if (isIP(host) !== 0 || isLocalName(host)) return true
     return publicOnly.allows(address) || this.#allowed.has(keyOf(address, port))
   }
+}
+
+/** Returns true for a name that is never public. */
+export function isLocalName(host: string): boolean {
+  return publicOnly.refuses(host)
 }
 
 function keyOf(host: string, port: number): string {

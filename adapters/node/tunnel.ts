@@ -9,7 +9,8 @@ import {
 import { checkNames } from '../../src/runtime/option-names.js'
 import { headersOf } from './request-headers.js'
 import { answerRaw, bareRequest, headText } from './raw-answer.js'
-import { reach, type ResolveHost } from './tunnel-connect.js'
+import type { ResolveHost } from '../../src/callbacks/http-sender/resolve.js'
+import { reach } from './tunnel-connect.js'
 import { join } from './tunnel-join.js'
 import { readAuthority, TunnelRules } from './tunnel-target.js'
 
@@ -33,7 +34,10 @@ export interface TunnelOptions<C = unknown> {
   readonly idleTimeoutMs?: number
   /** Maximum number of tunnels at once; one more is 503 `overloaded`. Default 100. */
   readonly maxTunnels?: number
-  /** Resolves host names. Default: the operating system. */
+  /**
+   * Resolves host names. Default: names that are never public (`db`, `x.internal`) as the operating
+   * system does; public names by queries to the name servers of `dns.getServers()`, for at most 5 s.
+   */
   readonly resolve?: ResolveHost
 }
 

@@ -24,6 +24,14 @@ const LOCAL_NAMES = new Set([
 ])
 
 /**
+ * Addresses that look public, and lead to the machines of a cloud from within it: Azure's wire
+ * server, and the service networks of IBM Cloud. Those of other clouds are in reserved ranges.
+ */
+const CLOUD = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14'].map(
+  (range) => ipaddr.IPv4.parseCIDR(range),
+)
+
+/**
  * Decides which addresses and host names may be called: public ones, and those that the operator
  * allows.
  */
@@ -79,7 +87,7 @@ export class AddressRules {
  */
 function isPublic(address: Address): boolean {
   if (address.range() !== 'unicast') return false
-  if (address instanceof ipaddr.IPv4) return true
+  if (address instanceof ipaddr.IPv4) return !CLOUD.some((range) => address.match(range))
   // ipaddr.js reports unknown IPv6 addresses, such as `::7f00:1`, as unicast. Only 2000::/3 is
   // assigned (RFC 4291 section 2.4).
   const [first = 0, , , , fifth = 0, sixth = 0] = address.parts

@@ -1,18 +1,6 @@
-import { lookup } from 'node:dns/promises'
 import type { LookupFunction } from 'node:net'
 import { receiverOf, type AddressRules } from '../addresses.js'
-
-/** One address of a host name. */
-export interface ResolvedAddress {
-  readonly address: string
-  readonly family: number
-}
-
-/** Resolves a host name to all its addresses. */
-export type ResolveHost = (host: string) => Promise<readonly ResolvedAddress[]>
-
-/** Resolves names as the operating system does. */
-export const systemResolve: ResolveHost = (host) => lookup(host, { all: true, verbatim: true })
+import type { ResolveHost } from './resolve.js'
 
 /** Error of a connection whose host has a forbidden address. */
 export class ForbiddenAddress extends Error {
@@ -24,19 +12,29 @@ export class BusyAddress extends Error {
   override readonly name = 'BusyAddress'
 }
 
+/** The lookup of one connection. */
+export interface JudgedLookup {
+  readonly lookup: LookupFunction
+  /** Cancels the lookup. Resolves once it has really ended. */
+  readonly end: () => Promise<void>
+}
+
 /**
- * Returns the lookup function of one connection. The socket connects only to addresses that were
- * checked here. A later change of the name has no effect. One forbidden address rejects the name.
- * Calls `admit` last.
+ * Creates the lookup of one connection. The socket connects only to addresses that were checked
+ * here. A later change of the name has no effect. One forbidden address rejects the name. Calls
+ * `admit` last.
  */
 export function judgedLookup(
   resolve: ResolveHost, rules: AddressRules, admit: (addresses: readonly string[]) => boolean,
-): LookupFunction {
-  return (host, options, callback) => {
+): JudgedLookup {
+  const stop = new AbortController()
+  let ended = Promise.resolve()
+  const lookup: LookupFunction = (host, options, callback) => {
     // Errors that `resolve` throws synchronously must reach the socket too.
-    Promise.resolve(host)
-      .then(resolve)
+    ended = Promise.resolve(host)
+      .then((name) => resolve(name, stop.signal))
       .then((found) => {
+        stop.signal.throwIfAborted()
         const [first] = found
         if (!first) throw new Error('The name has no address')
         if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address))) {
@@ -60,5 +58,12 @@ export function judgedLookup(
           callback(error instanceof Error ? error : new Error('The name could not be resolved'), '')
         },
       )
+  }
+  return {
+    lookup,
+    end: () => {
+      stop.abort()
+      return ended
+    },
   }
 }

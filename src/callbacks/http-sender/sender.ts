@@ -6,13 +6,14 @@ import type { CallbackReply, CallbackRequest, CallbackSender } from '../sender.j
 import { hostOf, readTarget } from '../target.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { exchange } from './exchange.js'
-import { judgedLookup, systemResolve, type ResolveHost } from './lookup.js'
+import { judgedLookup } from './lookup.js'
+import { publicResolve, systemResolve, type ResolveHost } from './resolve.js'
 
 /** Options of `httpSender`. */
 export interface HttpSenderOptions {
   /**
    * Private addresses, ranges (`10.0.0.0/8`) and host names that may be called. An allowed name may
-   * resolve to any address. Default: none.
+   * resolve to any address, and is resolved as the operating system does. Default: none.
    */
   readonly allow?: readonly string[]
   /**
@@ -25,7 +26,10 @@ export interface HttpSenderOptions {
    * closed. Default 16 KiB.
    */
   readonly maxAnswerBytes?: number
-  /** Resolves host names. Default: the operating system. */
+  /**
+   * Resolves host names. Default: names in `allow` as the operating system does (hosts file, search
+   * domains); other names by queries to the name servers of `dns.getServers()`, for at most 5 s.
+   */
   readonly resolve?: ResolveHost
   /** Trusted certificates (PEM), in place of those of Node. */
   readonly ca?: string | readonly string[]
@@ -47,12 +51,15 @@ const KNOWN = {
  */
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   checkNames('httpSender', options, KNOWN)
-  const { timeoutMs = 15_000, maxAnswerBytes = 16_384, resolve = systemResolve, ca } = options
+  const { timeoutMs = 15_000, maxAnswerBytes = 16_384, ca } = options
   if (!(timeoutMs >= 1 && timeoutMs <= 600_000)) {
     throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')
   }
   if (!(maxAnswerBytes >= 0)) throw new TypeError('httpSender: maxAnswerBytes must be 0 or more')
   const rules = new AddressRules(options.allow)
+  const { resolve = (host, signal) => (
+    rules.allowsHost(host) ? systemResolve(host, signal) : publicResolve(host, signal)
+  ) } = options
 
   return {
     check: (url) => { readTarget(url, rules) },
@@ -63,6 +70,8 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       const host = hostOf(target)
       const named = isIP(host) === 0
       if (!named && !admit([receiverOf(host)])) return { fault: 'busy' }
+      // An address in the URL was checked above.
+      const judged = named ? judgedLookup(resolve, rules, admit) : undefined
       const secure = target.protocol === 'https:'
       const how: RequestOptions = {
         method: 'POST',
@@ -79,13 +88,19 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
         // A separate connection without an agent, so that no proxy of the environment applies.
         agent: false,
         maxHeaderSize: 16_384,
-        // Only for names. An address in the URL was checked above.
-        ...(named ? { lookup: judgedLookup(resolve, rules, admit) } : {}),
+        ...(judged && { lookup: judged.lookup }),
       }
       const outgoing = secure
         ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) })
         : httpRequest(how)
-      return exchange(outgoing, { body, signal, timeoutMs, maxAnswerBytes })
+      const reply = await exchange(outgoing, { body, signal, timeoutMs, maxAnswerBytes })
+        .catch((error: unknown) => {
+          void judged?.end()
+          throw error
+        })
+      // The caller holds the places of the limits until the lookup has ended, too.
+      await judged?.end()
+      return reply
     },
   }
 }

@@ -70,8 +70,9 @@ describe('POST {status}/callback', () => {
     const post = endpointOf(tasks)
     const id = await submit(url, undefined, 'ann')
     await settled(id)
-    for (const headers of [{ 'sec-fetch-site': 'cross-site' }, { host: 'api.example.com', origin: 'http://evil.example' }]) {
-      const { status, body } = await post(id, headers as Record<string, string>)
+    const pages: Record<string, string>[] = [{ 'sec-fetch-site': 'cross-site' }, { host: 'api.example.com', origin: 'http://evil.example' }]
+    for (const headers of pages) {
+      const { status, body } = await post(id, headers)
       assert.deepEqual([status, body['code']], [403, 'cross_site'])
     }
     assert.equal(seen.length, 1)
