@@ -230,7 +230,7 @@ export function createClient(options: ClientOptions = {}): Client {
     },
     upload: (path, records, options) => upload(settings, path, records, options),
     uploadFile: (path, content, options = {}) => new FileSender(settings, path, content, options),
-    download: (path, options = {}) => new Transfer(settings, path, options),
+    download: (path, options = {}) => new Transfer(settings, resolvePath(settings, path), options),
     bulk: (path, items, options) => bulk(settings, path, items, options),
   }
 }

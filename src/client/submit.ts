@@ -1,6 +1,6 @@
 import { ClientError } from './errors.js'
 import { isObject } from './json-object.js'
-import { resolvePath, type MaybePromise, type Settings } from './options.js'
+import { resolvePath, serverUrl, type MaybePromise, type Settings } from './options.js'
 import { idOf, textOf } from './status.js'
 import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.js'
 import { ask, newKey, type Answer, type Call } from './transport.js'
@@ -88,7 +88,7 @@ export function toHandle<R>(
     const message = 'The server accepted the work but does not name its status; set statusPath.'
     throw new ClientError('no_status_url', message, { status, body: json })
   }
-  return remoteTask(settings, toStatusUrl(reference, url), id)
+  return remoteTask(settings, serverUrl(reference, url), id)
 }
 
 /** Creates a handle from what `toJSON` of another handle returned, as a value or as JSON text. */
@@ -97,15 +97,5 @@ export function resume<R>(settings: Settings, saved: SavedTask | string): TaskHa
     typeof saved === 'string' ? JSON.parse(saved) : saved
   ) as SavedTask
   if (statusUrl === undefined) return directTask(result as R)
-  return remoteTask(settings, toStatusUrl(statusUrl, settings.base.href), taskId)
-}
-
-function toStatusUrl(reference: string, base: string): URL {
-  try {
-    const url = new URL(reference, base)
-    if (/^https?:$/.test(url.protocol)) return url
-  } catch {
-    // The error below covers it.
-  }
-  throw new ClientError('bad_answer', 'The URL of the status is not an http or https URL.')
+  return remoteTask(settings, serverUrl(statusUrl, settings.base), taskId)
 }
