@@ -1,6 +1,6 @@
 export {
   compose, type BodySource, type Handler, type HttpRequest, type HttpResponse, type NextHandler,
-  type Operation, type Policy, type PolicyPlace, type RequestHeaders, type ResponseBody, type ResponseHeaders,
+  type Operation, type Policy, type PolicyPlace, type RequestChanges, type RequestHeaders, type ResponseBody, type ResponseHeaders,
 } from './http/exchange.js'
 export type { Transaction } from './stores/transaction.js'
 export type { MaybePromise } from './runtime/maybe-promise.js'
