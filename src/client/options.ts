@@ -94,6 +94,8 @@ export interface Settings {
   readonly events: boolean
   readonly timeoutMs: number
   readonly streamUploads: boolean
+  /** Treatment of an Idempotency-Key by each endpoint, as far as its responses have shown. */
+  readonly keys: Map<string, 'honoured' | 'ignored' | 'rejected'>
 }
 
 const KNOWN = {
@@ -130,7 +132,7 @@ export function toSettings(options: ClientOptions): Settings {
     fetch: fetch ?? ((input, init) => globalThis.fetch(input, init)),
     headers: typeof headers === 'function' ? headers : () => headers,
     attempts, baseMs, maxMs, pollBaseMs, pollMaxMs, events, timeoutMs,
-    streamUploads: options.streamUploads ?? !inBrowser(),
+    streamUploads: options.streamUploads ?? !inBrowser(), keys: new Map(),
   }
 }
 

@@ -23,8 +23,8 @@ export interface Call {
   readonly signal?: AbortSignal | undefined
   /** A status of 400 or above that is not an error of this request. */
   readonly expects?: number
-  /** Called with the header fields of the answer, also if it is an error. */
-  readonly onHeaders?: (headers: Headers) => void
+  /** Called with the header fields and the status of the answer, also if it is an error. */
+  readonly onHeaders?: (headers: Headers, status: number) => void
 }
 
 /** An answer with a JSON body. */
@@ -64,7 +64,7 @@ export async function send<T>(
     const sending = { method, url, headers: fields, body: content, origin }
     const { response, url: last } = await fetchFollowing(settings, sending, scope)
     const { ok, status } = response
-    call.onHeaders?.(response.headers)
+    call.onHeaders?.(response.headers, status)
     if (!ok && status !== 304 && status !== expects) throw await toError(response, scope)
     return await read(response, scope, last)
   } catch (error) {
@@ -152,20 +152,35 @@ export function canRetry(error: unknown, repeat: Repeat): error is ClientError {
   return TEMPORARY.has(status) || (status >= 500 && status !== 501)
 }
 
-/** Runs `work` until it succeeds, fails permanently, or has failed too often. */
+/**
+ * Runs `work` until it succeeds, fails permanently, or has failed too often.
+ *
+ * @param repeat - failures after which to run it again; or a function that decides
+ */
 export async function retrying<T>(
-  settings: Settings, repeat: Repeat, signal: AbortSignal | undefined, work: () => Promise<T>,
+  settings: Settings, repeat: Repeat | ((error: ClientError) => Promise<boolean>),
+  signal: AbortSignal | undefined, work: () => Promise<T>,
 ): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
       return await work()
     } catch (error) {
-      if (failures >= settings.attempts || !canRetry(error, repeat)) throw error
-      const ms = retryDelay(settings, failures, error)
+      if (failures >= settings.attempts || !isClientError(error)) throw error
+      // Sent again, the items of a report would be processed again.
+      const isTemporary = typeof repeat === 'function'
+        ? !hasReport(error.body) && await repeat(error)
+        : canRetry(error, repeat) && (repeat === 'read' || !hasReport(error.body))
+      const ms = isTemporary ? retryDelay(settings, failures, error) : undefined
       if (ms === undefined) throw error
       await pause(ms, signal)
     }
   }
+}
+
+/** Returns true if a body reports the outcome of at least one item or record. */
+function hasReport(body: unknown): boolean {
+  const summary = isObject(body) ? body['summary'] : undefined
+  return isObject(summary) && typeof summary['total'] === 'number' && summary['total'] > 0
 }
 
 /** Sends a request for JSON, with retries. */
