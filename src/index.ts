@@ -1,6 +1,6 @@
 export {
   compose, type BodySource, type Handler, type HttpRequest, type HttpResponse, type NextHandler,
-  type Operation, type Policy, type PolicyPlace, type RequestHeaders, type ResponseBody, type ResponseHeaders,
+  type Operation, type Policy, type PolicyPlace, type RequestChanges, type RequestHeaders, type ResponseBody, type ResponseHeaders,
 } from './http/exchange.js'
 export type { Transaction } from './stores/transaction.js'
 export type { MaybePromise } from './runtime/maybe-promise.js'
@@ -17,9 +17,10 @@ export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router, type RouterOptions } from './resources/router.js'
 export type { Methods } from './resources/resource.js'
 export {
-  defineTask, type AnyTaskDefinition, type Kept, type TaskContext, type TaskDefinition,
+  defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition,
   type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
+export type { Kept } from './tasks/definition/kept.js'
 export type {
   FileContent, TaskFile, TaskFiles, WriteFileOptions,
 } from './tasks/definition/files.js'

@@ -1,3 +1,4 @@
+import { BaseRequest } from '../../src/http/derived-request.js'
 import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
 import { pathUnder, splitTarget } from '../../src/http/target.js'
 import { FetchBody } from './body.js'
@@ -20,7 +21,7 @@ export interface FetchFacts<C> {
 }
 
 /** One fetch `Request` as a handler sees it. */
-export class FetchRequest<C> implements HttpRequest<C> {
+export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly raw: Request
   readonly method: string
   readonly path: string
@@ -39,6 +40,7 @@ export class FetchRequest<C> implements HttpRequest<C> {
     makeContext: (request: Request) => C,
     mountPath: string | undefined,
   ) {
+    super()
     this.raw = request
     this.method = request.method
     this.facts = facts

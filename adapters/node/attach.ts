@@ -73,7 +73,7 @@ export function attach<C = unknown>(
   const refuser = (error: HttpError): Handler<C> =>
     guard(compose<C>(...policies, () => { throw error }), { onError })
   const refuse = (error: HttpError, request: HttpRequest, req?: IncomingMessage): MaybePromise<HttpResponse | undefined> =>
-    refuser(error)(Object.assign(request, { context: (req && context ? context(req) : {}) as C }))
+    refuser(error)(request.with({ context: (req && context ? context(req) : {}) as C }))
   const unlimited = options.sendTimeoutMs === undefined
     ? undefined
     : limitSending(server, options.sendTimeoutMs)

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { plainRequest } from '../../src/http/derived-request.js'
 import type { HttpRequest, HttpResponse, RequestHeaders } from '../../src/http/exchange.js'
 import { isFieldValue } from '../../src/http/fields/fields.js'
 
@@ -58,13 +59,13 @@ export function headText(
 
 /** The little that is known of a request which never became one. */
 export function bareRequest(
-  headers: RequestHeaders, method = '', path = '', peerAddress?: string,
+  headers: RequestHeaders, method = '', path = '', peerAddress?: string, raw?: unknown,
 ): HttpRequest {
-  return {
+  return plainRequest({
     method, path, mountPath: '', params: {}, query: new URLSearchParams(), headers,
     body: { parsed: undefined, bytes: async () => new Uint8Array(0), stream: nothing },
-    signal: AbortSignal.abort(), context: undefined, peerAddress, raw: undefined
-  }
+    signal: AbortSignal.abort(), context: undefined, peerAddress, raw,
+  })
 }
 
 async function * nothing(): AsyncGenerator<Uint8Array> {}

@@ -1,3 +1,4 @@
+import { BaseRequest } from '../../src/http/derived-request.js'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
 import { NodeBody } from './body.js'
@@ -22,7 +23,7 @@ const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
 /**
  * One request of node:http as a handler sees it. What costs something is made when first asked for.
  */
-export class NodeRequest<C> implements HttpRequest<C> {
+export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly req: HostRequest
   readonly res: HostResponse
   readonly method: string
@@ -44,6 +45,7 @@ export class NodeRequest<C> implements HttpRequest<C> {
     req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, waiting: boolean,
     makeContext: (req: HostRequest) => C, mountPath: string | undefined
   ) {
+    super()
     this.req = req
     this.res = res
     this.method = req.method as string

@@ -4,6 +4,7 @@ import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type ResponseHeaders,
 } from '../../src/http/exchange.js'
 import type { ContextArguments } from '../../src/http/context-arguments.js'
+import { checkRequest } from '../../src/http/not-bound.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { principalOf } from '../../src/http/principal.js'
 import { atHead } from './at-head.js'
@@ -103,6 +104,7 @@ function through<C>(
 function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
   let inner = request
   const next: Handler<C> = (handed) => {
+    checkRequest(handed)
     inner = handed
     return { status: 200, headers: {}, [HOSTS]: true }
   }
@@ -122,6 +124,7 @@ function askWaiting<C>(
   const { req, res } = request.raw as NodeRaw
   return new Promise((resolve, reject) => {
     const next: Handler<C> = (handed) => new Promise((headOut) => {
+      checkRequest(handed)
       const out = (): void => { headOut({ status: 200, headers: {} }) }
       atHead(res, out)
       onClose(req, res, out)

@@ -111,9 +111,9 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
     const sent = headersOf(req)
     const { authorization = sent['proxy-authorization'], ...fields } = sent
     const headers = { ...fields, ...authorization !== undefined && { authorization } }
-    const request = Object.assign(bareRequest(headers, 'CONNECT', req.url), {
-      signal: leaving.signal, raw: req, peerAddress: req.socket.remoteAddress,
-      context: (context ? context(req) : {}) as C,
+    const bare = bareRequest(headers, 'CONNECT', req.url, req.socket.remoteAddress, req)
+    const request = bare.with({
+      signal: () => leaving.signal, context: (context ? context(req) : {}) as C,
     })
     const answer = await handle(request)
     socket.off('end', gone).off('readable', ignore)

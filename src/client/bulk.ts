@@ -20,7 +20,8 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
    */
   readonly items?: string
   /**
-   * Maximum number of items in one request. After a 413 the client sends fewer.
+   * Maximum number of items in one request. After a 413 the client sends fewer: those without an
+   * outcome.
    * @default 1000
    */
   readonly maxItems?: number
@@ -127,8 +128,8 @@ class Run {
   done = 0
   failure: { readonly error: unknown } | undefined
   private nextIndex = 0
-  /** Halves of batches that were too large. */
-  private readonly halves: Batch[] = []
+  /** Parts of batches that were too large, the next one last. */
+  private readonly parts: Batch[] = []
   private maxItems: number
   private readonly key: string | false
 
@@ -151,8 +152,8 @@ class Run {
   /** Returns the next batch. `undefined` if there is none, or after a failure. */
   next(): Batch | undefined {
     if (this.failure) return undefined
-    const half = this.halves.pop()
-    if (half) return half
+    const part = this.parts.pop()
+    if (part) return part
     const { items, nextIndex: start, around, options: { maxBodyBytes } } = this
     const texts: string[] = []
     let bytes = 2 + encoder.encode(around.join('')).length
@@ -166,60 +167,87 @@ class Run {
     return texts.length === 0 ? undefined : { start, texts }
   }
 
-  /** Sends a batch. Returns how many items have an outcome now. */
+  /** Sends a batch. Returns how many of its items have an outcome now. */
   async send(batch: Batch): Promise<number> {
     const { start, texts } = batch
-    try {
-      this.merged.add(start, await this.request(batch))
-    } catch (error) {
-      if (!isClientError(error) || error.status !== 413) throw error
-      if (texts.length > 1) {
-        this.split(batch)
-        return 0
-      }
+    const { report, error } = await this.request(batch)
+    if (report) this.merged.add(start, report)
+    if (error === undefined) return this.finish(texts.length)
+    const open = report ? openItems(report, texts.length) : texts.map((_, index) => index)
+    const answered = texts.length - open.length
+    if (open.length === 0) return this.finish(answered)
+    if (error.status !== 413) throw error
+    if (open.length === 1 && texts.length === 1) {
       const { code, message } = error
       this.merged.add(start, {
         summary: { total: 1, succeeded: 0, failed: 1 },
         items: [{ index: 0, status: 413, error: { code, message } }],
       })
+      return this.finish(1)
     }
-    this.done += texts.length
-    return texts.length
+    this.divide(batch, open, answered || Math.ceil(texts.length / 2))
+    return this.finish(answered)
   }
 
-  private async request({ start, texts }: Batch): Promise<BulkReport> {
-    const { settings, path, key, options, around: [before, after] } = this
+  private finish(count: number): number {
+    this.done += count
+    return count
+  }
+
+  /** Returns the report of a request, which may come with an error. Rejects if there is neither. */
+  private async request(
+    { start, texts }: Batch,
+  ): Promise<{ readonly report?: BulkReport | undefined, readonly error?: ClientError }> {
+    const { settings, path, key, options, around } = this
     const { method, signal, headers, statusPath, background = false } = options
-    const body = `${before}[${texts.join(',')}]${after}`
+    const body = around.join(`[${texts.join(',')}]`)
     let found: unknown
     try {
       const task = await submit<unknown>(settings, path, {
         body: () => body, background,
         // Half of a batch is another request, so it has another key.
         idempotencyKey: key === false ? false : `${key}-${start}-${texts.length}`,
+        isOwnKey: options.idempotencyKey === undefined,
+        question: { body: around.join('[]') },
         ...method !== undefined && { method }, ...signal && { signal }, ...headers && { headers },
         ...statusPath !== undefined && { statusPath },
       })
       found = await task.result(signal && { signal })
     } catch (error) {
-      // A refusal may hold a report with an error for each item.
-      found = isClientError(error) && error.status !== 413 ? error.body : undefined
-      if (!readReport(found)) throw error
+      const report = isClientError(error) ? readReport(error.body) : undefined
+      if (!isClientError(error) || !(report || error.status === 413)) throw error
+      return { report, error }
     }
     const report = readReport(found)
-    if (report) return report
+    if (report) return { report }
     const message = 'The answer is not the report of a bulk request.'
     throw new ClientError('bad_answer', message, { status: 200, body: found })
   }
 
-  private split({ start, texts }: Batch): void {
-    const half = Math.ceil(texts.length / 2)
-    this.maxItems = Math.min(this.maxItems, half)
-    this.halves.push(
-      { start: start + half, texts: texts.slice(half) },
-      { start, texts: texts.slice(0, half) },
-    )
+  /** Divides the items without an outcome into smaller batches. */
+  private divide({ start, texts }: Batch, open: readonly number[], maxItems: number): void {
+    this.maxItems = Math.min(this.maxItems, maxItems)
+    const parts: Batch[] = []
+    for (let from = 0; from < open.length;) {
+      const first = open[from] as number
+      let size = 1
+      while (size < this.maxItems && open[from + size] === first + size) size++
+      parts.push({ start: start + first, texts: texts.slice(first, first + size) })
+      from += size
+    }
+    this.parts.push(...parts.reverse())
   }
+}
+
+/**
+ * Returns the indexes of the items that a report does not answer. A report of failures only is
+ * about the first `total` items, because a server processes them in order.
+ */
+function openItems({ summary: { total }, items }: BulkReport, count: number): number[] {
+  const listed = new Set(items.map(({ index }) => index))
+  const isComplete = items.length >= total
+  return Array.from({ length: count }, (_, index) => index)
+    .filter((index) => !listed.has(index) && (isComplete || index >= total))
 }
 
 /** Returns the JSON of the objects that lead to the array: the text before it and after it. */

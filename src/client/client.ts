@@ -117,7 +117,7 @@ export interface Client {
   /**
    * Sends records as NDJSON and resolves with the server's report (SPEC 4.9). An array, a `Blob`, or
    * a function that returns the records, can be read again after a failure. With `background` it is
-   * then sent again. With an `idempotencyKey` and without `background`, the client asks how much is
+   * then sent again, if the server acknowledges keys. With an `idempotencyKey` and without `background`, the client asks how much is
    * committed and sends the rest, if the server is an `ndjsonUpload` with `background`. A function
    * must return the same records each time.
    *
@@ -153,7 +153,9 @@ export interface Client {
   download(path: string, options?: DownloadOptions): Download
   /**
    * Sends many items in several requests and merges their reports. `index` refers to `items`. If
-   * the server applies items atomically, that holds for each request, not for all items.
+   * the server applies items atomically, that is true for each request, not for all items. An item
+   * that a report has answered is not sent again. A request whose response was lost is repeated only
+   * if the server acknowledges its Idempotency-Key.
    *
    * @throws {BulkFailedError} A request failed as a whole.
    *
@@ -230,7 +232,7 @@ export function createClient(options: ClientOptions = {}): Client {
     },
     upload: (path, records, options) => upload(settings, path, records, options),
     uploadFile: (path, content, options = {}) => new FileSender(settings, path, content, options),
-    download: (path, options = {}) => new Transfer(settings, path, options),
+    download: (path, options = {}) => new Transfer(settings, resolvePath(settings, path), options),
     bulk: (path, items, options) => bulk(settings, path, items, options),
   }
 }

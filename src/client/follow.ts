@@ -58,12 +58,12 @@ class Watch<R> {
   async* request(): AsyncGenerator<TaskStatus<R>, void, undefined> {
     const began = performance.now()
     try {
-      const { response, scope } = await send(
-        this.settings, this.call(), (response, scope) => ({ response, scope }),
+      const { response, scope, url } = await send(
+        this.settings, this.call(), (response, scope, url) => ({ response, scope, url }),
       )
       const type = response.headers.get('content-type')
       if (type?.startsWith('text/event-stream')) yield* this.readEvents(response, scope)
-      else yield* this.readStatus(response, scope, began)
+      else yield* this.readStatus(response, scope, url, began)
     } catch (error) {
       this.fail(error)
     }
@@ -103,11 +103,11 @@ class Watch<R> {
   }
 
   private async* readStatus(
-    response: Response, scope: Scope, began: number,
+    response: Response, scope: Scope, url: string, began: number,
   ): AsyncGenerator<TaskStatus<R>, void, undefined> {
     // The request accepted events, so this server has none.
     this.events = false
-    const { status, headers, json } = await readAnswer(response, scope, this.url)
+    const { status, headers, json } = await readAnswer(response, scope, url)
     this.failures = 0
     const waited = /(?:^|[,\s])wait\b/.test(headers.get('preference-applied') ?? '')
     const retryAfter = parseRetryAfter(headers.get('retry-after'))

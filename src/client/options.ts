@@ -1,3 +1,4 @@
+import { ClientError } from './errors.js'
 import { checkNames } from './option-names.js'
 
 /** A value, or a promise of it. */
@@ -50,7 +51,8 @@ export interface ClientOptions {
   readonly fetch?: typeof globalThis.fetch
   /**
    * Header fields of every request, such as `authorization`. A function is called before each
-   * attempt, so it can renew a token. They are sent to the origin of `baseUrl` only.
+   * attempt, so it can renew a token. They are sent to the origin of `baseUrl` only, also after a
+   * redirect.
    */
   readonly headers?:
     | Readonly<Record<string, string>>
@@ -92,6 +94,8 @@ export interface Settings {
   readonly events: boolean
   readonly timeoutMs: number
   readonly streamUploads: boolean
+  /** Treatment of an Idempotency-Key by each endpoint, as far as its responses have shown. */
+  readonly keys: Map<string, 'honoured' | 'ignored' | 'rejected'>
 }
 
 const KNOWN = {
@@ -128,29 +132,55 @@ export function toSettings(options: ClientOptions): Settings {
     fetch: fetch ?? ((input, init) => globalThis.fetch(input, init)),
     headers: typeof headers === 'function' ? headers : () => headers,
     attempts, baseMs, maxMs, pollBaseMs, pollMaxMs, events, timeoutMs,
-    streamUploads: options.streamUploads ?? !inBrowser(),
+    streamUploads: options.streamUploads ?? !inBrowser(), keys: new Map(),
   }
 }
 
 function toBase(baseUrl: string | URL = '/'): URL {
   const page = (globalThis as { location?: { href?: string } }).location?.href
-  try {
-    const base = new URL(baseUrl, page)
-    if (/^https?:$/.test(base.protocol)) return base
-  } catch {
-    // The error below covers it.
-  }
+  const base = parseUrl(baseUrl, page)
+  if (base) return checkCredentials('createClient: baseUrl', base)
   throw new TypeError('createClient: baseUrl must be an http or https URL, such as '
     + 'https://api.example; only in a browser may it be relative')
+}
+
+function parseUrl(reference: string | URL, base?: string | URL): URL | undefined {
+  try {
+    const url = new URL(reference, base)
+    return /^https?:$/.test(url.protocol) ? url : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** `fetch` rejects a URL with credentials. It would look like a broken connection. */
+function checkCredentials(where: string, url: URL): URL {
+  if (url.username === '' && url.password === '') return url
+  throw new TypeError(`${where} must not have a user name or a password;`
+    + ' send an authorization header with the option headers')
 }
 
 function inBrowser(): boolean {
   return 'document' in globalThis || 'importScripts' in globalThis
 }
 
-/** Returns the URL of a path below the base. Absolute http(s) URLs are unchanged. */
+/**
+ * Returns the URL of a path below the base. Absolute http(s) URLs are unchanged.
+ * @throws {TypeError} The URL is invalid or has a user name or a password.
+ */
 export function resolvePath({ base }: Settings, path: string): URL {
-  if (/^https?:\/\//i.test(path)) return new URL(path)
+  if (/^https?:\/\//i.test(path)) return checkCredentials('path', new URL(path))
   const prefix = base.pathname.replace(/\/+$/, '')
   return new URL(`${base.origin}${prefix}/${path.replace(/^\/+/, '')}`)
+}
+
+/**
+ * Returns a URL that the server has named, without user name and password.
+ * @throws {ClientError} `bad_answer`: it is not an http or https URL.
+ */
+export function serverUrl(reference: string, base: string | URL): URL {
+  const url = parseUrl(reference, base)
+  if (!url) throw new ClientError('bad_answer', 'The server named no http or https URL.')
+  url.username = url.password = ''
+  return url
 }

@@ -1,6 +1,7 @@
 import { ClientError } from './errors.js'
 import { isObject } from './json-object.js'
-import { resolvePath, type MaybePromise, type Settings } from './options.js'
+import { askKeyed, type Question } from './keyed.js'
+import { resolvePath, serverUrl, type MaybePromise, type Settings } from './options.js'
 import { idOf, textOf } from './status.js'
 import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.js'
 import { ask, newKey, type Answer, type Call } from './transport.js'
@@ -11,7 +12,8 @@ export interface SubmitOptions {
   readonly signal?: AbortSignal
   /**
    * Idempotency-Key. Requests with the same key are the same work, so a lost request can be sent
-   * again. If `false`, no key is sent, and the client repeats only requests that were refused.
+   * again. `bulk` and `upload` do so only if the server acknowledges keys. If `false`, no key is
+   * sent, and the client repeats only requests that were refused.
    * @default a random key
    */
   readonly idempotencyKey?: string | false
@@ -48,6 +50,10 @@ export interface Work extends SubmitOptions {
   readonly type?: string
   /** The body can be sent only once. */
   readonly once?: boolean
+  /** True if this package has chosen `idempotencyKey`. */
+  readonly isOwnKey?: boolean
+  /** See `KeyedCall`. */
+  readonly question?: Question
 }
 
 /** Sends work. Returns a handle for the task of a 202, or for the body of another answer. */
@@ -55,18 +61,22 @@ export async function start<R>(
   settings: Settings, path: string, work: Work,
 ): Promise<TaskHandle<R>> {
   const { method = 'POST', body, type = 'application/json', signal, once, background = true } = work
-  const { idempotencyKey: key = newKey(), wait } = work
+  const { idempotencyKey, isOwnKey = idempotencyKey === undefined, wait, question } = work
   const prefer = [background && 'respond-async', wait !== undefined && `wait=${wait}`]
     .filter((part) => part !== false).join(', ')
   const call: Call = {
     method, url: resolvePath(settings, path), body, signal,
     headers: {
       'accept': 'application/json', 'content-type': type, 'prefer': prefer || undefined,
-      'idempotency-key': key === false ? undefined : key, ...work.headers,
+      ...work.headers,
     },
   }
   const limits = once ? { ...settings, attempts: 1 } : settings
-  const answer = await ask(limits, key === false ? 'refused' : 'keyed', call)
+  const answer = idempotencyKey === false
+    ? await ask(limits, 'refused', call)
+    : await askKeyed(limits, {
+      ...call, key: idempotencyKey ?? newKey(), isOptional: isOwnKey && !once, question,
+    })
   return toHandle(settings, answer, work.statusPath)
 }
 
@@ -88,7 +98,7 @@ export function toHandle<R>(
     const message = 'The server accepted the work but does not name its status; set statusPath.'
     throw new ClientError('no_status_url', message, { status, body: json })
   }
-  return remoteTask(settings, toStatusUrl(reference, url), id)
+  return remoteTask(settings, serverUrl(reference, url), id)
 }
 
 /** Creates a handle from what `toJSON` of another handle returned, as a value or as JSON text. */
@@ -97,15 +107,5 @@ export function resume<R>(settings: Settings, saved: SavedTask | string): TaskHa
     typeof saved === 'string' ? JSON.parse(saved) : saved
   ) as SavedTask
   if (statusUrl === undefined) return directTask(result as R)
-  return remoteTask(settings, toStatusUrl(statusUrl, settings.base.href), taskId)
-}
-
-function toStatusUrl(reference: string, base: string): URL {
-  try {
-    const url = new URL(reference, base)
-    if (/^https?:$/.test(url.protocol)) return url
-  } catch {
-    // The error below covers it.
-  }
-  throw new ClientError('bad_answer', 'The URL of the status is not an http or https URL.')
+  return remoteTask(settings, serverUrl(statusUrl, settings.base), taskId)
 }

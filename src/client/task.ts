@@ -3,7 +3,7 @@ import { ClientError, isClientError } from './errors.js'
 import { follow } from './follow.js'
 import { isObject } from './json-object.js'
 import { checkNames } from './option-names.js'
-import type { Settings } from './options.js'
+import { serverUrl, type Settings } from './options.js'
 import {
   isFinal, notStatus, readStatus, TaskFailedError, textOf, type CompletedTask, type TaskStatus,
 } from './status.js'
@@ -241,11 +241,11 @@ export function remoteTask<R>(
       }
     },
     file(file, options = {}) {
-      const { href } = typeof file === 'string'
+      const target = typeof file === 'string'
         ? toUrlBelow(url, `files/${encodeURIComponent(file)}`)
-        : new URL(file.url, url)
+        : serverUrl(file.url, url)
       const headers = { 'want-repr-digest': 'sha-256=1', ...options.headers }
-      return new Transfer(settings, href, { ...options, headers })
+      return new Transfer(settings, target, { ...options, headers }, settings.base.origin)
     },
     toJSON: () => ({ ...taskId !== undefined && { taskId }, statusUrl: url.href }),
   }

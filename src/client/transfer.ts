@@ -4,7 +4,7 @@ import type {
 } from './download.js'
 import { ClientError } from './errors.js'
 import { checkNames } from './option-names.js'
-import { resolvePath, type MaybePromise, type Settings } from './options.js'
+import type { MaybePromise, Settings } from './options.js'
 import { pause, retryDelay } from './pause.js'
 import { ReprDigest } from './digest/repr-digest.js'
 import type { Scope } from './scope.js'
@@ -34,8 +34,10 @@ export class Transfer implements Download {
 
   constructor(
     private readonly settings: Settings,
-    private readonly path: string,
+    private readonly url: URL,
     private readonly options: DownloadOptions,
+    /** Origin that receives the header fields of the application. */
+    private readonly origin = url.origin,
   ) {
     checkNames('download', options, KNOWN)
     const { received = 0, etag } = options.from ?? {}
@@ -101,7 +103,7 @@ export class Transfer implements Download {
     // Without a strong tag, the content may be another one now.
     const resumes = this.received > 0 && this.etag !== undefined
     const call = {
-      url: resolvePath(settings, this.path), signal, expects: BEYOND_END,
+      url: this.url, origin: this.origin, signal, expects: BEYOND_END,
       headers: {
         ...headers,
         // Even the first request asks for a range. Its answer is not compressed, so its length

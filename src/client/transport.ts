@@ -3,6 +3,7 @@ import { ClientError, isClientError, type ErrorDetail } from './errors.js'
 import { isObject } from './json-object.js'
 import type { MaybePromise, Settings } from './options.js'
 import { parseRetryAfter, pause, retryDelay } from './pause.js'
+import { fetchFollowing } from './redirects.js'
 import { Scope } from './scope.js'
 
 /** One request. */
@@ -10,6 +11,11 @@ export interface Call {
   /** HTTP method. Default GET. */
   readonly method?: string
   readonly url: URL
+  /**
+   * Origin that the application has named: it alone receives the header fields of the application.
+   * @default that of `url`
+   */
+  readonly origin?: string
   /** Header fields. Those that are `undefined` are not sent. */
   readonly headers?: Readonly<Record<string, string | undefined>>
   /** Creates the body. Called for each attempt. */
@@ -17,8 +23,8 @@ export interface Call {
   readonly signal?: AbortSignal | undefined
   /** A status of 400 or above that is not an error of this request. */
   readonly expects?: number
-  /** Called with the header fields of the answer, also if it is an error. */
-  readonly onHeaders?: (headers: Headers) => void
+  /** Called with the header fields and the status of the answer, also if it is an error. */
+  readonly onHeaders?: (headers: Headers, status: number) => void
 }
 
 /** An answer with a JSON body. */
@@ -42,30 +48,25 @@ const MAX_JSON_BYTES = 64 * 1024 * 1024
  * function throws.
  */
 export async function send<T>(
-  settings: Settings, call: Call, read: (response: Response, scope: Scope) => MaybePromise<T>,
+  settings: Settings, call: Call,
+  read: (response: Response, scope: Scope, url: string) => MaybePromise<T>,
 ): Promise<T> {
-  const { method = 'GET', url, headers = {}, body, signal, expects } = call
+  const { method = 'GET', url, origin = url.origin, headers = {}, body, signal, expects } = call
   const fields: Record<string, string> = {}
-  // A Location may name another origin, which must not receive credentials.
+  // The server may have named another origin, which must not receive credentials.
   const own = url.origin === settings.base.origin ? await settings.headers() : {}
   for (const [name, value] of [...Object.entries(own), ...Object.entries(headers)]) {
     if (value !== undefined) fields[name.toLowerCase()] = value
   }
   const content = await body?.()
-  const init: RequestInit & { duplex?: 'half'; cache?: 'no-store' } = {
-    method, headers: fields, cache: 'no-store',
-  }
-  if (content !== undefined) init.body = content
-  // Node requires this for a streamed body.
-  if (content instanceof ReadableStream) init.duplex = 'half'
   const scope = new Scope(signal, settings.timeoutMs)
   try {
-    const response = await settings.fetch(url.href, { ...init, signal: scope.signal })
-    scope.touch()
+    const sending = { method, url, headers: fields, body: content, origin }
+    const { response, url: last } = await fetchFollowing(settings, sending, scope)
     const { ok, status } = response
-    call.onHeaders?.(response.headers)
+    call.onHeaders?.(response.headers, status)
     if (!ok && status !== 304 && status !== expects) throw await toError(response, scope)
-    return await read(response, scope)
+    return await read(response, scope, last)
   } catch (error) {
     scope.close()
     throw scope.explain(error)
@@ -76,11 +77,11 @@ export async function send<T>(
  * Reads an answer of JSON.
  * @throws {ClientError} `bad_answer`: the body is not JSON.
  */
-export async function readAnswer(response: Response, scope: Scope, request: URL): Promise<Answer> {
+export async function readAnswer(response: Response, scope: Scope, url: string): Promise<Answer> {
   const { status, headers } = response
   const text = await readText(response, scope, MAX_JSON_BYTES)
   const json = text.trim() === '' ? undefined : parse(text, status)
-  return { status, headers, url: response.url || request.href, json }
+  return { status, headers, url, json }
 }
 
 function parse(text: string, status: number): unknown {
@@ -151,26 +152,41 @@ export function canRetry(error: unknown, repeat: Repeat): error is ClientError {
   return TEMPORARY.has(status) || (status >= 500 && status !== 501)
 }
 
-/** Runs `work` until it succeeds, fails permanently, or has failed too often. */
+/**
+ * Runs `work` until it succeeds, fails permanently, or has failed too often.
+ *
+ * @param repeat - failures after which to run it again; or a function that decides
+ */
 export async function retrying<T>(
-  settings: Settings, repeat: Repeat, signal: AbortSignal | undefined, work: () => Promise<T>,
+  settings: Settings, repeat: Repeat | ((error: ClientError) => Promise<boolean>),
+  signal: AbortSignal | undefined, work: () => Promise<T>,
 ): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
       return await work()
     } catch (error) {
-      if (failures >= settings.attempts || !canRetry(error, repeat)) throw error
-      const ms = retryDelay(settings, failures, error)
+      if (failures >= settings.attempts || !isClientError(error)) throw error
+      // Sent again, the items of a report would be processed again.
+      const isTemporary = typeof repeat === 'function'
+        ? !hasReport(error.body) && await repeat(error)
+        : canRetry(error, repeat) && (repeat === 'read' || !hasReport(error.body))
+      const ms = isTemporary ? retryDelay(settings, failures, error) : undefined
       if (ms === undefined) throw error
       await pause(ms, signal)
     }
   }
 }
 
+/** Returns true if a body reports the outcome of at least one item or record. */
+function hasReport(body: unknown): boolean {
+  const summary = isObject(body) ? body['summary'] : undefined
+  return isObject(summary) && typeof summary['total'] === 'number' && summary['total'] > 0
+}
+
 /** Sends a request for JSON, with retries. */
 export function ask(settings: Settings, repeat: Repeat, call: Call): Promise<Answer> {
   return retrying(settings, repeat, call.signal, () => (
-    send(settings, call, (response, scope) => readAnswer(response, scope, call.url))
+    send(settings, call, readAnswer)
   ))
 }
 

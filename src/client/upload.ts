@@ -66,6 +66,8 @@ export async function upload(
   const work = {
     ...rest, background, type: TYPE, once, body: async () => (await open(0)).body,
     ...background && idempotencyKey === undefined ? {} : { idempotencyKey: idempotencyKey ?? false },
+    // No records: a server with keys tells that the upload is incomplete, another reads nothing.
+    question: { body: '', headers: { 'upload-offset': '0' } },
   }
   try {
     const resumes = !background && !once && typeof idempotencyKey === 'string'

@@ -6,7 +6,7 @@ import {
   defineTask, type TaskContext, type TaskDefinition, type TaskOptions,
 } from '../tasks/definition/define.js'
 import { checkFileName } from '../tasks/definition/file-name.js'
-import { CsvText } from './csv-text.js'
+import { CsvText, type ExportColumn } from './csv-text.js'
 import { JsonText, type ExportText } from './export-text.js'
 import type { ExportFormat, ExportResult, ExportTaskOptions } from './options.js'
 import { PartsCheckpoint, type PartsForm } from './parts-checkpoint.js'
@@ -104,6 +104,7 @@ export function exportTask<
 interface CheckedOptions
   extends Pick<ExportTaskOptions<never, object>, 'name' | 'format' | 'fileName' | 'partRecords'> {
   readonly records: unknown
+  readonly columns?: unknown
 }
 
 function checkOptions(where: string, options: CheckedOptions): void {
@@ -118,6 +119,27 @@ function checkOptions(where: string, options: CheckedOptions): void {
     throw new TypeError(`${where}: partRecords must be a whole number from 1`)
   }
   checkFileName(namesOf(options)(1))
+  if (options.columns !== undefined) checkColumns(where, options.columns)
+}
+
+const COLUMN = { key: 0, header: 0 } satisfies Record<keyof ExportColumn, 0>
+const MAX_COLUMNS = 10_000
+const MAX_COLUMN_LENGTH = 1024
+
+function checkColumns(where: string, columns: unknown): void {
+  if (!Array.isArray(columns) || columns.length === 0 || columns.length > MAX_COLUMNS) {
+    throw new TypeError(`${where}: columns must be a list of 1 to ${MAX_COLUMNS} columns`)
+  }
+  columns.forEach((column: unknown, index) => {
+    if (typeof column !== 'string') checkNames(`${where}: columns[${index}]`, column, COLUMN)
+    const { key, header = '' } = toColumn(column as string | ExportColumn)
+    const isValid = [key, header].every((text) => (
+      typeof text === 'string' && text.length <= MAX_COLUMN_LENGTH
+    ))
+    if (isValid && key !== '') return
+    throw new TypeError(`${where}: columns[${index}] must be the name of a member, or`
+      + ` { key, header }, with texts of at most ${MAX_COLUMN_LENGTH} characters`)
+  })
 }
 
 /**

@@ -1,36 +1,44 @@
-import type { BodySource, HttpRequest, RequestHeaders, ResponseHeaders } from './exchange.js'
+import { checkNames } from '../runtime/option-names.js'
+import type {
+  BodySource, HttpRequest, RequestChanges, RequestHeaders, ResponseHeaders,
+} from './exchange.js'
+import { ITSELF } from './not-bound.js'
 
-/** Members that replace those of the original request. An absent member keeps its value. */
-export interface RequestChanges<C> {
-  /** Method and target of another request, for which this one is answered. */
-  readonly target?: {
-    readonly method: string
-    readonly path: string
-    readonly search: string
+const KNOWN = {
+  method: 0, path: 0, search: 0, headers: 0, body: 0, context: 0, params: 0, mountPath: 0, version: 0,
+  signal: 0,
+} satisfies Record<keyof RequestChanges, 0>
+
+/** Members that the requests of all bindings share. */
+export abstract class BaseRequest {
+  readonly [ITSELF]: unknown = this
+
+  with<D>(this: HttpRequest<unknown>, changes: RequestChanges<D>): HttpRequest<D> {
+    checkNames('request.with', changes, KNOWN)
+    return new DerivedRequest<D>(this, changes)
   }
-  readonly params?: Readonly<Record<string, string>>
-  readonly mountPath?: string
-  readonly version?: string
-  readonly headers?: RequestHeaders
-  readonly body?: BodySource
-  /** Creates the signal. Called once, when the signal is first read. */
-  readonly signal?: () => AbortSignal
-  /** Wrapped, so that `undefined` is a possible context. */
-  readonly context?: { readonly value: C }
 }
+
+/** Returns a request whose members are all there from the start. */
+export function plainRequest<C>(members: Omit<HttpRequest<C>, 'with'>): HttpRequest<C> {
+  return Object.assign(new PlainRequest(), members)
+}
+
+class PlainRequest extends BaseRequest {}
 
 /**
  * A request that differs from another one in some members. Reads all other members from the
  * original when they are needed. A copy would run lazy getters, and a prototype would lose private
  * fields.
  */
-export class DerivedRequest<C> implements HttpRequest<C> {
+export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly #request: HttpRequest<unknown>
   readonly #changes: RequestChanges<C>
   #signal: AbortSignal | undefined
   #query: URLSearchParams | undefined
 
   constructor(request: HttpRequest<unknown>, changes: RequestChanges<C>) {
+    super()
     this.#request = request
     this.#changes = changes
   }
@@ -43,10 +51,10 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   }
 
   get method(): string {
-    return this.#changes.target?.method ?? this.#request.method
+    return this.#changes.method ?? this.#request.method
   }
   get path(): string {
-    return this.#changes.target?.path ?? this.#request.path
+    return this.#changes.path ?? this.#request.path
   }
   get mountPath(): string {
     return this.#changes.mountPath ?? this.#request.mountPath
@@ -58,12 +66,12 @@ export class DerivedRequest<C> implements HttpRequest<C> {
     return this.#changes.version ?? this.#request.version
   }
   get query(): URLSearchParams {
-    const { target } = this.#changes
-    if (target === undefined) return this.#request.query
-    return (this.#query ??= new URLSearchParams(target.search))
+    const { search } = this.#changes
+    if (search === undefined) return this.#request.query
+    return (this.#query ??= new URLSearchParams(search))
   }
   get search(): string | undefined {
-    return this.#changes.target?.search ?? this.#request.search
+    return this.#changes.search ?? this.#request.search
   }
   get headers(): RequestHeaders {
     return this.#changes.headers ?? this.#request.headers
@@ -78,7 +86,7 @@ export class DerivedRequest<C> implements HttpRequest<C> {
     return this.#signal || this.#changes.signal ? this.signal.aborted : this.#request.gone
   }
   get context(): C {
-    return (this.#changes.context ?? { value: this.#request.context as C }).value
+    return 'context' in this.#changes ? this.#changes.context : this.#request.context as C
   }
   get peerAddress(): string | undefined {
     return this.#request.peerAddress
@@ -92,17 +100,14 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   }
 
   /**
-   * Returns this request with another context. Wraps the original request rather than this one,
-   * unless this one creates a signal. This keeps chains short.
+   * Changes the original request rather than this one, unless this one creates a signal. This keeps
+   * chains short.
    */
-  withContext(value: C): DerivedRequest<C> {
-    const { signal } = this.#changes
-    return signal === undefined
-      ? new DerivedRequest<C>(
-        this.#request,
-        Object.assign({}, this.#changes, { context: { value } }),
-      )
-      : new DerivedRequest<C>(this, { context: { value } })
+  override with<D>(changes: RequestChanges<D>): HttpRequest<D> {
+    checkNames('request.with', changes, KNOWN)
+    return this.#changes.signal === undefined
+      ? new DerivedRequest<D>(this.#request, Object.assign({}, this.#changes, changes))
+      : new DerivedRequest<D>(this, changes)
   }
 }
 
@@ -111,10 +116,7 @@ export class DerivedRequest<C> implements HttpRequest<C> {
  * handlers behind them.
  */
 export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
-  const value: C = Object.assign({}, request.context, more)
-  return request instanceof DerivedRequest
-    ? request.withContext(value)
-    : new DerivedRequest<C>(request, { context: { value } })
+  return request.with({ context: Object.assign({}, request.context, more) })
 }
 
 /** Request ids. Keyed by the binding's request, because the error boundary sees only that one. */

@@ -1,5 +1,5 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { refuseHost } from './not-bound.js'
+import { checkCall, checkRequest } from './not-bound.js'
 
 /** Request headers as Node gives them: lower-case names, repeated fields joined or listed. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
@@ -34,7 +34,27 @@ export interface BodySource {
   stop?(): void
 }
 
-/** One request as a value, independent of any server. Bindings create it; handlers only read it. */
+/** Members of a request that `with` replaces. An absent member keeps its value. */
+export interface RequestChanges<C = unknown> {
+  readonly method?: string
+  readonly path?: string
+  /** The query as sent: `''`, or text that starts with `?`. */
+  readonly search?: string
+  /** All header fields, with lower-case names. */
+  readonly headers?: RequestHeaders
+  readonly body?: BodySource
+  readonly context?: C
+  readonly params?: Readonly<Record<string, string>>
+  readonly mountPath?: string
+  readonly version?: string
+  /** Creates the signal. Called once, when the signal is first read. */
+  readonly signal?: () => AbortSignal
+}
+
+/**
+ * One request as a value, independent of any server. Bindings create it; handlers only read it. Its
+ * members are created when they are read, so a copy such as `{ ...request }` lacks them. Use `with`.
+ */
 export interface HttpRequest<C = unknown> {
   /** Upper-case method, as sent. */
   readonly method: string
@@ -76,6 +96,19 @@ export interface HttpRequest<C = unknown> {
    * one.
    */
   inform?(status: number, headers: ResponseHeaders): void
+  /**
+   * Returns this request with some members replaced. This is the one way to pass a changed request
+   * to `next` or to another handler. The original stays as it is.
+   *
+   * @example
+   * const tenant: Policy = (request, next) => next(request.with({
+   *   headers: { ...request.headers, 'x-tenant': 'acme' },
+   * }))
+   *
+   * @throws {TypeError} A name is unknown.
+   */
+  with<D>(changes: RequestChanges<D> & { readonly context: D }): HttpRequest<D>
+  with(changes: RequestChanges<C>): HttpRequest<C>
 }
 
 /** One response as a value. */
@@ -164,7 +197,7 @@ export interface PolicyPlace {
  */
 export function describe<C>(handler: Handler<C>, operations: readonly Operation[]): Handler<C> {
   const described = (request: HttpRequest<C>, extra?: unknown) => {
-    refuseHost(extra)
+    checkCall(request, extra)
     return handler(request)
   }
   return Object.assign(described, { operations })
@@ -202,10 +235,10 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
   checkOrder(places)
   const wrapped = policies.reduceRight<Handler<C>>(
     (next, policy) => (request, extra?: unknown) => {
-      refuseHost(extra)
+      checkCall(request, extra)
       return policy(request, next)
     },
-    handler,
+    handler.operations ? handler : checked(handler),
   )
   const operations = handler.operations?.map((operation) =>
     policies.reduceRight(
@@ -217,6 +250,14 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
     ...(operations && { operations }),
     ...(places.length > 0 && { places }),
   })
+}
+
+/** Checks the request of a handler that has no description. `describe` does so for the others. */
+function checked<C>(handler: Handler<C>): Handler<C> {
+  return (request) => {
+    checkRequest(request)
+    return handler(request)
+  }
 }
 
 function checkOrder(places: readonly PolicyPlace[]): void {

@@ -62,3 +62,16 @@ export function pathUnder(mountPath: string, path: string, hostMount: string): s
   if (hostMount === '' && isUnder(path, mountPath)) return path
   return mountPath + path.slice(hostMount.length)
 }
+
+const BACKSLASH = /\\/g
+
+/**
+ * Returns a path as a reference for `Location`, `Link` and the like (RFC 3986 section 4.2). Clients
+ * take `//` at its start for another host, and `\` for `/`. So a request for `/\evil.example` would
+ * name another origin. `/.//` leads to the same path on this origin.
+ */
+export function toReference(path: string): string {
+  if (path.charCodeAt(1) !== SLASH && !path.includes('\\')) return path
+  const escaped = path.replace(BACKSLASH, '%5C')
+  return escaped.startsWith('//') ? `/.${escaped}` : escaped
+}

@@ -1,4 +1,3 @@
-import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import { acknowledged } from '../http/idempotency-key.js'
 import type {
@@ -124,7 +123,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   ): Promise<HttpResponse | undefined> => {
     const { owner } = requester(request)
     const { fingerprint, body } = await readRequest(request, maxBodyBytes)
-    const own = new DerivedRequest<C>(request, {
+    const own = request.with({
       // The run continues if the client disconnects.
       body, signal: () => new AbortController().signal,
       // The handler must not read the key: it would find the claim of this policy.

@@ -130,7 +130,7 @@ function uploadHandler<T, C>(
  */
 function refuseRest({ headers }: HttpRequest<unknown>): void {
   const offset = headers['upload-offset']
-  if (offset === undefined || Number(offset) === 0) return
+  if (offset === undefined || offset === '0') return
   throw httpError('invalid_header', {
     message: 'Upload-Offset continues a direct upload with an Idempotency-Key. This is none.',
   })

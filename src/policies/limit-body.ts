@@ -1,5 +1,4 @@
 import { isParsedLarger } from '../http/body/body.js'
-import { DerivedRequest } from '../http/derived-request.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, Policy, PolicyPlace } from '../http/exchange.js'
 import { isTooDeep } from '../http/body/json-value.js'
@@ -42,7 +41,7 @@ export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
       if (isTooDeep(parsed.value)) throw httpError('nested_too_deep')
       if (isParsedLarger(parsed.value, request.headers, maxBytes)) throw tooLarge(maxBytes)
     }
-    return next(new DerivedRequest<C>(request, { body: new LimitedBody(request.body, maxBytes) }))
+    return next(request.with({ body: new LimitedBody(request.body, maxBytes) }))
   }
   return Object.assign(policy, { place: PLACE, describe: failing('body_too_large') })
 }

@@ -1,5 +1,4 @@
 import { isPending } from '../runtime/maybe-promise.js'
-import { DerivedRequest } from '../http/derived-request.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
@@ -59,10 +58,10 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   }
   const policy: Policy<C> = (request, next) => {
     const body = new TimedBody(request.body, readMs)
-    if (runMs === undefined) return next(new DerivedRequest<C>(request, { body }))
+    if (runMs === undefined) return next(request.with({ body }))
     const controller = new AbortController()
     const signal = (): AbortSignal => AbortSignal.any([request.signal, controller.signal])
-    const answer = next(new DerivedRequest<C>(request, { body, signal }))
+    const answer = next(request.with({ body, signal }))
     if (!isPending(answer)) return answer
     return new Promise<HttpResponse | undefined>((resolve, reject) => {
       let late = false

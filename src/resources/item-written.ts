@@ -1,4 +1,5 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
+import { toReference } from '../http/target.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 
 /** A record as JSON, with its entity tag. */
@@ -21,13 +22,14 @@ export function written(
   const wish = parsePrefer(asked['prefer']).return
   const minimal = wish === 'minimal'
   const headers: ResponseHeaders = { vary: 'Prefer' }
-  if (created) headers['location'] = path
+  const reference = toReference(path)
+  if (created) headers['location'] = reference
   if (wish !== undefined) headers['preference-applied'] = `return=${wish}`
   // RFC 9110 section 9.3.4: the stored record may differ from the one that PUT sent, so a client
   // without the record must not get the tag.
   if (!(minimal && method === 'PUT')) headers['etag'] = etag
   if (minimal) return created ? { status: 201, headers, body: '' } : { status: 204, headers }
   headers['content-type'] = 'application/json'
-  headers['content-location'] = path
+  headers['content-location'] = reference
   return { status: created ? 201 : 200, headers, body }
 }

@@ -1,5 +1,6 @@
 import { pageLinkValue, type Link } from '../http/fields/link.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { toReference } from '../http/target.js'
 
 /** Position of a page in its list. */
 export interface PagePlace {
@@ -55,5 +56,5 @@ function target(
   const search = new URLSearchParams(query)
   for (const name of ['start', 'batch_size', 'cursor']) search.delete(name)
   for (const [name, value] of Object.entries(page)) search.set(name, value)
-  return `${path}?${search.toString()}`
+  return `${toReference(path)}?${search.toString()}`
 }

@@ -1,7 +1,6 @@
-import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest } from '../http/exchange.js'
-import { refuseHost } from '../http/not-bound.js'
+import { checkCall } from '../http/not-bound.js'
 import { checkNames } from '../runtime/option-names.js'
 import {
   allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
@@ -108,7 +107,7 @@ export function router<C = unknown>(
   const serverAllow = allowValue([...shapes.values()].flatMap(({ table }) => table.methods()))
 
   const handle: Handler<C> = (request, extra?: unknown) => {
-    refuseHost(extra)
+    checkCall(request, extra)
     const { method } = request
     const path = localPath(request)
     if (path === undefined) {
@@ -125,7 +124,7 @@ export function router<C = unknown>(
     }
     if (found.params === undefined) return handler(request)
     const params = finishParams(found.params, names, request.params)
-    return handler(new DerivedRequest<C>(request, { params }))
+    return handler(request.with({ params }))
   }
   return Object.assign(handle, { operations })
 }

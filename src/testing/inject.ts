@@ -2,6 +2,7 @@ import {
   closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce,
 } from '../http/body/source.js'
 import { guard, type OnError } from '../http/boundary.js'
+import { plainRequest } from '../http/derived-request.js'
 import type {
   Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
@@ -96,7 +97,7 @@ function toRequest<C>(options: InjectOptions<C>): HttpRequest<C> {
   if (content instanceof Uint8Array && options.body !== undefined) {
     headers['content-length'] ??= String(content.byteLength)
   }
-  return {
+  return plainRequest({
     method, params, peerAddress, headers, mountPath,
     path: pathUnder(mountPath, target.path, ''),
     search: target.search,
@@ -105,7 +106,7 @@ function toRequest<C>(options: InjectOptions<C>): HttpRequest<C> {
     signal: options.signal ?? new AbortController().signal,
     context: (options.context ?? {}) as C,
     raw: options,
-  }
+  })
 }
 
 /** Returns the body as it is sent. Adds the content type of a JSON value. */

@@ -10,11 +10,18 @@ const BOOLEAN = /^[ \t]*\?([01])[ \t]*(?:;.*)?$/
 
 type IntegerField = 'upload-offset' | 'upload-length'
 
-/** Reads `Upload-Offset` or `Upload-Length`. Any other value counts as absent (section 4.1). */
+/**
+ * Reads `Upload-Offset` or `Upload-Length`.
+ * @throws {HttpError} 400 `invalid_header`: it is not a whole number from 0, of at most 15 digits
+ */
 export function readInteger(headers: RequestHeaders, name: IntegerField): number | undefined {
   const field = headers[name]
+  if (field === undefined) return undefined
   const [, digits] = (typeof field === 'string' && INTEGER.exec(field)) || []
-  return digits === undefined ? undefined : Number(digits)
+  if (digits !== undefined) return Number(digits)
+  throw httpError('invalid_header', {
+    message: `${name} must be one whole number from 0, of at most 15 digits.`,
+  })
 }
 
 /** Reads `Upload-Complete`. Any other value counts as absent. */

@@ -1,4 +1,3 @@
-import { DerivedRequest } from '../http/derived-request.js'
 import type { BodySource, HttpRequest, RequestHeaders } from '../http/exchange.js'
 import { CREDENTIALS } from '../idempotency/scope.js'
 import { PARTIAL_UPLOAD } from './fields.js'
@@ -36,8 +35,8 @@ export function toWhole<C>(
   stored: StoredRequest, last: HttpRequest<C>, body: BodySource, size: number,
 ): HttpRequest<C> {
   const { method, path, search, mountPath, params, version } = stored
-  return new DerivedRequest<C>(last, {
-    target: { method, path, search }, mountPath, params, body,
+  return last.with({
+    method, path, search, mountPath, params, body,
     headers: wholeHeaders(stored.headers, last.headers, size),
     signal: () => new AbortController().signal,
     ...version !== null && { version },

@@ -1,5 +1,4 @@
 import { parseAccept } from '../http/fields/accept.js'
-import { DerivedRequest } from '../http/derived-request.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { Memo } from '../runtime/memo.js'
 import { fieldText } from '../http/fields/reader.js'
@@ -22,7 +21,7 @@ export function innerRequests<C>(
       ? undefined
       : known.get(fieldText(accept)).plain
     if (mountPath === undefined && plain === undefined && version === undefined) return request
-    return new DerivedRequest<C>(request, {
+    return request.with({
       ...version === undefined ? {} : { version },
       ...mountPath === undefined ? {} : { mountPath },
       ...plain === undefined ? {} : { headers: { ...request.headers, accept: plain } },

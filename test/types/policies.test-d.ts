@@ -52,6 +52,21 @@ export function byHand(): void {
   expectTypeOf(compose(generic, handler)).toEqualTypeOf<Handler<Context>>()
 }
 
+/** `with` keeps the type of the context, or takes that of the new one. */
+export function changed(request: HttpRequest<Context>): void {
+  expectTypeOf(request.with({ headers: { ...request.headers, 'x-tenant': 'acme' } })).toEqualTypeOf<HttpRequest<Context>>()
+  expectTypeOf(request.with({})).toEqualTypeOf<HttpRequest<Context>>()
+  expectTypeOf(request.with({ context: { tenant: 'acme' } })).toEqualTypeOf<HttpRequest<{ tenant: string }>>()
+  const adds: Policy<Context> = (inner, next) => next(inner.with({ context: { ...inner.context, tenant: 'acme' } }))
+  const generic = <C>(inner: HttpRequest<C>, next: Handler<C>) => next(inner.with({ path: '/other', method: 'GET', search: '' }))
+  expectTypeOf(compose(adds, generic, handler)).toEqualTypeOf<Handler<Context>>()
+  // @ts-expect-error There is no such member.
+  request.with({ header: {} })
+  // @ts-expect-error The handler behind reads another context.
+  const loses: Policy<Context> = (inner, next) => next(inner.with({ context: { tenant: 'acme' } }))
+  void loses
+}
+
 /** What does not fit is a compile error. */
 export function refused(): void {
   // @ts-expect-error The policy reads a context that these handlers' policies do not promise.

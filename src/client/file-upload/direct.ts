@@ -86,7 +86,7 @@ function committedBytes({ code, body }: ClientError): number | undefined {
 }
 
 function sendOnce(settings: Settings, call: Call): Promise<Answer> {
-  return send(settings, call, (response, scope) => readAnswer(response, scope, call.url))
+  return send(settings, call, readAnswer)
 }
 
 /**

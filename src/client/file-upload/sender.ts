@@ -1,6 +1,6 @@
 import { ClientError, isClientError } from '../errors.js'
 import { checkNames } from '../option-names.js'
-import { resolvePath, type Settings } from '../options.js'
+import { resolvePath, serverUrl, type Settings } from '../options.js'
 import { pause, reasonOf, retryDelay } from '../pause.js'
 import { toHandle } from '../submit.js'
 import type { TaskHandle } from '../task.js'
@@ -34,6 +34,7 @@ export class FileSender<R> implements FileUpload<R> {
   paused = false
   url: string | undefined
   private readonly content: Content
+  private readonly endpoint: URL
   private readonly done: Promise<TaskHandle<R>>
   /** Ends the request that is running. */
   private stop = new AbortController()
@@ -48,7 +49,7 @@ export class FileSender<R> implements FileUpload<R> {
   private most: number
 
   constructor(
-    private readonly settings: Settings, private readonly path: string, content: UploadContent,
+    private readonly settings: Settings, path: string, content: UploadContent,
     private readonly options: FileUploadOptions,
   ) {
     checkNames('uploadFile', options, KNOWN)
@@ -61,6 +62,10 @@ export class FileSender<R> implements FileUpload<R> {
       throw new TypeError('uploadFile: from belongs to content of another size')
     }
     this.url = from?.url
+    this.endpoint = resolvePath(settings, path)
+    if (from !== undefined && serverUrl(from.url, this.endpoint).origin !== this.endpoint.origin) {
+      throw new TypeError('uploadFile: from.url has another origin than the path')
+    }
     this.done = this.run()
     this.done.catch(() => {})
   }
@@ -165,9 +170,8 @@ export class FileSender<R> implements FileUpload<R> {
   }
 
   private async create(): Promise<void> {
-    const { settings, content, total, options } = this
+    const { endpoint, content, total, options } = this
     const { method = 'POST', type, background } = options
-    const endpoint = resolvePath(settings, this.path)
     const request = {
       method, url: endpoint, headers: {
         'content-type': type ?? (content.type || 'application/octet-stream'),
@@ -186,7 +190,12 @@ export class FileSender<R> implements FileUpload<R> {
     const location = headers.get('location')
     if (headers.get('upload-complete') !== '?0' || location === null) throw notResumable()
     this.readLimits(headers)
-    this.url = new URL(location, url).href
+    const upload = serverUrl(location, url)
+    if (upload.origin !== endpoint.origin) {
+      throw new ClientError('other_origin', 'The server named an upload at another origin,'
+        + ` ${upload.origin}. The content was not sent there.`)
+    }
+    this.url = upload.href
     this.offsetKnown = true
     this.moved(0)
   }
@@ -235,10 +244,7 @@ export class FileSender<R> implements FileUpload<R> {
     if (signal?.aborted) abort()
     try {
       const headers = { ...PROTOCOL, ...this.options.headers, ...call.headers }
-      return await send(
-        this.settings, { ...call, headers, signal: stop.signal },
-        (response, scope) => readAnswer(response, scope, call.url),
-      )
+      return await send(this.settings, { ...call, headers, signal: stop.signal }, readAnswer)
     } finally {
       signal?.removeEventListener('abort', abort)
     }

@@ -1,7 +1,7 @@
 import { ClientError } from '../errors.js'
 import { isObject } from '../json-object.js'
 import { checkNames } from '../option-names.js'
-import { resolvePath, type Settings } from '../options.js'
+import { resolvePath, serverUrl, type Settings } from '../options.js'
 import { idOf, readStatus, textOf } from '../status.js'
 import { ask } from '../transport.js'
 import type { ListedTask, TaskList, TaskListOptions, TaskPage } from './types.js'
@@ -22,8 +22,8 @@ export function listTasks<R>(
     first.searchParams.set(name, value instanceof Date ? value.toISOString() : String(value))
   }
   const page = async (next?: string): Promise<TaskPage<R>> => {
-    const url = next === undefined ? first : new URL(next, first)
-    const call = { url, signal, headers: { accept: 'application/json', ...headers } }
+    const url = next === undefined ? first : serverUrl(next, first)
+    const call = { url, origin: first.origin, signal, headers: { accept: 'application/json', ...headers } }
     const { json, status, url: base } = await ask(settings, 'read', call)
     const { items, next: following } = isObject(json) ? json : {}
     if (!Array.isArray(items)) {
@@ -32,7 +32,7 @@ export function listTasks<R>(
     const more = textOf(following)
     return {
       items: items.map((item) => toListed<R>(item, base, statusUrlOf)),
-      ...more !== undefined && { next: new URL(more, base).href },
+      ...more !== undefined && { next: serverUrl(more, base).href },
     }
   }
   const statusUrlOf = (id: string): string => {
@@ -64,7 +64,7 @@ function toListed<R>(
   const task = readStatus<R>(item)
   const url = task && textOf(task.body['statusUrl'])
   const id = task && idOf(task.body)
-  if (task && url !== undefined) return { ...task, statusUrl: new URL(url, base).href }
+  if (task && url !== undefined) return { ...task, statusUrl: serverUrl(url, base).href }
   if (task && id !== undefined) return { ...task, statusUrl: statusUrlOf(id) }
   throw new ClientError('bad_answer', 'An item of the list is not a task.', { body: item })
 }

@@ -7,6 +7,7 @@ import type { Checkpoint } from './checkpoint.js'
 import { checkBounds, COUNT, KEPT, PAUSE, SIZE, TIMER } from './bounds.js'
 import type { TaskFiles } from './files.js'
 import type { JsonForm, JsonSafe } from './json-form.js'
+import { checkKeeps, type Kept } from './kept.js'
 
 /**
  * The second argument of `run`. `C` is the type of `context`: a `run` that declares one, as in
@@ -46,25 +47,6 @@ export interface TaskContext<C = unknown, P = unknown> {
    * the value and keeps nothing.
    */
   readonly checkpoint: Checkpoint<P>
-}
-
-/** Something outside of the record that a task needs until it is completed. */
-export interface Kept<I> {
-  /** Names it, given the input as it was submitted. The name is part of the record. */
-  readonly of: (input: I) => string
-  /**
-   * Releases it. Called once the task is completed or deleted, or could not be enqueued. It may be
-   * called again. What it throws is dropped. A failed task that is never deleted does not call it,
-   * and the process may die before the call, so let the thing expire by itself as well.
-   */
-  readonly release: (name: string) => unknown
-  /**
-   * Makes it live for at least `ttlMs` milliseconds from now. Called when the task ends failed or
-   * cancelled, before a retry, and before a task for later is accepted. Return `false` if it no
-   * longer exists: that request is then answered with 410 `gone`. What it throws is the answer, too.
-   * Default: it is not renewed, and a retry without it fails in its run.
-   */
-  readonly renew?: (name: string, ttlMs: number) => MaybePromise<boolean>
 }
 
 /** The settings of one kind of work that do not depend on its types. Times are in milliseconds. */
@@ -282,6 +264,7 @@ export function defineTask<
   if (options.checkpoint !== undefined && !isSchema(options.checkpoint)) {
     throw fault('checkpoint must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
   }
+  if (options.keeps !== undefined) checkKeeps(where, options.keeps)
   const { version = '-' } = options
   if (typeof version !== 'string' || version.length < 1 || version.length > 64) {
     throw fault('version must be a text of 1 to 64 characters')

@@ -1,8 +1,10 @@
 import { isFieldValue } from '../../http/fields/fields.js'
 import { parseMediaType } from '../../http/fields/media-type.js'
+import { cutText } from '../../runtime/cut-text.js'
 
 /** In UTF-16 units. */
 const MAX_NAME_LENGTH = 128
+const MAX_TYPE_LENGTH = 255
 
 /** Letters, digits, marks, punctuation and symbols of any script, and the space. */
 const CHARACTERS = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$/u
@@ -31,7 +33,10 @@ export function checkFileName(name: string): void {
  * @throws {TypeError} the type is not valid
  */
 export function checkFileType(type: string): void {
-  const isType = typeof type === 'string' && isFieldValue(type) && parseMediaType(type) !== undefined
+  const isType = typeof type === 'string' && type.length <= MAX_TYPE_LENGTH
+    && isFieldValue(type) && parseMediaType(type) !== undefined
   if (isType) return
-  throw new TypeError(`files.write: ${JSON.stringify(type)} is not a media type`)
+  const shown = cutText(String(JSON.stringify(type)), 100)
+  throw new TypeError('files.write: type must be a media type such as text/csv, of at most'
+    + ` ${MAX_TYPE_LENGTH} characters, not ${shown}`)
 }

@@ -5,7 +5,7 @@ export type FileContent =
 
 /** Options of `files.write`. */
 export interface WriteFileOptions {
-  /** Media type, for `Content-Type`. @default 'application/octet-stream' */
+  /** Media type, for `Content-Type`, of at most 255 characters. @default 'application/octet-stream' */
   readonly type?: string
 }
 

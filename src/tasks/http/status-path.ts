@@ -1,4 +1,5 @@
 import type { HttpRequest } from '../../http/exchange.js'
+import { toReference } from '../../http/target.js'
 import { cutText } from '../../runtime/cut-text.js'
 
 /** Locations that are remembered to tell whether clients find the status resource there. */
@@ -38,7 +39,7 @@ export class StatusPath {
 
   /** Returns the path of one task's status resource, mount path included. */
   of(mountPath: string, id: string): string {
-    return mountPath + this.#before + id + this.#after
+    return toReference(mountPath) + this.#before + id + this.#after
   }
 
   /** Returns the value of `Location` for an accepted task. */

@@ -3,6 +3,7 @@ import { httpError } from '../../http/errors.js'
 import { renewExternal } from '../record/external.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
+import { checkedName } from '../definition/kept.js'
 import { encodeWork, placeWork, storeLargeWork } from '../record/work.js'
 import { checkPriority } from '../../queues/priority.js'
 import { DEFAULT_POOL } from '../../queues/queue-pools.js'
@@ -39,7 +40,9 @@ export class NewTask {
     this.delayMs = start?.delayMs ?? 0
     this.ttlMs = this.delayMs + pendingMs
     const { attempts, backoff } = definition
-    this.encodedWork = encodeWork({ input, context: options.context, attempts, backoff })
+    const { context } = options
+    this.encodedWork = encodeWork({ input, context, attempts, backoff })
+    if (this.encodedWork.length > MAX_CONTEXT_LENGTH) checkContext(context)
   }
 
   /** @param slot - the key of the slot that `maxPerOwner` needs */
@@ -56,7 +59,7 @@ export class NewTask {
       priority: priority === 0 ? undefined : priority,
       progress: undefined, result: undefined, error: undefined, errorStatus: undefined,
       claim, slot, holder,
-      keeps: keeps?.of(input),
+      keeps: keeps && checkedName(keeps.of(input)),
       callback: callbackUrl === undefined
         ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
       enqueuedLater,
@@ -82,4 +85,15 @@ export class NewTask {
     if (largeWork === undefined) return
     await storeLargeWork(store, largeWork, encodedWork, { taskId, ttlMs: keptMs })
   }
+}
+
+/** Maximum length of a context as JSON, because it is stored with each task. */
+const MAX_CONTEXT_LENGTH = 65_536
+
+/** @throws {TypeError} The JSON of a context is too long. */
+function checkContext(context: unknown): void {
+  const { length } = (JSON.stringify(context) as string | undefined) ?? ''
+  if (length <= MAX_CONTEXT_LENGTH) return
+  throw new TypeError(`context has ${length} characters as JSON, and may have ${MAX_CONTEXT_LENGTH}:`
+    + ' pass an id, and let run load the rest')
 }

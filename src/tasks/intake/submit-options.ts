@@ -32,7 +32,7 @@ export interface OwnedSubmitOptions {
    * first. Default: `priority` of the definition.
    */
   readonly priority?: number | undefined
-  /** Passed to `run` as `context`. It is stored as JSON. */
+  /** Passed to `run` as `context`. It is stored as JSON, of at most 65 536 characters. */
   readonly context?: unknown
   /**
    * URL that receives a signed POST when the task has ended. Requires `callbacks` of `createTasks`.

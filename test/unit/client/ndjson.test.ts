@@ -171,14 +171,18 @@ describe('upload', () => {
 
   test('in the background, the report is the result of a task', async () => {
     const { client, seen } = fakeServer(script(
-      lost, () => json({ taskId: 't' }, 202, { location: '/s' }), () => json({ status: 'processing', progress: { done: 1 } }), () => json({ status: 'completed', result: report }),
+      lost, ({ headers }) => json({ error: 'Send the rest.', code: 'upload_incomplete' }, 409, { 'idempotency-key': headers['idempotency-key'] ?? '' }),
+      () => json({ taskId: 't' }, 202, { location: '/s' }), () => json({ status: 'processing', progress: { done: 1 } }), () => json({ status: 'completed', result: report }),
     ))
     const heard: unknown[] = []
     assert.deepEqual(await client.upload('/upload', () => [{ a: 1 }], { background: true, onProgress: ({ progress }) => { heard.push(progress?.done) } }), report)
     assert.deepEqual(heard, [1, undefined])
-    assert.equal(seen[1]?.headers['prefer'], 'respond-async')
-    assert.equal(seen[1]?.body, '{"a":1}\n')
-    assert.equal(seen[0]?.headers['idempotency-key'], seen[1]?.headers['idempotency-key'])
+    // The question has no records and a key of its own.
+    assert.deepEqual([seen[1]?.body, seen[1]?.headers['upload-offset'], seen[1]?.headers['prefer']], ['', '0', undefined])
+    assert.notEqual(seen[0]?.headers['idempotency-key'], seen[1]?.headers['idempotency-key'])
+    assert.equal(seen[2]?.headers['prefer'], 'respond-async')
+    assert.equal(seen[2]?.body, '{"a":1}\n')
+    assert.equal(seen[0]?.headers['idempotency-key'], seen[2]?.headers['idempotency-key'])
   })
 
   test('does not resend an upload that may have been read in part, nor a source that can be read once', async () => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DerivedRequest, withContext } from '../../../src/http/derived-request.js'
+import { DerivedRequest, plainRequest, withContext } from '../../../src/http/derived-request.js'
 import type { BodySource, HttpRequest } from '../../../src/http/exchange.js'
 
 const body: BodySource = { parsed: undefined, bytes: () => Promise.resolve(undefined), stream: () => { throw new Error('nobody reads it') } }
-const plain = (): HttpRequest<{ user: string }> => ({
+const plain = () => plainRequest<{ user: string }>({
   method: 'POST', path: '/v1/reports', mountPath: '', params: {}, query: new URLSearchParams('a=1'), search: '?a=1', headers: { accept: 'text/plain' },
   body, signal: new AbortController().signal, context: { user: 'ann' }, peerAddress: '192.0.2.1', raw: 'raw',
 })
@@ -22,7 +22,7 @@ describe('a derived request', () => {
     const members = ({ method, path, mountPath, params, query, search, headers, body: source, signal, gone, context, peerAddress, raw }: HttpRequest): unknown => (
       { method, path, mountPath, params, query, search, headers, body: source, signal, gone, context, peerAddress, raw }
     )
-    const underneath = { ...plain(), mountPath: '/v1', params: { id: '7' }, signal: AbortSignal.abort(), gone: true }
+    const underneath = Object.assign(plain(), { mountPath: '/v1', params: { id: '7' }, signal: AbortSignal.abort(), gone: true })
     assert.deepEqual(members(new DerivedRequest(underneath, {})), members(underneath))
   })
 
@@ -41,8 +41,17 @@ describe('a derived request', () => {
     assert.equal(made, 1)
   })
 
+  it('has the query of its own search, and refuses unknown names', () => {
+    const changed = plain().with({ path: '/other', search: '?b=2' })
+    assert.deepEqual([changed.path, changed.search, changed.query.get('b'), changed.method], ['/other', '?b=2', '2', 'POST'])
+    assert.equal(changed.with({ method: 'GET' }).query.get('b'), '2')
+    for (const request of [plain(), changed]) {
+      assert.throws(() => request.with({ header: {} } as object), { name: 'TypeError', message: /request\.with: there is no option "header"; did you mean "headers"/ })
+    }
+  })
+
   it('shows the context underneath, or its own undefined one', () => {
     assert.deepEqual(new DerivedRequest(plain(), {}).context, { user: 'ann' })
-    assert.equal(new DerivedRequest<undefined>(plain(), { context: { value: undefined } }).context, undefined)
+    assert.equal(new DerivedRequest<undefined>(plain(), { context: undefined }).context, undefined)
   })
 })

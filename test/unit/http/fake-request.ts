@@ -1,4 +1,5 @@
-import type { BodySource, HttpRequest, RequestHeaders } from '../../../src/http/exchange.js'
+import { DerivedRequest } from '../../../src/http/derived-request.js'
+import type { BodySource, HttpRequest, RequestChanges, RequestHeaders } from '../../../src/http/exchange.js'
 
 export interface Fake {
   readonly headers?: RequestHeaders
@@ -38,5 +39,9 @@ export function fakeRequest({ headers = {}, body = '', parsed, fails }: Fake = {
     context: undefined,
     peerAddress: undefined,
     raw: undefined,
+    // A member of its own, so that tests may copy this request.
+    with<D>(changes: RequestChanges<D>): HttpRequest<D> {
+      return new DerivedRequest<D>(this, changes)
+    },
   }
 }

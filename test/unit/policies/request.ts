@@ -1,5 +1,6 @@
 // Requests without a port, and a handler's answer as the boundary gives it.
 import { guard } from '../../../src/http/boundary.js'
+import { plainRequest } from '../../../src/http/derived-request.js'
 import type { BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders } from '../../../src/http/exchange.js'
 
 export interface Ask {
@@ -23,10 +24,10 @@ const UNREAD: BodySource = {
 
 export function request<C = unknown>({ method = 'GET', path = '/', mountPath = '', headers = {}, context, peerAddress, body = UNREAD, signal }: Ask = {}): HttpRequest<C> {
   const [before = '', query = ''] = path.split('?')
-  return {
+  return plainRequest({
     method, path: before, mountPath, params: {}, query: new URLSearchParams(query), headers, body,
     signal: signal ?? new AbortController().signal, context: context as C, peerAddress, raw: undefined,
-  }
+  })
 }
 
 /** What a client would get, and the failures that `onError` heard of. */

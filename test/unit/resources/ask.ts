@@ -1,6 +1,7 @@
 // Asks a handler without a port.
 import { guard } from '../../../src/http/boundary.js'
-import type { Handler, HttpRequest, RequestHeaders } from '../../../src/http/exchange.js'
+import { plainRequest } from '../../../src/http/derived-request.js'
+import type { Handler, RequestHeaders } from '../../../src/http/exchange.js'
 
 export interface Asked {
   readonly headers?: RequestHeaders
@@ -25,12 +26,12 @@ export async function ask(handler: Handler<unknown>, method: string, target: str
   const { headers = {}, body, params = {}, context, mountPath = '' } = asked
   const [path = '', search = ''] = target.split('?')
   const bytes = Buffer.from(body === undefined ? '' : typeof body === 'string' ? body : JSON.stringify(body))
-  const request: HttpRequest = {
+  const request = plainRequest({
     method, path, mountPath, params, query: new URLSearchParams(search), context, peerAddress: undefined, raw: undefined,
     headers: { ...body !== undefined && { 'content-type': 'application/json' }, ...headers },
     signal: new AbortController().signal,
     body: { parsed: undefined, bytes: async (limit) => (bytes.length > limit ? undefined : bytes), stream: async function* () { yield bytes } },
-  }
+  })
   const answer = await guard(handler, { onError: (error) => faults.push(error) })(request)
   const { status, headers: fields, body: sent } = answer ?? { status: 0, headers: {} }
   const text = typeof sent === 'string' ? sent : ''

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import { BaseRequest } from '../../../src/http/derived-request.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { describe as described, type BodySource, type Handler, type HttpRequest, type RequestHeaders } from '../../../src/http/exchange.js'
 import { router } from '../../../src/resources/router.js'
 
 /** A request as bindings make them: a class with private fields and getters, so a copy or a proxy of it breaks. */
-class FakeRequest implements HttpRequest<string> {
+class FakeRequest extends BaseRequest implements HttpRequest<string> {
   readonly #at: { method: string, path: string, mountPath: string }
   readonly params: Record<string, string>
   readonly headers: RequestHeaders = { accept: '*/*' }
@@ -15,6 +16,7 @@ class FakeRequest implements HttpRequest<string> {
   readonly raw = this
   queries = 0
   constructor(method: string, path: string, mountPath = '', params: Record<string, string> = {}) {
+    super()
     this.#at = { method, path, mountPath }
     this.params = params
   }

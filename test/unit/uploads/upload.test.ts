@@ -206,6 +206,20 @@ describe('lengths and limits', () => {
     assert.equal((await patch(path, 0, bytes, true)).status, 200)
   })
 
+  for (const length of ['-1', '-0', '+5', '1e3', '0x10', '5.0', '', ' ', '9999999999999999', 'ten', '5, 6']) {
+    test(`Upload-Length: ${JSON.stringify(length)} is a 400, in the first request and in an append; Upload-Offset too`, async () => {
+      const { send, create, patch, blobs } = setUp()
+      const first = await send('POST', '/files', { 'upload-complete': '?0', 'upload-length': length })
+      assert.equal((await first.json<{ code: string }>()).code, 'invalid_header')
+      assert.equal(first.status, 400)
+      assert.equal(blobs.usage().blobs, 0)
+      const path = await create()
+      assert.equal((await patch(path, 0, bytes, false, { 'upload-length': length })).status, 400)
+      const fields = { 'content-type': PARTIAL, 'upload-offset': length, 'upload-complete': '?0' }
+      assert.equal((await send('PATCH', path, fields, bytes)).status, 400)
+    })
+  }
+
   test('an end without Content-Length before the announced length is a 400 that keeps the bytes', async () => {
     const { create, patch, head } = setUp()
     const path = await create({ 'upload-length': '43' })

@@ -10,7 +10,7 @@ import {
 import { deprecated } from '../../../src/versions/deprecation.js'
 import { versionNeutral } from '../../../src/versions/versions.js'
 import { versions, type VersionUse } from '../../../src/versions/versions.js'
-import { ask } from '../policies/request.js'
+import { ask, request as asked } from '../policies/request.js'
 
 const shows = (version: string): Handler => () => json(200, { version })
 const select = [byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' })]
@@ -145,7 +145,7 @@ test('a version-neutral handler answers in every version and in none', async () 
 })
 
 test('is synchronous if the handler is', () => {
-  const request = { path: '/v1', mountPath: '', headers: {}, query: new URLSearchParams(), method: 'GET' } as never
+  const request = asked({ path: '/v1' })
   assert.ok(!(versions({ '1': shows('1') }, { select })(request) instanceof Promise), 'no promise')
 })
 

@@ -5,6 +5,7 @@ import { negotiate } from '../../../http/fields/accept.js'
 import { pageLinkValue, type Link } from '../../../http/fields/link.js'
 import { evaluatePreconditions } from '../../../http/fields/preconditions.js'
 import { empty, jsonText } from '../../../http/respond.js'
+import { toReference } from '../../../http/target.js'
 import type { SnapshotPage } from '../../list-tasks.js'
 import type { TaskSnapshot } from '../../record/codec.js'
 
@@ -41,5 +42,6 @@ function pagePath({ path, query }: HttpRequest, cursor: string | undefined): str
   const search = new URLSearchParams(query)
   search.delete('cursor')
   if (cursor !== undefined) search.set('cursor', cursor)
-  return search.size === 0 ? path : `${path}?${search.toString()}`
+  const reference = toReference(path)
+  return search.size === 0 ? reference : `${reference}?${search.toString()}`
 }

@@ -1,0 +1,46 @@
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { checkNames } from '../../runtime/option-names.js'
+
+/** Something outside of the record that a task needs until it is completed. */
+export interface Kept<I> {
+  /**
+   * Names it, given the input as it was submitted. The name is part of the record, and has 1 to
+   * 1024 characters.
+   */
+  readonly of: (input: I) => string
+  /**
+   * Releases it. Called once the task is completed or deleted, or could not be enqueued. It may be
+   * called again. What it throws is dropped. A failed task that is never deleted does not call it,
+   * and the process may die before the call, so let the thing expire by itself as well.
+   */
+  readonly release: (name: string) => unknown
+  /**
+   * Makes it live for at least `ttlMs` milliseconds from now. Called when the task ends failed or
+   * cancelled, before a retry, and before a task for later is accepted. Return `false` if it no
+   * longer exists: that request is then answered with 410 `gone`. What it throws is the answer, too.
+   * Default: it is not renewed, and a retry without it fails in its run.
+   */
+  readonly renew?: (name: string, ttlMs: number) => MaybePromise<boolean>
+}
+
+const KEEPS = { of: 0, release: 0, renew: 0 } satisfies Record<keyof Kept<never>, 0>
+/** Maximum length of the name of an external resource. */
+const MAX_NAME_LENGTH = 1024
+
+/** @throws {TypeError} A name is unknown, or a function is missing. */
+export function checkKeeps(where: string, keeps: Kept<never>): void {
+  checkNames(`${where}: keeps`, keeps, KEEPS)
+  const { of, release, renew } = keeps
+  const isValid = typeof of === 'function' && typeof release === 'function'
+    && (renew === undefined || typeof renew === 'function')
+  if (!isValid) throw new TypeError(`${where}: keeps needs the functions of and release`)
+}
+
+/**
+ * Returns the name of an external resource, which is stored with the task.
+ * @throws {TypeError} It is not a text, or is too long.
+ */
+export function checkedName(name: string): string {
+  if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME_LENGTH) return name
+  throw new TypeError(`keeps.of must return a text of 1 to ${MAX_NAME_LENGTH} characters`)
+}
