@@ -1,6 +1,6 @@
 import type { Handler, HttpResponse } from 'longhaul'
 import { BODY } from '../tasks/work.js'
-import { requestOf } from './request.js'
+import { BareRequest } from './request.js'
 
 const JSON_BODY = Buffer.from(BODY)
 const ASYNC = { prefer: 'respond-async', 'content-type': 'application/json' }
@@ -10,7 +10,7 @@ export const TIMEOUT_MS = 60_000
 
 /** Submits a task and checks that it is accepted. */
 export function submit(handler: Handler<Record<never, never>>): Promise<HttpResponse> {
-  return call(handler, requestOf('POST', '/reports', ASYNC, JSON_BODY), 202)
+  return call(handler, new BareRequest('POST', '/reports', ASYNC, JSON_BODY), 202)
 }
 
 /** Returns a job that accepts eight tasks at a time. */

@@ -8,7 +8,7 @@ import { acceptOnPostgres } from './accept-postgres.js'
 import { acceptOnRedis } from './accept-redis.js'
 import { call, submit } from './accept.js'
 import type { Job, PrepareJob } from './job.js'
-import { requestOf } from './request.js'
+import { BareRequest } from './request.js'
 
 /** Records of one body, and items of one bulk request. */
 const PER_BODY = 1000
@@ -64,7 +64,7 @@ async function poll(): Promise<Job> {
   for (let n = 0; n < 100; n++) paths.push(String((await submit(handler)).headers['location']))
   return {
     run: async (count) => {
-      for (let n = 0; n < count; n++) await call(handler, requestOf('GET', String(paths[n % paths.length])), 200)
+      for (let n = 0; n < count; n++) await call(handler, new BareRequest('GET', String(paths[n % paths.length])), 200)
     },
     close: () => tasks.close(),
   }
@@ -79,7 +79,7 @@ function ndjsonIn(): Job {
     run: async (count) => {
       const before = written
       for (let n = 0; n < count; n += PER_BODY) {
-        await call(upload, requestOf('POST', '/upload', { 'content-type': 'application/x-ndjson' }, body), 200)
+        await call(upload, new BareRequest('POST', '/upload', { 'content-type': 'application/x-ndjson' }, body), 200)
       }
       if (written - before !== count) throw new Error(`${written - before} records were written`)
     },
@@ -93,7 +93,7 @@ function ndjsonOut(): Job {
   return {
     run: async (count) => {
       for (let n = 0; n < count; n += PER_BODY) {
-        const { body } = await call(handler, requestOf('GET', '/records'), 200)
+        const { body } = await call(handler, new BareRequest('GET', '/records'), 200)
         let bytes = 0
         for await (const chunk of body as AsyncIterable<Uint8Array>) bytes += chunk.length
         if (bytes < PER_BODY) throw new Error(`${bytes} bytes were written`)
@@ -111,7 +111,7 @@ function bulkItem(): Job {
   return {
     run: async (count) => {
       for (let n = 0; n < count; n += PER_BODY) {
-        await call(users, requestOf('POST', '/users/bulk', { 'content-type': 'application/json' }, body), 201)
+        await call(users, new BareRequest('POST', '/users/bulk', { 'content-type': 'application/json' }, body), 201)
       }
     },
   }

@@ -1,17 +1,30 @@
 import type { BodySource, HttpRequest, RequestHeaders } from 'longhaul'
+import { BaseRequest } from '../../src/http/derived-request.js'
 
-const NO_BODY = new Uint8Array(0)
+/** A request as a binding makes it, without the cost of a socket and of a parser. */
+export class BareRequest extends BaseRequest implements HttpRequest<Record<never, never>> {
+  readonly mountPath = ''
+  readonly params = {}
+  readonly search = ''
+  readonly gone = false
+  readonly context = {}
+  readonly peerAddress = '127.0.0.1'
+  readonly raw = undefined
+  readonly headers: RequestHeaders
+  readonly body: BodySource
 
-/** Makes a request as a binding does, without the cost of a socket and of a parser. */
-export function requestOf(
-  method: string, path: string, headers: RequestHeaders = {}, body: Uint8Array = NO_BODY, params: Readonly<Record<string, string>> = {},
-): HttpRequest<Record<never, never>> {
-  return {
-    method, path, params, mountPath: '', search: '', gone: false,
-    get query() { return new URLSearchParams() },
-    get signal() { return new AbortController().signal },
-    headers: { host: 'localhost', 'content-length': String(body.byteLength), ...headers },
-    body: sourceOf(body), context: {}, peerAddress: '127.0.0.1', raw: undefined,
+  constructor(readonly method: string, readonly path: string, headers: RequestHeaders = {}, body: Uint8Array = new Uint8Array(0)) {
+    super()
+    this.headers = { ...headers, 'host': 'localhost', 'content-length': String(body.byteLength) }
+    this.body = sourceOf(body)
+  }
+
+  get query(): URLSearchParams {
+    return new URLSearchParams()
+  }
+
+  get signal(): AbortSignal {
+    return new AbortController().signal
   }
 }
 
