@@ -55,7 +55,7 @@ function bench(t: TestContext) {
   const users = collection({ repository, schema: { '~standard': { version: 1, vendor: 'x', validate: (value: unknown) => ({ value: value as object }) } }, path: '/users' })
   const uploads = resumableUpload(() => ({ status: 204, headers: {} }), { store, blobs, owner: 'anyone', uploadPath: '/uploads/{id}' })
   return {
-    writes: () => writes, once: idempotent({ store }), endpoints, tasks, work, keyedBulk, keyedLines, users, uploads,
+    writes: () => writes, once: idempotent({ store, caller: 'anyone' }), endpoints, tasks, work, keyedBulk, keyedLines, users, uploads,
     bulk: bulkCreate({ repository: { createMany } }), update: bulkUpdate({ repository: { update: write }, ...ids }),
     lines: ndjsonUpload({ write: createMany }),
   }
