@@ -93,7 +93,7 @@ export class HeldBody {
   #add(piece: Uint8Array): void {
     for (let at = 0; at < piece.byteLength;) {
       const filled = this.size % BLOCK_BYTES
-      if (filled === 0) this.#blocks.push(new Uint8Array(BLOCK_BYTES))
+      if (filled === 0) this.#blocks.push(Buffer.allocUnsafeSlow(BLOCK_BYTES))
       const part = piece.subarray(at, at + BLOCK_BYTES - filled)
       this.#blocks.at(-1)?.set(part, filled)
       this.size += part.byteLength

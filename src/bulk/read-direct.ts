@@ -29,8 +29,8 @@ export interface DirectReader {
   readonly spool: ((bytes: AsyncIterable<Uint8Array>) => Promise<HttpResponse>) | undefined
 }
 
-/** Maximum size of a body that is read without being counted: it arrives in one piece. */
-const SMALL_BYTES = 65_536
+/** Maximum size of a body that is read as any other JSON body is, without being counted. */
+const SMALL_BYTES = 262_144
 
 /**
  * Reads the body of a direct request into memory, to its end, and checks its limits. Then calls
