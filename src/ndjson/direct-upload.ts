@@ -110,9 +110,10 @@ async function respondWhole<C>(
   const { coding, report, streamResults } = upload
   const body = { coding, sha256: createHash('sha256').update(bytes).digest('hex') }
   return endpoints.answerOnce(request, body, async (began) => {
-    const results = upload.read(oneOf(bytes), new AbortController().signal)
+    const { signal } = new AbortController()
+    const results = upload.read(oneOf(bytes), signal)
     try {
-      if (!streamResults) return { response: await respondAtEnd(results, report) }
+      if (!streamResults) return { response: await respondAtEnd(results, report, signal) }
       let text = ''
       for await (const line of resultLines(results, report)) text += line
       const headers = { 'content-type': NDJSON_TYPE }
@@ -172,16 +173,31 @@ async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undef
   yield bytes
 }
 
-/** Answers with the report of all records. */
+/**
+ * Responds with the report of all records. If `signal` aborts, rejects at once with the report of
+ * the records that were written until then, because a policy does not wait for this handler.
+ */
 export async function respondAtEnd(
-  results: AsyncIterable<string>, report: UploadReport,
+  results: AsyncIterable<string>, report: UploadReport, signal: AbortSignal,
 ): Promise<HttpResponse> {
   try {
-    for await (const _ of results);
+    await unlessAborted(readAll(results), signal)
   } catch (error) {
     throw withReport(error, report)
   }
   return withVary(json(200, report.result))
+}
+
+async function readAll(results: AsyncIterable<string>): Promise<void> {
+  for await (const _ of results);
+}
+
+function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => { reject(signal.reason as Error) }
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => { signal.removeEventListener('abort', stop) })
+  })
 }
 
 /** Answers with one line for each record, while the upload arrives. */

@@ -70,16 +70,33 @@ export class Ingest<T> {
     this.reader.continueAt(byte, lines)
   }
 
-  /** Reads the whole source. If results are streamed, yields them as NDJSON, ordered by line. */
+  /**
+   * Reads the whole source. If results are streamed, yields them as NDJSON, ordered by line. Yields
+   * the results of the lines before an error, too.
+   */
   async* run(source: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
+    try {
+      yield* this.read(source)
+    } catch (error) {
+      const results = this.takeResults()
+      if (results !== '') yield results
+      throw error
+    }
+  }
+
+  private async* read(
+    source: AsyncIterable<Uint8Array>,
+  ): AsyncGenerator<string, void, undefined> {
     const { maxLines = Infinity } = this.options
     const { reader, resumption } = this
     const { done } = resumption?.from ?? START
-    for await (const batch of readBatches(source, reader, BATCH_BYTES)) {
+    const settings = { maxQuietBytes: BATCH_BYTES, maxLines }
+    for await (const batch of readBatches(source, reader, settings)) {
       const fresh = done < this.place.lines ? batch : linesAfter(done, batch)
       this.addBadLines(fresh)
       await this.addRecords(fresh)
-      if (reader.lineCount > maxLines) {
+      if (batch.isOver) {
+        await this.write(Math.max(reader.lineCount, done))
         throw httpError('body_too_large', { message: `The body has more than ${maxLines} lines.` })
       }
       const isLarge = reader.byteCount - this.bytesAtWrite >= BATCH_BYTES
@@ -145,6 +162,8 @@ export class Ingest<T> {
         this.addOutcomes(records, lines, outcomes, report)
         return toCursor(this.position(done, report))
       }
+      // One piece of the body may contain many batches.
+      this.context.signal.throwIfAborted()
       const outcomes = await this.options.write(records, { ...this.context, lines, cursor }) ?? undefined
       this.addOutcomes(records, lines, outcomes, this.report)
     }

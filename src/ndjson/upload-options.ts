@@ -87,7 +87,10 @@ export interface UploadOptions<T = object> {
    * @default 1_048_576 (1 MiB)
    */
   readonly maxLineBytes?: number
-  /** Maximum number of lines; more are a 413. Default: unlimited. */
+  /**
+   * Maximum number of lines, blank ones included. The lines up to it are written. If there are
+   * more, the upload then ends with a 413, which has the report. Default: unlimited.
+   */
   readonly maxLines?: number
   /**
    * Maximum size of the body as sent, in bytes; a larger one is a 413.

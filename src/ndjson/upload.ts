@@ -118,7 +118,9 @@ function uploadHandler<T, C>(
     }
     const { report, streamResults } = upload
     const results = upload.read(request.body.stream(), request.signal)
-    return streamResults ? respondInLines(results, report) : respondAtEnd(results, report)
+    return streamResults
+      ? respondInLines(results, report)
+      : respondAtEnd(results, report, request.signal)
   }
   return describe(handler, [uploadOperation(options.schema, background !== undefined)])
 }
