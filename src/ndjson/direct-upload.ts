@@ -10,11 +10,12 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { Ingest, type Resumption } from './ingest.js'
 import { readOffset, respondKeyed, type KeyedUpload } from './keyed-upload.js'
 import { NDJSON_TYPE } from './media-type.js'
-import type { decodeOptions, UploadOptions } from './upload-options.js'
+import type { decodeOptions, UploadOptions, WriteContext } from './upload-options.js'
 import { UploadReport } from './upload-report.js'
 import { withFirst } from './upload-segments.js'
 
 type Limits = ReturnType<typeof decodeOptions>
+type Origin = Pick<WriteContext, 'owner' | 'context'>
 
 /** One upload that is read while its client waits for the answer. */
 export interface DirectUpload {
@@ -39,16 +40,22 @@ export interface DirectUpload {
 
 const OFFERS = ['application/json', NDJSON_TYPE]
 
-/** Returns the parts of a direct upload. `coding` is its content coding. */
+/**
+ * Returns the parts of a direct upload.
+ *
+ * @param coding - content coding of the body
+ * @param origin - owner and context of the records
+ */
 export function directUpload<T>(
   request: HttpRequest<unknown>, options: UploadOptions<T>, limits: Limits, coding: string,
+  origin: Origin,
 ): DirectUpload {
   const report = new UploadReport(options.maxErrors ?? 100)
   const streamResults = negotiate(request.headers['accept'], OFFERS) === NDJSON_TYPE
   const decode: DirectUpload['decode'] = (bytes, offset) => (
     decodeBytes(bytes, coding, limitsAfter(limits, offset, coding))
   )
-  const context = { owner: undefined, context: request.context, taskId: undefined }
+  const context = { ...origin, taskId: undefined }
   const ingest: DirectUpload['ingest'] = (body, signal, resumption, uploadId) => {
     const place = { ...context, signal, uploadId }
     return new Ingest(options, report, place, streamResults, resumption).run(body)

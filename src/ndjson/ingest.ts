@@ -30,12 +30,14 @@ interface Failure extends Omit<LineResult, 'line'> {
 export interface Resumption {
   /** Position at which this run begins. */
   readonly from: UploadPosition
+  /** The cursor that the application has stored. */
+  readonly previous?: string | undefined
   /** Commits a position. Returns which errors are now stored outside of positions. */
   readonly commit: (position: UploadPosition) => Promise<StoredErrors>
 }
 
 /** Members of the context of `write` that are the same for every batch. */
-export type IngestContext = Omit<WriteContext, 'lines' | 'cursor'>
+export type IngestContext = Omit<WriteContext, 'lines' | 'cursor' | 'previous'>
 
 /** Reads the records of one upload, validates them, and passes them to `write` in batches. */
 export class Ingest<T> {
@@ -50,6 +52,8 @@ export class Ingest<T> {
   private bytesAtWrite: number
   /** Place at which the lines begin that were read last. A later run reads them again. */
   private place: Pick<UploadPosition, 'byte' | 'lines'>
+  /** The cursor that the application has stored, as far as this run knows. */
+  private previous: string | undefined
   /** The errors that are stored outside of positions. */
   private stored: StoredErrors
 
@@ -66,6 +70,7 @@ export class Ingest<T> {
     this.reader = new LineReader(readerOptions(options, isOrdered))
     const { byte, lines, stored, parts } = this.place = resumption?.from ?? START
     this.stored = { stored, parts }
+    this.previous = resumption?.previous
     this.bytesAtWrite = byte
     this.reader.continueAt(byte, lines)
   }
@@ -156,15 +161,17 @@ export class Ingest<T> {
     if (records.length > 0) {
       this.records = []
       this.lines = []
+      const { previous } = this
       const cursor: WriteContext['cursor'] = (outcomes) => {
         const report = this.report.copy()
         this.addBadLinesUntil(done, report)
         this.addOutcomes(records, lines, outcomes, report)
-        return toCursor(this.position(done, report))
+        return this.previous = toCursor(this.position(done, report))
       }
       // One piece of the body may contain many batches.
       this.context.signal.throwIfAborted()
-      const outcomes = await this.options.write(records, { ...this.context, lines, cursor }) ?? undefined
+      const place = { ...this.context, lines, cursor, previous }
+      const outcomes = await this.options.write(records, place) ?? undefined
       this.addOutcomes(records, lines, outcomes, this.report)
     }
     if (!resumption) return

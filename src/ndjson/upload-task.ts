@@ -37,7 +37,8 @@ export function spooledUpload<T>(
     const resumed: Resume | undefined = resume && ((run) => (
       resume({ ...run, uploadId: run.taskId })
     ))
-    const from = await resumedFrom('ndjsonUpload', resumed, isPosition, task) ?? START
+    const start = await resumedFrom('ndjsonUpload', resumed, isPosition, task)
+    const { position: from = START, previous } = start
     report.continueFrom(from.succeeded, from.failed, await checkpoint.continueFrom(from))
     let done = 0
     const progress = (): void => { task.progress(done, size, report.message) }
@@ -52,7 +53,7 @@ export function spooledUpload<T>(
       progress()
       return checkpoint.save(position)
     }
-    const ingest = new Ingest(options, report, place, false, { from, commit })
+    const ingest = new Ingest(options, report, place, false, { from, previous, commit })
     try {
       for await (const _ of ingest.run(bytes));
     } catch (error) {

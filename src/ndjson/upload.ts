@@ -112,7 +112,10 @@ function uploadHandler<T, C>(
       const { endpoints, spooled } = background
       return endpoints.accept(request, spooled.task, () => spooled.spool(request, coding))
     }
-    const upload = directUpload(request, options, limits, coding)
+    const origin = background
+      ? background.endpoints.originOf(request)
+      : { owner: undefined, context: request.context }
+    const upload = directUpload(request, options, limits, coding, origin)
     if (isKeyed) {
       return acknowledged(request, () => respondOnce(background.endpoints, request, upload))
     }
