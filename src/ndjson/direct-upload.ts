@@ -53,7 +53,7 @@ export function directUpload<T>(
   const report = new UploadReport(options.maxErrors ?? 100)
   const streamResults = negotiate(request.headers['accept'], OFFERS) === NDJSON_TYPE
   const decode: DirectUpload['decode'] = (bytes, offset) => (
-    decodeBytes(bytes, coding, limitsAfter(limits, offset, coding))
+    decodeBytes(bytes, coding, limitsAfter(limits, offset, coding), request)
   )
   const context = { ...origin, taskId: undefined }
   const ingest: DirectUpload['ingest'] = (body, signal, resumption, uploadId) => {
