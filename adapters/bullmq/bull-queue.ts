@@ -10,7 +10,7 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import type { Backend } from './backend.js'
 import { DeadJobs } from './dead-jobs.js'
 import { settles, within } from './deadline.js'
-import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
+import { checkOptions, delayOf, toBackoff, toJob, toJobData, toJobId, type JobData } from './job.js'
 import { loadBullMQ } from './load-bullmq.js'
 import { Locks } from './locks.js'
 import { isDelayed } from './server-time.js'
@@ -74,10 +74,8 @@ export class BullQueueAdapter implements Queue {
     checkOptions(attempts, delayMs, backoff)
     checkPriority(priority)
     if (this.closing) return 'closing'
-    const { taskId, input, context, record, store } = job
-    const data: JobData = { taskId, input, context, record, store }
     // While the database is down, an add may stay pending forever, whatever its options are.
-    await this.inTime('enqueue', this.backend.add(job.name, data, {
+    await this.inTime('enqueue', this.backend.add(job.name, toJobData(job), {
       jobId: toJobId(job.id),
       attempts,
       ...(delayMs > 0 ? { delay: delayMs } : {}),

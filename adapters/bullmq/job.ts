@@ -1,9 +1,27 @@
 import type { BackoffOptions, Job as BullJob } from 'bullmq'
 import { checkBackoff, retryDelay } from '../../src/queues/backoff.js'
 import type { Backoff, Job } from '../../src/queues/queue.js'
+import { hasAtMost, heapBytesOf } from '../../src/schema/size.js'
 
 /** Data of a job in BullMQ, beside its name and id. */
-export type JobData = Omit<Job, 'id' | 'name'>
+export type JobData = Omit<Job, 'id' | 'name'> & {
+  /** A large input as JSON, which BullMQ does not parse. Then `input` is absent. */
+  readonly inputText?: string
+}
+
+/** Number of members and items of a small input. */
+const SMALL = 100
+/** An input that takes more heap is stored as text. */
+const LARGE_BYTES = 1_048_576
+
+/** Returns the data of a job. */
+export function toJobData({ taskId, input, context, record, store }: Job): JobData {
+  const data = { taskId, context, record, store }
+  if (hasAtMost(input, SMALL)) return { ...data, input }
+  const inputHeapBytes = heapBytesOf(input)
+  if (inputHeapBytes <= LARGE_BYTES) return { ...data, input }
+  return { ...data, input: undefined, inputText: JSON.stringify(input), inputHeapBytes }
+}
 
 /** BullMQ's own keys of a queue. A job with such an id would overwrite the key. */
 const KEYS = new Set([
@@ -26,7 +44,7 @@ function fromJobId(jobId: string): string {
 
 /** Converts a job of BullMQ. */
 export function toJob({ name, id = '' }: BullJob<JobData>, data: JobData): Job {
-  const { taskId, input, context, record, store } = data
+  const { taskId, input, inputText, inputHeapBytes, context, record, store } = data
   // No spread: V8 is slow to add members to its result.
   const converted: { -readonly [Member in keyof Job]: Job[Member] } = {
     id: fromJobId(id), taskId, name, input,
@@ -34,7 +52,11 @@ export function toJob({ name, id = '' }: BullJob<JobData>, data: JobData): Job {
   if (context !== undefined) converted.context = context
   if (record !== undefined) converted.record = record
   if (store !== undefined) converted.store = store
-  return converted
+  if (inputText === undefined) return converted
+  let parsed: { readonly input: unknown } | undefined
+  const get = (): unknown => (parsed ??= { input: JSON.parse(inputText) as unknown }).input
+  converted.inputHeapBytes = inputHeapBytes
+  return Object.defineProperty(converted, 'input', { enumerable: true, get })
 }
 
 /**

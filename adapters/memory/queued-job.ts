@@ -2,7 +2,7 @@ import { checkBackoff } from '../../src/queues/backoff.js'
 import { checkPriority } from '../../src/queues/priority.js'
 import { type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
 import type { RunningAttempt } from '../../src/queues/running-attempt.js'
-import { hasAtMost } from '../../src/schema/size.js'
+import { hasAtMost, heapBytesOf } from '../../src/schema/size.js'
 import { textBytes } from './text.js'
 
 /** Maximum number of members and items in the input of a small job. */
@@ -110,7 +110,8 @@ class JobText {
 
   /** @throws {TypeError} The job is not JSON. */
   constructor({ id, taskId, name, store, input, context }: Job) {
-    this.#job = { id, taskId, name, ...store !== undefined && { store } }
+    const inputHeapBytes = heapBytesOf(input)
+    this.#job = { id, taskId, name, inputHeapBytes, ...store !== undefined && { store } }
     this.#hasContext = context !== undefined
     this.#text = JSON.stringify({ input, context } satisfies Parts)
     // `textBytes` flattens the text.

@@ -59,7 +59,11 @@ export async function sendFailure(
   const begun = res.headersSent
   const answer = await rescue(error)
   if (isGone(req, res)) closeUnread(answer.body)
-  else if (begun) cut(call)
+  else if (begun) {
+    // Node holds back what was written in this turn. Its end may say why the response is cut.
+    await new Promise(setImmediate)
+    cut(call)
+  }
   else {
     try {
       sendWhole(call, answer)

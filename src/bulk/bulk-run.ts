@@ -18,13 +18,19 @@ export interface BulkCall extends Call {
  */
 export class RequestCall implements BulkCall {
   readonly #request: HttpRequest
+  readonly owner: string | undefined
+  readonly context: unknown
 
-  constructor(request: HttpRequest) {
+  constructor(
+    request: HttpRequest,
+    origin: Pick<BulkCall, 'owner' | 'context'> = { context: request.context },
+  ) {
     this.#request = request
+    this.owner = origin.owner
+    this.context = origin.context
   }
 
   get signal(): AbortSignal { return this.#request.signal }
-  get context(): unknown { return this.#request.context }
   get gone(): boolean | undefined { return this.#request.gone }
 }
 

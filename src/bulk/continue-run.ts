@@ -15,6 +15,8 @@ import { setOutcomes, writeEach } from './write-batch.js'
 export interface Resumption {
   /** Position at which this run begins. The report has been continued there. */
   readonly from: BulkPosition
+  /** The cursor that the application has stored. */
+  readonly previous: string | undefined
   /** Number of all items. */
   readonly itemCount: number
   readonly report: Report
@@ -43,7 +45,9 @@ async function runWhole<T>(
     if (report.total === itemCount) return JSON.stringify(positionOf(resumption, undefined))
     throw new TypeError('cursor: call it in transaction, after work has resolved')
   }
-  await runBulk({ ...run, transactionCall: { ...run.call, cursor } }, body, itemCount, report)
+  const { previous } = resumption
+  const transactionCall = { ...run.call, cursor, previous }
+  await runBulk({ ...run, transactionCall }, body, itemCount, report)
   await commit(resumption, undefined)
 }
 
@@ -53,6 +57,7 @@ async function runInParts<T>(
   const { settings: { batchSize }, call } = run
   const { report, from } = resumption
   const done = itemsOf(from)
+  let { previous } = resumption
   const seen = body.whole && newSeenKeys(run.settings)
   for await (const parsed of batchesOf(body, from.place)) {
     throwIfAborted(call)
@@ -62,8 +67,14 @@ async function runInParts<T>(
     for (const part of batch.divide(batchSize, Math.max(done - batch.start, 0))) {
       throwIfAborted(call)
       const { place } = parsed
-      const cursor = cursorOf(run, part, resumption, place)
-      const finished = await writeEach({ ...run, call: { ...call, cursor } }, part)
+      const positionAfter = cursorOf(run, part, resumption, place)
+      let stored: string | undefined
+      const cursor: Call['cursor'] = positionAfter && ((outcomes) => (
+        stored = positionAfter(outcomes)
+      ))
+      const finished = await writeEach({ ...run, call: { ...call, cursor, previous } }, part)
+      // A call that failed has stored nothing.
+      if (!hasUnknown(part)) previous = stored ?? previous
       report.add(part)
       // A write that was aborted may have failed for that reason. A later run repeats it.
       if (isAborted(call) && (!finished || hasUnknown(part))) throwIfAborted(call)

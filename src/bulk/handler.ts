@@ -3,7 +3,7 @@ import { acknowledged, refuseIdempotencyKey } from '../http/idempotency-key.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { serviceOf } from '../tasks/service-of.js'
-import { RequestCall } from './bulk-run.js'
+import { RequestCall, type BulkCall } from './bulk-run.js'
 import { selectedItems, type ItemSelection } from './item-selection.js'
 import { bulkOperation } from './operation.js'
 import type { BulkBackgroundOptions } from './options.js'
@@ -78,7 +78,8 @@ function bulkHandler<T, C>(settings: BulkSettings<T>, background?: Background<C>
     checkHead(settings, request)
     const selection = selectedItems(request)
     return readDirect(settings, request, {
-      work: (body) => respond(settings, request, body, selection), spool: undefined,
+      work: (body) => respond(settings, request, body, selection, new RequestCall(request)),
+      spool: undefined,
     })
   }
   return describe(handler, [bulkOperation(settings, background !== undefined)])
@@ -95,16 +96,19 @@ async function respondTo<T, C>(
   )
   const { prefer, 'idempotency-key': key } = request.headers
   if (prefer !== undefined && parsePrefer(prefer).respondAsync) return spool()
+  const origin = endpoints.originOf(request)
   const work = key === undefined
-    ? (body: DirectBody) => respond(settings, request, body, selection)
-    : (body: DirectBody) => respondOnce(settings, request, endpoints, body, selection)
+    ? (body: DirectBody) => (
+      respond(settings, request, body, selection, new RequestCall(request, origin))
+    )
+    : (body: DirectBody) => respondOnce(settings, request, endpoints, body, selection, origin)
   return readDirect(settings, request, { work, spool })
 }
 
 async function respond<T>(
   settings: BulkSettings<T>, request: HttpRequest, body: DirectBody, selection: ItemSelection,
+  call: BulkCall,
 ): Promise<HttpResponse> {
-  const call = new RequestCall(request)
   const { response } = await respondDirect(settings, request, body, selection, call)
   return response
 }
@@ -115,10 +119,10 @@ async function respond<T>(
  */
 function respondOnce<T, C>(
   settings: BulkSettings<T>, request: HttpRequest<C>, endpoints: TaskEndpoints<C>,
-  body: DirectBody, selection: ItemSelection,
+  body: DirectBody, selection: ItemSelection, origin: Pick<BulkCall, 'owner' | 'context'>,
 ): Promise<HttpResponse> {
   return endpoints.answerOnce(request, body.identity(), async (began) => {
-    const call = { signal: new AbortController().signal, context: request.context }
+    const call = { ...origin, signal: new AbortController().signal }
     const answer = await respondDirect(settings, request, body, selection, call)
     began()
     return { response: answer.response, short: JSON.stringify({ summary: answer.summary }) }

@@ -6,6 +6,7 @@ import type { Report } from './report.js'
 import { batchesOf, type BulkBody } from './request-body.js'
 import type { BulkSettings, Transaction, Writer } from './settings.js'
 import { validateBatch, type SeenKeys } from './validate-batch.js'
+import { isReplaced } from '../tasks/definition/resume.js'
 import { writeAll, writeEach } from './write-batch.js'
 
 /**
@@ -67,8 +68,9 @@ async function runAtomic<T>(
     }
   } catch (error) {
     if (end === 'failed') return
-    report.restart(itemCount, end === 'written' ? UNKNOWN_OUTCOME : NOT_APPLIED)
-    if (end !== 'written') throw error
+    const isUnknown = end === 'written' && !isReplaced(error)
+    report.restart(itemCount, isUnknown ? UNKNOWN_OUTCOME : NOT_APPLIED)
+    if (!isUnknown) throw error
     // All items were written and then the commit failed: it is unknown if it took effect.
     run.reportError(error)
   }

@@ -77,32 +77,33 @@ export function spooledBulk<T>(
 
   const startOf = async (
     task: TaskContext<unknown, BulkPosition>, itemCount: number,
-  ): Promise<BulkPosition> => {
-    const from = await resumedFrom(caller, resume, isPosition, task) ?? START
+  ): Promise<{ readonly from: BulkPosition; readonly previous: string | undefined }> => {
+    const start = await resumedFrom(caller, resume, isPosition, task)
+    const { position: from = START, previous } = start
     // An atomic batch has no position between its items. The option may have been changed.
-    return settings.transaction && itemsOf(from) < itemCount ? START : from
+    return { from: settings.transaction && itemsOf(from) < itemCount ? START : from, previous }
   }
 
   const run = async (
     spooled: SpooledBatch, task: TaskContext<unknown, BulkPosition>,
   ): Promise<BulkTaskResult> => {
-    const { taskId = 'direct', attempt, signal, context } = task
+    const { taskId = 'direct', attempt, signal, context, owner } = task
     const place = { taskId, name, attempt }
-    const bulkRun = startRun(settings, { signal, context, taskId: task.taskId, place })
+    const bulkRun = startRun(settings, { signal, context, owner, taskId: task.taskId, place })
     const { reportError } = bulkRun
     const stored = new StoredReport({
       blobs, taskId, run: attempt, retentionMs: spool.retentionMs, maxInlineBytes, reportError,
       parts: spool.parts(spooled, attempt),
     })
     const report = new Report(stored, settings, 'all')
-    const from = await startOf(task, spooled.items)
+    const { from, previous } = await startOf(task, spooled.items)
     await stored.continueFrom(from)
     report.continueFrom(from)
     const progress = (): void => {
       task.progress(report.total, spooled.items, messageOf(settings, report))
     }
     const commit = positionSaver(resume, task.checkpoint)
-    const resumption = { from, itemCount: spooled.items, report, stored, commit }
+    const resumption = { from, previous, itemCount: spooled.items, report, stored, commit }
     let failure: { readonly error: unknown } | undefined
     try {
       if (report.total < spooled.items) {

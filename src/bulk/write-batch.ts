@@ -5,6 +5,7 @@ import {
   NO_RECORD, NOT_APPLIED, NOT_WRITTEN, refusalOf, UNKNOWN_OUTCOME, type ItemError,
 } from './item-error.js'
 import type { Writer, Written } from './settings.js'
+import { isReplaced } from '../tasks/definition/resume.js'
 
 /**
  * Writes the valid items of a batch, each on its own. An error of the repository fails the items of
@@ -33,6 +34,7 @@ async function writeSlices<T>(
     try {
       setOutcomes(run, batch, from, await write(slice, call))
     } catch (error) {
+      if (isReplaced(error)) throw error
       reportError(error)
       slice.forEach((_, at) => { batch.setFailed(from + at, UNKNOWN_OUTCOME) })
     }

@@ -10,11 +10,12 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { Ingest, type Resumption } from './ingest.js'
 import { readOffset, respondKeyed, type KeyedUpload } from './keyed-upload.js'
 import { NDJSON_TYPE } from './media-type.js'
-import type { decodeOptions, UploadOptions } from './upload-options.js'
+import type { decodeOptions, UploadOptions, WriteContext } from './upload-options.js'
 import { UploadReport } from './upload-report.js'
 import { withFirst } from './upload-segments.js'
 
 type Limits = ReturnType<typeof decodeOptions>
+type Origin = Pick<WriteContext, 'owner' | 'context'>
 
 /** One upload that is read while its client waits for the answer. */
 export interface DirectUpload {
@@ -39,16 +40,22 @@ export interface DirectUpload {
 
 const OFFERS = ['application/json', NDJSON_TYPE]
 
-/** Returns the parts of a direct upload. `coding` is its content coding. */
+/**
+ * Returns the parts of a direct upload.
+ *
+ * @param coding - content coding of the body
+ * @param origin - owner and context of the records
+ */
 export function directUpload<T>(
   request: HttpRequest<unknown>, options: UploadOptions<T>, limits: Limits, coding: string,
+  origin: Origin,
 ): DirectUpload {
   const report = new UploadReport(options.maxErrors ?? 100)
   const streamResults = negotiate(request.headers['accept'], OFFERS) === NDJSON_TYPE
   const decode: DirectUpload['decode'] = (bytes, offset) => (
-    decodeBytes(bytes, coding, limitsAfter(limits, offset, coding))
+    decodeBytes(bytes, coding, limitsAfter(limits, offset, coding), request)
   )
-  const context = { owner: undefined, context: request.context, taskId: undefined }
+  const context = { ...origin, taskId: undefined }
   const ingest: DirectUpload['ingest'] = (body, signal, resumption, uploadId) => {
     const place = { ...context, signal, uploadId }
     return new Ingest(options, report, place, streamResults, resumption).run(body)
@@ -110,9 +117,10 @@ async function respondWhole<C>(
   const { coding, report, streamResults } = upload
   const body = { coding, sha256: createHash('sha256').update(bytes).digest('hex') }
   return endpoints.answerOnce(request, body, async (began) => {
-    const results = upload.read(oneOf(bytes), new AbortController().signal)
+    const { signal } = new AbortController()
+    const results = upload.read(oneOf(bytes), signal)
     try {
-      if (!streamResults) return { response: await respondAtEnd(results, report) }
+      if (!streamResults) return { response: await respondAtEnd(results, report, signal) }
       let text = ''
       for await (const line of resultLines(results, report)) text += line
       const headers = { 'content-type': NDJSON_TYPE }
@@ -172,16 +180,31 @@ async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undef
   yield bytes
 }
 
-/** Answers with the report of all records. */
+/**
+ * Responds with the report of all records. If `signal` aborts, rejects at once with the report of
+ * the records that were written until then, because a policy does not wait for this handler.
+ */
 export async function respondAtEnd(
-  results: AsyncIterable<string>, report: UploadReport,
+  results: AsyncIterable<string>, report: UploadReport, signal: AbortSignal,
 ): Promise<HttpResponse> {
   try {
-    for await (const _ of results);
+    await unlessAborted(readAll(results), signal)
   } catch (error) {
     throw withReport(error, report)
   }
   return withVary(json(200, report.result))
+}
+
+async function readAll(results: AsyncIterable<string>): Promise<void> {
+  for await (const _ of results);
+}
+
+function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => { reject(signal.reason as Error) }
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => { signal.removeEventListener('abort', stop) })
+  })
 }
 
 /** Answers with one line for each record, while the upload arrives. */

@@ -30,12 +30,14 @@ interface Failure extends Omit<LineResult, 'line'> {
 export interface Resumption {
   /** Position at which this run begins. */
   readonly from: UploadPosition
+  /** The cursor that the application has stored. */
+  readonly previous?: string | undefined
   /** Commits a position. Returns which errors are now stored outside of positions. */
   readonly commit: (position: UploadPosition) => Promise<StoredErrors>
 }
 
 /** Members of the context of `write` that are the same for every batch. */
-export type IngestContext = Omit<WriteContext, 'lines' | 'cursor'>
+export type IngestContext = Omit<WriteContext, 'lines' | 'cursor' | 'previous'>
 
 /** Reads the records of one upload, validates them, and passes them to `write` in batches. */
 export class Ingest<T> {
@@ -50,6 +52,8 @@ export class Ingest<T> {
   private bytesAtWrite: number
   /** Place at which the lines begin that were read last. A later run reads them again. */
   private place: Pick<UploadPosition, 'byte' | 'lines'>
+  /** The cursor that the application has stored, as far as this run knows. */
+  private previous: string | undefined
   /** The errors that are stored outside of positions. */
   private stored: StoredErrors
 
@@ -66,20 +70,38 @@ export class Ingest<T> {
     this.reader = new LineReader(readerOptions(options, isOrdered))
     const { byte, lines, stored, parts } = this.place = resumption?.from ?? START
     this.stored = { stored, parts }
+    this.previous = resumption?.previous
     this.bytesAtWrite = byte
     this.reader.continueAt(byte, lines)
   }
 
-  /** Reads the whole source. If results are streamed, yields them as NDJSON, ordered by line. */
+  /**
+   * Reads the whole source. If results are streamed, yields them as NDJSON, ordered by line. Yields
+   * the results of the lines before an error, too.
+   */
   async* run(source: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
+    try {
+      yield* this.read(source)
+    } catch (error) {
+      const results = this.takeResults()
+      if (results !== '') yield results
+      throw error
+    }
+  }
+
+  private async* read(
+    source: AsyncIterable<Uint8Array>,
+  ): AsyncGenerator<string, void, undefined> {
     const { maxLines = Infinity } = this.options
     const { reader, resumption } = this
     const { done } = resumption?.from ?? START
-    for await (const batch of readBatches(source, reader, BATCH_BYTES)) {
+    const settings = { maxQuietBytes: BATCH_BYTES, maxLines }
+    for await (const batch of readBatches(source, reader, settings)) {
       const fresh = done < this.place.lines ? batch : linesAfter(done, batch)
       this.addBadLines(fresh)
       await this.addRecords(fresh)
-      if (reader.lineCount > maxLines) {
+      if (batch.isOver) {
+        await this.write(Math.max(reader.lineCount, done))
         throw httpError('body_too_large', { message: `The body has more than ${maxLines} lines.` })
       }
       const isLarge = reader.byteCount - this.bytesAtWrite >= BATCH_BYTES
@@ -139,13 +161,17 @@ export class Ingest<T> {
     if (records.length > 0) {
       this.records = []
       this.lines = []
+      const { previous } = this
       const cursor: WriteContext['cursor'] = (outcomes) => {
         const report = this.report.copy()
         this.addBadLinesUntil(done, report)
         this.addOutcomes(records, lines, outcomes, report)
-        return toCursor(this.position(done, report))
+        return this.previous = toCursor(this.position(done, report))
       }
-      const outcomes = await this.options.write(records, { ...this.context, lines, cursor }) ?? undefined
+      // One piece of the body may contain many batches.
+      this.context.signal.throwIfAborted()
+      const place = { ...this.context, lines, cursor, previous }
+      const outcomes = await this.options.write(records, place) ?? undefined
       this.addOutcomes(records, lines, outcomes, this.report)
     }
     if (!resumption) return

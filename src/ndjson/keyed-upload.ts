@@ -3,6 +3,7 @@ import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
+import { isReplaced } from '../tasks/definition/resume.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { Resumption } from './ingest.js'
 import { fromCursor, type StoredErrors, type UploadPosition } from './upload-position.js'
@@ -90,6 +91,9 @@ interface Answer {
   readonly response: HttpResponse
 }
 
+/** The place at which a request begins. */
+type Start = Pick<Resumption, 'from' | 'previous'>
+
 /** One request that holds the claim of its key. */
 class Run<C> {
   hasBegun = false
@@ -107,14 +111,14 @@ class Run<C> {
     const kept = await readKept(this.progress)
     const rest = await this.restOf(kept)
     if (kept.isComplete) return this.answer(began, kept)
-    const from = await this.startOf(kept)
-    this.continueReport(from)
+    const start = await this.startOf(kept)
+    this.continueReport(start.from)
     try {
-      await this.ingest(rest, kept, from)
+      await this.ingest(rest, kept, start)
     } catch (error) {
       const { code, status } = readFailure(error)
       // The claim was lost, and another request continues the upload.
-      if (code === 'idempotent_request_running') throw incomplete(await readKept(this.progress))
+      if (code === 'idempotent_request_running' || isReplaced(error)) throw incomplete(await readKept(this.progress))
       // An upload that broke is continued. Any other error after a write is the answer to all.
       const isBroken = BROKEN.has(code) || status === 503
       if (this.upload.report.total > 0 && !isBroken) began()
@@ -141,14 +145,14 @@ class Run<C> {
    * Returns the position at which this request begins. The cursor of the application may be one
    * batch ahead of the stored position, because a process died between the two writes.
    */
-  private async startOf({ position, uploadId }: KeptUpload): Promise<UploadPosition> {
-    if (uploadId === undefined) return position
-    const cursor = await this.upload.resume?.(uploadId)
-    if (cursor === undefined || cursor === null) return position
-    const { done, succeeded, failed, errors } = fromCursor(cursor)
-    if (done <= position.done) return position
+  private async startOf({ position, uploadId }: KeptUpload): Promise<Start> {
+    const { resume } = this.upload
+    const previous = uploadId === undefined ? undefined : await resume?.(uploadId) ?? undefined
+    if (previous === undefined) return { from: position, previous }
+    const { done, succeeded, failed, errors } = fromCursor(previous)
+    if (done <= position.done) return { from: position, previous }
     // The client sends the bytes of that batch again. Its lines are read and skipped.
-    return { ...position, done, succeeded, failed, errors }
+    return { from: { ...position, done, succeeded, failed, errors }, previous }
   }
 
   private continueReport({ succeeded, failed, errors }: UploadPosition): void {
@@ -173,7 +177,7 @@ class Run<C> {
   }
 
   private async ingest(
-    rest: AsyncIterable<Uint8Array>, kept: KeptUpload, from: UploadPosition,
+    rest: AsyncIterable<Uint8Array>, kept: KeptUpload, start: Start,
   ): Promise<void> {
     const { upload } = this
     const { position, segments } = kept
@@ -188,7 +192,7 @@ class Run<C> {
       await save(next, digest.until(next.byte), false)
       return { stored: 0, parts: [] }
     }
-    await upload.ingest(digest.of(rest), { from, commit }, identified.uploadId)
+    await upload.ingest(digest.of(rest), { ...start, commit }, identified.uploadId)
     const last = digest.untilLast()
     const { summary: { succeeded, failed }, errors } = upload.report
     const end = { ...position, byte: last?.end ?? position.byte, succeeded, failed, errors }

@@ -1,3 +1,4 @@
+import { LF } from '../runtime/ascii.js'
 import { Turns } from '../runtime/turns.js'
 import { LineReader, type LineReaderOptions, type RecordBatch } from './line-reader.js'
 
@@ -30,21 +31,42 @@ export function readRecords(
   return readBatches(source, new LineReader(options))
 }
 
-/**
- * Reads NDJSON like `readRecords`, with a reader of the caller.
- *
- * @param maxQuietBytes - yields an empty batch after this many bytes of blank lines, so that the
- * caller can note how far it is. Default: never
- */
+/** Settings of `readBatches`. */
+export interface BatchSettings {
+  /**
+   * Yields an empty batch after this many bytes of blank lines, so that the caller can note how far
+   * it is. Default: never.
+   */
+  readonly maxQuietBytes?: number
+  /** Number of the last line that is read. Default: unlimited. */
+  readonly maxLines?: number
+}
+
+/** A batch of `readBatches`. */
+export interface ReadBatch extends RecordBatch {
+  /** There are bytes after the line `maxLines`. This batch is the last one. */
+  readonly isOver?: true
+}
+
+/** Reads NDJSON like `readRecords`, with a reader of the caller. */
 export async function* readBatches(
-  source: AsyncIterable<Uint8Array>, reader: LineReader, maxQuietBytes = Infinity,
-): AsyncGenerator<RecordBatch, void, undefined> {
+  source: AsyncIterable<Uint8Array>, reader: LineReader,
+  { maxQuietBytes = Infinity, maxLines = Infinity }: BatchSettings = {},
+): AsyncGenerator<ReadBatch, void, undefined> {
   const turns = new Turns()
   let size = BLOCK_BYTES
   let quietBytes = 0
   for await (const chunk of source) {
     for (let at = 0; at < chunk.byteLength;) {
       const block = chunk.subarray(at, at + size)
+      // A block has at most as many lines as bytes.
+      if (reader.lineCount + block.byteLength > maxLines) {
+        const end = endOfLines(block, maxLines - reader.lineCount)
+        if (end < block.byteLength) {
+          yield { ...reader.read(block.subarray(0, end)), isOver: true }
+          return
+        }
+      }
       const batch = reader.read(block)
       at += size
       size = batch.failed > MANY_FAILED ? SMALL_BLOCK_BYTES : BLOCK_BYTES
@@ -58,4 +80,15 @@ export async function* readBatches(
   }
   const rest = reader.end()
   if (rest.records.length > 0 || rest.failed > 0) yield rest
+}
+
+/** Returns the byte after the first `count` lines of a block, or its length if it has fewer. */
+function endOfLines(block: Uint8Array, count: number): number {
+  let end = 0
+  for (let left = count; left > 0; left--) {
+    const next = block.indexOf(LF, end)
+    if (next === -1) return block.byteLength
+    end = next + 1
+  }
+  return end
 }

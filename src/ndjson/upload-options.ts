@@ -15,9 +15,15 @@ export interface WriteContext {
   readonly lines: readonly number[]
   /** Aborts when the client disconnects or the task is stopped. */
   readonly signal: AbortSignal
-  /** Owner of the task; `undefined` for a direct upload. */
+  /**
+   * Owner of the upload, direct or in the background: what `owner` of `taskEndpoints` says.
+   * `undefined` without `background`.
+   */
   readonly owner: string | undefined
-  /** Context of the request, or the part of it that was stored with the task. */
+  /**
+   * Value that `context` of `taskEndpoints` returns, direct or in the background. Without
+   * `background`: the context of the request.
+   */
   readonly context: unknown
   /** Id of the task; `undefined` for a direct upload. */
   readonly taskId: string | undefined
@@ -30,11 +36,18 @@ export interface WriteContext {
   readonly uploadId: string | undefined
   /**
    * Returns the position of the upload after this batch, as text. Store it in the transaction that
-   * writes the records, and return it from `resume`: then each record is written once.
+   * writes the records, and return it from `resume`. Replace only `previous` by it: then each
+   * record is written once, also if a suspended process continues after another one has begun.
    *
    * @param outcomes - what `write` is going to return, if it returns outcomes
    */
   readonly cursor: (outcomes?: readonly (RecordOutcome | undefined)[]) => string
+  /**
+   * The cursor that this run believes to be stored: that of its last `write`, or what `resume` has
+   * returned. `undefined` before the first. If another cursor is stored, another run has continued
+   * the upload: write nothing, and throw `httpError('attempt_replaced')`.
+   */
+  readonly previous: string | undefined
 }
 
 /** Argument of `resume`. */
@@ -87,7 +100,10 @@ export interface UploadOptions<T = object> {
    * @default 1_048_576 (1 MiB)
    */
   readonly maxLineBytes?: number
-  /** Maximum number of lines; more are a 413. Default: unlimited. */
+  /**
+   * Maximum number of lines, blank ones included. The lines up to it are written. If there are
+   * more, the upload then ends with a 413, which has the report. Default: unlimited.
+   */
   readonly maxLines?: number
   /**
    * Maximum size of the body as sent, in bytes; a larger one is a 413.

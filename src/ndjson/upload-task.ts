@@ -7,7 +7,9 @@ import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import { Ingest } from './ingest.js'
 import type { UploadBackgroundOptions, UploadOptions, UploadTask } from './upload-options.js'
-import { isPosition, POSITION, START, type UploadPosition } from './upload-position.js'
+import {
+  isPosition, POSITION, START, type StoredErrors, type UploadPosition,
+} from './upload-position.js'
 import { UploadReport, type UploadResult } from './upload-report.js'
 import { UploadCheckpoint, type UploadRunContext } from './upload-resume.js'
 
@@ -35,21 +37,23 @@ export function spooledUpload<T>(
     const resumed: Resume | undefined = resume && ((run) => (
       resume({ ...run, uploadId: run.taskId })
     ))
-    const from = await resumedFrom('ndjsonUpload', resumed, isPosition, task) ?? START
+    const start = await resumedFrom('ndjsonUpload', resumed, isPosition, task)
+    const { position: from = START, previous } = start
     report.continueFrom(from.succeeded, from.failed, await checkpoint.continueFrom(from))
-    const bytes = await decodedFrom(spooled, from.byte, limits, async (start) => (
-      withProgress(await spool.open(spooled, start), signal, (read) => {
-        task.progress(start + read, size, report.message)
-      })
-    ))
-    const write: typeof options.write = (records, place) => {
-      // One piece of the body may contain many batches.
-      signal.throwIfAborted()
-      return options.write(records, place)
-    }
+    let done = 0
+    const progress = (): void => { task.progress(done, size, report.message) }
+    const bytes = await decodedFrom(spooled, from.byte, limits, async (start) => {
+      done = start
+      const pieces = await spool.open(spooled, start)
+      return withProgress(pieces, signal, (bytes) => { done += bytes }, progress)
+    })
     const place = { signal, owner, context, taskId, uploadId: taskId }
-    const resumption = { from, commit: (position: UploadPosition) => checkpoint.save(position) }
-    const ingest = new Ingest({ ...options, write }, report, place, false, resumption)
+    const commit = (position: UploadPosition): Promise<StoredErrors> => {
+      // The status of a task that fails or is stopped says how many records it has written.
+      progress()
+      return checkpoint.save(position)
+    }
+    const ingest = new Ingest(options, report, place, false, { from, previous, commit })
     try {
       for await (const _ of ingest.run(bytes));
     } catch (error) {
@@ -71,15 +75,18 @@ export function spooledUpload<T>(
   }
 }
 
-/** Reports progress in bytes as sent, and ends with an error when the task is stopped. */
+/**
+ * Counts the bytes as sent, and calls `progress` after each piece. Ends with an error when the task
+ * is stopped.
+ */
 async function* withProgress(
-  source: AsyncIterable<Uint8Array>, signal: AbortSignal, progress: (read: number) => void,
+  source: AsyncIterable<Uint8Array>, signal: AbortSignal, count: (bytes: number) => void,
+  progress: () => void,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  let read = 0
   for await (const piece of source) {
     signal.throwIfAborted()
+    count(piece.byteLength)
     yield piece
-    read += piece.byteLength
-    progress(read)
+    progress()
   }
 }

@@ -112,13 +112,18 @@ function uploadHandler<T, C>(
       const { endpoints, spooled } = background
       return endpoints.accept(request, spooled.task, () => spooled.spool(request, coding))
     }
-    const upload = directUpload(request, options, limits, coding)
+    const origin = background
+      ? background.endpoints.originOf(request)
+      : { owner: undefined, context: request.context }
+    const upload = directUpload(request, options, limits, coding, origin)
     if (isKeyed) {
       return acknowledged(request, () => respondOnce(background.endpoints, request, upload))
     }
     const { report, streamResults } = upload
     const results = upload.read(request.body.stream(), request.signal)
-    return streamResults ? respondInLines(results, report) : respondAtEnd(results, report)
+    return streamResults
+      ? respondInLines(results, report)
+      : respondAtEnd(results, report, request.signal)
   }
   return describe(handler, [uploadOperation(options.schema, background !== undefined)])
 }

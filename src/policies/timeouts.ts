@@ -1,6 +1,7 @@
 import { isPending } from '../runtime/maybe-promise.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
+import { readFailure } from '../http/failure.js'
 import { checkNames } from '../runtime/option-names.js'
 import { closeUnread } from '../http/body/source.js'
 import { failing } from './describe.js'
@@ -64,23 +65,23 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
     const answer = next(request.with({ body, signal }))
     if (!isPending(answer)) return answer
     return new Promise<HttpResponse | undefined>((resolve, reject) => {
-      let late = false
+      let late: HttpError | undefined
       const timer = setTimeout(() => {
-        late = true
-        const failure = body.waiting
+        late = body.waiting
           ? httpError('request_timeout')
           : tooLong(request.method, retryAfterSeconds)
-        reject(failure)
-        controller.abort(failure)
+        controller.abort(late)
+        // A handler that rejects with this error at once may add what it has done so far.
+        setImmediate(reject, late)
       }, runMs)
       timer.unref()
       answer.then((response) => {
         clearTimeout(timer)
-        if (late) closeUnread(response?.body)
+        if (late !== undefined) closeUnread(response?.body)
         else resolve(response)
       }).catch((error: Error) => {
         clearTimeout(timer)
-        reject(error)
+        if (late === undefined || readFailure(error).code === late.code) reject(error)
       })
     })
   }

@@ -92,6 +92,11 @@ export interface Job {
   readonly name: string
   readonly input: unknown
   /**
+   * Upper estimate of the heap that `input` takes, in bytes. Optional: a queue that keeps the input
+   * as text, and parses it on first access, says so. Runs with large inputs then wait for memory.
+   */
+  readonly inputHeapBytes?: number | undefined
+  /**
    * Id of the store that has the task's record. Needed where several applications share one queue.
    */
   readonly store?: string | undefined

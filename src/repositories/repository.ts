@@ -90,16 +90,22 @@ export interface Call {
   /** Aborts if the client disconnects, the time limit is reached, or the task is cancelled. */
   readonly signal: AbortSignal
   /**
-   * Context of the request, such as user and tenant. `undefined` in a task unless its input
-   * contains it.
+   * Context of the request, such as user and tenant. In a bulk endpoint with `background`: what
+   * `context` of `taskEndpoints` returns, direct or in the background.
    */
   readonly context: unknown
+  /**
+   * Owner of the items of a bulk endpoint with `background`, direct or in the background: what
+   * `owner` of `taskEndpoints` says. Absent elsewhere.
+   */
+  readonly owner?: string | undefined
   /** Id of the bulk task that makes the call. Absent outside of bulk tasks. */
   readonly taskId?: string | undefined
   /**
    * Returns the position of a bulk task after this call, as text. Store it in the transaction that
-   * writes the records, and return it from `resume` of `bulkCreate` or `bulkUpdate`: then each item
-   * is written once. Absent outside of bulk tasks.
+   * writes the records, and return it from `resume` of `bulkCreate` or `bulkUpdate`. Replace only
+   * `previous` by it: then each item is written once, also if a suspended process continues after
+   * another one has begun. Absent outside of bulk tasks.
    *
    * `createMany` and `updateMany` have it if the batch is not atomic. `transaction` has it if the
    * batch is atomic: call it without outcomes, after `work` has resolved.
@@ -107,4 +113,10 @@ export interface Call {
    * @param outcomes - what `createMany` or `updateMany` is going to return
    */
   readonly cursor?: ((outcomes?: readonly (object | undefined)[]) => string) | undefined
+  /**
+   * The cursor that this run of a bulk task believes to be stored: that of its last call, or what
+   * `resume` has returned. `undefined` before the first. If another cursor is stored, another run
+   * has continued the task: write nothing, and throw `httpError('attempt_replaced')`.
+   */
+  readonly previous?: string | undefined
 }

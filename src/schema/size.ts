@@ -20,3 +20,27 @@ export function hasAtMost(value: unknown, limit: number): boolean {
   }
   return true
 }
+
+/**
+ * Returns an upper estimate of the heap that a JSON value takes once it is parsed, in bytes. Small
+ * text may take much: each `{}` takes some 64 bytes. Does not recurse.
+ */
+export function heapBytesOf(value: unknown): number {
+  const open: unknown[] = [value]
+  let bytes = 0
+  while (open.length > 0) {
+    const next = open.pop()
+    bytes += 16
+    if (typeof next === 'string') bytes += 8 + 2 * next.length
+    if (typeof next !== 'object' || next === null) continue
+    bytes += 48
+    if (Array.isArray(next)) for (const item of next) open.push(item)
+    else {
+      for (const key in next) {
+        bytes += 48 + key.length
+        open.push((next as Record<string, unknown>)[key])
+      }
+    }
+  }
+  return bytes
+}

@@ -35,6 +35,7 @@ import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
 import { forgetTask, type Forgotten, type Precondition } from './run/forget-task.js'
 import { HandBacks } from './run/hand-back.js'
+import { holdingInput } from './run/input-memory.js'
 import { Leases } from './run/leases.js'
 import { retryTask, type RetryRequest } from './run/retry-task.js'
 import { validateInput } from './run/run.js'
@@ -129,7 +130,9 @@ export class TaskService {
     this.pools.work((queue, slots) => {
       const run: RunJob = (job, attempt) => (
         job.name === CALLBACK_JOB ? this.runCallback(job, attempt)
-          : slots.run(attempt, () => this.executor.run(job, attempt))
+          : holdingInput(job, attempt, () => (
+            slots.run(attempt, () => this.executor.run(job, attempt))
+          ))
       )
       queue.process(run, { concurrency: slots.count, onDead: this.onDead })
     })

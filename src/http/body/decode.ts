@@ -3,6 +3,8 @@ import { httpError, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { Gathered } from '../../runtime/byte-buffer.js'
 import { checkNames } from '../../runtime/option-names.js'
+import { DecoderMemory } from './decoder-memory.js'
+import { brotliWindow, checkZstdWindow, MAX_ZSTD_WINDOW_LOG } from './decoder-window.js'
 import { ZlibPump, type ZlibEngine } from './zlib-pump.js'
 import { ZstdFrames } from './zstd-frames.js'
 
@@ -24,8 +26,8 @@ const KNOWN = {
 } satisfies Record<keyof DecodeOptions, 0>
 const CHUNK_BYTES = 65_536
 const RATIO_FROM_BYTES = 1_048_576
-/** RFC 9659: the window that a decoder must support, 8 MiB. Frames that need more are refused. */
-const ZSTD_WINDOW_LOG = 23
+/** Window of gzip and deflate, in bytes. */
+const DEFLATE_WINDOW = 32_768
 
 type MakeZstd = (options: object) => ZlibEngine
 const zlibMembers = zlib as unknown as Readonly<Record<string, MakeZstd | undefined>>
@@ -67,8 +69,10 @@ export function requestCoding(headers: RequestHeaders): string {
  * `incomplete_body`. Bytes after the end of the coding are malformed, except further members of
  * gzip and frames of zstd.
  *
- * Reading rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400). The
- * bytes before the error are valid.
+ * Reading rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400). It
+ * rejects with `unsupported_content_coding` (415) if the window is above 4 MiB (br) or 8 MiB (zstd).
+ * If the decoders that are open take too much memory, it rejects with `too_many_requests` (429) or
+ * `overloaded` (503). The bytes before the error are valid.
  *
  * @example
  * let size = 0
@@ -87,7 +91,7 @@ export function decodeBody(
   const length = request.headers['content-length']
   const { maxBodyBytes } = options
   if (typeof length === 'string' && Number(length) > maxBodyBytes) throw tooLarge(maxBodyBytes)
-  return decodeBytes(request.body.stream(), coding, options)
+  return decodeBytes(request.body.stream(), coding, options, request)
 }
 
 /**
@@ -106,13 +110,19 @@ export async function readDecoded(
   return gathered.bytes
 }
 
-/** Decodes one of `REQUEST_CODINGS`, or `identity`, with the limits and errors of `decodeBody`. */
+/**
+ * Decodes one of `REQUEST_CODINGS`, or `identity`, with the limits and errors of `decodeBody`.
+ *
+ * @param request - the request whose client sends the bytes while they are decoded. Its decoder
+ * counts against the limits of open decoders
+ */
 export function decodeBytes(
   source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions,
+  request?: HttpRequest<unknown>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const caps = new Caps(options)
   const sent = countSent(source, caps, coding === 'identity')
-  return coding === 'identity' ? sent : inflate(sent, coding, caps)
+  return coding === 'identity' ? sent : inflate(sent, coding, caps, request)
 }
 
 /** Counts the bytes of a body and enforces its limits. */
@@ -163,28 +173,29 @@ async function* countSent(
 
 async function* inflate(
   source: AsyncIterable<Uint8Array>, coding: string, caps: Caps,
+  request: HttpRequest<unknown> | undefined,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   let pump: ZlibPump | undefined
   let fed = 0
+  const memory = request && new DecoderMemory(request)
   const frames = coding === 'zstd' ? new ZstdFrames() : undefined
   try {
     for await (const piece of source) {
-      frames?.push(piece)
       for (let rest = piece; rest.byteLength > 0;) {
-        if (pump === undefined) {
-          pump = new ZlibPump(makeEngine(coding, rest[0] as number))
-          fed = 0
+        // An engine ends if it gets bytes behind a frame of zstd, so each write ends with one.
+        const size = frames ? frames.push(rest) : rest.byteLength
+        const part = rest.subarray(0, size)
+        rest = rest.subarray(size)
+        if (frames || pump === undefined) {
+          const window = windowOf(coding, part, frames)
+          memory?.hold(window)
         }
-        fed += rest.byteLength
-        pump.write(rest)
+        pump ??= new ZlibPump(makeEngine(coding, part[0] as number))
+        pump.write(part)
+        fed += size
         yield* outputOf(pump, caps)
-        if (pump.used === fed) break
-        // The engine has ended. Node continues by itself with the next member of gzip, but not with
-        // the next frame of zstd.
-        rest = rest.subarray(rest.byteLength - (fed - pump.used))
-        if (coding !== 'zstd') throw httpError('malformed_coding')
-        pump.close()
-        pump = undefined
+        // Node continues by itself with the next member of gzip.
+        if (pump.used < fed) throw httpError('malformed_coding')
       }
     }
     if (pump !== undefined) {
@@ -194,7 +205,21 @@ async function* inflate(
     if (caps.sent === 0 || frames?.complete === false) throw httpError('incomplete_body')
   } finally {
     pump?.close()
+    memory?.release()
   }
+}
+
+/**
+ * Returns the window of a body in bytes. `part` is its first one, but for zstd.
+ *
+ * @throws {HttpError} 415 `unsupported_content_coding`: it is too large
+ */
+function windowOf(coding: string, part: Uint8Array, frames: ZstdFrames | undefined): number {
+  if (frames) {
+    checkZstdWindow(frames.window)
+    return frames.window
+  }
+  return coding === 'br' ? brotliWindow(part[0] as number) : DEFLATE_WINDOW
 }
 
 async function* outputOf(pump: ZlibPump, caps: Caps): AsyncGenerator<Uint8Array, void, undefined> {
@@ -226,7 +251,7 @@ function makeEngine(coding: string, firstByte: number): ZlibEngine {
     return hasHeader ? zlib.createInflate(options) : zlib.createInflateRaw(options)
   }
   if (coding === 'zstd' && makeZstd) {
-    return makeZstd({ ...options, params: { [zstdWindowParam]: ZSTD_WINDOW_LOG } })
+    return makeZstd({ ...options, params: { [zstdWindowParam]: MAX_ZSTD_WINDOW_LOG } })
   }
   throw new TypeError(`decodeBytes: ${coding} is not one of ${ACCEPTED}`)
 }

@@ -4,29 +4,36 @@ const SKIPPABLE = 0x184d2a5
 const RLE = 1
 
 type Part =
-  | 'magic' | 'skippable size' | 'descriptor' | 'header' | 'block header' | 'content' | 'checksum'
+  | 'magic' | 'skippable size' | 'descriptor' | 'window' | 'dictionary' | 'size' | 'block header'
+  | 'content' | 'checksum'
+
+/** Parts whose bytes are not read. */
+const SKIPPED: ReadonlySet<Part> = new Set(['dictionary', 'content', 'checksum'])
 
 /**
- * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them. Detects a text that
- * ends inside a frame, which the decoder of Node 22 accepts. All other faults are left to the
- * decoder.
+ * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them. Finds their ends, so
+ * that one decoder can decode them all, and their windows. Detects a text that ends inside a frame,
+ * which the decoder of Node 22 accepts. All other faults are left to the decoder.
  */
 export class ZstdFrames {
   private part: Part = 'magic'
   private left = 4
   private value = 0
   private read = 0
-  private checksum = false
+  private descriptor = 0
   private lastBlock = false
+  /** Largest window of the frames so far, in bytes. */
+  window = 0
 
   /** True if the text may end here: no frame is open. */
   get complete(): boolean {
     return this.part === 'magic' && this.read === 0
   }
 
-  push(bytes: Uint8Array): void {
+  /** Reads bytes up to the end of a frame. Returns their number; all if no frame ends in them. */
+  push(bytes: Uint8Array): number {
     for (let at = 0; at < bytes.length;) {
-      if (this.part === 'content' || this.part === 'checksum' || this.part === 'header') {
+      if (SKIPPED.has(this.part)) {
         const skipped = Math.min(this.left, bytes.length - at)
         at += skipped
         this.left -= skipped
@@ -36,7 +43,9 @@ export class ZstdFrames {
       }
       // A part can be empty, such as the content of a block.
       while (this.left === 0) this.next()
+      if (this.complete) return at
     }
+    return bytes.length
   }
 
   private next(): void {
@@ -50,29 +59,42 @@ export class ZstdFrames {
         else this.begin('content', Infinity)
         return
       case 'skippable size':
-        this.checksum = false
+        this.descriptor = 0
         this.lastBlock = true
         this.begin('content', value)
         return
       case 'descriptor':
-        this.checksum = (value & 4) !== 0
-        this.begin('header', headerBytes(value))
+        this.descriptor = value
+        this.begin('window', isSingle(value) ? 0 : 1)
+        return
+      case 'window':
+        if (!isSingle(this.descriptor)) this.noteWindow(windowOf(value))
+        this.begin('dictionary', [0, 1, 2, 4][this.descriptor & 3] as number)
+        return
+      case 'dictionary':
+        this.begin('size', sizeBytes(this.descriptor))
+        return
+      case 'size':
+        // A frame of a single segment has no window but its content.
+        if (isSingle(this.descriptor)) this.noteWindow(value)
+        this.begin('block header', 3)
         return
       case 'block header':
         this.lastBlock = (value & 1) !== 0
         this.begin('content', (value >> 1 & 3) === RLE ? 1 : value >> 3)
         return
-      case 'header':
-        this.begin('block header', 3)
-        return
       case 'content':
         if (!this.lastBlock) this.begin('block header', 3)
-        else if (this.checksum) this.begin('checksum', 4)
+        else if ((this.descriptor & 4) !== 0) this.begin('checksum', 4)
         else this.begin('magic', 4)
         return
       case 'checksum':
         this.begin('magic', 4)
     }
+  }
+
+  private noteWindow(bytes: number): void {
+    this.window = Math.max(this.window, bytes)
   }
 
   private begin(part: Part, bytes: number): void {
@@ -81,13 +103,18 @@ export class ZstdFrames {
   }
 }
 
-/**
- * Returns the number of bytes between the descriptor and the first block: window, dictionary id and
- * content size (section 3.1.1.1).
- */
-function headerBytes(descriptor: number): number {
-  const single = (descriptor & 0x20) !== 0
-  const size = [single ? 1 : 0, 2, 4, 8][descriptor >> 6] as number
-  const dictionary = [0, 1, 2, 4][descriptor & 3] as number
-  return (single ? 0 : 1) + dictionary + size
+/** Returns whether a frame has no window of its own (section 3.1.1.1.1.2). */
+function isSingle(descriptor: number): boolean {
+  return (descriptor & 0x20) !== 0
+}
+
+/** Returns the number of bytes of the content size (section 3.1.1.1.1.1). */
+function sizeBytes(descriptor: number): number {
+  return [isSingle(descriptor) ? 1 : 0, 2, 4, 8][descriptor >> 6] as number
+}
+
+/** Returns the window of a descriptor, in bytes (section 3.1.1.1.2). */
+function windowOf(descriptor: number): number {
+  const base = 2 ** (10 + (descriptor >> 3))
+  return base + base / 8 * (descriptor & 7)
 }

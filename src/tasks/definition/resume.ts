@@ -1,3 +1,4 @@
+import { isHttpError } from '../../http/errors.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Schema } from '../../schema/schema.js'
 import type { TaskContext } from './define.js'
@@ -17,24 +18,41 @@ export interface ResumedTask {
 /** Returns the cursor that the application has stored for a task. */
 export type Resume = (task: ResumedTask) => MaybePromise<string | null | undefined>
 
+/** The place at which a run begins. */
+export interface RunStart<P> {
+  /** `undefined` is the beginning. */
+  readonly position: P | undefined
+  /** The cursor that the application has stored. `undefined` if there is none. */
+  readonly previous: string | undefined
+}
+
 /**
- * Returns the position at which a run begins: that of the cursor of the application, or else its
- * checkpoint. `undefined` is the beginning.
+ * Returns the place at which a run begins: that of the cursor of the application, or else its
+ * checkpoint.
  *
  * @throws {TypeError} `resume` has returned something else.
  */
 export async function resumedFrom<P>(
   caller: string, resume: Resume | undefined, isPosition: (value: unknown) => value is P,
   task: TaskContext<unknown, P>,
-): Promise<P | undefined> {
+): Promise<RunStart<P>> {
   const { attempt, taskId, owner, context, signal } = task
-  if (attempt === 1) return undefined
+  if (attempt === 1) return { position: undefined, previous: undefined }
   // A run without a task id is the only one.
-  if (resume === undefined || taskId === undefined) return task.checkpoint.value
-  const cursor = await resume({ taskId, owner, context, signal })
-  return cursor === undefined || cursor === null
-    ? undefined
-    : readCursor(caller, cursor, isPosition)
+  if (resume === undefined || taskId === undefined) {
+    return { position: task.checkpoint.value, previous: undefined }
+  }
+  const previous = await resume({ taskId, owner, context, signal }) ?? undefined
+  const position = previous === undefined ? undefined : readCursor(caller, previous, isPosition)
+  return { position, previous }
+}
+
+/**
+ * Returns true for the error that a write throws because another run has stored a later cursor.
+ * Then this run ends, and the task is not failed by it while it has another attempt.
+ */
+export function isReplaced(error: unknown): boolean {
+  return isHttpError(error) && error.code === 'attempt_replaced'
 }
 
 /**

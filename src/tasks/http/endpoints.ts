@@ -31,6 +31,12 @@ import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
 import type { Tasks } from '../tasks.js'
 
+/** Owner and context of work. */
+interface Origin {
+  readonly owner: string | undefined
+  readonly context: unknown
+}
+
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
   /**
@@ -70,6 +76,14 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * @internal
    */
   progressOf(request: HttpRequest<C>): KeyedProgress
+  /**
+   * Returns the owner and the context that a task of this request would have, for work that is done
+   * directly.
+   *
+   * @internal
+   * @throws {HttpError} 401 `unauthorized`: `owner` is `'principal'`, and there is none
+   */
+  originOf(request: HttpRequest<C>): Origin
   /**
    * The task that a request below its status path is for, such as `{status}/items` with `below`
    * `/items`: who may not see the task is told that there is none, in the very words of the status
@@ -212,6 +226,9 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
     answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
     progressOf: (request) => progressOf(settings, request),
+    originOf: (request) => ({
+      owner: settings.requester(request).owner, context: settings.context(request),
+    }),
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),

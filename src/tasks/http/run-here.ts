@@ -4,6 +4,7 @@ import { isQueueClosing } from '../../queues/queue.js'
 import { unsavedCheckpoint } from '../definition/unsaved-checkpoint.js'
 import { NO_FILES } from '../run/files/run-files.js'
 import { runOnce } from '../run/run.js'
+import { tryHoldInput } from '../run/input-memory.js'
 import { Stop } from '../run/stop.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { result, stoppedMidway, tookTooLong } from './respond-direct.js'
@@ -12,28 +13,46 @@ import type { Submission } from './submission.js'
 /** Time for a run to end after its time limit, in milliseconds. */
 const KEEP_ALIVE_MARGIN_MS = 2000
 
+/** The slot of a run, and the memory for its input. */
+export interface RunPlace {
+  readonly release: () => void
+}
+
 /**
- * Acquires a slot for a run that answers its request directly, in this process and without a record
- * (SPEC 4.6 rule 5). Returns `false` if the work has to become a task: because of its
+ * Acquires a place for a run that answers its request directly, in this process and without a record
+ * (SPEC 4.6 rule 5). Returns `undefined` if the work has to become a task: because of its
  * Idempotency-Key or its transaction, because `attempts` and `maxPerOwner` are counted on record, because its
- * files belong to a task, because `direct` of `createTasks` says so, or because all slots are taken.
+ * files belong to a task, because `direct` of `createTasks` says so, because all slots are taken, or
+ * because other runs use the memory that the input needs.
  */
-export function acquireRunSlot<C>(
+export function acquireRunPlace<C>(
   { service }: EndpointSettings<C>,
-  { direct, idempotencyKey, transaction, definition }: Submission<C>,
-): boolean {
+  { direct, idempotencyKey, transaction, definition, input }: Submission<C>,
+): RunPlace | undefined {
   const { attempts, maxPerOwner, files } = definition
   const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
     || maxPerOwner !== undefined || files === true
-  return direct && !needsRecord && service.pools.isDirectHere(definition)
-    && service.pools.slotsOf(definition).tryAcquire()
+  if (!direct || needsRecord || !service.pools.isDirectHere(definition)) return undefined
+  const slots = service.pools.slotsOf(definition)
+  if (!slots.tryAcquire()) return undefined
+  const memory = tryHoldInput(input)
+  if (memory === undefined) {
+    slots.release()
+    return undefined
+  }
+  return {
+    release: () => {
+      memory.release()
+      slots.release()
+    },
+  }
 }
 
-/** Runs work in the slot that `acquireRunSlot` has acquired. Stops it if the client disconnects. */
+/** Runs work in its place, and releases that. Stops the work if the client disconnects. */
 export async function runHere<C>(
-  settings: EndpointSettings<C>, submission: Submission<C>,
+  settings: EndpointSettings<C>, submission: Submission<C>, place: RunPlace,
 ): Promise<HttpResponse> {
-  const { directRuns, pools } = settings.service
+  const { directRuns } = settings.service
   const stop = new Stop(submission.request)
   try {
     directRuns.add(stop)
@@ -41,7 +60,7 @@ export async function runHere<C>(
   } finally {
     stop.end()
     directRuns.remove(stop)
-    pools.slotsOf(submission.definition).release()
+    place.release()
   }
 }
 

@@ -18,7 +18,7 @@ import type {
 /** A submission before its body is read. */
 export interface SubmissionSource<C> {
   /** Reads the body and selects the work. Called once the head of the request is valid. */
-  readonly read: () => MaybePromise<ReadWork & Selected>
+  readonly read: (request: HttpRequest<C>) => MaybePromise<ReadWork & Selected>
   readonly callback: FindCallback<C> | undefined
   readonly startAt: FindStart<C> | undefined
   /**
@@ -64,7 +64,7 @@ export async function readSubmission<C>(
   const requester = settings.requester(request)
   const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-  const work = await read()
+  const work = await read(request)
   const { definition, input, body, discard, pointer = '' } = work
   try {
     await validateAt(pointer, service, definition, input)

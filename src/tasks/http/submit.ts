@@ -1,3 +1,4 @@
+import { DerivedRequest } from '../../http/derived-request.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { acknowledged } from '../../http/idempotency-key.js'
 import { empty } from '../../http/respond.js'
@@ -12,7 +13,8 @@ import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
 import { submitOperations } from './operations.js'
 import { respondAccepted } from './respond-async.js'
 import { acquireWaiterSlot, respondTemporary, respondWithResult } from './respond-direct.js'
-import { acquireRunSlot, runHere } from './run-here.js'
+import { HeldBody, mayBeLarge } from './held-body.js'
+import { acquireRunPlace, runHere } from './run-here.js'
 import { submitInTransaction } from './submit-in-transaction.js'
 import {
   readBody, readSubmission, type Submission, type SubmissionSource, type Submitter,
@@ -55,7 +57,7 @@ export function createSubmit<C>(
     return { ...selected, body }
   }
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
-    request.method === 'POST' ? answer(settings, request, { read: () => read(request), callback, startAt, mode, transaction }) : undefined
+    request.method === 'POST' ? answer(settings, request, { read, callback, startAt, mode, transaction }) : undefined
   )
   const definition = typeof what === 'function' ? undefined : what
   return describe(handler, submitOperations(settings.format, definition, {
@@ -84,8 +86,27 @@ function answer<C>(
 async function accept<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
 ): Promise<HttpResponse> {
+  if (!mayBeLarge(request)) return readAndAnswer(settings, request, source, undefined)
+  const body = new HeldBody(request)
+  try {
+    const held = new DerivedRequest<C>(request, { body })
+    return await readAndAnswer(settings, held, source, body)
+  } finally {
+    body.release()
+  }
+}
+
+/** @param body - the body, if its parsed form counts until it is accepted */
+async function readAndAnswer<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
+  body: HeldBody | undefined,
+): Promise<HttpResponse> {
   const submission = await readSubmission(settings, request, source)
-  if (acquireRunSlot(settings, submission)) return runHere(settings, submission)
+  const place = acquireRunPlace(settings, submission)
+  if (place) {
+    body?.release()
+    return runHere(settings, submission, place)
+  }
   const slot = submission.direct ? acquireWaiterSlot(settings, submission) : undefined
   if (submission.direct && !slot) return empty(503)
   let accepted: AcceptedSubmission
@@ -98,6 +119,7 @@ async function accept<C>(
     slot?.release()
     throw error
   }
+  body?.release()
   // A request that waits for its task must not keep the input in memory.
   return respond(settings, withoutInput(submission), accepted, slot)
 }

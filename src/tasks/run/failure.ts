@@ -1,5 +1,6 @@
 import { ERROR_CODES, isHttpError, type ErrorCode } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
+import { isReplaced } from '../definition/resume.js'
 import type { ErrorFields, TaskFailure } from '../record/record.js'
 
 /** A failure as the record stores it, with its status and header fields for requests that wait. */
@@ -50,11 +51,17 @@ export function permanent<E extends object>(error: E): E {
 /** Statuses below 500 that may end by themselves. */
 const TEMPORARY = new Set([408, 425, 429])
 
-/** Returns whether a retry cannot help: the error is marked, or it is an `HttpError` below 500. */
+/**
+ * Returns whether a retry cannot help: the error is marked, or it is an `HttpError` below 500 other
+ * than `attempt_replaced`.
+ */
 export function isPermanent(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false
   try {
-    return PERMANENT in error || (isHttpError(error) && error.status < 500 && !TEMPORARY.has(error.status))
+    if (PERMANENT in error) return true
+    // Another run has written later, so the next attempt continues after that.
+    if (isReplaced(error)) return false
+    return isHttpError(error) && error.status < 500 && !TEMPORARY.has(error.status)
   } catch {
     // A proxy or a getter of the thrown value threw.
     return false

@@ -124,6 +124,7 @@ function taskOf(way: Way, database: Database, life: Life, blobs: Blobs): BulkTas
   const createMany = async (drafts: readonly Row[], call: Call): Promise<(Written | HttpError)[]> => {
     await life.point()
     assert.equal(call.taskId, TASK)
+    if (mode === 'cursor') assert.equal(call.previous, database.cursor)
     const outcomes = drafts.map((draft) => (atomic ? { id: `id-${draft.n}` } : outcomeOf(draft)))
     const cursor = call.cursor?.(outcomes)
     await life.point()
@@ -152,6 +153,7 @@ function taskOf(way: Way, database: Database, life: Life, blobs: Blobs): BulkTas
       },
     }
     assert.throws(() => call.cursor?.(), /after work has resolved/)
+    if (mode === 'atomic cursor') assert.equal(call.previous, database.cursor)
     const result = await work(inside as never)
     await life.point()
     database.rows.push(...rows)

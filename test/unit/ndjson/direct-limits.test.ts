@@ -7,7 +7,7 @@ import { fakeRequest } from '../http/fake-request.js'
 test('the rest of a coded upload is not refused because more decoded bytes came before than may be sent', async () => {
   const limits = { maxBodyBytes: 1000, maxDecodedBytes: 100_000, maxRatio: 250 }
   const size = async (coding: string, offset: number, body: Uint8Array) => {
-    const upload = directUpload(fakeRequest({}), { write: () => undefined }, limits, coding)
+    const upload = directUpload(fakeRequest({}), { write: () => undefined }, limits, coding, { owner: undefined, context: undefined })
     async function* bytes(): AsyncGenerator<Uint8Array> { yield body }
     let read = 0
     for await (const chunk of upload.decode(bytes(), offset)) read += chunk.byteLength

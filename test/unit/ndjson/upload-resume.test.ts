@@ -47,6 +47,7 @@ async function importOf(
     schema: z.object({ n: z.number() }), batchSize: 7, ...options,
     write: (records, context) => {
       point('before write')
+      if (cursor) assert.equal(context.previous, stored)
       const outcomes = records.map(({ n }): RecordOutcome | undefined => (
         n % 11 === 3 ? { error: { code: 'taken', message: `The number ${n} is taken.` } } : undefined
       ))

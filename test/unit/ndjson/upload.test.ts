@@ -211,7 +211,7 @@ describe('what ends an upload', () => {
     await assert.rejects(linesOf(response), { message: 'secret' })
   })
   test('streamed, a failure before the first result is an ordinary error', async () => {
-    const { response } = await post({ maxLines: 2 }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) })
+    const { response } = await post({ maxBodyBytes: 20 }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) })
     await assert.rejects(linesOf(response), codeOf('body_too_large'))
   })
   test('streamed, an error of the application is masked for the client, and passed to onError unchanged', async () => {

@@ -15,6 +15,10 @@ function ends(text: Uint8Array): number[] {
   return found
 }
 
+function pushAll(frames: ZstdFrames, text: Uint8Array): void {
+  for (let rest = text; rest.length > 0;) rest = rest.subarray(frames.push(rest))
+}
+
 // Made by zstd and by hand from RFC 8878: frames with each form of header and block.
 const FRAMES: Record<string, Uint8Array> = {
   'a single segment with a checksum': hex('28b52ffd 24 05 290000 68656c6c6f 00000000'),
@@ -40,11 +44,25 @@ describe('ZstdFrames', () => {
     assert.deepEqual(ends(text), expected)
     for (let cut = 0; cut <= text.length; cut++) {
       const frames = new ZstdFrames()
-      frames.push(text.subarray(0, cut))
+      pushAll(frames, text.subarray(0, cut))
       assert.equal(frames.complete, expected.includes(cut), `at ${cut}`)
-      frames.push(text.subarray(cut))
+      pushAll(frames, text.subarray(cut))
       assert.equal(frames.complete, true, `all, cut at ${cut}`)
     }
+  })
+
+  test('reads up to the end of a frame, and knows its window', () => {
+    const windows: Record<string, number> = {}
+    for (const [name, frame] of Object.entries(FRAMES)) {
+      const frames = new ZstdFrames()
+      assert.equal(frames.push(Buffer.concat([frame, frame])), frame.length, name)
+      windows[name] = frames.window
+    }
+    assert.deepEqual(windows, {
+      'a single segment with a checksum': 5, 'a window, no content size': 2 ** 21, 'an empty last block': 2 ** 21,
+      'a run of one byte': 100, 'all of the header: a dictionary of 4 bytes, a size of 8': 2 ** 21,
+      'dictionaries of 1 and 2 bytes, sizes of 2 and 4': 2 ** 21, 'a size of 4': 2 ** 21, 'a skippable one': 0, 'an empty skippable one': 0,
+    })
   })
 
   test('reads frames of all kinds in any order', () => {

@@ -1,0 +1,41 @@
+import { Budget } from '../../runtime/budget.js'
+import { heapShare } from '../../runtime/heap-share.js'
+import type { Attempt, Job } from '../../queues/queue.js'
+import { heapBytesOf } from '../../schema/size.js'
+
+/** Heap that the parsed inputs of all runs of this process may take, in bytes. */
+const RUNNING = new Budget(heapShare(4, Infinity))
+/** Inputs up to this size are not counted: `concurrency` limits them enough. */
+const COUNTED_BYTES = 1_048_576
+
+/** Returns the bytes of heap that count for an input; 0 if it is small. */
+export function countedBytes(heapBytes = 0): number {
+  // The schema may make a copy.
+  return heapBytes > COUNTED_BYTES ? 2 * heapBytes : 0
+}
+
+/** Acquires the memory for an input that is parsed already. Returns `undefined` if others use it. */
+export function tryHoldInput(input: unknown): { readonly release: () => void } | undefined {
+  const bytes = countedBytes(heapBytesOf(input))
+  if (bytes === 0) return { release: () => undefined }
+  return RUNNING.tryAcquire(bytes) ? { release: () => { RUNNING.release(bytes) } } : undefined
+}
+
+/**
+ * Runs a job once there is memory for its input, which is parsed on first access. Rejects with the
+ * reason of the signal if that aborts first.
+ */
+export async function holdingInput(
+  { inputHeapBytes }: Job, attempt: Attempt, run: () => Promise<void>,
+): Promise<void> {
+  const bytes = countedBytes(inputHeapBytes)
+  if (bytes === 0) return run()
+  if (!RUNNING.tryAcquire(bytes) && !await RUNNING.acquire(bytes, attempt.signal)) {
+    throw attempt.signal.reason
+  }
+  try {
+    await run()
+  } finally {
+    RUNNING.release(bytes)
+  }
+}

@@ -1,0 +1,42 @@
+// A server with default options, as a child process: it tells its port. Each run awaits a second. `ENGINE` is memory, or the address of
+// Redis or PostgreSQL.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { createTasks, defineTask, router, taskEndpoints, type Schema, type TasksOptions } from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { memory } from 'longhaul/memory'
+import { attach } from 'longhaul/node'
+import { postgres } from 'longhaul/postgres'
+import { redis } from 'longhaul/redis'
+import pg from 'pg'
+
+function engineOf(url: string): Pick<TasksOptions, 'store' | 'index' | 'queue'> {
+  if (url.startsWith('postgres')) return postgres({ pool: new pg.Pool({ connectionString: url }) })
+  if (!url.startsWith('redis')) return memory()
+  const client = new Redis(url, { maxRetriesPerRequest: null })
+  return { ...redis({ client }), queue: new BullMQQueue({ connection: new Redis(url, { maxRetriesPerRequest: null }) }) }
+}
+
+/** Copies its value, as most schemas do. */
+const copies: Schema<object[], object[]> = { '~standard': {
+  version: 1, vendor: 'test',
+  validate: (value) => Array.isArray(value) ? { value: value.map(() => ({})) } : { issues: [{ message: 'is no array' }] },
+} }
+const count = defineTask({
+  name: 'count',
+  input: copies,
+  run: async (input) => {
+    await sleep(1000)
+    return input.length
+  },
+})
+const tasks = createTasks({ ...engineOf(process.env['ENGINE'] ?? ''), definitions: [count], onError: (error) => { console.error(error) } })
+const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone', maxWaitSeconds: 600, syncTimeoutMs: 60_000 })
+const server = createServer()
+attach(server, router({
+  'POST /count': endpoints.submit(count), 'GET /status/{id}': endpoints.status,
+}), { onError: (error) => { console.error(error) } })
+server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
+process.on('disconnect', () => process.exit())
