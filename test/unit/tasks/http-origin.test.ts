@@ -48,7 +48,7 @@ describe('the owner and the context of records', () => {
         seen.length = 0
         const keyed = 'idempotency-key' in headers && { 'idempotency-key': `"${name}"` }
         const request = fakeRequest({ headers: { 'content-type': type, ...headers, ...keyed }, body })
-        const response = await handler({ ...request, context: { user: { id: 'ann', tenant: 'acme' } } })
+        const response = await handler(request.with({ context: { user: { id: 'ann', tenant: 'acme' } } }))
         assert.ok(response !== undefined && response.status <= 201, String(response?.status))
         assert.deepEqual(seen, [{ owner: 'ann', context: { tenant: 'acme' } }])
       })
@@ -58,7 +58,7 @@ describe('the owner and the context of records', () => {
   test('without background the context is that of the request', async () => {
     const place: unknown[] = []
     const plain = ndjsonUpload<object, unknown>({ write: (_, { owner, context }) => { place.push({ owner, context }) } })
-    await plain({ ...fakeRequest({ headers: { 'content-type': 'application/x-ndjson' }, body: '{}\n' }), context: { own: 1 } })
+    await plain(fakeRequest({ headers: { 'content-type': 'application/x-ndjson' }, body: '{}\n' }).with({ context: { own: 1 } }))
     assert.deepEqual(place, [{ owner: undefined, context: { own: 1 } }])
   })
 })
