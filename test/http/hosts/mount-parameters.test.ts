@@ -35,7 +35,7 @@ const hosts: Readonly<Record<string, (handler: Handler) => RequestListener | Pro
   'Hono': (handler) => {
     const handle = toFetch(handler)
     const app = new Hono()
-    app.all('*', (c) => handle(c.req.raw, { mountPath: mountOf(new URL(c.req.url).pathname) }) as Promise<Response>)
+    app.all('*', (c) => handle(c.req.raw, { mountPath: mountOf(new URL(c.req.url).pathname) }))
     return getRequestListener(app.fetch)
   },
 }
