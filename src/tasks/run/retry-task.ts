@@ -208,8 +208,8 @@ class Retry {
     const { id, name, claim, blobs: files = [] } = record
     const recordMs = recordMsOf(this.settings, name)
     try {
-      await renewLargeWork(store, record, recordMs + CLAIM_MARGIN_MS)
-      if (definitions.get(name)?.checkpoint) await renewCheckpoint(store, id, recordMs)
+      await renewLargeWork(store, record, { ttlMs: recordMs + CLAIM_MARGIN_MS })
+      if (definitions.get(name)?.checkpoint) await renewCheckpoint(store, id, { ttlMs: recordMs })
       const keys = files.map((file) => fileKey(id, file))
       if (blobs) await renewFiles(blobs, keys, recordMs + CLAIM_MARGIN_MS)
       if (claim === undefined) return
