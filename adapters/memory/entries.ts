@@ -1,5 +1,6 @@
-import type { Evictable } from '../../src/stores/store.js'
-import { LinkedList, type Linked } from './linked-list.js'
+import type { ReplaceOptions } from '../../src/stores/store.js'
+import { type Linked } from './linked-list.js'
+import { OwnerShares, type OwnerShare } from './owner-shares.js'
 import { ownText, textBytes } from './text.js'
 
 /** Maximum overhead of an entry in bytes. test/unit/memory/heap.test.ts measures it. */
@@ -32,7 +33,11 @@ export class StoredEntry implements Linked<StoredEntry> {
   eviction: Eviction = 'pinned'
   /** Key, as the same string object that the map has. */
   key: string
-  /** Neighbours in the list of free entries. */
+  /** Owner that the entry counts for while it is evictable. */
+  owner: string | undefined
+  /** Share that counts the entry, while it is evictable. */
+  share: OwnerShare<StoredEntry> | undefined = undefined
+  /** Neighbours in the list of free entries of its owner. */
   previous: StoredEntry | undefined = undefined
   next: StoredEntry | undefined = undefined
 
@@ -41,7 +46,7 @@ export class StoredEntry implements Linked<StoredEntry> {
     value: string,
     revision: number,
     expiresAt: number,
-    evictable: Evictable,
+    { evictable = false, owner }: ReplaceOptions,
   ) {
     this.#text = value + END
     this.revision = revision
@@ -53,6 +58,7 @@ export class StoredEntry implements Linked<StoredEntry> {
     this.follows = typeof evictable === 'object' ? ownText(evictable.with) : undefined
     if (this.follows !== undefined) this.bytes += FOLLOWER_OVERHEAD + textBytes(this.follows)
     this.key = key
+    this.owner = owner
   }
 
   /** Takes over value, revision, expiry and eviction options of `other`. */
@@ -63,6 +69,7 @@ export class StoredEntry implements Linked<StoredEntry> {
     this.bytes = other.bytes
     this.evictable = other.evictable
     this.follows = other.follows
+    this.owner = other.owner
   }
 
   /** Returns the value without copying the text. */
@@ -71,17 +78,25 @@ export class StoredEntry implements Linked<StoredEntry> {
   }
 }
 
+/** Limits of the entries, all and for each owner. */
+export interface EntryLimits {
+  readonly maxEntries: number
+  readonly maxBytes: number
+  readonly maxEntriesPerOwner: number
+  readonly maxBytesPerOwner: number
+}
+
 /**
  * Entries of the store. Pinned entries stay until they are deleted or expire. Evictable entries are
- * removed when a write needs space, the least recently used first. One map contains both kinds,
- * because most tasks begin pinned and become evictable.
+ * removed when a write needs space: the least recently used entry of the owner that has most, and
+ * that of an owner above its own limit. One map contains both kinds, because most tasks begin
+ * pinned and become evictable.
  *
- * Free entries form a linked list in order of use. An entry that follows another one is pinned
+ * The free entries of each owner form a linked list in order of use. An entry that follows another one is pinned
  * while that one is pinned, bound while that one is evictable, and free once that one is gone.
  */
 export class Entries {
-  readonly #maxEntries: number
-  readonly #maxBytes: number
+  readonly #limits: EntryLimits
   readonly #onEvict: (key: string) => void
   readonly #byKey = new Map<string, StoredEntry>()
   /** Followers by the key of their leader, whether the leader exists or not. */
@@ -89,12 +104,10 @@ export class Entries {
   #pinned = 0
   #pinnedBytes = 0
   #evictableBytes = 0
-  /** Free entries, the least recently used first. */
-  readonly #free = new LinkedList<StoredEntry>()
+  #shares = new OwnerShares<StoredEntry>()
 
-  constructor(maxEntries: number, maxBytes: number, onEvict: (key: string) => void) {
-    this.#maxEntries = maxEntries
-    this.#maxBytes = maxBytes
+  constructor(limits: EntryLimits, onEvict: (key: string) => void) {
+    this.#limits = limits
     this.#onEvict = onEvict
   }
 
@@ -107,15 +120,16 @@ export class Entries {
   }
 
   get bytes(): number {
-    return this.#pinnedBytes + this.#evictableBytes
+    return this.#pinnedBytes + this.#evictableBytes + this.#shares.bytes
   }
 
   /** Returns the entry at `key`, expired or not. Counts as a use. */
   find(key: string): StoredEntry | undefined {
     const stored = this.#byKey.get(key)
-    if (stored?.eviction === 'free' && stored !== this.#free.last) {
-      this.#free.remove(stored)
-      this.#free.push(stored)
+    const free = stored?.eviction === 'free' ? stored.share?.free : undefined
+    if (stored && free && stored !== free.last) {
+      free.remove(stored)
+      free.push(stored)
     }
     return stored
   }
@@ -137,12 +151,12 @@ export class Entries {
       others--
       this.#leave(before)
     }
-    while (
-      this.#free.first !== undefined &&
-      (others >= this.#maxEntries || this.bytes + stored.bytes > this.#maxBytes)
-    ) {
+    const { maxEntries, maxBytes } = this.#limits
+    while (others >= maxEntries || this.bytes + stored.bytes > maxBytes) {
+      const oldest = this.#shares.oldestOfLargest()
+      if (oldest === undefined) break
       others--
-      this.#evict(this.#free.first)
+      this.#evict(oldest)
     }
 
     let now = stored
@@ -155,6 +169,7 @@ export class Entries {
       now = before
     }
     this.#enter(now)
+    if (now.owner !== undefined) this.#limit(now)
     return true
   }
 
@@ -185,7 +200,7 @@ export class Entries {
     this.#pinned = 0
     this.#pinnedBytes = 0
     this.#evictableBytes = 0
-    this.#free.clear()
+    this.#shares = new OwnerShares<StoredEntry>()
   }
 
   /**
@@ -205,7 +220,19 @@ export class Entries {
       bytes -= each.bytes
     }
     for (const each of staying) bytes += each.bytes
-    return count + staying.length <= this.#maxEntries && bytes <= this.#maxBytes
+    return count + staying.length <= this.#limits.maxEntries && bytes <= this.#limits.maxBytes
+  }
+
+  /** Removes the oldest entries of the owner of `stored` that are beyond the share of one owner. */
+  #limit(stored: StoredEntry): void {
+    const { share } = stored
+    if (share === undefined) return
+    const { maxEntriesPerOwner, maxBytesPerOwner } = this.#limits
+    while (share.entries > maxEntriesPerOwner || share.bytes > maxBytesPerOwner) {
+      const { first } = share.free
+      if (first === undefined || first === stored) return
+      this.#evict(first)
+    }
   }
 
   #evict(stored: StoredEntry): void {
@@ -261,15 +288,28 @@ export class Entries {
     if (stored.eviction === 'pinned') {
       this.#pinned++
       this.#pinnedBytes += stored.bytes
-    } else this.#evictableBytes += stored.bytes
-    if (stored.eviction === 'free') this.#free.push(stored)
+      return
+    }
+    this.#evictableBytes += stored.bytes
+    const share = this.#shares.of(stored.owner)
+    this.#shares.add(share, stored.bytes)
+    // The entry keeps the text that its share has.
+    stored.owner = share.owner
+    stored.share = share
+    if (stored.eviction === 'free') share.free.push(stored)
   }
 
   #uncount(stored: StoredEntry): void {
     if (stored.eviction === 'pinned') {
       this.#pinned--
       this.#pinnedBytes -= stored.bytes
-    } else this.#evictableBytes -= stored.bytes
-    if (stored.eviction === 'free') this.#free.remove(stored)
+      return
+    }
+    this.#evictableBytes -= stored.bytes
+    const { share } = stored
+    if (share === undefined) return
+    if (stored.eviction === 'free') share.free.remove(stored)
+    this.#shares.remove(share, stored.bytes)
+    stored.share = undefined
   }
 }

@@ -26,8 +26,8 @@ export interface MemoryOptions extends Omit<MemoryStoreOptions, 'now'>, MemoryQu
 
 const BLOBS = { maxBytes: 0 } satisfies Record<keyof NonNullable<MemoryOptions['blobs']>, 0>
 const KNOWN = {
-  maxEntries: 0, maxBytes: 0, maxCounters: 0, maxWatches: 0, maxQueued: 0, maxQueuedBytes: 0,
-  clock: 0, blobs: 0,
+  maxEntries: 0, maxBytes: 0, maxEntriesPerOwner: 0, maxBytesPerOwner: 0, maxCounters: 0,
+  maxWatches: 0, maxQueued: 0, maxQueuedBytes: 0, clock: 0, blobs: 0,
 } satisfies Record<keyof MemoryOptions, 0>
 
 /** Result of `memory`. */

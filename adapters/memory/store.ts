@@ -6,7 +6,7 @@ import {
   type CreateOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
-import { Entries, StoredEntry } from './entries.js'
+import { Entries, StoredEntry, type EntryLimits } from './entries.js'
 import { heapShare } from './limits.js'
 import { wholeNumber } from './limits.js'
 import { ExpiryScanner } from './expiry-scanner.js'
@@ -27,6 +27,15 @@ export interface MemoryStoreOptions {
    */
   readonly maxBytes?: number
   /**
+   * Maximum number of entries that one owner leaves behind: finished tasks, stored responses,
+   * finished uploads. Beyond it, the owner loses its own oldest. Default: a quarter of `maxEntries`.
+   */
+  readonly maxEntriesPerOwner?: number
+  /**
+   * Maximum size of these entries in bytes. Default: a quarter of `maxBytes`.
+   */
+  readonly maxBytesPerOwner?: number
+  /**
    * Maximum number of counters, 1 to 8,000,000. A key counts once for each 256 characters. Default
    * 100,000.
    */
@@ -39,15 +48,17 @@ export interface MemoryStoreOptions {
 
 /** Names of the options. */
 export const MEMORY_STORE = {
-  maxEntries: 0, maxBytes: 0, maxCounters: 0, maxWatches: 0, now: 0,
+  maxEntries: 0, maxBytes: 0, maxEntriesPerOwner: 0, maxBytesPerOwner: 0, maxCounters: 0,
+  maxWatches: 0, now: 0,
 } satisfies Record<keyof MemoryStoreOptions, 0>
 
 /**
  * Store in the memory of this process. Every method works synchronously and is therefore atomic. It
  * returns its outcome without a promise, or a rejected promise.
  *
- * If a write needs space, evictable entries are removed, the least recently used first. Other
- * entries are never removed early. If they fill the store, the write rejects with a
+ * If a write needs space, evictable entries are removed: the least recently used one of the owner
+ * that has most bytes, to a factor of two. So the flood of one owner never removes the few entries of
+ * another one. Other entries are never removed early. If they fill the store, the write rejects with a
  * `StoreUnavailableError` with the reason `full` and changes nothing. The same applies to one watch
  * too many. If there are too many counters, the one that was unused for longest is reset.
  *
@@ -71,12 +82,7 @@ export class MemoryStore implements Store {
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryStoreOptions = {}) {
     checkNames('MemoryStore', options, MEMORY_STORE)
-    const maxBytes = options.maxBytes ?? heapShare(4, 256)
-    this.#entries = new Entries(
-      wholeNumber('maxEntries', options.maxEntries ?? 1_000_000, 1, MAP_LIMIT),
-      wholeNumber('maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER),
-      (key) => this.#watches.notify(key),
-    )
+    this.#entries = new Entries(entryLimits(options), (key) => this.#watches.notify(key))
     this.#counters = new Counters(
       wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT),
     )
@@ -184,15 +190,16 @@ export class MemoryStore implements Store {
     key: string,
     there: StoredEntry | undefined,
     value: string,
-    { ttlMs, evictable = false }: ReplaceOptions,
+    options: ReplaceOptions,
   ): Error | undefined {
+    const { ttlMs } = options
     if (ttlMs !== undefined && !Number.isFinite(ttlMs)) return noDuration(ttlMs)
     const now = this.#now()
     const expiresAt = ttlMs === undefined ? there?.expiresAt ?? now : now + ttlMs
     if (expiresAt <= now) {
       if (there !== undefined) this.#entries.remove(key)
     } else {
-      const stored = new StoredEntry(key, value, this.#revision + 1, expiresAt, evictable)
+      const stored = new StoredEntry(key, value, this.#revision + 1, expiresAt, options)
       if (!this.#entries.put(stored, there)) {
         this.#scanner.advance(STEPS_WHEN_FULL)
         if (!this.#entries.put(stored, this.#entries.peek(key))) return full('The store is full')
@@ -228,6 +235,20 @@ export class MemoryStore implements Store {
     if (stored === undefined || stored.expiresAt > this.#now()) return false
     this.#drop(key)
     return true
+  }
+}
+
+function entryLimits(options: MemoryStoreOptions): EntryLimits {
+  const { maxEntries = 1_000_000, maxBytes = heapShare(4, 256) } = options
+  const {
+    maxEntriesPerOwner = Math.ceil(maxEntries / 4), maxBytesPerOwner = Math.ceil(maxBytes / 4),
+  } = options
+  const most = Number.MAX_SAFE_INTEGER
+  return {
+    maxEntries: wholeNumber('maxEntries', maxEntries, 1, MAP_LIMIT),
+    maxBytes: wholeNumber('maxBytes', maxBytes, 1, most),
+    maxEntriesPerOwner: wholeNumber('maxEntriesPerOwner', maxEntriesPerOwner, 1, most),
+    maxBytesPerOwner: wholeNumber('maxBytesPerOwner', maxBytesPerOwner, 1, most),
   }
 }
 

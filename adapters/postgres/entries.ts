@@ -11,6 +11,8 @@ export interface NewEntry {
   readonly value: string
   readonly revision: Revision
   readonly ttlMs: number
+  /** Owner that the entry counts for; `null`: none. */
+  readonly owner: string | null
 }
 
 interface Row {
@@ -39,17 +41,17 @@ export class Entries {
 WHERE key = ANY($1::text[]) AND ${LIVE}`,
       revisions: `SELECT key, revision FROM ${entries} WHERE key = ANY($1::text[]) AND ${LIVE}`,
       // #region create
-      create: `INSERT INTO ${entries} AS old (key, value, revision, expires_at, sweep_slot)
-VALUES ($1, $2, $3, ${expiry('$4')}, ${slot(expiry('$4'))})
+      create: `INSERT INTO ${entries} AS old (key, value, revision, expires_at, sweep_slot, owner)
+VALUES ($1, $2, $3, ${expiry('$4')}, ${slot(expiry('$4'))}, $5)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value, revision = excluded.revision,
-  expires_at = excluded.expires_at, sweep_slot = excluded.sweep_slot
+  expires_at = excluded.expires_at, sweep_slot = excluded.sweep_slot, owner = excluded.owner
 WHERE NOT old.${LIVE} RETURNING 1`,
       // #endregion
       // #region replace
-      replace: `UPDATE ${entries} SET value = $2, revision = $3,
-  expires_at = ${expiry('$5')}, sweep_slot = ${slot(expiry('$5'))}
+      replace: `UPDATE ${entries} SET value = $2, revision = $3, owner = $5,
+  expires_at = ${expiry('$6')}, sweep_slot = ${slot(expiry('$6'))}
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
-      replaceKeepingExpiry: `UPDATE ${entries} SET value = $2, revision = $3
+      replaceKeepingExpiry: `UPDATE ${entries} SET value = $2, revision = $3, owner = $5
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
       // #endregion
       delete: `DELETE FROM ${entries} WHERE key = $1 AND ${LIVE} RETURNING 1`,
@@ -95,19 +97,21 @@ RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::flo
 
   /** Writes an entry if there is no live one. Returns true if it was written. */
   async create(
-    query: Query, { key, value, revision, ttlMs }: NewEntry,
+    query: Query, { key, value, revision, ttlMs, owner }: NewEntry,
   ): Promise<boolean> {
-    return (await query(this.sql.create, [key, value, revision, toLifetime(ttlMs)])).length > 0
+    const values = [key, value, revision, toLifetime(ttlMs), owner]
+    return (await query(this.sql.create, values)).length > 0
   }
 
   /** Replaces a live entry that has the revision `old`. Returns true if it was written. */
   async replace(
     query: Query, key: string, value: string,
-    { old, revision, ttlMs }: {
+    { old, revision, ttlMs, owner }: {
       readonly old: Revision, readonly revision: Revision, readonly ttlMs: number | undefined,
+      readonly owner: string | null,
     },
   ): Promise<boolean> {
-    const values = [key, value, revision, old]
+    const values = [key, value, revision, old, owner]
     const rows = ttlMs === undefined
       ? await query(this.sql.replaceKeepingExpiry, values)
       : await query(this.sql.replace, [...values, toLifetime(ttlMs)])

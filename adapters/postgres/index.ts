@@ -1,4 +1,6 @@
-export { postgres, type PgliteEngine, type PostgresEngine } from './engine.js'
+export {
+  postgres, type PgliteEngine, type PostgresEngine, type PostgresEngineOptions,
+} from './engine.js'
 export { PostgresQueue, type PostgresQueueOptions } from './queue.js'
 export { PostgresBlobs } from './blobs/blobs.js'
 export { migrate, type MigrateOptions } from './migrate.js'

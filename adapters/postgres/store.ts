@@ -5,6 +5,7 @@ import {
   type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
   type TransactionStore, type Unsubscribe,
 } from '../../src/stores/store.js'
+import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Transaction } from '../../src/stores/transaction.js'
 import { checkText } from './check-text.js'
 import type { Database } from './database.js'
@@ -12,6 +13,7 @@ import { Entries } from './entries.js'
 import { expiredRows } from './expired-rows.js'
 import { Listener } from './changes/listener.js'
 import { Notices } from './changes/notices.js'
+import { ownerOf, PostgresOwnerShares } from './owner-shares.js'
 import { Reads } from './reads.js'
 import { Sweeper } from './sweeper.js'
 import type { FirstWrites } from './tasks/first-writes.js'
@@ -29,6 +31,7 @@ export class PostgresStore implements Store {
   private readonly reads: Reads
   private readonly replacements: Replacements
   private readonly notices: Notices
+  private readonly shares: PostgresOwnerShares
   private readonly listener: Listener
   private readonly sweeper: Sweeper
   /** This process makes the revisions, so that it recognises its own write if it sends it twice. */
@@ -37,12 +40,18 @@ export class PostgresStore implements Store {
   private isClosed = false
 
   /** @internal */
-  constructor(private readonly database: Database, private readonly firstWrites: FirstWrites) {
+  constructor(
+    private readonly database: Database, private readonly firstWrites: FirstWrites,
+    limits: ShareLimits,
+  ) {
     this.shared = database.shared
     this.entries = new Entries(database.schema)
     this.reads = new Reads(this.entries, database.repeated)
     this.replacements = new Replacements(database, this.entries)
     this.notices = new Notices(database)
+    this.shares = new PostgresOwnerShares(database.background, database.schema, limits, (key) => {
+      this.notices.add(key)
+    })
     this.listener = new Listener(database, (keys) => this.entries.revisions(database.query, keys))
     this.sweeper = new Sweeper(['entries', 'counters', 'tasks'].map((table) => (
       () => expiredRows(database.background, `${database.schema}.${table}`)
@@ -57,18 +66,21 @@ export class PostgresStore implements Store {
   }
 
   create(
-    key: string, value: string, { ttlMs, notify = true }: CreateOptions,
+    key: string, value: string, options: CreateOptions,
   ): Promise<Created | Existing> {
+    const { ttlMs, notify = true } = options
     return this.call('create', async () => {
       checkText(key, value)
       const query = this.database.repeated
       const revision = this.newRevision()
-      const entry = { key, value, revision, ttlMs }
+      const owner = ownerOf(options)
+      const entry = { key, value, revision, ttlMs, owner }
       // A key that nobody watches is new and random.
-      if (!notify && await this.firstWrites.create(entry)) return { created: true, revision }
+      if (!notify && owner === null && await this.firstWrites.create(entry)) return { created: true, revision }
       for (;;) {
         if (await this.entries.create(query, entry)) {
           if (notify) this.notices.add(key)
+          if (owner !== null) this.shares.count(owner, value)
           return { created: true, revision }
         }
         const found = await this.entries.get(query, key)
@@ -82,16 +94,19 @@ export class PostgresStore implements Store {
   }
 
   replace(
-    key: string, value: string, old: Revision, { ttlMs }: ReplaceOptions,
+    key: string, value: string, old: Revision, options: ReplaceOptions,
   ): Promise<Replaced | Conflict> {
+    const { ttlMs } = options
+    const owner = ownerOf(options)
     return this.call('replace', async () => {
       checkText(key, value, old)
       const revision = this.newRevision()
-      if (!await this.replacements.replace({ key, value, revision, old, ttlMs })) {
+      if (!await this.replacements.replace({ key, value, revision, old, ttlMs, owner })) {
         const entry = await this.entries.get(this.database.repeated, key)
         if (entry?.revision !== revision) return { replaced: false, entry }
       }
       this.notices.add(key)
+      if (owner !== null) this.shares.count(owner, value)
       return { replaced: true, revision }
     })
   }

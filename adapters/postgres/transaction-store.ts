@@ -5,6 +5,7 @@ import type {
 import type { Query } from './connections.js'
 import { checkText } from './check-text.js'
 import type { Entries } from './entries.js'
+import { ownerOf } from './owner-shares.js'
 
 /** Parts that a `PostgresTransactionStore` shares with the store that made it. */
 export interface TransactionStoreParts {
@@ -41,13 +42,13 @@ export class PostgresTransactionStore implements TransactionStore {
   }
 
   async create(
-    key: string, value: string, { ttlMs }: CreateOptions,
+    key: string, value: string, options: CreateOptions,
   ): Promise<Created | Existing> {
     checkText(key, value)
     const { entries, newRevision } = this.parts
     const revision = newRevision()
     for (;;) {
-      if (await entries.create(this.query, { key, value, revision, ttlMs })) {
+      if (await entries.create(this.query, { key, value, revision, ttlMs: options.ttlMs, owner: ownerOf(options) })) {
         return { created: true, revision }
       }
       const entry = await this.get(key)
@@ -57,12 +58,14 @@ export class PostgresTransactionStore implements TransactionStore {
   }
 
   async replace(
-    key: string, value: string, old: Revision, { ttlMs }: ReplaceOptions,
+    key: string, value: string, old: Revision, options: ReplaceOptions,
   ): Promise<Replaced | Conflict> {
     checkText(key, value, old)
     const { entries, newRevision } = this.parts
     const revision = newRevision()
-    if (await entries.replace(this.query, key, value, { old, revision, ttlMs })) {
+    if (await entries.replace(this.query, key, value, {
+      old, revision, ttlMs: options.ttlMs, owner: ownerOf(options),
+    })) {
       return { replaced: true, revision }
     }
     return { replaced: false, entry: await this.get(key) }

@@ -1,5 +1,5 @@
 import { checkNames } from '../../src/runtime/option-names.js'
-import { RedisStore, type RedisStoreOptions } from './store.js'
+import { REDIS_STORE, RedisStore, type RedisStoreOptions } from './store.js'
 import { RedisTaskIndex } from './task-index.js'
 
 /** The parts that `redis()` creates. */
@@ -7,8 +7,6 @@ export interface RedisEngine {
   readonly store: RedisStore
   readonly index: RedisTaskIndex
 }
-
-const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
  * A store and a task index on one Redis. The queue is `BullMQQueue` of
@@ -21,6 +19,7 @@ const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof R
  * @throws {TypeError} an option makes no sense
  */
 export function redis(options: RedisStoreOptions): RedisEngine {
-  checkNames('redis', options, KNOWN)
-  return { store: new RedisStore(options), index: new RedisTaskIndex(options) }
+  checkNames('redis', options, REDIS_STORE)
+  const { maxEntriesPerOwner: _entries, maxBytesPerOwner: _bytes, ...index } = options
+  return { store: new RedisStore(options), index: new RedisTaskIndex(index) }
 }

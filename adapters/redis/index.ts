@@ -1,4 +1,4 @@
 export { redis, type RedisEngine } from './engine.js'
-export { RedisTaskIndex } from './task-index.js'
+export { RedisTaskIndex, type RedisTaskIndexOptions } from './task-index.js'
 export { RedisStore, type RedisStoreOptions } from './store.js'
 export type { RedisClient } from './client.js'

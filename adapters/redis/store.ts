@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/runtime/option-names.js'
 import type { Breaker } from '../../src/stores/breaker.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
+import { shareLimits } from '../../src/stores/share-limits.js'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created,
@@ -10,6 +11,7 @@ import {
 } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
 import { Notices } from './notices.js'
+import { RedisOwnerShares } from './owner-shares.js'
 import { redisBreaker } from './redis-breaker.js'
 import { Silence } from './silence.js'
 import { DELETE, INCREMENT, REPLACE, runScript, type Script } from './scripts.js'
@@ -27,9 +29,19 @@ export interface RedisStoreOptions {
   readonly namespace?: string
   /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
   readonly timeoutMs?: number
+  /**
+   * Maximum number of entries that one owner leaves behind: finished tasks, stored responses,
+   * finished uploads. Beyond it, the owner loses those of its own that expire first. Default 100,000.
+   */
+  readonly maxEntriesPerOwner?: number
+  /** Maximum size of these entries in bytes. Default 64 MiB. */
+  readonly maxBytesPerOwner?: number
 }
 
-const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
+/** Names of the options. */
+export const REDIS_STORE = {
+  client: 0, namespace: 0, timeoutMs: 0, maxEntriesPerOwner: 0, maxBytesPerOwner: 0,
+} satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
  * A store on Redis 6.2 or later (or Valkey). Each method takes one round trip: a plain command if
@@ -47,14 +59,16 @@ export class RedisStore implements Store {
   private readonly breaker: Breaker
   private readonly watches: Watches
   private readonly notices: Notices
+  private readonly shares: RedisOwnerShares
   private readonly writer = randomBytes(9).toString('base64url')
   private writes = 0
   private closed = false
 
   /** @throws {TypeError} An option is not valid or unknown. */
   constructor(options: RedisStoreOptions) {
-    checkNames('RedisStore', options, KNOWN)
+    checkNames('RedisStore', options, REDIS_STORE)
     const { client, namespace = 'longhaul', timeoutMs = 1500 } = options
+    const limits = shareLimits('RedisStore', options)
     if (typeof client?.evalsha !== 'function' || typeof client.duplicate !== 'function') {
       const advice = 'new Redis(url), or new Redis.Cluster([…])'
       throw new TypeError(`RedisStore: client must be an ioredis client: ${advice}`)
@@ -69,6 +83,9 @@ export class RedisStore implements Store {
     this.breaker = redisBreaker(timeoutMs, () => { void this.silence.check() })
     this.watches = new Watches(client)
     this.notices = new Notices(client)
+    this.shares = new RedisOwnerShares(client, this.prefix, limits, (key, revision) => (
+      this.delete(key, revision)
+    ))
   }
 
   get(key: string): Promise<Entry | undefined> {
@@ -76,8 +93,9 @@ export class RedisStore implements Store {
   }
 
   create(
-    key: string, value: string, { ttlMs, notify = true }: CreateOptions,
+    key: string, value: string, options: CreateOptions,
   ): Promise<Created | Existing> {
+    const { ttlMs, notify = true } = options
     const revision = this.newRevision()
     const place = this.entryKey(key)
     const text = toText(revision, value)
@@ -92,13 +110,15 @@ export class RedisStore implements Store {
     return this.call('create', write, (entry) => {
       if (entry && entry.revision !== revision) return { created: false, entry }
       if (notify) this.notices.add(this.channel(key))
+      this.count(key, value, revision, options)
       return { created: true, revision }
     })
   }
 
   replace(
-    key: string, value: string, revision: Revision, { ttlMs }: ReplaceOptions,
+    key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): Promise<Replaced | Conflict> {
+    const { ttlMs } = options
     const place = this.entryKey(key)
     const channel = this.channel(key)
     const next = this.newRevision()
@@ -109,7 +129,9 @@ export class RedisStore implements Store {
       const [done, text = null] = reply as [number, string | null | undefined]
       const entry = toEntry(text)
       const isOwn = done === 1 || entry?.revision === next
-      return isOwn ? { replaced: true, revision: next } : { replaced: false, entry }
+      if (!isOwn) return { replaced: false, entry }
+      this.count(key, value, next, options)
+      return { replaced: true, revision: next }
     })
   }
 
@@ -149,6 +171,14 @@ export class RedisStore implements Store {
     this.watches.close()
     this.silence.close()
     return Promise.resolve()
+  }
+
+  private count(
+    key: string, value: string, revision: Revision,
+    { ttlMs, evictable = false, owner }: ReplaceOptions,
+  ): void {
+    if (owner === undefined || evictable === false) return
+    this.shares.count({ owner, key, revision, value, ttlMs })
   }
 
   private call<Reply, T>(

@@ -14,7 +14,10 @@ import { IndexBuckets } from './index-buckets.js'
 import { PAGE, TAKE } from './task-index-scripts.js'
 import { TaskScan } from './task-scan.js'
 
-const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
+/** Options of `RedisTaskIndex`. */
+export type RedisTaskIndexOptions = Pick<RedisStoreOptions, 'client' | 'namespace' | 'timeoutMs'>
+
+const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisTaskIndexOptions, 0>
 
 /**
  * Task index on Redis 6.2 or later: sorted sets in one bucket on a single server, in 16 buckets
@@ -30,7 +33,7 @@ export class RedisTaskIndex implements TaskIndex {
   private readonly scan: TaskScan
 
   /** Throws a `TypeError` when an option makes no sense. */
-  constructor(options: RedisStoreOptions) {
+  constructor(options: RedisTaskIndexOptions) {
     checkNames('RedisTaskIndex', options, KNOWN)
     const { client, namespace = 'longhaul', timeoutMs = 1500 } = options
     checkNamespace('RedisTaskIndex', namespace)

@@ -7,5 +7,7 @@ export { taskIndexConformance } from './task-index/suite.js'
 export { type QueueConformanceOptions, type QueueFixture } from './queue-context.js'
 export { queueConformance } from './queue-suite.js'
 export { type Runner } from './runner.js'
-export { type StoreConformanceOptions, type StoreFixture } from './store-context.js'
+export {
+  type OwnerShare, type StoreConformanceOptions, type StoreFixture,
+} from './store-context.js'
 export { storeConformance } from './store-suite.js'

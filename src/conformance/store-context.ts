@@ -24,6 +24,19 @@ export interface StoreConformanceOptions {
   readonly toleranceMs?: number
   /** Time limit for each expected event, in milliseconds. Default 5000. */
   readonly timeoutMs?: number
+  /**
+   * Share of one owner in the stores of `factory`, in entries and bytes. Make it small: the suite
+   * writes twice as much. 20 entries and 16,000 bytes will do. Default: shares are not tested.
+   */
+  readonly ownerShare?: OwnerShare
+}
+
+/** Limits of what one owner leaves behind in a store. */
+export interface OwnerShare {
+  /** Number of entries. */
+  readonly entries: number
+  /** Bytes of these entries. */
+  readonly bytes: number
 }
 
 /** Helpers of one test. */
@@ -34,13 +47,17 @@ export class StoreContext {
   readonly hasSecond: boolean
   readonly timeoutMs: number
   readonly toleranceMs: number
+  readonly share: OwnerShare
   readonly #fixture: StoreFixture
   readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
 
   constructor(
     fixture: StoreFixture,
-    { toleranceMs = 50, timeoutMs = 5000 }: StoreConformanceOptions,
+    {
+      toleranceMs = 50, timeoutMs = 5000, ownerShare = { entries: 0, bytes: 0 },
+    }: StoreConformanceOptions,
   ) {
+    this.share = ownerShare
     this.#fixture = fixture
     this.store = fixture.store
     this.second = fixture.second ?? fixture.store

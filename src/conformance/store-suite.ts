@@ -5,11 +5,12 @@ import { closing } from './store-close.js'
 import { counters } from './store-counters.js'
 import { entries } from './store-entries.js'
 import { expiry } from './store-expiry.js'
+import { owners } from './store-owners.js'
 import { races } from './store-races.js'
 import { text } from './store-text.js'
 import { watching } from './store-watch.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0, ownerShare: 0 } satisfies Record<
   keyof StoreConformanceOptions,
   0
 >
@@ -33,7 +34,10 @@ export function storeConformance(
   options: StoreConformanceOptions = {},
 ): void {
   checkNames('storeConformance', options, KNOWN)
-  const groups = { entries, races, expiry, counters, text, watch: watching, close: closing }
+  const groups = {
+    entries, races, expiry, counters, text, watch: watching, close: closing,
+    ...options.ownerShare && { owners },
+  }
   register(
     runner,
     options.title ?? 'Store conformance',

@@ -18,6 +18,7 @@ export class Lease {
   private writing: Promise<void> = Promise.resolve()
   private settledAt: number | undefined
   private ttlMs = LEASE_MS
+  private owner: string | undefined
   private readonly timer = setInterval(() => { this.write() }, LEASE_MS / 3).unref()
 
   constructor(
@@ -39,10 +40,14 @@ export class Lease {
    * Stores the answer. Resolves after the first attempt, so that the client does not wait for a
    * store that fails. Further attempts follow for five minutes.
    */
-  async settle(answer: StoredAnswer, retentionMs: number): Promise<void> {
+  async settle(
+    answer: StoredAnswer,
+    { retentionMs, owner }: { readonly retentionMs: number, readonly owner: string },
+  ): Promise<void> {
     await this.writing
     this.claim = { ...this.claim, answer }
     this.ttlMs = retentionMs
+    this.owner = owner
     this.settledAt = performance.now()
     this.write()
     await this.writing
@@ -62,7 +67,7 @@ export class Lease {
   private async put(): Promise<void> {
     const { store, key, claim } = this
     const value = JSON.stringify(claim)
-    const how = { ttlMs: this.ttlMs, ...claim.answer && { evictable: true } }
+    const how = { ttlMs: this.ttlMs, ...claim.answer && { evictable: true, owner: this.owner } }
     const outcome = await store.replace(key, value, this.revision, how)
     if (outcome.replaced) this.revision = outcome.revision
     else if (!outcome.entry) await this.create(value, how)

@@ -34,6 +34,8 @@ export interface OnceAnswerOptions {
   /** Store key of the claim; see `claimKey`. */
   readonly key: string
   readonly fingerprint: string
+  /** Party that the stored answer counts for. */
+  readonly owner: string
   /** Time that a retry waits for the answer of the first request, in milliseconds. */
   readonly waitMs: number
   /** Time that the answer is kept, in milliseconds. */
@@ -120,7 +122,7 @@ function bytesOf({ 'content-length': length, 'content-encoding': coding }: Reque
 }
 
 async function perform(
-  request: HttpRequest<unknown>, { retentionMs, maxBytes }: OnceAnswerOptions, lease: Lease,
+  request: HttpRequest<unknown>, { retentionMs, maxBytes, owner }: OnceAnswerOptions, lease: Lease,
   work: OnceWork<KeptAnswer | undefined>,
 ): Promise<HttpResponse | undefined> {
   let kept: KeptAnswer | undefined
@@ -130,7 +132,7 @@ async function perform(
   } catch (error) {
     const { status, headers } = readFailure(error)
     if (!hasBegun && isRefusal(status, headers)) await lease.release()
-    else await lease.settle(toStored(errorResponse(error, request), maxBytes), retentionMs)
+    else await lease.settle(toStored(errorResponse(error, request), maxBytes), { retentionMs, owner })
     throw error
   }
   if (!kept) {
@@ -139,6 +141,6 @@ async function perform(
   }
   const { response, short } = kept
   if (!hasBegun && isRefusal(response.status, response.headers)) await lease.release()
-  else await lease.settle(toStored(response, maxBytes, short), retentionMs)
+  else await lease.settle(toStored(response, maxBytes, short), { retentionMs, owner })
   return response
 }

@@ -123,6 +123,8 @@ export interface EndedTask {
   readonly recordKey: string
   /** Remaining lifetime of the record, in milliseconds. */
   readonly recordMs: number
+  /** Party that the claim counts for. Default: none. */
+  readonly owner?: string | undefined
 }
 
 /**
@@ -130,13 +132,13 @@ export interface EndedTask {
  * marks the task as accepted, because the process that accepted it may have died before it did so.
  */
 export async function settleTaskClaim(
-  store: Store, key: string, { taskId, recordKey, recordMs }: EndedTask,
+  store: Store, key: string, { taskId, recordKey, recordMs, owner }: EndedTask,
 ): Promise<void> {
   let entry = await store.get(key)
   while (entry) {
     const { claim } = toHeld(entry)
     if (claim.kind !== 'task' || claim.taskId !== taskId) return
-    const how = { ttlMs: recordMs + CLAIM_MARGIN_MS, evictable: { with: recordKey } }
+    const how = { ttlMs: recordMs + CLAIM_MARGIN_MS, evictable: { with: recordKey }, owner }
     const value = JSON.stringify({ ...claim, accepted: true })
     const outcome = await store.replace(key, value, entry.revision, how)
     if (outcome.replaced) return

@@ -13,7 +13,7 @@ import { buffered } from './buffered.js'
 import { parseIdempotencyKey } from './key.js'
 import { onceAnswer } from './once-answer.js'
 import { readRequest } from './request-body.js'
-import { claimKey } from './scope.js'
+import { claimKey, partyOf } from './scope.js'
 
 /** Options of `idempotent`. Times are in milliseconds. */
 export interface IdempotentOptions<C = unknown> {
@@ -131,6 +131,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     })
     const answer = await onceAnswer(request, {
       store, key: claimKey(request, owner, key), fingerprint, waitMs, retentionMs,
+      owner: partyOf(request, owner),
       maxBytes: maxAnswerBytes,
     }, async () => {
       const response = await next(own)

@@ -13,10 +13,12 @@ export class KeyedProgress {
 
   /**
    * @param claim - store key of the claim; see `claimKey`
-   * @param ttlMs - time that progress is kept after it was saved, in milliseconds
+   * @param kept - `ttlMs`: time that progress is kept after it was saved, in milliseconds. `owner`:
+   * party that it counts for. An owner that has too much loses its oldest progress.
    */
   constructor(
-    private readonly store: Store, private readonly claim: string, private readonly ttlMs: number,
+    private readonly store: Store, private readonly claim: string,
+    private readonly kept: { readonly ttlMs: number, readonly owner: string },
   ) {
     this.key = `${claim}:progress`
   }
@@ -44,10 +46,11 @@ export class KeyedProgress {
    * @throws {HttpError} 409 `idempotent_request_running`: another request has saved progress since
    */
   async save(text: string): Promise<void> {
-    const { store, key, ttlMs, revision } = this
+    const { store, key, revision } = this
+    const kept = { ...this.kept, evictable: true }
     const outcome = revision === undefined
-      ? await store.create(key, text, { ttlMs })
-      : await store.replace(key, text, revision, { ttlMs })
+      ? await store.create(key, text, kept)
+      : await store.replace(key, text, revision, kept)
     if ('revision' in outcome) {
       this.revision = outcome.revision
       return

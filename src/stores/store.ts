@@ -30,7 +30,7 @@ export interface Store {
   ): Created | Existing | Promise<Created | Existing>
   /**
    * Replaces an entry if it still has `revision`. Without `ttlMs` the entry keeps its expiry;
-   * `evictable` is replaced. Atomic. On conflict returns the current entry, or `undefined` if there
+   * `evictable` and `owner` are replaced. Atomic. On conflict returns the current entry, or `undefined` if there
    * is none.
    */
   replace(
@@ -123,6 +123,14 @@ export interface WriteOptions {
    * have `true` or `false`. Default `false`.
    */
   readonly evictable?: Evictable | undefined
+  /**
+   * Party that an evictable entry counts for, in number and bytes. If an owner has more than its
+   * share of the store, the store removes that owner's own oldest evictable entries, soon after the
+   * write, and never those of another owner. As with `evictable`, each write says anew whether and
+   * for whom the entry counts. Name it only once the entry that `evictable.with` names is evictable.
+   * Default: the entry counts for no owner.
+   */
+  readonly owner?: string | undefined
 }
 
 /** Options of `create`. */

@@ -257,7 +257,8 @@ export class TaskService {
   /** Retries a failed or cancelled task. See `retryTask`. */
   async retry(id: string, request: RetryRequest): Promise<TaskSnapshot | undefined> {
     this.sweep?.start()
-    return retryTask({ ...this.intake.settings, blobs: this.blobs }, id, request)
+    const { settings, unfinished } = this.intake
+    return retryTask({ ...settings, blobs: this.blobs, unfinished }, id, request)
   }
 
   /**
@@ -324,6 +325,7 @@ export class TaskService {
   }
 
   private async afterFinal(record: TaskRecord): Promise<void> {
+    this.intake.unfinished.remove(record.id)
     // The process that made it final may have died before its entry was written.
     this.ledger.noteListed(record)
     if (needsCleanup(record)) {

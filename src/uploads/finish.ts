@@ -1,5 +1,6 @@
 import { isStreamed } from '../http/body/source.js'
 import type { Handler, HttpRequest, HttpResponse, ResponseBody } from '../http/exchange.js'
+import { httpError } from '../http/errors.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { notFound } from '../http/response-headers.js'
 import { buffered } from '../idempotency/buffered.js'
@@ -32,8 +33,11 @@ export class Finisher<C> {
   async answer(request: HttpRequest<C>, id: string, state: UploadState): Promise<HttpResponse> {
     const { store, waitMs, retentionMs, maxAnswerBytes } = this.settings
     const options = {
-      store, key: answerKey(id), fingerprint: '', waitMs, retentionMs, maxBytes: maxAnswerBytes,
+      store, key: answerKey(id), fingerprint: '', owner: state.countedAs, waitMs, retentionMs,
+      maxBytes: maxAnswerBytes,
     }
+    // Its answer was removed early. The handler must not run again.
+    if (state.answered && !await this.isAnswered(id)) throw httpError('upload_not_found')
     let isFinal = true
     let hasRun = false
     try {
@@ -53,12 +57,16 @@ export class Finisher<C> {
       })
       const response = answer as HttpResponse
       const headers = { ...response.headers, ...uploadFields(state.offset, isFinal) }
+      if (hasRun && isFinal) await this.records.noteAnswered(id)
       const body = hasRun && isFinal ? this.cleanUp(id, state, response.body) : response.body
       return { status: response.status, headers, ...body !== undefined && { body } }
     } catch (error) {
       const isRunning = !hasRun
       addFailureHeaders(error, uploadFields(state.offset, isFinal && !isRunning))
-      if (hasRun && isFinal) this.cleanUp(id, state, undefined)
+      if (hasRun && isFinal) {
+        await this.records.noteAnswered(id)
+        this.cleanUp(id, state, undefined)
+      }
       throw error
     }
   }

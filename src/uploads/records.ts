@@ -1,7 +1,7 @@
 import { httpError } from '../http/errors.js'
 import { waitForEntry } from '../idempotency/wait.js'
 import type { Blobs } from '../stores/blobs.js'
-import type { Entry, Store } from '../stores/store.js'
+import type { Entry, ReplaceOptions, Store } from '../stores/store.js'
 import { uploadFields } from './fields.js'
 import { partKey, stateKey, type HeldState, type Part, type UploadState } from './state.js'
 
@@ -88,7 +88,7 @@ export class UploadRecords {
    */
   async commit(
     id: string, writer: string, held: HeldState, change: (state: UploadState) => UploadState,
-    ttlMs?: number,
+    options: ReplaceOptions = {},
   ): Promise<HeldState> {
     let current = held
     for (let failures = 0; ;) {
@@ -96,7 +96,7 @@ export class UploadRecords {
       let entry: Entry | undefined
       try {
         const outcome = await this.store.replace(
-          stateKey(id), JSON.stringify(next), current.revision, { ttlMs },
+          stateKey(id), JSON.stringify(next), current.revision, options,
         )
         if (outcome.replaced) return { state: next, revision: outcome.revision }
         entry = outcome.entry
@@ -109,6 +109,23 @@ export class UploadRecords {
       if (hasLanded(found.state, next, current.state)) return found
       if (found.state.writer !== writer) throw superseded(found.state)
       current = found
+    }
+  }
+
+  /**
+   * Drops what the handler needed, once it has answered. Never rejects: what stays expires, and
+   * counts for its owner.
+   */
+  async noteAnswered(id: string): Promise<void> {
+    try {
+      const entry = await this.store.get(stateKey(id))
+      if (!entry) return
+      const { state } = toHeld(entry)
+      const request = { ...state.request, search: '', params: {}, headers: {} }
+      const next: UploadState = { ...state, request, parts: [], answered: true }
+      await this.store.replace(stateKey(id), JSON.stringify(next), entry.revision, settled(state))
+    } catch {
+      // The store fails.
     }
   }
 
@@ -128,6 +145,11 @@ export class UploadRecords {
       await this.blobs.delete(partKey(id, name)).catch(() => undefined)
     }
   }
+}
+
+/** Returns how a received upload is kept: its owner loses it if it has too many. */
+export function settled({ countedAs }: UploadState): ReplaceOptions {
+  return { evictable: true, owner: countedAs }
 }
 
 /** Decodes a state from its entry. */

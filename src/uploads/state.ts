@@ -21,6 +21,8 @@ export interface UploadState {
   readonly asked: boolean
   /** True if all bytes are here. The handler then gets them. */
   readonly received: boolean
+  /** `true` once the handler has answered. `request` then has no header fields any more. */
+  readonly answered?: true
 }
 
 /** Name and size in bytes of one part. The name is unique, so no writer replaces another's part. */

@@ -1,7 +1,7 @@
 import type { BodySource } from '../http/exchange.js'
 import { newId } from '../runtime/random-id.js'
-import type { Store } from '../stores/store.js'
-import { toHeld, type UploadRecords } from './records.js'
+import type { ReplaceOptions, Store } from '../stores/store.js'
+import { settled, toHeld, type UploadRecords } from './records.js'
 import { stateKey, type HeldState, type Part, type UploadState } from './state.js'
 
 /** A notice of the store may be lost, so the state is read again this often, in milliseconds. */
@@ -73,7 +73,7 @@ export class UploadWriter {
     await this.#commit((state) => {
       const whole = withParts(state, parts)
       return { ...whole, ...over, length: whole.offset }
-    }, ttlMs)
+    }, { ttlMs, ...settled(this.state) })
   }
 
   /** Stops `body` when another request asks for the upload. Returns a function that ends this. */
@@ -108,8 +108,10 @@ export class UploadWriter {
     }
   }
 
-  async #commit(change: (state: UploadState) => UploadState, ttlMs?: number): Promise<void> {
-    this.#held = await this.records.commit(this.id, this.name, this.#held, change, ttlMs)
+  async #commit(
+    change: (state: UploadState) => UploadState, options?: ReplaceOptions,
+  ): Promise<void> {
+    this.#held = await this.records.commit(this.id, this.name, this.#held, change, options)
   }
 }
 

@@ -24,11 +24,14 @@ export function storeLike(real: Store, faults: Partial<Store> = {}): Store {
   }
 }
 
+/** Share of one owner in these stores. */
+export const SHARE = { maxEntriesPerOwner: 20, maxBytesPerOwner: 16_000 }
+
 const broken = (fault: string, caughtBy: string, faults: (real: MemoryStore) => Partial<Store>): Broken<Store> => ({
   fault,
   caughtBy,
   make: () => {
-    const real = new MemoryStore()
+    const real = new MemoryStore(SHARE)
     return storeLike(real, faults(real))
   }
 })
@@ -81,7 +84,27 @@ const values = (fault: string, caughtBy: string, change: (value: string) => stri
 
 const ALIKE = 'keys that look alike are different keys'
 
+const OWN_OLDEST = 'an owner above its share loses its own oldest entries, and nobody else does'
+
 export const BROKEN_STORES: readonly Broken<Store>[] = [
+  broken('owners are ignored', OWN_OLDEST, (real) => ({
+    create: (key, value, options) => real.create(key, value, { ...options, owner: undefined }),
+  })),
+  broken('all owners have one share', OWN_OLDEST, (real) => ({
+    create: (key, value, options) => real.create(key, value, { ...options, owner: options.owner && 'all' }),
+  })),
+  broken('bytes do not count', 'the share is one of bytes too', (real) => ({
+    create: (key, value, options) => real.create(key, value, value.length > 1000 ? { ...options, owner: undefined } : options),
+  })),
+  broken('an owner loses pinned entries', 'an entry that is not evictable stays, whatever its owner has', (real) => ({
+    create: (key, value, options) => real.create(key, value, { ...options, evictable: true }),
+  })),
+  broken('each write counts', 'an entry that is written often counts once', (real) => ({
+    replace: (key, value, revision, options) => {
+      void real.create(`${key}:${revision}`, '', { ttlMs: 600_000, evictable: true, owner: options.owner })
+      return real.replace(key, value, revision, options)
+    },
+  })),
   broken('create looks, then writes', 'of many creates one wins, and everybody else is given what it wrote', (real) => ({
     create: async (key, value, options) => {
       const there = await real.get(key)

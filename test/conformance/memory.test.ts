@@ -2,7 +2,9 @@ import * as runner from 'node:test'
 import { queueConformance, storeConformance } from 'longhaul/conformance'
 import { MemoryQueue, MemoryStore } from 'longhaul/memory'
 
-storeConformance(runner, async () => ({ store: new MemoryStore() }), { title: 'MemoryStore' })
+storeConformance(runner, async () => ({ store: new MemoryStore({ maxEntriesPerOwner: 20, maxBytesPerOwner: 16_000 }) }), {
+  title: 'MemoryStore', ownerShare: { entries: 20, bytes: 16_000 },
+})
 
 storeConformance(runner, async () => {
   let time = 1_700_000_000_000

@@ -7,6 +7,10 @@ import pg from 'pg'
 import { pgBouncerForFile } from '../servers/pgbouncer.js'
 import { postgresForFile } from '../servers/postgres-server.js'
 
+// Both stores of a test may have a sixteenth more, and round down.
+const SHARE = { maxEntriesPerOwner: 16, maxBytesPerOwner: 14_000 }
+const SUITE_SHARE = { entries: 20, bytes: 16_000 }
+
 // Started before the first test, because that blocks the process.
 const server = await postgresForFile()
 const pooler = await pgBouncerForFile(server)
@@ -27,8 +31,8 @@ describe('PostgresStore whose database is serializable by default', () => {
 })
 
 describe('PostgresStore on PGlite', () => {
-  storeConformance(runner, async () => ({ store: postgres({ pool: pglite }).store }), {
-    toleranceMs: 200, title: 'on PGlite',
+  storeConformance(runner, async () => ({ store: postgres({ pool: pglite, ...SHARE }).store }), {
+    toleranceMs: 200, title: 'on PGlite', ownerShare: SUITE_SHARE,
   })
 })
 
@@ -36,11 +40,11 @@ function conforms(url: string, title: string, options: Partial<Omit<PostgresOpti
   const make = () => {
     const pool = new pg.Pool({ connectionString: url })
     after(() => pool.end())
-    return () => postgres({ pool, timeoutMs: 10_000, ...options }).store
+    return () => postgres({ pool, timeoutMs: 10_000, ...SHARE, ...options }).store
   }
   const [store, second] = [make(), make()]
   storeConformance(runner, async () => ({ store: store(), second: second() }), {
-    toleranceMs: 200, title,
+    toleranceMs: 200, title, ownerShare: SUITE_SHARE,
   })
 }
 

@@ -11,6 +11,7 @@ const url = await redisUrl()
 const cluster = await clusterForFile()
 /** By default a node that does not tell its slots within a second is none. */
 const PATIENT = { slotsRefreshTimeout: 20_000 }
+const SHARE = { maxEntriesPerOwner: 20, maxBytesPerOwner: 16_000 }
 const nodes = cluster.map(({ port }) => ({ host: '127.0.0.1', port }))
 
 const clients: Readonly<Record<string, () => RedisClient>> = {
@@ -28,7 +29,7 @@ describe('RedisStore', { concurrency: 8 }, () => {
     after(() => { for (const client of [one, other]) client.disconnect() })
     const namespace = `test-${String(process.pid)}-${title.replaceAll(/\W/g, '-')}`
     storeConformance(runner, async () => ({
-      store: new RedisStore({ client: one, namespace }), second: new RedisStore({ client: other, namespace }),
-    }), { title: `on ${title}` })
+      store: new RedisStore({ client: one, namespace, ...SHARE }), second: new RedisStore({ client: other, namespace, ...SHARE }),
+    }), { title: `on ${title}`, ownerShare: { entries: 20, bytes: 16_000 } })
   }
 })

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { queueConformance, storeConformance, type Runner } from 'longhaul/conformance'
 import { MemoryQueue, MemoryStore } from 'longhaul/memory'
 import { BROKEN_QUEUES, queueLike } from './broken-queues.js'
-import { BROKEN_STORES, storeLike, type Broken } from './broken-stores.js'
+import { BROKEN_STORES, SHARE, storeLike, type Broken } from './broken-stores.js'
 
 /** A runner that runs nothing: it keeps the tests by title. */
 function collect(register: (runner: Runner) => void): Map<string, () => Promise<void>> {
@@ -20,7 +20,7 @@ function collect(register: (runner: Runner) => void): Map<string, () => Promise<
 
 const options = { toleranceMs: 25, timeoutMs: 500 }
 const storeTests = (make: () => MemoryStore | ReturnType<typeof storeLike>) =>
-  collect((runner) => storeConformance(runner, async () => ({ store: make(), close: () => undefined }), options))
+  collect((runner) => storeConformance(runner, async () => ({ store: make(), close: () => undefined }), { ...options, ownerShare: { entries: 20, bytes: 16_000 } }))
 const queueTests = (make: () => MemoryQueue | ReturnType<typeof queueLike>) =>
   collect((runner) => queueConformance(runner, async () => ({ queue: make(), capacity: 50, close: () => undefined }), options))
 
@@ -41,7 +41,7 @@ describe('The queue suite catches', { concurrency: 8 }, () => {
 })
 
 describe('The suites pass for correct implementations', { concurrency: 8 }, () => {
-  const stores = storeTests(() => storeLike(new MemoryStore()))
+  const stores = storeTests(() => storeLike(new MemoryStore(SHARE)))
   for (const name of new Set(BROKEN_STORES.map((broken) => broken.caughtBy))) test(name, () => stores.get(name)?.())
   const queues = queueTests(() => queueLike(new MemoryQueue({ maxQueued: 50 })))
   for (const name of new Set(BROKEN_QUEUES.map((broken) => broken.caughtBy))) test(name, () => queues.get(name)?.())

@@ -2,7 +2,8 @@ import { entries } from './001-entries.js'
 import { installation } from './002-installation.js'
 import { blobs } from './003-blobs.js'
 import { tasks } from './004-tasks.js'
+import { owners } from './005-owners.js'
 import type { Migration } from './migration.js'
 
 /** All migrations, in order. A new one is added at the end, with the next number. */
-export const MIGRATIONS: readonly Migration[] = [entries, installation, blobs, tasks]
+export const MIGRATIONS: readonly Migration[] = [entries, installation, blobs, tasks, owners]

@@ -16,6 +16,8 @@ export interface Replacement {
   readonly old: Revision
   /** `undefined` keeps the expiry. */
   readonly ttlMs: number | undefined
+  /** Owner that the entry counts for; `null`: none. */
+  readonly owner: string | null
 }
 
 /**
@@ -53,6 +55,7 @@ export class Replacements {
       entries.map(({ key }) => key), entries.map(({ value }) => value),
       entries.map(({ revision }) => revision), entries.map(({ old }) => old),
       entries.map(({ ttlMs }) => ttlMs === undefined ? null : toLifetime(ttlMs)),
+      entries.map(({ owner }) => owner),
     ])
     return new Set(rows.map(({ key }) => key))
   }
@@ -77,10 +80,11 @@ function replaceSql(schema: string): string {
   ORDER BY key FOR UPDATE SKIP LOCKED
 )
 UPDATE ${schema}.entries AS entry SET value = new.value, revision = new.revision,
+  owner = new.owner,
   expires_at = CASE WHEN ms IS NULL THEN entry.expires_at ELSE ${expiry('ms')} END,
   sweep_slot = CASE WHEN ms IS NULL THEN entry.sweep_slot ELSE ${slot(expiry('ms'))} END
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::float8[])
-  AS new (key, value, revision, old, ms)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::float8[],
+  $6::text[]) AS new (key, value, revision, old, ms, owner)
 WHERE entry.key = new.key AND entry.key IN (SELECT key FROM free)
   AND entry.revision = new.old AND entry.expires_at > clock_timestamp()
 RETURNING entry.key`

@@ -1,7 +1,7 @@
 import { checkNames, type Known } from '../../runtime/option-names.js'
 
-/** Range of a number. */
-export type Bounds = readonly [min: number, max: number, whole?: boolean]
+/** Range of a number. `or-infinity`: a whole number, or `Infinity` for no limit. */
+export type Bounds = readonly [min: number, max: number, whole?: boolean | 'or-infinity']
 
 /** 100 years: what is longer makes no date. */
 export const LONGEST_MS = 3_155_760_000_000
@@ -10,6 +10,8 @@ export const MAX_TIMER = 2 ** 31 - 1
 /** Milliseconds that a timer takes. */
 export const TIMER: Bounds = [1, MAX_TIMER]
 export const COUNT: Bounds = [1, Infinity, true]
+/** A limit that may be switched off. */
+export const LIMIT: Bounds = [1, Infinity, 'or-infinity']
 export const KEPT: Bounds = [1000, LONGEST_MS]
 export const PAUSE: Bounds = [0, LONGEST_MS]
 export const SIZE: Bounds = [0, Infinity]
@@ -24,7 +26,8 @@ export function checkBounds(where: string, options: object, known: Known): void 
     const value = (options as Known)[name]
     if (value === undefined || !bounds) continue
     const [min, max, whole] = bounds as Bounds
-    if (!(typeof value === 'number' && value >= min && value <= max && (!whole || Number.isInteger(value)))) {
+    const isWhole = !whole || Number.isInteger(value) || (whole === 'or-infinity' && value === Infinity)
+    if (!(typeof value === 'number' && value >= min && value <= max && isWhole)) {
       throw new TypeError(`${where}: ${name} must be a ${whole ? 'whole ' : ''}number from ${min}${max < Infinity ? ` to ${max}` : ''}`)
     }
   }

@@ -4,7 +4,7 @@ import { isPoolName } from '../../queues/queue-pools.js'
 import type { Backoff } from '../../queues/queue.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
 import type { Checkpoint } from './checkpoint.js'
-import { checkBounds, COUNT, KEPT, PAUSE, SIZE, TIMER } from './bounds.js'
+import { checkBounds, COUNT, KEPT, LIMIT, PAUSE, SIZE, TIMER } from './bounds.js'
 import type { TaskFiles } from './files.js'
 import type { JsonForm, JsonSafe } from './json-form.js'
 import { checkKeeps, type Kept } from './kept.js'
@@ -80,7 +80,9 @@ export interface TaskSettings {
   /**
    * Maximum number of unfinished tasks of this kind for one owner. More are answered with 429
    * `too_many_tasks`. Clients without an owner are counted by their network address. The host's own
-   * tasks (`tasks.submit` without `owner`) are not counted. Default: no limit.
+   * tasks (`tasks.submit` without `owner`) are not counted. Default: for requests, 100 unfinished
+   * tasks of all kinds without `maxPerOwner` together, in each process that accepts them; for your
+   * own calls of `submit`, no limit. `Infinity`: no limit.
    */
   readonly maxPerOwner?: number
   /**
@@ -212,7 +214,7 @@ export interface AnyTaskDefinition
 
 const KNOWN = {
   name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0,
-  pool: 0, priority: [0, MAX_PRIORITY, true], retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0,
+  pool: 0, priority: [0, MAX_PRIORITY, true], retentionMs: KEPT, maxPerOwner: LIMIT, keeps: 0,
   shared: 0, files: 0, maxFileBytes: SIZE,
   checkpoint: 0, version: 0,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>

@@ -50,7 +50,7 @@ export async function acceptSubmission<C>(
   let isInUse = false
   const accept: Accept = async (claimed) => {
     const options = {
-      owner: requester.owner, counted: countedAs(requester, request),
+      owner: requester.owner, counted: countedAs(requester, request), isRequest: true,
       context: settings.context(request),
       callbackUrl, ...claimed, start: await startOf(service, submission),
     }

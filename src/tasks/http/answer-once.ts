@@ -9,6 +9,7 @@ import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/on
 import { claimKey } from '../../idempotency/scope.js'
 import { readClaim, requestFingerprint } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
+import { countedAs } from './counted-as.js'
 import { respond } from './submit.js'
 
 /**
@@ -32,6 +33,7 @@ async function answer<C>(
   const outcome = await onceAnswer(request, {
     store, key: claimKey(request, requester.owner, idempotencyKey),
     fingerprint: requestFingerprint(request, body), waitMs: syncTimeoutMs, retentionMs, maxBytes,
+    owner: countedAs(requester, request),
   }, async (began) => {
     const kept = await work(began)
     return { ...kept, response: await buffered(kept.response, maxBytes) }
@@ -59,6 +61,8 @@ export function progressOf<C>(
 ): KeyedProgress {
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
   if (idempotencyKey === undefined) throw httpError('invalid_idempotency_key')
-  const key = claimKey(request, requester(request).owner, idempotencyKey)
-  return new KeyedProgress(service.store, key, service.retentionMs)
+  const by = requester(request)
+  return new KeyedProgress(service.store, claimKey(request, by.owner, idempotencyKey), {
+    ttlMs: service.retentionMs, owner: countedAs(by, request),
+  })
 }

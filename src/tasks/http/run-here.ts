@@ -2,6 +2,7 @@ import type { HttpResponse } from '../../http/exchange.js'
 import { empty } from '../../http/respond.js'
 import { isQueueClosing } from '../../queues/queue.js'
 import { unsavedCheckpoint } from '../definition/unsaved-checkpoint.js'
+import { hasSlots } from '../intake/owner-slots.js'
 import { NO_FILES } from '../run/files/run-files.js'
 import { runOnce } from '../run/run.js'
 import { tryHoldInput } from '../run/input-memory.js'
@@ -31,7 +32,7 @@ export function acquireRunPlace<C>(
 ): RunPlace | undefined {
   const { attempts, maxPerOwner, files } = definition
   const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
-    || maxPerOwner !== undefined || files === true
+    || hasSlots(maxPerOwner) || files === true
   if (!direct || needsRecord || !service.pools.isDirectHere(definition)) return undefined
   const slots = service.pools.slotsOf(definition)
   if (!slots.tryAcquire()) return undefined

@@ -94,7 +94,8 @@ class TransactionSubmit<C> {
       throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
     }
     const { task } = await service.accept(definition, input, {
-      owner: requester.owner, counted: countedAs(requester, request), context: context(request),
+      owner: requester.owner, counted: countedAs(requester, request), isRequest: true,
+      context: context(request),
       start: await startOf(service, submission), callbackUrl, id, isNewId: !wasCalled, claim: keyOptions?.key,
     }, opened)
     this.accepted = task

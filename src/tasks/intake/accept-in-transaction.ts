@@ -14,7 +14,7 @@ import type { CommitWatch } from './commit-watch.js'
 import { isEnqueuedLater } from './enqueue-committed.js'
 import type { NewTask } from './new-task.js'
 import type { OpenTransaction } from './open-transaction.js'
-import { acquireSlot, releaseSlot, slotsOf } from './owner-slots.js'
+import { acquireSlot, hasSlots, releaseSlot, slotsOf } from './owner-slots.js'
 
 /**
  * Time of the first check of a task, in milliseconds. A day in the past puts it before all tasks
@@ -91,7 +91,7 @@ async function reserveSlot(
   { store }: OpenTransaction, { definition: { name, maxPerOwner }, options, id, jobName: job, ttlMs }: NewTask,
 ): Promise<string | undefined> {
   const { counted } = options
-  if (counted === undefined || maxPerOwner === undefined) return undefined
+  if (counted === undefined || !hasSlots(maxPerOwner)) return undefined
   // Whether a slot is free depends on the other transaction, so it has to end first.
   if (!await acquireInTime(store, slotsOf(name, counted))) {
     throw httpError('service_unavailable', {

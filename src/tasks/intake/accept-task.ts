@@ -16,7 +16,7 @@ import { toTaskText, type TaskRecord } from '../record/record.js'
 import type { StoreIdentity } from '../record/store-identity.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { loadWork, type Work } from '../record/work.js'
-import { acquireSlot, releaseSlot } from './owner-slots.js'
+import { acquireSlot, hasSlots, releaseSlot } from './owner-slots.js'
 import { enqueueCommitted, isEnqueuedLater } from './enqueue-committed.js'
 import { notEnqueued, shuttingDown } from './not-enqueued.js'
 import { remainingDelayMs } from './start-time.js'
@@ -97,7 +97,7 @@ class Acceptance {
   private async reserveSlot(): Promise<boolean> {
     const { settings: { ledger }, task: { definition: { name, maxPerOwner }, options, id, jobName, ttlMs } } = this
     const { counted } = options
-    if (counted === undefined || maxPerOwner === undefined) return true
+    if (counted === undefined || !hasSlots(maxPerOwner)) return true
     if (options.id !== undefined && await ledger.load(id)) return false
     this.slot = await acquireSlot(ledger.store, { name, maxPerOwner }, counted, {
       id, job: jobName, ttlMs,

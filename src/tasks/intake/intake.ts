@@ -8,14 +8,18 @@ import {
   openTransaction, requireTransactions, type OpenTransaction,
 } from './open-transaction.js'
 import { startOf } from './start-time.js'
+import { UnfinishedTasks } from './unfinished-tasks.js'
 import type { AcceptOptions } from './submit-options.js'
 
 /** Accepts tasks whose input and callback URL were validated. */
 export class Intake {
   /** Enqueues tasks when the transactions commit in which they were accepted. */
   readonly commits: CommitWatch
+  /** The default of `maxPerOwner`. */
+  readonly unfinished: UnfinishedTasks
 
   constructor(readonly settings: AcceptSettings) {
+    this.unfinished = new UnfinishedTasks(settings.ledger)
     this.commits = new CommitWatch(settings)
     // Prepares the tables before a transaction of the application holds the last connection.
     if (settings.ledger.store.within) void settings.ledger.isReachable()
@@ -41,8 +45,19 @@ export class Intake {
     const { settings, commits } = this
     const start = options.start ?? await startOf(settings.queue, options)
     const task = new NewTask(definition, input, { ...options, start }, settings.pendingMs)
-    return transaction === undefined
-      ? acceptTask(settings, task)
-      : acceptInTransaction({ ...settings, commits }, transaction, task)
+    const accept = () => (
+      transaction === undefined
+        ? acceptTask(settings, task)
+        : acceptInTransaction({ ...settings, commits }, transaction, task)
+    )
+    const { counted, isRequest } = options
+    return isRequest && counted !== undefined && definition.maxPerOwner === undefined
+      ? this.unfinished.count(counted, { id: task.id, mayExist: isKnown(options) }, accept)
+      : accept()
   }
+}
+
+/** Returns whether a task of this id may exist already. */
+function isKnown({ id, isNewId }: AcceptOptions): boolean {
+  return id !== undefined && isNewId !== true
 }

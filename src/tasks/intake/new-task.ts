@@ -48,11 +48,11 @@ export class NewTask {
   /** @param slot - the key of the slot that `maxPerOwner` needs */
   toRecord(slot: string | undefined, { holder, enqueuedLater }: JobPlace): TaskRecord {
     const { definition: { name, keeps, pool }, input, ttlMs } = this
-    const { owner, claim, callbackUrl, start } = this.options
+    const { owner, counted, claim, callbackUrl, start } = this.options
     const { priority = this.definition.priority } = this.options
     const createdAt = Date.now()
     return {
-      id: this.id, name, owner, state: 'queued', job: this.jobName, attempt: 0, version: 1,
+      id: this.id, name, owner, party: owner === undefined ? counted : undefined, state: 'queued', job: this.jobName, attempt: 0, version: 1,
       createdAt, startedAt: undefined, finishedAt: undefined, expiresAt: createdAt + ttlMs,
       startAt: start?.at,
       pool: pool === DEFAULT_POOL ? undefined : pool,

@@ -17,6 +17,11 @@ const GRACE_MS = 10_000
 /** Reads of one slot that changes while it is taken. */
 const TRIES = 5
 
+/** Returns whether `maxPerOwner` of a definition is counted by slots. */
+export function hasSlots(maxPerOwner: number | undefined): maxPerOwner is number {
+  return maxPerOwner !== undefined && maxPerOwner !== Infinity
+}
+
 /**
  * Acquires one of the `maxPerOwner` slots of one party (see `countedAs`) for an unfinished task. A
  * slot is a numbered key whose value is the id of a job. The slot of a task that has ended can be

@@ -65,6 +65,8 @@ export interface AcceptOptions extends Omit<OwnedSubmitOptions, 'transaction'> {
    * is not counted.
    */
   readonly counted?: string
+  /** `true` for a submission over HTTP, for which `maxPerOwner` has a default. */
+  readonly isRequest?: boolean
   /** `true` if `id` is new and random. Saves a transaction the search for a task with this id. */
   readonly isNewId?: boolean
   /** The store key of the idempotency claim that stands for the task. */

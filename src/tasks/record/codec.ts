@@ -17,11 +17,11 @@ export function encode(record: TaskRecord, text = toTaskText(record)): string {
 
 /** Encodes the head. */
 export function encodeHead(record: TaskRecord): string {
-  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0 } = record
+  const { state, version, attempt, createdAt, expiresAt, errorStatus = 0 } = record
   const { claim, slot, job } = record
   const times = `${version},${attempt},${createdAt},${expiresAt}`
   const names = `${textOr0(claim)},${textOr0(slot)},"${job}"`
-  return `["${state}",${times},${textOr0(owner)},${errorStatus},${names}${rare(record)}]`
+  return `["${state}",${times},${ownerText(record)},${errorStatus},${names}${rare(record)}]`
 }
 
 function rare(record: TaskRecord): string {
@@ -40,6 +40,12 @@ function rare(record: TaskRecord): string {
   return `,${JSON.stringify(members)}`
 }
 
+/** Encodes the owner as a text. Encodes the party of a task without an owner as a list. */
+function ownerText({ owner, party }: TaskRecord): string {
+  return owner === undefined && party !== undefined
+    ? `[${JSON.stringify(party)}]` : textOr0(owner)
+}
+
 function textOr0(text: string | undefined): string {
   return text === undefined ? '0' : JSON.stringify(text)
 }
@@ -47,7 +53,7 @@ function textOr0(text: string | undefined): string {
 /** The head as an array. 0 stands for an absent value. */
 type Head = [
   state: TaskState, version: number, attempt: number, createdAt: number, expiresAt: number,
-  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, job: string,
+  owner: string | readonly [party: string] | 0, errorStatus: number, claim: string | 0, slot: string | 0, job: string,
   rare?: Rare,
 ]
 
@@ -106,7 +112,7 @@ export function toSnapshot(id: string, value: string): TaskSnapshot {
   const [head, text] = split(value)
   const [state, version, attempt, createdAt, expiresAt, owner, errorStatus, , , , rare] = head
   return {
-    id, state, version, attempt, createdAt, expiresAt, owner: owner === 0 ? undefined : owner,
+    id, state, version, attempt, createdAt, expiresAt, owner: typeof owner === 'string' ? owner : undefined,
     errorStatus: errorStatus || undefined,
     errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder,
     blobs: rare?.blobs, text,
@@ -142,7 +148,8 @@ function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRe
   ] = head
   return {
     id, name: body.task, state, job, version, attempt, createdAt, expiresAt,
-    owner: owner === 0 ? undefined : owner,
+    owner: typeof owner === 'string' ? owner : undefined,
+    party: typeof owner === 'object' ? owner[0] : undefined,
     errorStatus: errorStatus || undefined,
     claim: claim || undefined,
     slot: slot || undefined,

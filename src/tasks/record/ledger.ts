@@ -4,6 +4,7 @@ import type { TaskIndex } from '../../stores/task-index.js'
 import { decode, encode, toSnapshot, type TaskSnapshot } from './codec.js'
 import { taskKey } from './ids.js'
 import { toListed } from './listed.js'
+import { partyOf } from './owner.js'
 import {
   change, retried, type RetryChange, type TaskChange, type TaskRecord,
 } from './record.js'
@@ -185,7 +186,8 @@ export class Ledger {
   private replace(
     { record, revision }: VersionedRecord, next: TaskRecord, ttlMs = newLifetime(record, next),
   ): Promise<Replaced | Conflict> | Replaced | Conflict {
-    const options = { ttlMs, evictable: isFinal(next.state) }
+    const options = isFinal(next.state)
+      ? { ttlMs, evictable: true, owner: partyOf(next) } : { ttlMs, evictable: false }
     return this.store.replace(taskKey(next.id), encode(next), revision, options)
   }
 }

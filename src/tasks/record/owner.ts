@@ -40,6 +40,13 @@ export function countedWithoutOwner(address: string | undefined): string {
   return `address ${address ?? 'unknown'}`
 }
 
+/** Returns the party that a task counts for; `undefined` for a task of the host's own. */
+export function partyOf(
+  { owner, party }: { readonly owner: OwnerId, readonly party?: string | undefined },
+): string | undefined {
+  return owner === undefined ? party : countedAsOwner(owner)
+}
+
 /** Returns whether the caller may see the task. */
 export type IsVisible = (task: { readonly owner?: OwnerId }) => boolean
 

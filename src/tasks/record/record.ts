@@ -27,6 +27,8 @@ export interface TaskRecord extends RecordFiles {
   readonly id: string
   readonly name: string
   readonly owner: string | undefined
+  /** Party that a task without an owner counts for, such as a network address. */
+  readonly party?: string | undefined
   readonly state: TaskState
   /**
    * Names the one job that may run this task, within the task's id. A new one for each incarnation

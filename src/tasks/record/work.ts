@@ -68,15 +68,20 @@ export async function loadWork(
   return text === undefined ? undefined : JSON.parse(text) as Work
 }
 
-/** Sets the remaining lifetime of the entry of a large work, if the task has one. */
+/**
+ * Sets the remaining lifetime of the entry of a large work, if the task has one.
+ *
+ * @param kept.owner - party that the entry counts for, once the task is final
+ */
 export async function renewLargeWork(
-  store: Store, { id, largeWork }: Pick<TaskRecord, 'id' | 'largeWork'>, ttlMs: number,
+  store: Store, { id, largeWork }: Pick<TaskRecord, 'id' | 'largeWork'>,
+  { ttlMs, owner }: { readonly ttlMs: number, readonly owner?: string | undefined },
 ): Promise<void> {
   if (largeWork === undefined) return
   const entry = await store.get(largeWork)
   if (!entry) return
   // Only a deletion can conflict, because the entry is written once.
   await store.replace(largeWork, entry.value, entry.revision, {
-    ttlMs, evictable: { with: taskKey(id) },
+    ttlMs, evictable: { with: taskKey(id) }, owner,
   })
 }

@@ -1,6 +1,7 @@
 import type { Store } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { taskKey } from '../record/ids.js'
+import { partyOf } from '../record/owner.js'
 import type { TaskRecord } from '../record/record.js'
 
 /** A checkpoint as it is stored: an entry of its own, beside the record of the task. */
@@ -55,16 +56,23 @@ export async function endCheckpoint(
       await store.delete(checkpointKey(id))
       return
     }
-    await renewCheckpoint(store, id, expiresAt - finishedAt)
+    await renewCheckpoint(store, id, { ttlMs: expiresAt - finishedAt, owner: partyOf(record) })
   } catch {
     // It expires by itself, some days later.
   }
 }
 
-/** Changes the lifetime of a checkpoint, unless a run writes it at this moment. */
-export async function renewCheckpoint(store: Store, taskId: string, ttlMs: number): Promise<void> {
+/**
+ * Changes the lifetime of a checkpoint, unless a run writes it at this moment.
+ *
+ * @param kept.owner - party that the entry counts for, once the task is final
+ */
+export async function renewCheckpoint(
+  store: Store, taskId: string,
+  { ttlMs, owner }: { readonly ttlMs: number, readonly owner?: string | undefined },
+): Promise<void> {
   const key = checkpointKey(taskId)
   const entry = await store.get(key)
   if (entry === undefined) return
-  await store.replace(key, entry.value, entry.revision, keptWithTask(taskId, ttlMs))
+  await store.replace(key, entry.value, entry.revision, { ...keptWithTask(taskId, ttlMs), owner })
 }

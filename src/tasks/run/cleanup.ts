@@ -4,6 +4,7 @@ import { releaseInput, type BelongingsSettings } from '../record/release-input.j
 import { renewExternal } from '../record/external.js'
 import { hiddenFileKeys } from '../record/files.js'
 import { taskKey } from '../record/ids.js'
+import { partyOf } from '../record/owner.js'
 import type { TaskRecord } from '../record/record.js'
 import { renewLargeWork } from '../record/work.js'
 import { deleteFiles } from './files/stored-files.js'
@@ -32,14 +33,15 @@ export async function cleanUp(
   if (record.callback?.state === 'pending') await dispatch(record)
   const { claim, slot, expiresAt, createdAt, finishedAt = createdAt } = record
   const recordMs = expiresAt - finishedAt
+  const owner = partyOf(record)
   if (claim !== undefined) {
-    const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs }
+    const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs, owner }
     await settleTaskClaim(store, claim, ended).catch(() => undefined)
   }
   if (slot !== undefined) await releaseSlot(store, slot, record).catch(() => undefined)
   await deleteFiles(settings.blobs, hiddenFileKeys(record))
   if (record.state === 'completed') return releaseInput(settings, record)
-  await renewLargeWork(store, record, recordMs).catch(() => undefined)
+  await renewLargeWork(store, record, { ttlMs: recordMs, owner }).catch(() => undefined)
   const definition = settings.definitions.get(record.name)
   await renewExternal(definition, record.keeps, recordMs + CLAIM_MARGIN_MS).catch(() => undefined)
 }

@@ -5,7 +5,8 @@ import type { Blobs } from '../../stores/blobs.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import type { AcceptSettings } from '../intake/accept-task.js'
 import { notEnqueued, shuttingDown } from '../intake/not-enqueued.js'
-import { acquireSlot, passSlot, releaseSlot } from '../intake/owner-slots.js'
+import { acquireSlot, hasSlots, passSlot, releaseSlot } from '../intake/owner-slots.js'
+import type { UnfinishedTasks } from '../intake/unfinished-tasks.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { isTaskId, jobId, newJobName, taskKey } from '../record/ids.js'
 import { TaskJob } from '../record/job.js'
@@ -21,6 +22,7 @@ import { renewFiles } from './files/stored-files.js'
 
 /** Parts of the service that `retryTask` uses. */
 export interface RetrySettings extends AcceptSettings {
+  readonly unfinished: UnfinishedTasks
   readonly blobs: Blobs | undefined
 }
 
@@ -29,6 +31,8 @@ export interface RetryRequest {
   readonly isVisible: IsVisible
   /** Returns the party that `maxPerOwner` counts; `undefined` if the task is not counted. */
   readonly counted: (record: TaskRecord) => string | undefined
+  /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
+  readonly isRequest?: boolean
 }
 
 /**
@@ -50,7 +54,19 @@ export async function retryTask(
   if (work === undefined || !await renewInput(settings, found.record)) {
     return refuseWithoutInput(settings, id, request)
   }
-  return new Retry(settings, found, work, request).perform()
+  const retry = new Retry(settings, found, work, request)
+  const counted = request.isRequest ? request.counted(found.record) : undefined
+  if (counted === undefined || hasLimit(settings, found.record)) return retry.perform()
+  const count = await settings.unfinished.count(counted, { id, mayExist: false }, async () => {
+    const task = await retry.perform()
+    return { created: task !== undefined, task }
+  })
+  return count.task
+}
+
+/** Returns whether the definition of a task has `maxPerOwner`. */
+function hasLimit({ definitions }: RetrySettings, { name }: TaskRecord): boolean {
+  return definitions.get(name)?.maxPerOwner !== undefined
 }
 
 /**
@@ -118,7 +134,7 @@ class Retry {
     const { id, name } = record
     const maxPerOwner = definitions.get(name)?.maxPerOwner
     const counted = this.request.counted(record)
-    if (counted === undefined || maxPerOwner === undefined) return undefined
+    if (counted === undefined || !hasSlots(maxPerOwner)) return undefined
     return acquireSlot(ledger.store, { name, maxPerOwner }, counted, { id, job, ttlMs })
   }
 
@@ -192,8 +208,8 @@ class Retry {
     const { id, name, claim, blobs: files = [] } = record
     const recordMs = recordMsOf(this.settings, name)
     try {
-      await renewLargeWork(store, record, recordMs + CLAIM_MARGIN_MS)
-      if (definitions.get(name)?.checkpoint) await renewCheckpoint(store, id, recordMs)
+      await renewLargeWork(store, record, { ttlMs: recordMs + CLAIM_MARGIN_MS })
+      if (definitions.get(name)?.checkpoint) await renewCheckpoint(store, id, { ttlMs: recordMs })
       const keys = files.map((file) => fileKey(id, file))
       if (blobs) await renewFiles(blobs, keys, recordMs + CLAIM_MARGIN_MS)
       if (claim === undefined) return

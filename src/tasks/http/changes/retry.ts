@@ -28,6 +28,7 @@ async function retry<C>(
     const task = await service.retry(id, {
       isVisible: (each) => belongsTo(each, requester.owner),
       counted: () => countedAs(requester, request),
+      isRequest: true,
     })
     if (!task) throw httpError(format.notFound)
     began()

@@ -1,0 +1,81 @@
+import { LinkedList, type Linked } from './linked-list.js'
+import { ownText, textBytes } from './text.js'
+
+/** Memory of a share in bytes, without its name. */
+const OVERHEAD = 384
+/** Number of size classes: powers of two from 1 KiB. */
+const CLASSES = 33
+
+/** The evictable entries of one owner, or those without an owner. */
+export class OwnerShare<E extends Linked<E>> implements Linked<OwnerShare<E>> {
+  /** Entries that may be removed now, the least recently used first. */
+  readonly free = new LinkedList<E>()
+  /** Number and bytes of the evictable entries, bound ones included. */
+  entries = 0
+  bytes = 0
+  /** Class of `bytes`, or -1 while nothing counts. */
+  size = -1
+  previous: OwnerShare<E> | undefined = undefined
+  next: OwnerShare<E> | undefined = undefined
+
+  constructor(readonly owner: string | undefined) {}
+
+  /** Memory of the share itself in bytes. */
+  get ownBytes(): number {
+    return this.owner === undefined ? 0 : OVERHEAD + textBytes(this.owner)
+  }
+}
+
+/** The shares of all owners, by size, so that the largest one is found at once. */
+export class OwnerShares<E extends Linked<E>> {
+  readonly #byOwner = new Map<string, OwnerShare<E>>()
+  readonly #unowned = new OwnerShare<E>(undefined)
+  readonly #bySize = Array.from({ length: CLASSES }, () => new LinkedList<OwnerShare<E>>())
+  /** Memory of the shares themselves in bytes. */
+  bytes = 0
+
+  /** Returns the share of an owner. `add` keeps it. */
+  of(owner: string | undefined): OwnerShare<E> {
+    if (owner === undefined) return this.#unowned
+    return this.#byOwner.get(owner) ?? new OwnerShare<E>(ownText(owner))
+  }
+
+  /** Counts an entry of `bytes` bytes. */
+  add(share: OwnerShare<E>, bytes: number): void {
+    if (share.entries === 0 && share.owner !== undefined) {
+      this.#byOwner.set(share.owner, share)
+      this.bytes += share.ownBytes
+    }
+    share.entries++
+    share.bytes += bytes
+    this.#sort(share)
+  }
+
+  /** Ends the count of an entry. A share without entries takes no memory. */
+  remove(share: OwnerShare<E>, bytes: number): void {
+    share.entries--
+    share.bytes -= bytes
+    this.#sort(share)
+    if (share.entries > 0 || share.owner === undefined) return
+    this.#byOwner.delete(share.owner)
+    this.bytes -= share.ownBytes
+  }
+
+  /** Returns the oldest entry of the owner that has most, to a factor of two. */
+  oldestOfLargest(): E | undefined {
+    for (let size = CLASSES - 1; size >= 0; size--) {
+      for (let share = this.#bySize[size]?.first; share; share = share.next) {
+        if (share.free.first) return share.free.first
+      }
+    }
+    return undefined
+  }
+
+  #sort(share: OwnerShare<E>): void {
+    const size = share.entries === 0 ? -1 : 32 - Math.clz32(share.bytes / 1024)
+    if (size === share.size) return
+    this.#bySize[share.size]?.remove(share)
+    share.size = size
+    this.#bySize[size]?.push(share)
+  }
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { type Cases } from './runner.js'
+import { type StoreContext } from './store-context.js'
+
+/** Tests of the share of one owner. The owners of a test are its own. */
+export const owners: Cases<StoreContext> = {
+  'an owner above its share loses its own oldest entries, and nobody else does': async (context) => {
+    const [ann, bob] = ownersOf(context)
+    const kept = { ...context.later, evictable: true }
+    for (const name of ['bob-1', 'bob-2']) {
+      await context.created(context.key(name), 'x', { ...kept, owner: bob })
+    }
+    await context.created(context.key('nobody'), 'x', kept)
+    const keys = await flood(context, 2 * context.share.entries, 'x')
+    await context.eventually(
+      async () => await live(context, keys) <= context.share.entries,
+      'the owner keeps more entries than its share',
+    )
+    assert.equal(await context.value(last(keys)), 'x', 'the newest entry went')
+    assert.equal(await context.value(keys[0] as string), undefined, 'the oldest entry stayed')
+    for (const name of ['bob-1', 'bob-2', 'nobody']) {
+      assert.equal(await context.value(context.key(name)), 'x', `the flood of ${ann} removed ${name}`)
+    }
+  },
+
+  'the share is one of bytes too': async (context) => {
+    const { share } = context
+    // Random, so that no store compresses it.
+    const value = randomBytes(share.bytes / 8).toString('base64url')
+    const keys = await flood(context, 16, value)
+    await context.eventually(
+      async () => await live(context, keys) * value.length <= share.bytes,
+      'the owner keeps more bytes than its share',
+    )
+    assert.equal(await context.value(last(keys)), value, 'the newest entry went')
+    assert.equal(await context.value(keys[0] as string), undefined, 'the oldest entry stayed')
+  },
+
+  'an entry that is not evictable stays, whatever its owner has': async (context) => {
+    const [owner] = ownersOf(context)
+    const { later } = context
+    await context.created(context.key('pinned'), 'x', { ...later, owner })
+    const revision = await context.created(context.key('again'), 'x', {
+      ...later, evictable: true, owner,
+    })
+    const again = await context.store.replace(context.key('again'), 'y', revision, {})
+    assert.ok(again.replaced)
+    const keys = await flood(context, 2 * context.share.entries, 'x')
+    await context.eventually(
+      async () => await live(context, keys) <= context.share.entries,
+      'the owner keeps more entries than its share',
+    )
+    assert.equal(await context.value(context.key('pinned')), 'x', 'a pinned entry went')
+    assert.equal(await context.value(context.key('again')), 'y', 'an entry that was pinned again went')
+  },
+
+  'an entry that is written often counts once': async (context) => {
+    const [owner] = ownersOf(context)
+    const kept = { ...context.later, evictable: true, owner }
+    await context.created(context.key('first'), 'x', kept)
+    let revision = await context.created(context.key('often'), '0', kept)
+    for (let n = 1; n <= 2 * context.share.entries; n++) {
+      const outcome = await context.store.replace(context.key('often'), String(n), revision, kept)
+      assert.ok(outcome.replaced)
+      revision = outcome.revision
+    }
+    await context.quiet()
+    assert.equal(await context.value(context.key('first')), 'x', 'one entry counted many times')
+  },
+}
+
+function ownersOf(context: StoreContext): readonly [string, string] {
+  return [context.key('ann'), context.key('bob')]
+}
+
+/** Writes `count` entries of the first owner, one after the other. Returns their keys. */
+async function flood(context: StoreContext, count: number, value: string): Promise<string[]> {
+  const [owner] = ownersOf(context)
+  const keys: string[] = []
+  for (let n = 0; n < count; n++) {
+    const key = context.key(`flood-${String(n).padStart(6, '0')}`)
+    await context.created(key, value, { ...context.later, evictable: true, owner })
+    keys.push(key)
+  }
+  return keys
+}
+
+async function live(context: StoreContext, keys: readonly string[]): Promise<number> {
+  const entries = await Promise.all(keys.map(async (key) => context.store.get(key)))
+  return entries.filter((entry) => entry !== undefined).length
+}
+
+function last(keys: readonly string[]): string {
+  return keys.at(-1) as string
+}
