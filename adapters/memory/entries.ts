@@ -33,10 +33,8 @@ export class StoredEntry implements Linked<StoredEntry> {
   eviction: Eviction = 'pinned'
   /** Key, as the same string object that the map has. */
   key: string
-  /** Owner that the entry counts for while it is evictable. */
-  owner: string | undefined
-  /** Share that counts the entry, while it is evictable. */
-  share: OwnerShare<StoredEntry> | undefined = undefined
+  /** Owner that the entry counts for. While the entry is evictable, the share that counts it. */
+  owner: string | OwnerShare<StoredEntry> | undefined
   /** Neighbours in the list of free entries of its owner. */
   previous: StoredEntry | undefined = undefined
   next: StoredEntry | undefined = undefined
@@ -70,6 +68,11 @@ export class StoredEntry implements Linked<StoredEntry> {
     this.evictable = other.evictable
     this.follows = other.follows
     this.owner = other.owner
+  }
+
+  /** Share that counts the entry, while it is evictable. */
+  get share(): OwnerShare<StoredEntry> | undefined {
+    return typeof this.owner === 'object' ? this.owner : undefined
   }
 
   /** Returns the value without copying the text. */
@@ -169,7 +172,7 @@ export class Entries {
       now = before
     }
     this.#enter(now)
-    if (now.owner !== undefined) this.#limit(now)
+    this.#limit(now)
     return true
   }
 
@@ -226,7 +229,7 @@ export class Entries {
   /** Removes the oldest entries of the owner of `stored` that are beyond the share of one owner. */
   #limit(stored: StoredEntry): void {
     const { share } = stored
-    if (share === undefined) return
+    if (share?.owner === undefined) return
     const { maxEntriesPerOwner, maxBytesPerOwner } = this.#limits
     while (share.entries > maxEntriesPerOwner || share.bytes > maxBytesPerOwner) {
       const { first } = share.free
@@ -291,11 +294,9 @@ export class Entries {
       return
     }
     this.#evictableBytes += stored.bytes
-    const share = this.#shares.of(stored.owner)
+    const share = typeof stored.owner === 'object' ? stored.owner : this.#shares.of(stored.owner)
     this.#shares.add(share, stored.bytes)
-    // The entry keeps the text that its share has.
-    stored.owner = share.owner
-    stored.share = share
+    stored.owner = share
     if (stored.eviction === 'free') share.free.push(stored)
   }
 
@@ -310,6 +311,6 @@ export class Entries {
     if (share === undefined) return
     if (stored.eviction === 'free') share.free.remove(stored)
     this.#shares.remove(share, stored.bytes)
-    stored.share = undefined
+    stored.owner = share.owner
   }
 }
