@@ -100,6 +100,12 @@ export class QueuedJob {
 
 type Parts = Pick<Job, 'input' | 'context'>
 
+/**
+ * Length of a text whose parsed input is measured. A value takes at most 22 times as much heap as
+ * text, so that a shorter text never takes a mebibyte.
+ */
+const LARGE_TEXT = 32_768
+
 /** A job whose input and context are JSON text. */
 class JobText {
   /** Size of the text in bytes. */
@@ -110,10 +116,13 @@ class JobText {
 
   /** @throws {TypeError} The job is not JSON. */
   constructor({ id, taskId, name, store, input, context }: Job) {
-    const inputHeapBytes = heapBytesOf(input)
-    this.#job = { id, taskId, name, inputHeapBytes, ...store !== undefined && { store } }
-    this.#hasContext = context !== undefined
     this.#text = JSON.stringify({ input, context } satisfies Parts)
+    const isLarge = this.#text.length > LARGE_TEXT
+    this.#job = {
+      id, taskId, name, ...store !== undefined && { store },
+      ...isLarge && { inputHeapBytes: heapBytesOf(input) },
+    }
+    this.#hasContext = context !== undefined
     // `textBytes` flattens the text.
     this.bytes = textBytes(this.#text)
   }

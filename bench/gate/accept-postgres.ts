@@ -7,7 +7,7 @@ import type { Job } from './job.js'
 /** Accepts tasks on PostgreSQL. The web process runs none of them. */
 export function acceptOnPostgres(): Job {
   const pool = openPool()
-  const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
+  const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })
   const tasks = createTasks({ ...postgres({ pool, timeoutMs: TIMEOUT_MS }), definitions: [report], worker: false })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   return {

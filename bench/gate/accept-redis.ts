@@ -9,7 +9,7 @@ import type { Job } from './job.js'
 export function acceptOnRedis(): Job {
   const client = new Redis(process.env['REDIS_URL'] ?? '', { maxRetriesPerRequest: null })
   const queue = new BullMQQueue({ connection: client, timeoutMs: TIMEOUT_MS })
-  const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
+  const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })
   const tasks = createTasks({ ...redis({ client, timeoutMs: TIMEOUT_MS }), queue, definitions: [report], worker: false })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   return {

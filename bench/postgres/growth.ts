@@ -18,7 +18,7 @@ interface Table { readonly name: string, readonly bytes: number, readonly live: 
 // Autovacuum looks every 5 s in place of every minute, because a day is minutes here.
 const server = await startPostgres({ settings: { autovacuum_naptime: '5s' } })
 const pool = new pg.Pool({ connectionString: server.url, max: 20, connectionTimeoutMillis: 5000 })
-const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
+const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })
 const engine = postgres({ pool, timeoutMs: 10_000 })
 const tasks = createTasks({ ...engine, definitions: [report], concurrency: UNDER_WAY })
 const [{ position = '' } = {}] = (await pool.query<{ position: string }>('SELECT pg_current_wal_lsn()::text AS position')).rows

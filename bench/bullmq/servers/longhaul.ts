@@ -10,7 +10,7 @@ import { subject } from '../../frame/subject.js'
 const client = new Redis(process.env['REDIS_URL'] ?? '', { maxRetriesPerRequest: null })
 const engine = redis({ client })
 const queue = new BullMQQueue({ connection: client })
-const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
+const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })
 const isWorker = process.argv[2] === 'worker'
 const tasks = createTasks({ ...engine, queue, definitions: [report], worker: isWorker, concurrency: 10 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })

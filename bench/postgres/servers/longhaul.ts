@@ -6,7 +6,7 @@ import { postgres } from 'longhaul/postgres'
 import { subject } from '../../frame/subject.js'
 import { openPool } from './pool.js'
 
-const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
+const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })
 const isWorker = process.argv[2] === 'worker'
 const tasks = createTasks({ ...postgres({ pool: openPool(), preparedStatements: true }), definitions: [report], worker: isWorker, concurrency: 10 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })

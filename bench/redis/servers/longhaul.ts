@@ -11,7 +11,7 @@ const queue: Queue = {
   durable: true, enqueue: () => Promise.resolve('accepted'), process: () => undefined, remove: () => Promise.resolve(false), has: () => Promise.resolve(true), close: () => Promise.resolve(),
 }
 const engine = redis({ client: new Redis(process.env['REDIS_URL'] ?? '', { enableAutoPipelining: true }) })
-const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
+const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })
 const tasks = createTasks({ ...engine, queue, definitions: [report], worker: false })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 

@@ -7,7 +7,7 @@ import { doWork, type Input } from '../work.js'
 
 /** Work that awaits once, as most work does. */
 const report = defineTask({
-  name: 'report',
+  name: 'report', maxPerOwner: Infinity,
   run: async (input: Input) => {
     await setTimeout(5)
     return doWork(input)

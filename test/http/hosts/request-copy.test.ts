@@ -105,7 +105,7 @@ test('endpoints of tasks see the changed request: its headers, and who owns the 
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-tenant'] as string })
   const handler = compose(added, endpoints.submit(report))
   const answer = await inject(handler, { method: 'POST', path: '/reports', body: {}, headers: { prefer: 'respond-async' } })
-  const { taskId } = await answer.json() as { taskId: string }
+  const { taskId } = await answer.json<{ taskId: string }>()
   assert.equal((await tasks.ownedBy('acme').get(taskId))?.taskId, taskId)
 })
 
