@@ -9,6 +9,9 @@ import { isGone } from './request.js'
  * most 2,600.
  */
 const MAX_WAITING = 3000
+/** Maximum number of requests that wait on all connections together. Each takes some 4 KiB. */
+const MAX_WAITING_IN_ALL = 10_000
+let waitingInAll = 0
 
 const LAST = Symbol('longhaul.lastResponse')
 const WAITING = Symbol('longhaul.waiting')
@@ -49,16 +52,26 @@ export function runAfter(
   before: ServerResponse, req: HostRequest, res: HostResponse, run: () => void,
 ): void {
   const socket: Connection = req.socket
-  const waiting = (socket[WAITING] ?? 0) + 1
-  socket[WAITING] = waiting
-  if (waiting > MAX_WAITING) {
+  const waiting = socket[WAITING] ?? 0
+  if (waiting >= MAX_WAITING || waitingInAll >= MAX_WAITING_IN_ALL) {
     socket.destroy()
     return
   }
+  // Node emits no `close` for responses that wait behind others when their connection closes.
+  if (socket[WAITING] === undefined) socket.once('close', () => { noteDone(socket, Infinity) })
+  socket[WAITING] = waiting + 1
+  waitingInAll++
   // In the async context of this request, not in that of the one before.
   before.once('close', AsyncResource.bind(() => {
-    socket[WAITING] = (socket[WAITING] ?? 1) - 1
+    noteDone(socket, 1)
     // After a response that ends the connection it is no longer writable (RFC 9112 section 9.6).
     if (socket.writable && !isGone(req, res)) run()
   }))
+}
+
+/** Notes that requests of a connection no longer wait. */
+function noteDone(socket: Connection, count: number): void {
+  const done = Math.min(count, socket[WAITING] ?? 0)
+  socket[WAITING] = (socket[WAITING] ?? 0) - done
+  waitingInAll -= done
 }

@@ -6,6 +6,9 @@ import type { Settings } from './options.js'
 import { start as submit, WORK, type SubmitOptions } from './submit.js'
 import { newKey } from './transport.js'
 
+/** Methods with which a request without items changes nothing. A PUT may delete what is there. */
+const ASKS_HARMLESSLY = new Set(['POST', 'PATCH'])
+
 /** Options of `bulk`. */
 export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   /**
@@ -208,7 +211,8 @@ class Run {
         // Half of a batch is another request, so it has another key.
         idempotencyKey: key === false ? false : `${key}-${start}-${texts.length}`,
         isOwnKey: options.idempotencyKey === undefined,
-        question: { body: around.join('[]') },
+        // A PUT without items may delete all of them.
+        question: method === undefined || ASKS_HARMLESSLY.has(method.toUpperCase()) ? { body: around.join('[]') } : 'none',
         ...method !== undefined && { method }, ...signal && { signal }, ...headers && { headers },
         ...statusPath !== undefined && { statusPath },
       })

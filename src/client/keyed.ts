@@ -17,9 +17,9 @@ export interface KeyedCall extends Call {
   readonly isOptional: boolean
   /**
    * Request to send before a lost one is repeated, if it is unknown whether the server honours keys.
-   * Absent: the request is repeated then.
+   * Absent: the request is repeated then. `none`: it is not repeated, because no question is harmless.
    */
-  readonly question: Question | undefined
+  readonly question: Question | 'none' | undefined
 }
 
 /** Maximum number of endpoints of which a client remembers how they treat keys. */
@@ -38,7 +38,7 @@ export async function askKeyed(settings: Settings, call: KeyedCall): Promise<Ans
   const mayRepeat = async (error: ClientError): Promise<boolean> => {
     if (canRetry(error, 'refused')) return true
     if (!canRetry(error, 'keyed')) return false
-    if (question !== undefined && endpoint.keys === undefined) await endpoint.ask(question)
+    if (typeof question === 'object' && endpoint.keys === undefined) await endpoint.ask(question)
     return endpoint.keys === 'honoured' || (endpoint.keys === undefined && question === undefined)
   }
   try {

@@ -53,7 +53,7 @@ export interface Work extends SubmitOptions {
   /** True if this package has chosen `idempotencyKey`. */
   readonly isOwnKey?: boolean
   /** See `KeyedCall`. */
-  readonly question?: Question
+  readonly question?: Question | 'none'
 }
 
 /** Sends work. Returns a handle for the task of a 202, or for the body of another answer. */

@@ -41,13 +41,16 @@ export class KeyedProgress {
   }
 
   /**
-   * Saves the progress as JSON text. Call `read` before the first save.
+   * Saves the progress as JSON text. Call `read` before the first save. If the work is complete, the
+   * progress counts for its owner. Other progress is never removed early, because the work would
+   * be done again.
    *
    * @throws {HttpError} 409 `idempotent_request_running`: another request has saved progress since
    */
-  async save(text: string): Promise<void> {
+  async save(text: string, isComplete: boolean): Promise<void> {
     const { store, key, revision } = this
-    const kept = { ...this.kept, evictable: true }
+    const { ttlMs, owner } = this.kept
+    const kept = isComplete ? { ttlMs, owner, evictable: true } : { ttlMs }
     const outcome = revision === undefined
       ? await store.create(key, text, kept)
       : await store.replace(key, text, revision, kept)

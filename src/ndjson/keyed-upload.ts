@@ -49,6 +49,16 @@ export interface KeyedUpload<C> {
  * `idempotent_request_running`
  */
 export async function respondKeyed<C>(upload: KeyedUpload<C>): Promise<HttpResponse> {
+  const chunks = upload.body[Symbol.asyncIterator]()
+  try {
+    return await respondTo({ ...upload, body: { [Symbol.asyncIterator]: () => chunks } })
+  } finally {
+    // Releases the decoder. It may be waiting for the client, so this may take long.
+    chunks.return?.().catch(() => undefined)
+  }
+}
+
+async function respondTo<C>(upload: KeyedUpload<C>): Promise<HttpResponse> {
   const { endpoints, request } = upload
   const progress = endpoints.progressOf(request)
   const offset = readOffset(request)
@@ -208,7 +218,7 @@ class Run<C> {
   }
 
   private save(state: KeptUpload): Promise<void> {
-    return this.progress.save(JSON.stringify(state))
+    return this.progress.save(JSON.stringify(state), state.isComplete)
   }
 }
 

@@ -117,15 +117,19 @@ export class UploadRecords {
    * counts for its owner.
    */
   async noteAnswered(id: string): Promise<void> {
-    try {
-      const entry = await this.store.get(stateKey(id))
-      if (!entry) return
-      const { state } = toHeld(entry)
-      const request = { ...state.request, search: '', params: {}, headers: {} }
-      const next: UploadState = { ...state, request, parts: [], answered: true }
-      await this.store.replace(stateKey(id), JSON.stringify(next), entry.revision, settled(state))
-    } catch {
-      // The store fails.
+    for (let tried = 0; tried < TRIES; tried++) {
+      try {
+        const entry = await this.store.get(stateKey(id))
+        if (!entry) return
+        const { state } = toHeld(entry)
+        const request = { ...state.request, search: '', params: {}, headers: {} }
+        const next: UploadState = { ...state, request, parts: [], answered: true }
+        const text = JSON.stringify(next)
+        const outcome = await this.store.replace(stateKey(id), text, entry.revision, settled(state))
+        if (outcome.replaced) return
+      } catch {
+        // The store fails.
+      }
     }
   }
 
@@ -147,8 +151,8 @@ export class UploadRecords {
   }
 }
 
-/** Returns how a received upload is kept: its owner loses it if it has too many. */
-export function settled({ countedAs }: UploadState): ReplaceOptions {
+/** Returns how an answered upload is kept: its owner loses it if it has too many. */
+function settled({ countedAs }: UploadState): ReplaceOptions {
   return { evictable: true, owner: countedAs }
 }
 

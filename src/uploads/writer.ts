@@ -1,7 +1,7 @@
 import type { BodySource } from '../http/exchange.js'
 import { newId } from '../runtime/random-id.js'
 import type { ReplaceOptions, Store } from '../stores/store.js'
-import { settled, toHeld, type UploadRecords } from './records.js'
+import { toHeld, type UploadRecords } from './records.js'
 import { stateKey, type HeldState, type Part, type UploadState } from './state.js'
 
 /** A notice of the store may be lost, so the state is read again this often, in milliseconds. */
@@ -73,7 +73,7 @@ export class UploadWriter {
     await this.#commit((state) => {
       const whole = withParts(state, parts)
       return { ...whole, ...over, length: whole.offset }
-    }, { ttlMs, ...settled(this.state) })
+    }, { ttlMs })
   }
 
   /** Stops `body` when another request asks for the upload. Returns a function that ends this. */

@@ -13,10 +13,8 @@ const HEAP_PER_BYTE = 24
 export function mayBeLarge({ headers, body }: HttpRequest<unknown>): boolean {
   // A body that the host has parsed takes its memory already.
   if (body.parsed !== undefined) return false
-  const length = headers['content-length']
-  return length === undefined
-    ? headers['transfer-encoding'] !== undefined
-    : !(Number(length) <= COUNTED_BYTES)
+  // A body of HTTP/2 may have no Content-Length.
+  return !(Number(headers['content-length']) <= COUNTED_BYTES)
 }
 
 /**

@@ -17,6 +17,8 @@ interface Party {
   readonly tasks: Map<string, boolean>
   /** Time when all its tasks were last read. */
   readAllAt: number
+  /** Reads of its tasks that run now. */
+  reading: Promise<boolean> | undefined
 }
 
 /**
@@ -45,10 +47,11 @@ export class UnfinishedTasks {
     accept: () => Promise<A>,
   ): Promise<A> {
     if (this.partyOf.has(id)) return accept()
-    const full = this.parties.get(name)
-    if (full && full.tasks.size >= MAX_PER_PARTY) {
-      if (mayExist && await this.ledger.read(id)) return accept()
-      await this.makeRoom(full)
+    if (mayExist && this.fullParty(name) && await this.ledger.read(id)) return accept()
+    // Requests that wait at once share the reads. Each takes its place before the next continues.
+    for (let full = this.fullParty(name); full; full = this.fullParty(name)) {
+      full.reading ??= this.removeEnded(full)
+      if (!await full.reading && this.fullParty(name)) throw tooManyTasks()
     }
     const party = this.add(name, id)
     try {
@@ -75,7 +78,7 @@ export class UnfinishedTasks {
   private add(name: string, id: string): Party {
     let party = this.parties.get(name)
     if (!party) {
-      party = { name, tasks: new Map(), readAllAt: -Infinity }
+      party = { name, tasks: new Map(), readAllAt: -Infinity, reading: undefined }
       this.parties.set(name, party)
     }
     party.tasks.set(id, false)
@@ -84,23 +87,32 @@ export class UnfinishedTasks {
     return party
   }
 
+  private fullParty(name: string): Party | undefined {
+    const party = this.parties.get(name)
+    return party && party.tasks.size >= MAX_PER_PARTY ? party : undefined
+  }
+
   /**
    * Removes tasks that have ended elsewhere. Reads all of them once in a while, and otherwise the
-   * next few: if none is unfinished, any of them shows it.
+   * next few: if none is unfinished, any of them shows it. Resolves to `true` if it removed one.
    */
-  private async makeRoom(party: Party): Promise<void> {
+  private async removeEnded(party: Party): Promise<boolean> {
     const isDue = performance.now() - party.readAllAt > READ_ALL_MS
     const ids = [...party.tasks.keys()].slice(0, isDue ? undefined : READ_SOME)
     if (isDue) party.readAllAt = performance.now()
-    const reads = await Promise.all(ids.map(async (each) => this.ledger.read(each)))
+    let hasRemoved = false
+    const reads = await Promise.all(ids.map(async (each) => this.ledger.read(each))).finally(() => {
+      party.reading = undefined
+    })
     for (const [at, each] of ids.entries()) {
       const task = reads[at]
       // A task whose record is being written is not there yet.
-      if (task ? isFinal(task.state) : party.tasks.get(each) === true) this.remove(each)
+      const hasEnded = task ? isFinal(task.state) : party.tasks.get(each) === true
+      if (hasEnded) this.remove(each)
       else this.moveToEnd(party, each)
+      hasRemoved ||= hasEnded
     }
-    if (party.tasks.size < MAX_PER_PARTY) return
-    throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
+    return hasRemoved
   }
 
   private moveToEnd({ tasks }: Party, id: string): void {
@@ -114,4 +126,8 @@ export class UnfinishedTasks {
     const [first] = this.parties.values()
     for (const id of [...first?.tasks.keys() ?? []]) this.remove(id)
   }
+}
+
+function tooManyTasks(): Error {
+  return httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
 }

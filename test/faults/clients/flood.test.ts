@@ -16,7 +16,7 @@ test('10,000 submissions over 200 connections against a queue of 1,000: every 20
   const { store, queue } = memory({ maxQueued: 1000 })
   const failures: unknown[] = []
   let runs = 0
-  const work = defineTask({ name: 'work', run: async () => { runs++; await new Promise((resolve) => { setTimeout(resolve, 5) }) } })
+  const work = defineTask({ name: 'work', maxPerOwner: Infinity, run: async () => { runs++; await new Promise((resolve) => { setTimeout(resolve, 5) }) } })
   const tasks = createTasks({ store, queue, definitions: [work], concurrency: 20, onError: (error) => { failures.push(error) } })
   const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   // A full queue is a 503, which the host hears of.

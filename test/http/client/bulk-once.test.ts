@@ -189,6 +189,19 @@ describe('bulk with other servers', () => {
   })
 })
 
+test('a lost PUT is not repeated, and no PUT without items is sent, because it may delete all', async (t) => {
+  const bodies: string[] = []
+  const client = await foreign(t, (request, response) => {
+    let body = ''
+    request.on('data', (data) => { body += String(data) }).on('end', () => {
+      bodies.push(body)
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+    })
+  }, [0])
+  await assert.rejects(client.bulk('/users', itemsOf(3), { method: 'PUT' }), isBulkFailed)
+  assert.deepEqual(bodies, [JSON.stringify(itemsOf(3))])
+})
+
 describe('upload and submit with a server that ignores keys', () => {
   test('upload in the background: a lost request is not sent again, and the question has no records', async (t) => {
     const bodies: string[] = []

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { compose, createTasks, router, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { ndjsonUpload } from 'longhaul/ndjson'
@@ -210,5 +210,17 @@ describe('an upload that ends early', () => {
       release?.()
     }
     assert.ok(held)
+  })
+
+  test('compressed uploads that are rejected before they are read give the memory of their decoders back', async () => {
+    const request = (headers: Record<string, string>) => fetch(`http://127.0.0.1:${server.port}/plain`, {
+      method: 'POST', body: gzipSync(text(0, 1000)), headers: { 'content-type': 'application/x-ndjson', 'content-encoding': 'gzip', ...headers },
+    })
+    const brotli = (key: string) => fetch(`http://127.0.0.1:${server.port}/plain`, {
+      method: 'POST', body: brotliCompressSync(text(0, 1000), { params: { [constants.BROTLI_PARAM_LGWIN]: 22 } }),
+      headers: { 'content-type': 'application/x-ndjson', 'content-encoding': 'br', 'idempotency-key': key, 'upload-offset': '5' },
+    })
+    for (let n = 0; n < 40; n++) assert.equal((await brotli(`"rejected-${n}"`)).status, 409)
+    assert.equal((await request({})).status, 200)
   })
 })

@@ -96,6 +96,15 @@ describe('default of maxPerOwner', () => {
     await fill(web, 'ann', 50)
   })
 
+  test('of many requests that wait for one place, one gets it', async (t) => {
+    const parts = memory()
+    const web = site(t, parts, false)
+    const ids = await fill(web, 'ann')
+    await site(t, parts).tasks.cancel(ids[0] as string)
+    const flood = await Promise.all(Array.from({ length: 500 }, () => web.post('ann')))
+    assert.equal(flood.filter(({ status }) => status === 202).length, 1)
+  })
+
   test('a retry of an accepted request is answered at the limit, and a retried task counts', async (t) => {
     const here = site(t)
     const failed = await here.post('ann', { 'x-kind': 'fails' })
