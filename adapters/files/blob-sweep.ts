@@ -3,6 +3,7 @@ import { link, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { blobHeader } from './blob-file.js'
 import type { BlobHeader } from './blob-header.js'
+import { countedBytes, countedBytesOf } from './folder-space.js'
 
 /** Age in milliseconds after which an incomplete file is removed, because its writer has died. */
 const ABANDONED_MS = 24 * 3_600_000
@@ -23,23 +24,32 @@ export function partialName(): string {
 /**
  * Removes expired blobs from a folder, one file at a time. Calls `stopped` before each file. `now`
  * is the time by the folder's clock.
+ *
+ * @param isReserved - true for files that do not count, because their bytes are known already
+ * @returns the bytes that the remaining files count
  */
 export async function sweepFolder(
   folder: string,
   now: number,
   stopped: () => boolean,
-): Promise<void> {
+  isReserved: (name: string) => boolean,
+): Promise<number> {
+  let bytes = 0
   for (const name of await readdir(folder)) {
-    if (stopped()) return
+    if (stopped()) break
     const path = join(folder, name)
     if (name.endsWith('.blob')) {
       const header = await blobHeader(path)
       if (isSwept(header, now)) await removeExpired(folder, path, now)
+      bytes += await countedBytesOf(path)
     } else if (name.endsWith(PARTIAL)) {
       const stats = await stat(path).catch(() => undefined)
-      if (stats !== undefined && stats.mtimeMs < now - ABANDONED_MS) await rm(path, { force: true })
+      if (stats === undefined) continue
+      if (stats.mtimeMs < now - ABANDONED_MS) await rm(path, { force: true })
+      else if (!isReserved(name)) bytes += countedBytes(stats.size)
     }
   }
+  return bytes
 }
 
 function isSwept(header: BlobHeader | undefined, now: number): boolean {

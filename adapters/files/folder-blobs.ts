@@ -13,8 +13,11 @@ import { renewFile } from './blob-renewal.js'
 import { fileOfKey, HEADER_BYTES, infoOf, writeHeader } from './blob-header.js'
 import { partialName, sweepFolder } from './blob-sweep.js'
 import { FolderClock } from './folder-clock.js'
+import { countedBytes, countedBytesOf, FolderSpace, type Reservation } from './folder-space.js'
 
-const KNOWN = { shared: 0, sweepMs: 0, now: 0 } satisfies Record<keyof FolderBlobsOptions, 0>
+const KNOWN = {
+  shared: 0, maxBytes: 0, sweepMs: 0, now: 0,
+} satisfies Record<keyof FolderBlobsOptions, 0>
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 /** Options of `FolderBlobs`. */
@@ -24,6 +27,12 @@ export interface FolderBlobsOptions {
    * system. A queue that spans processes requires it. Default: false.
    */
   readonly shared?: boolean
+  /**
+   * Maximum size of all blobs in the folder in bytes, including those being written. Each blob
+   * counts 4 KiB in addition. Use the same value in all processes that share the folder. Default:
+   * no limit.
+   */
+  readonly maxBytes?: number
   /** Milliseconds between two sweeps for expired blobs, 100 or more. Default: one minute. */
   readonly sweepMs?: number
   /**
@@ -36,16 +45,26 @@ export interface FolderBlobsOptions {
 /**
  * Blobs as files in a folder. Creates the folder if necessary, readable for this user only. A blob
  * gets its name by a rename when it is complete, so a crash leaves no incomplete blob. Files are
- * not synced: a power failure may lose the last ones. A full disk rejects with the reason `full`.
- * The folder has no size limit of its own.
+ * not synced: a power failure may lose the last ones.
+ *
+ * If `maxBytes` would be exceeded, removes expired blobs. If that is not enough, `put` rejects with
+ * a `StoreUnavailableError` with the reason `full`. A full disk has the same effect. No blob is
+ * removed before it expires.
+ *
+ * With several processes, `maxBytes` is approximate. Each process counts its own writes at once. It
+ * sees those of other processes when it reads the folder: before its first write, every `sweepMs`,
+ * and above three quarters of `maxBytes` about every two seconds, or less often if the folder has
+ * so many files that reading it takes long. Between two readings, the processes together may exceed
+ * `maxBytes`, and space that another process freed, or that expired, may still count.
  *
  * @example
- * const blobs = new FolderBlobs('/var/lib/app/blobs')
+ * const blobs = new FolderBlobs('/var/lib/app/blobs', { maxBytes: 100 * 1024 ** 3 })
  */
 export class FolderBlobs implements Blobs {
   readonly shared: boolean
   readonly #folder: string
   readonly #clock: FolderClock
+  readonly #space: FolderSpace
   readonly #timer: ReturnType<typeof setInterval>
   #sweeping: Promise<void> | undefined
   #closed = false
@@ -53,10 +72,16 @@ export class FolderBlobs implements Blobs {
   /** @throws {TypeError} The folder cannot be created, or an option is unknown or out of range. */
   constructor(folder: string, options: FolderBlobsOptions = {}) {
     checkNames('FolderBlobs', options, KNOWN)
-    const { shared = false, sweepMs = 60_000, now } = options
+    const { shared = false, maxBytes = Infinity, sweepMs = 60_000, now } = options
     this.#folder = resolve(folder)
     this.shared = shared
     this.#clock = new FolderClock(this.#folder, now)
+    if (maxBytes !== Infinity && !(Number.isSafeInteger(maxBytes) && maxBytes >= 1)) {
+      throw new TypeError(
+        `FolderBlobs: maxBytes must be a whole number of bytes from 1, not ${String(maxBytes)}`,
+      )
+    }
+    this.#space = new FolderSpace(maxBytes, () => this.#clock.now(), () => this.sweep())
     if (!Number.isFinite(sweepMs) || sweepMs < 100 || sweepMs > 2 ** 31 - 1) {
       throw new TypeError(
         `FolderBlobs: sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`,
@@ -83,19 +108,28 @@ export class FolderBlobs implements Blobs {
   ): Promise<BlobInfo> {
     this.#check(key)
     checkNames('FolderBlobs: put', options, BLOB_PUT)
-    const { ttlMs, signal } = options
+    const { ttlMs } = options
     checkBlobLifetime(ttlMs)
-    const partial = join(this.#folder, partialName())
+    const name = partialName()
+    const partial = join(this.#folder, name)
     const tag = randomBytes(16)
+    const space = this.#space.reserve(name)
     try {
-      const size = await this.#write(partial, key, tag, content, ttlMs, signal)
+      const size = await this.#write(partial, key, tag, content, options, space)
       const path = this.#path(key)
-      if (ttlMs > 0) await disk(rename(partial, path))
-      else await disk(rm(path, { force: true }))
+      const replaced = await disk(countedBytesOf(path))
+      if (ttlMs > 0) {
+        await disk(rename(partial, path))
+        space.complete(replaced)
+      } else {
+        await disk(rm(path, { force: true }))
+        this.#space.removed(replaced)
+      }
       return infoOf(tag, size)
     } finally {
       // After the rename this file does not exist.
       await rm(partial, { force: true }).catch(() => undefined)
+      space.end()
     }
   }
 
@@ -124,9 +158,11 @@ export class FolderBlobs implements Blobs {
   }
 
   async delete(key: string): Promise<boolean> {
-    if ((await this.stat(key)) === undefined) return false
+    const info = await this.stat(key)
+    if (info === undefined) return false
     try {
       await rm(this.#path(key))
+      this.#space.removed(countedBytes(HEADER_BYTES + info.size))
       return true
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
@@ -138,7 +174,12 @@ export class FolderBlobs implements Blobs {
   async sweep(): Promise<void> {
     this.#assertOpen()
     this.#sweeping ??= disk(
-      this.#clock.now().then((now) => sweepFolder(this.#folder, now, () => this.#closed)),
+      this.#space.measure(async () => {
+        const now = await this.#clock.now()
+        return sweepFolder(
+          this.#folder, now, () => this.#closed, (name) => this.#space.isReserved(name),
+        )
+      }),
     ).finally(() => {
       this.#sweeping = undefined
     })
@@ -157,18 +198,20 @@ export class FolderBlobs implements Blobs {
     key: string,
     tag: Uint8Array,
     content: AsyncIterable<Uint8Array>,
-    ttlMs: number,
-    signal: AbortSignal | undefined,
+    { ttlMs, signal }: BlobPutOptions,
+    space: Reservation,
   ): Promise<number> {
     const handle = await disk(open(path, 'wx', 0o600))
     try {
       let size = 0
       await takeContent(content, signal, async (chunk) => {
         this.#assertOpen()
+        await disk(space.add(chunk.byteLength))
         await disk(writeAll(handle, chunk, HEADER_BYTES + size))
         size += chunk.byteLength
       })
       this.#assertOpen()
+      await disk(space.add(countedBytes(HEADER_BYTES)))
       const expiresAt = (await disk(this.#clock.now())) + ttlMs
       await disk(writeAll(handle, writeHeader(key, tag, size, expiresAt), 0))
       return size

@@ -13,6 +13,7 @@ import { openBelow } from '../http/content/kit.js'
 
 const base = await mkdtemp(join(tmpdir(), 'longhaul-blobs-'))
 runner.after(() => rm(base, { recursive: true, force: true }))
+const MIB = 1024 * 1024
 const folder = (): string => join(base, randomBytes(6).toString('hex'))
 
 async function* text(value: string): AsyncGenerator<Uint8Array> {
@@ -37,6 +38,12 @@ blobsConformance(runner, async () => {
     },
   }
 }, { title: 'FolderBlobs, two on one folder, with a clock that jumps' })
+
+blobsConformance(runner, async () => {
+  let time = 1_700_000_000_000
+  const blobs = new FolderBlobs(folder(), { now: () => time, maxBytes: 2 * MIB })
+  return { blobs, now: () => time, advance: (ms) => { time += ms }, capacity: 2 * MIB, close: () => blobs.close() }
+}, { title: 'FolderBlobs with little room' })
 
 runner.describe('FolderBlobs', () => {
   runner.it('outlives its process: who opens the folder next finds what was put', async () => {
@@ -149,5 +156,6 @@ runner.describe('FolderBlobs', () => {
     await link(join(path, 'file'), join(path, 'link'))
     assert.throws(() => new FolderBlobs(join(path, 'file')), /name a folder/)
     assert.throws(() => new FolderBlobs(path, { sweepMs: 5 }), /sweepMs/)
+    for (const maxBytes of [0, -1, 1.5, NaN]) assert.throws(() => new FolderBlobs(path, { maxBytes }), /maxBytes/)
   })
 })

@@ -1,0 +1,130 @@
+import { stat } from 'node:fs/promises'
+import { StoreUnavailableError } from '../../src/stores/store.js'
+
+/** Size in bytes that each file counts in addition, because file systems store whole blocks. */
+const BLOCK_BYTES = 4096
+/** Part of the limit above which the folder is measured again, because other processes write. */
+const NEAR = 3 / 4
+/** Minimum time in milliseconds between two measurements near the limit. */
+const FRESH_MS = 2000
+/** Minimum time between two measurements near the limit, as a multiple of the last one's time. */
+const REST = 10
+
+/** Bytes that an unfinished `put` has reserved. */
+export interface Reservation {
+  /**
+   * Reserves bytes before they are written.
+   *
+   * @throws {StoreUnavailableError} The limit would be exceeded. The reason is `full`.
+   */
+  add(bytes: number): Promise<void>
+  /** Call when the file is complete. It replaced a file that counted `replaced` bytes. */
+  complete(replaced: number): void
+  /** Releases the bytes if the file is not complete. */
+  end(): void
+}
+
+/** Returns the bytes that a file of `fileSize` bytes counts. */
+export function countedBytes(fileSize: number): number {
+  return fileSize + BLOCK_BYTES
+}
+
+/** Returns the bytes that the file at a path counts; 0 if there is none. */
+export async function countedBytesOf(path: string): Promise<number> {
+  try {
+    return countedBytes((await stat(path)).size)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
+    throw error
+  }
+}
+
+/**
+ * Limits the bytes in a folder. A sweep measures the folder. Between two sweeps, only the changes
+ * of this process count.
+ */
+export class FolderSpace {
+  /** Bytes that the last sweep found, without the unfinished files of this process. */
+  #measured: number | undefined
+  /** Bytes that this process added and removed since the last sweep began. */
+  #changed = 0
+  /** Bytes of the unfinished files of this process. */
+  #reserved = 0
+  /** Time by the folder's clock at the end of the last sweep. */
+  #measuredAt = 0
+  #restMs = 0
+  /** Names of the unfinished files of this process. */
+  readonly #unfinished = new Set<string>()
+
+  constructor(
+    private readonly maxBytes: number,
+    /** The folder's clock. */
+    private readonly now: () => Promise<number>,
+    private readonly sweep: () => Promise<void>,
+  ) {}
+
+  /** True if the file is unfinished and of this process. */
+  isReserved(name: string): boolean {
+    return this.#unfinished.has(name)
+  }
+
+  /** Runs a sweep, which returns the bytes of all files that remain, without reserved ones. */
+  async measure(sweep: () => Promise<number>): Promise<void> {
+    const before = this.#changed
+    const start = performance.now()
+    this.#measured = await sweep()
+    // Changes during the sweep count in addition, because it may have missed them.
+    this.#changed -= before
+    this.#restMs = Math.max(FRESH_MS, REST * (performance.now() - start))
+    this.#measuredAt = await this.now()
+  }
+
+  /** Begins an unfinished file. */
+  reserve(name: string): Reservation {
+    let held = 0
+    this.#unfinished.add(name)
+    const end = (): void => {
+      this.#reserved -= held
+      held = 0
+      this.#unfinished.delete(name)
+    }
+    return {
+      add: async (bytes) => {
+        await this.#refresh(bytes)
+        if (this.#used() + bytes > this.maxBytes) {
+          throw new StoreUnavailableError(
+            'There is no space for more blobs: the folder has reached maxBytes',
+            { reason: 'full' },
+          )
+        }
+        held += bytes
+        this.#reserved += bytes
+      },
+      complete: (replaced) => {
+        this.#changed += held - replaced
+        end()
+      },
+      end,
+    }
+  }
+
+  /** Call when a file that counted these bytes was removed. */
+  removed(bytes: number): void {
+    this.#changed -= bytes
+  }
+
+  #used(): number {
+    return (this.#measured ?? 0) + this.#changed + this.#reserved
+  }
+
+  /** Sweeps before the first write, and near the limit if the last sweep is not recent. */
+  async #refresh(bytes: number): Promise<void> {
+    if (this.maxBytes === Infinity) return
+    if (this.#measured !== undefined) {
+      if (this.#used() + bytes <= this.maxBytes * NEAR) return
+      // The clock may jump back.
+      if (Math.abs((await this.now()) - this.#measuredAt) < this.#restMs) return
+    }
+    await this.sweep()
+  }
+}
