@@ -40,8 +40,9 @@ export const MEMORY_BLOBS = { maxBytes: 0, now: 0 } satisfies Record<keyof Memor
  */
 export class MemoryBlobs implements Blobs {
   readonly shared = false
+  /** Maximum number of bytes of all blobs. */
+  readonly maxBytes: number
   readonly #blobs = new Map<string, Blob>()
-  readonly #maxBytes: number
   readonly #now: () => number
   readonly #scanner = new ExpiryScanner(() => this.#walk())
   /** Random id of this store. Makes entity tags unique across stores. */
@@ -53,7 +54,7 @@ export class MemoryBlobs implements Blobs {
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryBlobsOptions = {}) {
     checkNames('MemoryBlobs', options, MEMORY_BLOBS)
-    this.#maxBytes = wholeNumber(
+    this.maxBytes = wholeNumber(
       'maxBytes',
       options.maxBytes ?? 256 * MIB,
       1,
@@ -171,9 +172,9 @@ export class MemoryBlobs implements Blobs {
   }
 
   #reserve(bytes: number): void {
-    if (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
+    if (bytes > 0 && this.#bytes + bytes > this.maxBytes) {
       for (const key of [...this.#blobs.keys()]) this.#live(key)
-      if (this.#bytes + bytes > this.#maxBytes) {
+      if (this.#bytes + bytes > this.maxBytes) {
         throw new StoreUnavailableError('There is no space for more blobs', { reason: 'full' })
       }
     }

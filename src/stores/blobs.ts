@@ -14,6 +14,11 @@ export interface Blobs {
   /** True if other processes read the same blobs. A queue that spans processes requires it. */
   readonly shared: boolean
   /**
+   * Maximum number of bytes of all blobs. One owner may use a quarter of them for resumable uploads
+   * by default. `undefined`: no limit that these blobs know.
+   */
+  readonly maxBytes?: number | undefined
+  /**
    * Writes all of `content` under `key`. Replaces the old blob once the new one is complete, so
    * that readers see either of them whole. Of two writers, the one that completes last wins. Reads
    * `content` only as fast as it is written. A chunk may be reused once the next one is requested.

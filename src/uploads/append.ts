@@ -1,12 +1,13 @@
 import type { HttpRequest } from '../http/exchange.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { httpError } from '../http/errors.js'
+import type { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { BodyParts } from './body-parts.js'
-import { inconsistentLength, uploadFields } from './fields.js'
+import { inconsistentLength, readContentLength, uploadFields } from './fields.js'
 import { announce } from './interop.js'
-import { limitField, type Settings } from './options.js'
+import { limitField, reserveLimits, type Settings } from './options.js'
 import { superseded, type UploadRecords } from './records.js'
-import { partKey, type Part } from './state.js'
+import { partKey, stateKey, type Part } from './state.js'
 import type { UploadWriter } from './writer.js'
 
 /** One request that appends to an upload. */
@@ -15,6 +16,9 @@ export interface Append<C> {
   readonly writer: UploadWriter
   readonly records: UploadRecords
   readonly settings: Settings<C>
+  readonly owners: OwnerBytes
+  /** Bytes of the upload that are reserved for its owner, if its length is not known. */
+  readonly reserved?: number | undefined
   /** True if the body is the last one of the upload. */
   readonly complete: boolean
 }
@@ -25,19 +29,22 @@ interface Stored {
   readonly parts: Part[]
   /** Set if no further part is allowed. */
   full: boolean
+  /** Bytes that are reserved for the owner, if this request has reserved any. */
+  reserved: number | undefined
 }
 
 /**
  * Appends the body of a request to its upload. Bytes that arrived before the connection broke stay.
  * If `complete` and the body is whole, the upload is received after it.
  *
- * @throws {HttpError} `body_too_large`, `digest_mismatch`, `upload_append_too_small`,
+ * @throws {HttpError} `body_too_large`, `too_many_bytes`, `digest_mismatch`,
+ * `upload_append_too_small`,
  * `upload_length_inconsistent`, `upload_superseded`, `upload_not_found`, or the error of the body
  */
 export async function appendBody<C>(append: Append<C>): Promise<void> {
   const { request, writer, settings } = append
   const { limits, store } = settings
-  const stored: Stored = { parts: [], full: false }
+  const stored: Stored = { parts: [], full: false, reserved: append.reserved }
   let unwatch = (): void => undefined
   let body: BodyParts | undefined
   try {
@@ -52,15 +59,50 @@ export async function appendBody<C>(append: Append<C>): Promise<void> {
   } finally {
     unwatch()
     body?.close()
+    await returnRest(append, stored)
   }
+}
+
+/**
+ * Reserves the next part of a body of unknown length for its owner. Returns the size that it may
+ * have.
+ */
+async function nextSize<C>(
+  { request, writer, settings, owners }: Append<C>, stored: Stored,
+): Promise<number> {
+  const { limits, partBytes } = settings
+  const { countedAs, length, offset } = writer.state
+  const size = Math.max(partBytes, limits.minAppendBytes)
+  if ((length ?? readContentLength(request.headers)) !== undefined) return size
+  const used = offset + bytesOf(stored.parts)
+  try {
+    stored.reserved = await owners.reserve(
+      countedAs, stateKey(writer.id), Math.min(used + size, limits.maxBodyBytes),
+      { ...reserveLimits(settings), least: used + 1 },
+    )
+  } catch (error) {
+    throw atOffset(error, writer)
+  }
+  return stored.reserved - used
+}
+
+/** Gives back what was reserved and is not used, if the client may append more later. */
+async function returnRest<C>({ writer, owners }: Append<C>, stored: Stored): Promise<void> {
+  const { countedAs, length, offset } = writer.state
+  if (stored.reserved === undefined || length !== null || stored.reserved <= offset) return
+  await owners.reduce(countedAs, stateKey(writer.id), stored.reserved, offset)
+}
+
+function bytesOf(parts: readonly Part[]): number {
+  return parts.reduce((sum, [, size]) => sum + size, 0)
 }
 
 /** Writes the body to blobs, one part after the other. Adds each to the state once it is stored. */
 async function storeParts<C>(
-  { request, writer, settings }: Append<C>, body: BodyParts, stored: Stored,
+  append: Append<C>, body: BodyParts, stored: Stored,
 ): Promise<void> {
+  const { request, writer, settings } = append
   const { blobs, limits, maxParts, retentionMs } = settings
-  const size = Math.max(settings.partBytes, limits.minAppendBytes)
   // Bytes with a digest count only once all of them are here.
   const isDeferred = request.headers['content-digest'] !== undefined
   while (await body.hasMore()) {
@@ -68,6 +110,7 @@ async function storeParts<C>(
       stored.full = true
       return
     }
+    const size = await nextSize(append, stored)
     const name = writer.newPart()
     const part = await blobs.put(partKey(writer.id, name), body.part(size), {
       ttlMs: limits.maxAgeMs + retentionMs,
@@ -104,7 +147,7 @@ async function conclude<C>(
     throw tooLarge(settings, 'The upload is longer than announced, or than the server accepts.')
   }
   if (isWhole && complete) {
-    const total = writer.state.offset + stored.parts.reduce((sum, [, size]) => sum + size, 0)
+    const total = writer.state.offset + bytesOf(stored.parts)
     if (length === null || length === total) return writer.finish(stored.parts, retentionMs)
   }
   await writer.release(stored.parts)
@@ -127,6 +170,7 @@ async function giveUp<C>(
   { writer, records }: Append<C>, error: unknown, { parts }: Stored,
 ): Promise<void> {
   const { code } = readFailure(error)
+  if (code === 'too_many_bytes') await records.deleteParts(writer.id, parts.splice(0))
   if (code === 'upload_superseded' || code === 'upload_not_found') {
     // These parts are in no state, and no later write of this request can land.
     await records.deleteParts(writer.id, parts)

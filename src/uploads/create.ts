@@ -6,22 +6,22 @@ import { empty } from '../http/respond.js'
 import { newId } from '../runtime/random-id.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { countedAs } from '../tasks/http/counted-as.js'
+import type { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { appendBody, tooLarge } from './append.js'
 import { announcedLength, readComplete, readContentLength, uploadFields } from './fields.js'
 import type { Finisher } from './finish.js'
 import { announce, canAnnounce } from './interop.js'
-import { limitField, type Settings } from './options.js'
-import type { OwnerUploads } from './owner-uploads.js'
+import { limitField, reserveLimits, type Settings } from './options.js'
 import type { UploadRecords } from './records.js'
 import { toStored } from './stored-request.js'
-import { ageKey, type UploadState } from './state.js'
+import { ageKey, stateKey, type UploadState } from './state.js'
 import { UploadWriter } from './writer.js'
 
 /** The parts that both handlers share. */
 export interface UploadParts<C> {
   readonly settings: Settings<C>
   readonly records: UploadRecords
-  readonly owners: OwnerUploads
+  readonly owners: OwnerBytes
   readonly finisher: Finisher<C>
 }
 
@@ -80,8 +80,9 @@ export class CreateUpload<C> {
       request: toStored(request), length: length ?? null, offset: 0, parts: [],
       writer: UploadWriter.newName(), asked: false, received: false,
     }
-    await owners.add(state.countedAs, id)
     const held = await records.create(id, state, limits.maxAgeMs)
+    const reserved = length ?? readContentLength(headers) ?? 0
+    await this.reserve(id, state, reserved)
     // Starts the clock that tells the remaining time.
     await store.increment(ageKey(id), 0, { ttlMs: limits.maxAgeMs })
     const fields = { location, 'upload-limit': limitField(limits) }
@@ -90,20 +91,31 @@ export class CreateUpload<C> {
 
     const writer = UploadWriter.ofCreated(records, id, held)
     try {
-      await appendBody({ request, writer, records, settings, complete })
+      await appendBody({ request, writer, records, settings, owners, reserved, complete })
     } catch (error) {
       // A client that does not know the path of its upload cannot resume it.
       if (!isAnnounced) await this.drop(id, state)
       throw error
     }
     if (!complete) return empty(201, { ...fields, ...uploadFields(writer.state.offset) })
-    await owners.remove(state.countedAs, id)
     try {
       const answer = await finisher.answer(request, id, writer.state)
       return { ...answer, headers: { location, ...answer.headers } }
     } catch (error) {
       // The same bytes can be handed over again there, if the failure is temporary.
       addFailureHeaders(error, { location })
+      throw error
+    }
+  }
+
+  /** Reserves the bytes of a new upload. Removes the upload if its owner has too many. */
+  private async reserve(id: string, state: UploadState, bytes: number): Promise<void> {
+    const { settings, owners } = this.parts
+    const limits = { ...reserveLimits(settings), maxUploads: settings.maxPerOwner }
+    try {
+      await owners.reserve(state.countedAs, stateKey(id), bytes, limits)
+    } catch (error) {
+      await this.drop(id, state)
       throw error
     }
   }
@@ -126,7 +138,7 @@ export class CreateUpload<C> {
   private async drop(id: string, { owner, countedAs }: UploadState): Promise<void> {
     try {
       await this.parts.records.remove(id, owner ?? undefined)
-      await this.parts.owners.remove(countedAs, id)
+      await this.parts.owners.remove(countedAs, stateKey(id))
     } catch {
       // It is gone already, or expires.
     }

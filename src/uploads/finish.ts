@@ -6,11 +6,12 @@ import { notFound } from '../http/response-headers.js'
 import { buffered } from '../idempotency/buffered.js'
 import { toHeld as toClaim } from '../idempotency/claim.js'
 import { onceAnswer } from '../idempotency/once-answer.js'
+import type { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { uploadFields } from './fields.js'
-import type { Settings } from './options.js'
+import { reserveLimits, type Settings } from './options.js'
 import { ReceivedBody } from './received-body.js'
 import type { UploadRecords } from './records.js'
-import { answerKey, type UploadState } from './state.js'
+import { answerKey, stateKey, type UploadState } from './state.js'
 import { toWhole } from './stored-request.js'
 
 /** Statuses after which the same bytes may be accepted later. The upload stays as it is. */
@@ -20,7 +21,7 @@ const TEMPORARY = new Set([401, 403, 408, 425, 429])
 export class Finisher<C> {
   constructor(
     private readonly handler: Handler<C>, private readonly settings: Settings<C>,
-    private readonly records: UploadRecords,
+    private readonly records: UploadRecords, private readonly owners: OwnerBytes,
   ) {}
 
   /**
@@ -43,6 +44,8 @@ export class Finisher<C> {
     try {
       const answer = await onceAnswer(request, options, async (began) => {
         hasRun = true
+        // The handler may spool the body again for the same owner.
+        await this.owners.remove(state.countedAs, stateKey(id))
         try {
           const response = await this.run(request, id, state)
           isFinal = !isTemporary(response.status, response.headers)
@@ -53,6 +56,8 @@ export class Finisher<C> {
           isFinal = !isTemporary(status, headers)
           if (isFinal) began()
           throw error
+        } finally {
+          if (!isFinal) await this.keep(id, state)
         }
       })
       const response = answer as HttpResponse
@@ -69,6 +74,21 @@ export class Finisher<C> {
       }
       throw error
     }
+  }
+
+  /** Counts the bytes of an upload again that its handler may get again. */
+  private async keep(id: string, state: UploadState): Promise<void> {
+    const { records, owners, settings } = this
+    const { ttlMs } = reserveLimits(settings)
+    await owners.set(state.countedAs, stateKey(id), state.offset, ttlMs)
+    if (await records.exists(id).catch(() => true)) return
+    await owners.remove(state.countedAs, stateKey(id))
+    await records.deleteParts(id, state.parts)
+  }
+
+  /** Returns whether the handler runs, or has answered. */
+  async isBegun(id: string): Promise<boolean> {
+    return await this.settings.store.get(answerKey(id)) !== undefined
   }
 
   /** Returns whether the answer of the handler is known. */

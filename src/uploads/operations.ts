@@ -59,7 +59,7 @@ function resumable(described: Operation): Operation {
     ...errorResponses(
       'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent', 'upload_append_too_small',
       'unauthorized', 'upload_superseded', 'body_too_large', 'too_many_uploads',
-      'store_unavailable', 'store_full',
+      'too_many_bytes', 'store_unavailable', 'store_full',
     ),
   })
   const headers = { ...OFFSET, ...LIMIT, ...fields('Location', 'Idempotent-Replayed') }
@@ -99,7 +99,7 @@ export function resourceOperations(
       ...errorResponses(
         'invalid_header', 'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent',
         'upload_append_too_small', 'unauthorized', 'upload_not_found', 'upload_offset_mismatch',
-        'upload_superseded', 'idempotent_request_running', 'body_too_large',
+        'upload_superseded', 'idempotent_request_running', 'body_too_large', 'too_many_bytes',
         'unsupported_media_type', 'idempotency_not_supported', 'store_unavailable', 'store_full',
       ),
     },

@@ -2,8 +2,10 @@ import type { HttpRequest } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Blobs } from '../stores/blobs.js'
+import { ownerBytesLimit } from '../stores/share-limits.js'
 import type { Store } from '../stores/store.js'
 import { findRequester, type OwnerOption, type Requester } from '../http/requester.js'
+import type { ReserveLimits } from '../tasks/record/owner-bytes.js'
 import { StatusPath } from '../tasks/http/status-path.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */
@@ -66,6 +68,15 @@ export interface ResumableUploadOptions<C = unknown> {
    */
   readonly maxPerOwner?: number
   /**
+   * Maximum number of bytes of the uploads of one owner in this store that the handler has not
+   * answered. An upload with a length counts with its length from the start. More are a 429
+   * `too_many_bytes`; a larger upload is a 413. Clients without an owner are counted by network.
+   *
+   * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
+   * `maxBytes`: 64 MiB or `maxBodyBytes`, whichever is more.
+   */
+  readonly maxBytesPerOwner?: number
+  /**
    * Time that the answer of the handler is kept for a client that has lost it.
    *
    * @default 86_400_000 (a day)
@@ -87,8 +98,8 @@ export interface ResumableUploadOptions<C = unknown> {
 
 const KNOWN = {
   blobs: 0, store: 0, owner: 0, uploadPath: 0, check: 0, maxBodyBytes: 0, maxAppendBytes: 0,
-  minAppendBytes: 0, partBytes: 0, maxParts: 0, maxAgeMs: 0, maxPerOwner: 0, retentionMs: 0,
-  waitMs: 0, maxAnswerBytes: 0,
+  minAppendBytes: 0, partBytes: 0, maxParts: 0, maxAgeMs: 0, maxPerOwner: 0, maxBytesPerOwner: 0,
+  retentionMs: 0, waitMs: 0, maxAnswerBytes: 0,
 } satisfies Record<keyof ResumableUploadOptions, 0>
 
 /** Options with their defaults. */
@@ -102,6 +113,7 @@ export interface Settings<C = unknown> {
   readonly partBytes: number
   readonly maxParts: number
   readonly maxPerOwner: number
+  readonly maxBytesPerOwner: number
   readonly retentionMs: number
   readonly waitMs: number
   readonly maxAnswerBytes: number
@@ -146,20 +158,36 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   if (minAppendBytes > maxAppendBytes) {
     throw new TypeError('resumableUpload: minAppendBytes must not be more than maxAppendBytes')
   }
+  const maxBytesPerOwner = ownerBytesLimit(
+    'resumableUpload', options.maxBytesPerOwner, blobs, maxBodyBytes,
+  )
   return {
-    blobs, store, check, partBytes, maxParts, maxPerOwner, retentionMs, waitMs, maxAnswerBytes,
+    blobs, store, check, partBytes, maxParts, maxPerOwner, maxBytesPerOwner, retentionMs, waitMs,
+    maxAnswerBytes,
     requester: findRequester(owner, {
       where: 'resumableUpload', name: 'owner', question: 'Say to whom uploads belong.',
       anyone: 'lets everybody who knows the id of an upload see and cancel it.',
     }),
     path: new StatusPath(uploadPath, 'resumableUpload: uploadPath', '/uploads/{id}'),
-    limits: { maxBodyBytes, maxAppendBytes, minAppendBytes, maxAgeMs },
+    limits: {
+      maxBodyBytes: Math.min(maxBodyBytes, maxBytesPerOwner), maxAppendBytes, minAppendBytes,
+      maxAgeMs,
+    },
   }
 }
 
 function atLeast(name: string, value: number, least: number): void {
   if (value >= least) return
   throw new TypeError(`resumableUpload: ${name} must be ${least} or more, not ${String(value)}`)
+}
+
+/** Returns the limits of the bytes of one owner. */
+export function reserveLimits(
+  { limits, maxBytesPerOwner, retentionMs }: Pick<
+    Settings, 'limits' | 'maxBytesPerOwner' | 'retentionMs'
+  >,
+): ReserveLimits {
+  return { maxBytes: maxBytesPerOwner, ttlMs: limits.maxAgeMs + retentionMs }
 }
 
 /**

@@ -38,10 +38,9 @@ export class UploadRecords {
     return held
   }
 
-  /** Returns whether an upload exists and still waits for bytes. */
-  async isUnfinished(id: string): Promise<boolean> {
-    const entry = await this.store.get(stateKey(id))
-    return entry !== undefined && !toHeld(entry).state.received
+  /** Returns whether an upload exists. */
+  async exists(id: string): Promise<boolean> {
+    return await this.store.get(stateKey(id)) !== undefined
   }
 
   /**

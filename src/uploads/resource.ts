@@ -13,8 +13,8 @@ import {
   readContentLength, readInteger, uploadFields,
 } from './fields.js'
 import { interopVersion } from './interop.js'
-import { limitField } from './options.js'
-import { ageKey, isUploadId, type UploadState } from './state.js'
+import { limitField, reserveLimits } from './options.js'
+import { ageKey, isUploadId, stateKey, type UploadState } from './state.js'
 import { UploadWriter } from './writer.js'
 
 const ALLOW = 'DELETE, GET, HEAD, OPTIONS, PATCH'
@@ -67,9 +67,10 @@ export class UploadResource<C> {
   }
 
   private async drop(id: string, owner: string | undefined): Promise<HttpResponse> {
-    const { records, owners } = this.parts
-    const { countedAs } = await records.remove(id, owner)
-    await owners.remove(countedAs, id)
+    const { records, owners, finisher } = this.parts
+    const state = await records.remove(id, owner)
+    if (state.received && !await finisher.isBegun(id)) await records.deleteParts(id, state.parts)
+    await owners.remove(state.countedAs, stateKey(id))
     return empty(204, { 'cache-control': 'no-store' })
   }
 
@@ -84,15 +85,33 @@ export class UploadResource<C> {
       if (patch.offset !== state.offset) throw mismatchingOffset(state.offset, patch.offset)
       if (state.received) return this.again(request, id, state)
       const length = this.checkSizes(request, patch, state)
+      const reserved = await this.reserve(request, id, state, length)
       const writer = await UploadWriter.acquire(records, id, held, length)
       if (writer === undefined) continue
-      await appendBody({ request, writer, records, settings, complete: patch.complete })
-      if (patch.complete) {
-        await owners.remove(state.countedAs, id)
-        return finisher.answer(request, id, writer.state)
-      }
+      await appendBody({
+        request, writer, records, settings, owners, reserved, complete: patch.complete,
+      })
+      if (patch.complete) return finisher.answer(request, id, writer.state)
       const version = interopVersion(request.headers) ?? Infinity
       return empty(version > CREATED_UNTIL ? 204 : 201, uploadFields(writer.state.offset))
+    }
+  }
+
+  /** Reserves the bytes of the request, or of the whole, if its length is known only now. */
+  private async reserve(
+    { headers }: HttpRequest<C>, id: string, { countedAs, length: known, offset }: UploadState,
+    length: number | undefined,
+  ): Promise<number | undefined> {
+    if (known !== null) return undefined
+    const { settings, owners } = this.parts
+    const size = readContentLength(headers)
+    const end = length ?? (size === undefined ? undefined : offset + size)
+    if (end === undefined) return undefined
+    try {
+      return await owners.reserve(countedAs, stateKey(id), end, reserveLimits(settings))
+    } catch (error) {
+      addFailureHeaders(error, uploadFields(offset))
+      throw error
     }
   }
 

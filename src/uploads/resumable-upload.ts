@@ -1,9 +1,9 @@
 import { describe, type Handler } from '../http/exchange.js'
+import { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { CreateUpload } from './create.js'
 import { Finisher } from './finish.js'
 import { createOperations, resourceOperations } from './operations.js'
 import { toSettings, type ResumableUploadOptions } from './options.js'
-import { OwnerUploads } from './owner-uploads.js'
 import { UploadRecords } from './records.js'
 import { UploadResource } from './resource.js'
 
@@ -34,7 +34,7 @@ export interface ResumableUpload<C = unknown> {
  *
  * Errors: 404 `upload_not_found`, 409 `upload_offset_mismatch` and `upload_superseded`, 413
  * `body_too_large`, 400 `digest_mismatch`, `upload_length_inconsistent` and
- * `upload_append_too_small`, 429 `too_many_uploads`.
+ * `upload_append_too_small`, 429 `too_many_uploads` and `too_many_bytes`.
  *
  * @example
  * const films = resumableUpload(handler, {
@@ -55,12 +55,11 @@ export function resumableUpload<C = unknown>(
     throw new TypeError('resumableUpload: pass the handler of the finished uploads, a function; '
       + 'of an endpoint with `background` pass its handler(endpoints)')
   }
-  const { store, blobs, limits, maxPerOwner } = settings
+  const { store, blobs } = settings
   const records = new UploadRecords(store, blobs)
-  const owners = new OwnerUploads(
-    store, maxPerOwner, limits.maxAgeMs, (id) => records.isUnfinished(id),
-  )
-  const parts = { settings, records, owners, finisher: new Finisher(handler, settings, records) }
+  const owners = new OwnerBytes(store, blobs)
+  const finisher = new Finisher(handler, settings, records, owners)
+  const parts = { settings, records, owners, finisher }
   const create = new CreateUpload(handler, parts)
   const resource = new UploadResource(parts)
   return {

@@ -5,7 +5,7 @@ import type { Revision } from '../stores/store.js'
 export interface UploadState {
   /** Owner id; `null` for an upload without an owner. */
   readonly owner: string | null
-  /** Name under which the upload counts for `maxPerOwner`. */
+  /** Name under which the upload counts for `maxPerOwner` and `maxBytesPerOwner`. */
   readonly countedAs: string
   /** The request that created the upload. */
   readonly request: StoredRequest

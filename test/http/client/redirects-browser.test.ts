@@ -42,6 +42,7 @@ test('a request without secrets is followed; one with a body or header fields of
   })
   const refused = 'redirect_not_followed'
   assert.deepEqual(outcomes, [refused, refused, refused, refused, 'followed'])
-  assert.deepEqual(received.map(({ method }) => method), ['GET'])
+  // `forget` reads the task before it deletes it.
+  assert.deepEqual(received.map(({ method }) => method), ['GET', 'GET'])
   assert.doesNotMatch(JSON.stringify(received), /s3cret/)
 })

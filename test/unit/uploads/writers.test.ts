@@ -192,7 +192,7 @@ describe('a store that fails', () => {
 
   test('blobs that are full are a 503, and the upload continues later', async () => {
     const blobs = new MemoryBlobs({ maxBytes: 100_000 })
-    const { create, patch, head } = setUp({ blobs })
+    const { create, patch, head } = setUp({ blobs, maxBytesPerOwner: 200_000 })
     const path = await create()
     const big = Buffer.alloc(150_000, 7)
     const answer = await patch(path, 0, big)

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { MemoryBlobs, MemoryStore } from '../../../adapters/memory/index.js'
+import { json } from '../../../src/http/respond.js'
+import type { InjectedResponse } from '../../../src/testing/injected-response.js'
+import { broken, setUp } from './kit.js'
+
+const ANN = { 'x-user': 'ann' }
+const BOB = { 'x-user': 'bob' }
+const bytes = (size: number): Uint8Array => new Uint8Array(size)
+
+async function* pieces(count: number, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < count; at++) yield bytes(size)
+}
+
+async function codeOf(response: InjectedResponse): Promise<string> {
+  return (await response.json<{ code: string }>()).code
+}
+
+async function assertRefused(response: InjectedResponse): Promise<void> {
+  assert.equal(response.status, 429)
+  assert.equal(response.headers['retry-after'], '60')
+  assert.equal(await codeOf(response), 'too_many_bytes')
+}
+
+describe('maxBytesPerOwner of uploads', () => {
+  test('announced lengths count; another owner uploads meanwhile', async () => {
+    const { create, send, blobs } = setUp({ maxBytesPerOwner: 1000 })
+    await create({ ...ANN, 'upload-length': '900' })
+    const more = { ...ANN, 'upload-complete': '?0', 'upload-length': '101' }
+    await assertRefused(await send('POST', '/files', more))
+    await create({ ...ANN, 'upload-length': '100' })
+    await create({ ...BOB, 'upload-length': '1000' })
+    assert.equal(blobs.usage().blobs, 0)
+  })
+
+  test('a deleted and a finished upload free their bytes', async () => {
+    const { create, send, patch } = setUp({ maxBytesPerOwner: 1000 })
+    const first = await create({ ...ANN, 'upload-length': '1000' })
+    assert.equal((await send('DELETE', first, ANN)).status, 204)
+    const second = await create({ ...ANN, 'upload-length': '1000' })
+    assert.equal((await patch(second, 0, bytes(1000), true, ANN)).status, 200)
+    await create({ ...ANN, 'upload-length': '1000' })
+  })
+
+  test('an upload that is larger alone is a 413, and Upload-Limit says so', async () => {
+    const { send } = setUp({ maxBytesPerOwner: 1000 })
+    const refused = await send('POST', '/files', {
+      ...ANN, 'upload-complete': '?0', 'upload-length': '1001',
+    })
+    assert.equal(refused.status, 413)
+    assert.match(String(refused.headers['upload-limit']), /max-size=1000\b/)
+  })
+
+  test('bodies of unknown length count while they arrive', async () => {
+    const { create, patch, head } = setUp({ maxBytesPerOwner: 1000, partBytes: 100 })
+    const path = await create(ANN)
+    await create({ ...ANN, 'upload-length': '500' })
+    await assertRefused(await patch(path, 0, pieces(8, 100), false, ANN))
+    assert.equal((await head(path, ANN)).headers['upload-offset'], '500')
+    await create({ ...BOB, 'upload-length': '1000' })
+  })
+
+  test('what was reserved for a part and did not arrive is given back', async () => {
+    const { create, patch } = setUp({ maxBytesPerOwner: 1000 })
+    const path = await create(ANN)
+    assert.equal((await patch(path, 0, pieces(1, 100), false, ANN)).status, 204)
+    await create({ ...ANN, 'upload-length': '900' })
+  })
+
+  test('an aborted upload that its client cannot resume frees its bytes', async () => {
+    const { create, send, blobs } = setUp({ maxBytesPerOwner: 1000 })
+    await send('POST', '/files', { ...ANN, 'upload-complete': '?1' }, broken(bytes(400)))
+    assert.equal(blobs.usage().blobs, 0)
+    await create({ ...ANN, 'upload-length': '1000' })
+  })
+
+  test('a connection that breaks leaves only the bytes that arrived', async () => {
+    const { create, patch, head } = setUp({ maxBytesPerOwner: 1000 })
+    const path = await create(ANN)
+    const cut = { ...ANN, 'content-length': '1000' }
+    await patch(path, 0, broken(bytes(100)), false, cut)
+    assert.equal((await head(path, ANN)).headers['upload-offset'], '100')
+    await create({ ...ANN, 'upload-length': '900' })
+  })
+
+  test('an expired upload no longer counts', async () => {
+    let now = 0
+    const store = new MemoryStore({ now: () => now })
+    const { create } = setUp({ maxBytesPerOwner: 1000, maxAgeMs: 1000, store })
+    await create({ ...ANN, 'upload-length': '1000' })
+    now = 1001
+    await create({ ...ANN, 'upload-length': '1000' })
+  })
+
+  test('a received upload counts until its handler has answered for good', async () => {
+    let status = 503
+    const handler = () => json(status, {}, { 'retry-after': '1' })
+    const { create, patch, send, blobs } = setUp({ maxBytesPerOwner: 1000 }, handler)
+    const path = await create({ ...ANN, 'upload-length': '900' })
+    assert.equal((await patch(path, 0, bytes(900), true, ANN)).status, 503)
+    const more = { ...ANN, 'upload-complete': '?0', 'upload-length': '200' }
+    await assertRefused(await send('POST', '/files', more))
+    status = 200
+    assert.equal((await patch(path, 900, bytes(0), true, ANN)).status, 200)
+    assert.equal(blobs.usage().bytes, 0)
+    await create({ ...ANN, 'upload-length': '1000' })
+  })
+
+  test('a received upload that is deleted leaves no bytes', async () => {
+    const handler = () => json(503, {}, { 'retry-after': '1' })
+    const { create, patch, send, blobs } = setUp({ maxBytesPerOwner: 1000 }, handler)
+    const path = await create({ ...ANN, 'upload-length': '900' })
+    await patch(path, 0, bytes(900), true, ANN)
+    assert.equal((await send('DELETE', path, ANN)).status, 204)
+    assert.equal(blobs.usage().bytes, 0)
+    await create({ ...ANN, 'upload-length': '1000' })
+  })
+
+  test('many requests of one owner at once do not exceed the limit', async () => {
+    const { send } = setUp({ maxBytesPerOwner: 1000, maxPerOwner: 1000 })
+    const answers = await Promise.all(Array.from({ length: 100 }, () => send('POST', '/files', {
+      ...ANN, 'upload-complete': '?0', 'upload-length': '100',
+    })))
+    const statuses = answers.map(({ status }) => status).sort()
+    assert.deepEqual(statuses, [...Array<number>(10).fill(201), ...Array<number>(90).fill(429)])
+  })
+
+  test('the default is a quarter of the blobs in memory', async () => {
+    const { create, send } = setUp({ blobs: new MemoryBlobs({ maxBytes: 4000 }) })
+    await create({ ...ANN, 'upload-length': '1000' })
+    const more = { ...ANN, 'upload-complete': '?0', 'upload-length': '1' }
+    await assertRefused(await send('POST', '/files', more))
+  })
+})
