@@ -70,8 +70,10 @@ export function errorResponses(...codes: readonly ErrorCode[]): Record<string, F
     const [status, sentence] = ERROR_CODES[code]
     sentences.set(status, [...(sentences.get(status) ?? []), `\`${code}\`: ${sentence}`])
   }
+  // An endpoint that reads keys acknowledges them in its failures too.
+  const ofKey = codes.includes('invalid_idempotency_key') ? fields('Idempotency-Key') : {}
   return Object.fromEntries([...sentences].map(([status, lines]) => {
-    const headers = { ...ALL, ...BY_STATUS[status] }
+    const headers = { ...ALL, ...BY_STATUS[status], ...ofKey }
     return [String(status), { description: lines.join(' '), headers, content: errorContent }]
   }))
 }

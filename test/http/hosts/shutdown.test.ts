@@ -42,7 +42,8 @@ for (const engine of ['memory', 'Redis'] as const) {
       agent.destroy()
       assert.deepEqual(await server.exited, { code: 0, signal: null })
       const refused = said.filter(({ status }) => status !== 200 && status !== 202)
-      assert.deepEqual(refused.filter(({ code }) => code !== 'shutting_down'), [])
+      // All clients are one owner, with more than 100 unfinished tasks at times.
+      assert.deepEqual(refused.filter(({ code }) => code !== 'shutting_down' && code !== 'too_many_tasks'), [])
       assert.ok(server.err.split('\n').filter((line) => line.includes('shutting_down')).length <= 1, server.err)
       assert.doesNotMatch(server.err, /queue_full|\n +at /)
     }
