@@ -24,8 +24,8 @@ export interface PostgresEngine extends PgliteEngine {
 export interface PostgresEngineOptions extends PostgresOptions {
   /**
    * Maximum number of entries that one owner leaves behind: finished tasks, stored responses,
-   * finished uploads. Beyond it, the owner loses those of its own that expire first. Each process may
-   * add a sixteenth before they are removed. Default 100,000.
+   * finished uploads. Beyond it, the owner loses its own oldest. They are removed after a
+   * further sixteenth was written, on average. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these entries in bytes, before compression. Default 64 MiB. */

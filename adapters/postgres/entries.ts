@@ -1,6 +1,7 @@
 import type { Counter, Entry, Revision } from '../../src/stores/store.js'
 import type { Query } from './connections.js'
 import { expiry, slot, toLifetime } from './lifetime.js'
+import { countedAt } from './owner-shares.js'
 
 /** True of a row that has not expired. */
 const LIVE = 'expires_at > clock_timestamp()'
@@ -41,17 +42,21 @@ export class Entries {
 WHERE key = ANY($1::text[]) AND ${LIVE}`,
       revisions: `SELECT key, revision FROM ${entries} WHERE key = ANY($1::text[]) AND ${LIVE}`,
       // #region create
-      create: `INSERT INTO ${entries} AS old (key, value, revision, expires_at, sweep_slot, owner)
-VALUES ($1, $2, $3, ${expiry('$4')}, ${slot(expiry('$4'))}, $5)
+      create: `INSERT INTO ${entries} AS old
+  (key, value, revision, expires_at, sweep_slot, owner, counted_at)
+VALUES ($1, $2, $3, ${expiry('$4')}, ${slot(expiry('$4'))}, $5, ${countedAt('$5')})
 ON CONFLICT (key) DO UPDATE SET value = excluded.value, revision = excluded.revision,
-  expires_at = excluded.expires_at, sweep_slot = excluded.sweep_slot, owner = excluded.owner
+  expires_at = excluded.expires_at, sweep_slot = excluded.sweep_slot,
+  owner = excluded.owner, counted_at = excluded.counted_at
 WHERE NOT old.${LIVE} RETURNING 1`,
       // #endregion
       // #region replace
-      replace: `UPDATE ${entries} SET value = $2, revision = $3, owner = $5,
+      replace: `UPDATE ${entries} SET value = $2, revision = $3,
+  owner = $5, counted_at = ${countedAt('$5')},
   expires_at = ${expiry('$6')}, sweep_slot = ${slot(expiry('$6'))}
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
-      replaceKeepingExpiry: `UPDATE ${entries} SET value = $2, revision = $3, owner = $5
+      replaceKeepingExpiry: `UPDATE ${entries} SET value = $2, revision = $3,
+  owner = $5, counted_at = ${countedAt('$5')}
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
       // #endregion
       delete: `DELETE FROM ${entries} WHERE key = $1 AND ${LIVE} RETURNING 1`,

@@ -28,6 +28,8 @@ const KNOWN = { schema: 0 } satisfies Record<keyof MigrateOptions, 0>
  * await migrate(pool)
  *
  * @throws {TypeError} An option is not valid or unknown.
+ * @throws {Error} With the code `55P03`: another transaction has locked a table for a second. Call
+ * `migrate` again once that transaction is over.
  */
 export async function migrate(
   pool: PostgresPool | PgliteClient, options: MigrateOptions = {},

@@ -5,35 +5,38 @@ import { runScript, script } from './scripts.js'
 
 /**
  * Counts an entry for its owner. Names the entries to remove if the owner has too many: those that
- * expire first. Both keys have the same hash tag.
+ * were counted first. All keys have the same hash tag.
  *
- * KEYS[1] sorted set: entries by their expiry; KEYS[2] hash: `<bytes> <revision>` of each entry, and
- * the sum of the bytes in the field ''. ARGV: 1 entry, 2 revision, 3 bytes, 4 lifetime in ms, or ''
+ * KEYS[1] sorted set: entries by the time of their count in microseconds; KEYS[2] sorted set:
+ * entries by their expiry in milliseconds; KEYS[3] hash: `<bytes> <revision>` of each entry, and the
+ * sum of the bytes in the field ''. ARGV: 1 entry, 2 revision, 3 bytes, 4 lifetime in ms, or ''
  * to keep it, 5 and 6 maximum entries and bytes. Gives entries and revisions, in turns.
  */
 const COUNT = script(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function drop(key)
-  local found = redis.call('HGET', KEYS[2], key)
+  local found = redis.call('HGET', KEYS[3], key)
   redis.call('ZREM', KEYS[1], key)
+  redis.call('ZREM', KEYS[2], key)
   if not found then return nil end
   local bytes, revision = string.match(found, '^(%d+) (.*)$')
-  redis.call('HDEL', KEYS[2], key)
-  redis.call('HINCRBY', KEYS[2], '', -bytes)
+  redis.call('HDEL', KEYS[3], key)
+  redis.call('HINCRBY', KEYS[3], '', -bytes)
   return revision
 end
-for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 100)) do drop(key) end
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)) do drop(key) end
 local expiry = now + 86400000
 if ARGV[4] == '' then
-  expiry = redis.call('ZSCORE', KEYS[1], ARGV[1]) or expiry
+  expiry = redis.call('ZSCORE', KEYS[2], ARGV[1]) or expiry
 else
   expiry = now + ARGV[4]
 end
 drop(ARGV[1])
-redis.call('ZADD', KEYS[1], expiry, ARGV[1])
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[3] .. ' ' .. ARGV[2])
-local bytes = redis.call('HINCRBY', KEYS[2], '', ARGV[3])
+redis.call('ZADD', KEYS[1], time[1] * 1000000 + time[2], ARGV[1])
+redis.call('ZADD', KEYS[2], expiry, ARGV[1])
+redis.call('HSET', KEYS[3], ARGV[1], ARGV[3] .. ' ' .. ARGV[2])
+local bytes = redis.call('HINCRBY', KEYS[3], '', ARGV[3])
 local gone = {}
 while #gone < 400 and (redis.call('ZCARD', KEYS[1]) > tonumber(ARGV[5]) or bytes > tonumber(ARGV[6])) do
   local first = redis.call('ZRANGE', KEYS[1], 0, 1)
@@ -42,9 +45,9 @@ while #gone < 400 and (redis.call('ZCARD', KEYS[1]) > tonumber(ARGV[5]) or bytes
   if not key then break end
   gone[#gone + 1] = key
   gone[#gone + 1] = drop(key) or ''
-  bytes = tonumber(redis.call('HGET', KEYS[2], '') or 0)
+  bytes = tonumber(redis.call('HGET', KEYS[3], '') or 0)
 end
-local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
+local last = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
 for _, key in ipairs(KEYS) do redis.call('PEXPIREAT', key, string.format('%.0f', last)) end
 return gone
 `)
@@ -88,7 +91,7 @@ export class RedisOwnerShares {
     const tag = `${this.prefix}o:{${createHash('sha256').update(owner).digest('base64url')}}`
     const bytes = key.length + Buffer.byteLength(value) + OVERHEAD
     const gone = await runScript(
-      this.client, COUNT, 2, tag, `${tag}:n`, key, revision, bytes,
+      this.client, COUNT, 3, tag, `${tag}:e`, `${tag}:n`, key, revision, bytes,
       ttlMs === undefined ? '' : Math.ceil(ttlMs), maxEntries, maxBytes,
     ) as string[]
     const removed: Promise<unknown>[] = []

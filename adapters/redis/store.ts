@@ -31,7 +31,7 @@ export interface RedisStoreOptions {
   readonly timeoutMs?: number
   /**
    * Maximum number of entries that one owner leaves behind: finished tasks, stored responses,
-   * finished uploads. Beyond it, the owner loses those of its own that expire first. Default 100,000.
+   * finished uploads. Beyond it, the owner loses its own oldest. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these entries in bytes. Default 64 MiB. */

@@ -24,6 +24,20 @@ export const owners: Cases<StoreContext> = {
     }
   },
 
+  'an old entry with a long lifetime goes before a new one with a short lifetime': async (context) => {
+    const { entries } = context.share
+    const long = await flood(context, entries, 'x')
+    const short = await flood(context, Math.floor(entries / 2), 'x', {
+      name: 'short', ttlMs: context.later.ttlMs / 2,
+    })
+    await context.eventually(
+      async () => await live(context, [...long, ...short]) <= entries,
+      'the owner keeps more entries than its share',
+    )
+    assert.equal(await live(context, short), short.length, 'a new entry went')
+    assert.equal(await context.value(long[0] as string), undefined, 'the oldest entry stayed')
+  },
+
   'the share is one of bytes too': async (context) => {
     const { share } = context
     // Random, so that no store compresses it.
@@ -75,12 +89,15 @@ function ownersOf(context: StoreContext): readonly [string, string] {
 }
 
 /** Writes `count` entries of the first owner, one after the other. Returns their keys. */
-async function flood(context: StoreContext, count: number, value: string): Promise<string[]> {
+async function flood(
+  context: StoreContext, count: number, value: string,
+  { name = 'flood', ttlMs = context.later.ttlMs }: { name?: string, ttlMs?: number } = {},
+): Promise<string[]> {
   const [owner] = ownersOf(context)
   const keys: string[] = []
   for (let n = 0; n < count; n++) {
-    const key = context.key(`flood-${String(n).padStart(6, '0')}`)
-    await context.created(key, value, { ...context.later, evictable: true, owner })
+    const key = context.key(`${name}-${String(n).padStart(6, '0')}`)
+    await context.created(key, value, { ttlMs, evictable: true, owner })
     keys.push(key)
   }
   return keys

@@ -85,6 +85,7 @@ const values = (fault: string, caughtBy: string, change: (value: string) => stri
 const ALIKE = 'keys that look alike are different keys'
 
 const OWN_OLDEST = 'an owner above its share loses its own oldest entries, and nobody else does'
+const OLD_BEFORE_NEW = 'an old entry with a long lifetime goes before a new one with a short lifetime'
 
 export const BROKEN_STORES: readonly Broken<Store>[] = [
   broken('owners are ignored', OWN_OLDEST, (real) => ({
@@ -92,6 +93,13 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
   })),
   broken('all owners have one share', OWN_OLDEST, (real) => ({
     create: (key, value, options) => real.create(key, value, { ...options, owner: options.owner && 'all' }),
+  })),
+  broken('an owner loses what expires first', OLD_BEFORE_NEW, (real) => ({
+    create: async (key, value, options) => {
+      const outcome = await real.create(key, value, options)
+      if (options.owner !== undefined && options.ttlMs < 600_000) await real.delete(key)
+      return outcome
+    },
   })),
   broken('bytes do not count', 'the share is one of bytes too', (real) => ({
     create: (key, value, options) => real.create(key, value, value.length > 1000 ? { ...options, owner: undefined } : options),

@@ -2,7 +2,7 @@ import type { Query } from '../connections.js'
 import { sqlState } from '../faults.js'
 import { MIGRATIONS } from './list.js'
 import type { Migration } from './migration.js'
-import { journalStatement, migrationStatements, quoted } from './sql.js'
+import { journalStatement, LOCK_TIMEOUT, migrationStatements, quoted } from './sql.js'
 
 /** Returns the migrations that were not applied yet. */
 export async function missingMigrations(
@@ -14,12 +14,13 @@ export async function missingMigrations(
 
 /**
  * Applies the migrations that are missing, and returns them. Must run in a transaction. Processes
- * that start together take turns by an advisory lock.
+ * that start together take turns by an advisory lock, which delays nobody else.
  */
 export async function applyMigrations(
   query: Query, schema: string,
 ): Promise<readonly Migration[]> {
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
+  await query(LOCK_TIMEOUT)
   const [found] = await query<{ readonly hasSchema: boolean, readonly hasJournal: boolean }>(
     'SELECT to_regnamespace($1) IS NOT NULL AS "hasSchema", '
     + 'to_regclass($2) IS NOT NULL AS "hasJournal"',

@@ -17,6 +17,13 @@ export function checkSchema(where: string, schema: string): void {
   }
 }
 
+/**
+ * Limits how long a migration waits for the lock of a table: one second. Every statement that other
+ * processes start meanwhile waits behind it. The migration fails with 55P03, and the next call tries
+ * it again.
+ */
+export const LOCK_TIMEOUT = 'SET LOCAL lock_timeout = \'1s\''
+
 /** Returns the name of a schema as an identifier in SQL. */
 export function quoted(schema: string): string {
   return `"${schema}"`
@@ -43,6 +50,7 @@ export function migrationStatements(schema: string, migration: Migration): reado
 export function migrationSql(schema: string, migrations: readonly Migration[]): string {
   const statements = [
     'BEGIN',
+    LOCK_TIMEOUT,
     `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`,
     journalStatement(schema),
     ...migrations.flatMap((migration) => migrationStatements(schema, migration)),

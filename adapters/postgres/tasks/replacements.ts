@@ -2,6 +2,7 @@ import type { Revision } from '../../../src/stores/store.js'
 import type { Database } from '../database.js'
 import type { Entries } from '../entries.js'
 import { expiry, slot, toLifetime } from '../lifetime.js'
+import { countedAt } from '../owner-shares.js'
 import { TurnBatches } from '../turn-batches.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
@@ -80,7 +81,7 @@ function replaceSql(schema: string): string {
   ORDER BY key FOR UPDATE SKIP LOCKED
 )
 UPDATE ${schema}.entries AS entry SET value = new.value, revision = new.revision,
-  owner = new.owner,
+  owner = new.owner, counted_at = ${countedAt('new.owner')},
   expires_at = CASE WHEN ms IS NULL THEN entry.expires_at ELSE ${expiry('ms')} END,
   sweep_slot = CASE WHEN ms IS NULL THEN entry.sweep_slot ELSE ${slot(expiry('ms'))} END
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::float8[],

@@ -10,6 +10,7 @@ import pg from 'pg'
 import { runCommand, USAGE } from '../../../adapters/postgres/cli/command.js'
 import { MIGRATIONS } from '../../../adapters/postgres/migrations/list.js'
 import { migrationSql } from '../../../adapters/postgres/migrations/sql.js'
+import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 
 const server = await postgresForFile()
@@ -105,6 +106,29 @@ describe('PostgreSQL migrations', () => {
     assert.deepEqual(tables, [{ found: null }])
     await server.query(`DROP TABLE ${schema}.counters`)
     assert.equal(await store.get('key'), undefined)
+  })
+
+  test('a migration that waits for a lock fails soon, so that statements behind it go on', async (t) => {
+    const schema = newSchema()
+    await server.query(migrationSql(schema, MIGRATIONS.slice(0, 4)))
+    const store = storeOf(t, schema, { timeoutMs: 20_000 })
+    const other = new pg.Client({ connectionString: server.url })
+    await other.connect()
+    t.after(() => other.end())
+    await other.query(`BEGIN; SELECT 1 FROM ${schema}.entries`)
+    const attempt = assert.rejects(async () => store.get('key'), {
+      reason: 'unavailable', message: /lock timeout/,
+    })
+    await eventually(async () => (await server.query(
+      `SELECT 1 FROM pg_locks WHERE relation = $1::regclass AND mode = 'AccessExclusiveLock'
+        AND NOT granted`, [`${schema}.entries`],
+    )).length === 1, 10_000, 'the migration waits for the lock')
+    assert.deepEqual(await server.query(`SELECT key FROM ${schema}.entries`), [])
+    await attempt
+    assert.deepEqual(await applied(schema), [1, 2, 3, 4])
+    await other.query('COMMIT')
+    assert.equal(await store.get('key'), undefined)
+    assert.deepEqual(await applied(schema), all)
   })
 
   test('with migrate: false each call says what is missing, until it is there', async (t) => {

@@ -96,9 +96,9 @@ test('updates of an entry leave its indexes alone', async () => {
   const ttlMs = 86_400_000
   for (let n = 0; n < 200; n++) {
     const key = `task ${String(n)}`
-    await entries.create(database.query, { key, value: 'x'.repeat(500), revision: '1', ttlMs, owner: null })
-    await entries.replace(database.query, key, 'y'.repeat(500), { old: '1', revision: '2', ttlMs, owner: null })
-    await entries.replace(database.query, key, 'z'.repeat(500), { old: '2', revision: '3', ttlMs, owner: null })
+    await entries.create(database.query, { key, value: 'x'.repeat(500), revision: '1', ttlMs, owner: 'ann' })
+    await entries.replace(database.query, key, 'y'.repeat(500), { old: '1', revision: '2', ttlMs, owner: 'ann' })
+    await entries.replace(database.query, key, 'z'.repeat(500), { old: '2', revision: '3', ttlMs, owner: 'ann' })
   }
   // A server process publishes its statistics when it ends.
   await own.end()
