@@ -60,8 +60,9 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
  *
  * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
  * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),
- * `unsupported_media_type` and `unsupported_content_coding` (415), and `overloaded` (503) while the
- * bodies of other requests take the memory.
+ * `unsupported_media_type` and `unsupported_content_coding` (415), and while the bodies of other
+ * requests take the memory with `too_many_requests` (429, those of the same caller) or `overloaded`
+ * (503).
  *
  * @example
  * import { createTasks, router, taskEndpoints } from 'longhaul'

@@ -1,40 +1,45 @@
 import { createHash } from 'node:crypto'
+import { CallerShares, type MemoryRefusal, type RequestMemory } from '../http/caller-shares.js'
 import { httpError, type HttpError } from '../http/errors.js'
+import type { HttpRequest } from '../http/exchange.js'
 import { heapShare } from '../runtime/heap-share.js'
 
+/** The bodies that direct requests of this process hold, in bytes as sent. Outside the heap. */
+const HELD = new CallerShares(heapShare(2, 512))
 /**
- * Maximum size of all bodies that direct requests of this process hold, in bytes as sent. They are
- * outside the heap.
+ * The JSON that direct requests of this process have parsed at a time, in bytes. Parsed JSON takes
+ * up to 25 times as much of the heap.
  */
-const MAX_HELD_BYTES = heapShare(2, 512)
-/**
- * Maximum size of the JSON that direct requests of this process have parsed at a time, in bytes.
- * Parsed JSON takes up to 25 times as much of the heap.
- */
-const MAX_PARSED_BYTES = heapShare(64, 64)
+const PARSED = new CallerShares(heapShare(64, 64))
+/** Smaller parts of JSON are not counted. In bytes. */
+const COUNTED_BYTES = 16_384
 const BLOCK_BYTES = 65_536
 
-let heldBytes = 0
-let parsedBytes = 0
 /** Bodies that are still arriving, by the time of their last bytes. */
 const arriving = new Set<HeldBody>()
 
 /**
  * The body of a direct request in memory, as sent. If all bodies together become too large, the
  * one whose client has been silent for longest is rejected with `overloaded`, so that clients that
- * stop in the middle of a body keep nobody else out.
+ * stop in the middle of a body keep nobody else out. If those of one caller become too large, one of
+ * them is rejected in the same way with `too_many_requests`.
  */
 export class HeldBody {
   /** Number of bytes. */
   size = 0
+  readonly #memory: RequestMemory
   readonly #blocks: Uint8Array[] = []
-  #drop: () => void = () => undefined
-  #dropped = false
+  #drop: (error: HttpError) => void = () => undefined
+  #dropped: HttpError | undefined
+
+  constructor(request: HttpRequest<unknown>) {
+    this.#memory = HELD.open(request)
+  }
 
   /**
    * Reads until the source ends, or has more than `maxBytes`. Returns true if it has ended.
    *
-   * @throws {HttpError} 503 `overloaded`
+   * @throws {HttpError} 429 `too_many_requests`, 503 `overloaded`
    */
   async read(source: AsyncIterator<Uint8Array>, maxBytes: number): Promise<boolean> {
     arriving.add(this)
@@ -42,7 +47,7 @@ export class HeldBody {
       while (this.size <= maxBytes) {
         const step = await this.#next(source)
         // A piece may have arrived at the same time.
-        if (this.#dropped) throw overloaded()
+        if (this.#dropped) throw this.#dropped
         if (step.done === true) return true
         this.#add(step.value)
       }
@@ -74,7 +79,7 @@ export class HeldBody {
 
   /** Frees the memory. Call it once nobody reads the body any more. */
   release(): void {
-    heldBytes -= this.size
+    this.#memory.release()
     this.size = 0
     this.#blocks.length = 0
   }
@@ -82,9 +87,9 @@ export class HeldBody {
   /** Reads a piece. Not by `Promise.race`, which would keep a reaction for each piece. */
   #next(source: AsyncIterator<Uint8Array>): Promise<IteratorResult<Uint8Array>> {
     return new Promise((resolve, reject) => {
-      this.#drop = () => {
-        this.#dropped = true
-        reject(overloaded())
+      this.#drop = (error) => {
+        this.#dropped = error
+        reject(error)
       }
       source.next().then(resolve, reject)
     })
@@ -97,34 +102,42 @@ export class HeldBody {
       const part = piece.subarray(at, at + BLOCK_BYTES - filled)
       this.#blocks.at(-1)?.set(part, filled)
       this.size += part.byteLength
-      heldBytes += part.byteLength
       at += part.byteLength
     }
+    this.#memory.add(piece.byteLength)
     arriving.delete(this)
     arriving.add(this)
     for (const silent of arriving) {
-      if (heldBytes <= MAX_HELD_BYTES) return
+      const code = this.#memory.refusal()
+      if (code === undefined) return
+      const isOwn = silent.#memory.caller === this.#memory.caller
+      if (code === 'too_many_requests' && !isOwn) continue
       arriving.delete(silent)
       silent.release()
-      if (silent === this) throw overloaded()
-      silent.#drop()
+      if (silent === this) throw refused(code)
+      silent.#drop(refused(code))
     }
   }
 }
 
 /**
- * Runs work on parsed JSON of `bytes` bytes. The limit counts from the second request on, so that
- * a request that is alone always runs.
+ * Runs work on parsed JSON of `bytes` bytes. Small JSON is never refused.
  *
- * @throws {HttpError} 503 `overloaded`: other requests have parsed too much
+ * @throws {HttpError} Other requests have parsed too much: 429 `too_many_requests` if they are of
+ * the same caller, else 503 `overloaded`
  */
-export async function withParsed<R>(bytes: number, work: () => Promise<R>): Promise<R> {
-  if (parsedBytes > 0 && parsedBytes + bytes > MAX_PARSED_BYTES) throw overloaded()
-  parsedBytes += bytes
+export async function withParsed<R>(
+  request: HttpRequest<unknown>, bytes: number, work: () => Promise<R>,
+): Promise<R> {
+  if (bytes <= COUNTED_BYTES) return work()
+  const memory = PARSED.open(request)
+  const code = memory.refusal(bytes)
+  if (code !== undefined) throw refused(code)
+  memory.add(bytes)
   try {
     return await work()
   } finally {
-    parsedBytes -= bytes
+    memory.release()
   }
 }
 
@@ -132,14 +145,22 @@ let lastTurn: Promise<unknown> = Promise.resolve()
 
 /**
  * Runs work after the work of earlier calls has ended. For work that needs much memory and waits
- * for no client and no database.
+ * for no client and no database. Rejects with the reason of the request's signal if that is aborted
+ * by then.
  */
-export function inTurn<R>(work: () => Promise<R>): Promise<R> {
-  const turn = lastTurn.then(work)
+export function inTurn<R>(
+  request: Pick<HttpRequest<unknown>, 'gone' | 'signal'>, work: () => Promise<R>,
+): Promise<R> {
+  const turn = lastTurn.then(() => {
+    if (request.gone !== false) request.signal.throwIfAborted()
+    return work()
+  })
   lastTurn = turn.catch(() => undefined)
   return turn
 }
 
-function overloaded(): HttpError {
-  return httpError('overloaded', { headers: { 'retry-after': '1' } })
+function refused(code: MemoryRefusal): HttpError {
+  const message = 'This client has too many bulk requests under way. Send this one again later.'
+  const headers = { 'retry-after': '1' }
+  return httpError(code, code === 'overloaded' ? { headers } : { message, headers })
 }

@@ -127,7 +127,7 @@ function failures<T>(
       : ['idempotency_not_supported'] as const,
     ...transaction ? ['conflict'] as const : [],
     'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',
-    'write_outcome_unknown', 'internal_error', 'overloaded',
+    'write_outcome_unknown', 'internal_error', 'too_many_requests', 'overloaded',
   )
   // An error may contain a report, which obeys Prefer: return=minimal.
   const ofKey = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []

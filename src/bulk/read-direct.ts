@@ -1,5 +1,6 @@
 import { readJson } from '../http/body/body.js'
 import { requestCoding } from '../http/body/decode.js'
+import { DecoderMemory } from '../http/body/decoder-memory.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
@@ -36,8 +37,8 @@ const SMALL_BYTES = 262_144
  * Reads the body of a direct request into memory, to its end, and checks its limits. Then calls
  * `work`, or `spool` for a body above `maxDirectBytes`.
  *
- * @throws {HttpError} Errors of 400, 413 and 415, and 503 `overloaded`: the bodies of other
- * requests take the memory. Nothing was written.
+ * @throws {HttpError} Errors of 400, 413 and 415. 429 `too_many_requests` or 503 `overloaded`: the
+ * bodies of other requests of the caller, or of all, take the memory. Nothing was written.
  */
 export async function readDirect<T>(
   settings: BulkSettings<T>, request: HttpRequest, reader: DirectReader,
@@ -56,29 +57,45 @@ export async function readDirect<T>(
     // Content-Length says that there are no more bytes.
     const bytes = await request.body.bytes(SMALL_BYTES) ?? new Uint8Array()
     const body = bodyOfBytes(settings, bytes)
-    return withParsed(bytes.byteLength, () => reader.work(wholeDirect(body)))
+    return withParsed(request, bytes.byteLength, () => reader.work(wholeDirect(body)))
   }
   const source = request.body.stream()[Symbol.asyncIterator]()
-  const held = new HeldBody()
+  const held = new HeldBody(request)
+  const decoder = coding === 'identity' ? undefined : new DecoderMemory(request)
   try {
     const isWhole = await held.read(source, Math.min(maxBodyBytes, maxDirectBytes))
     if (!isWhole) return await respondToLarge(settings, reader, joined(held, source))
-    return await respondToHeld(settings, reader, held, coding)
+    return await respondToHeld(settings, reader, { request, held, coding, decoder })
   } finally {
+    decoder?.release()
     held.release()
     // The source may be waiting for its client, so this may take long.
     source.return?.().catch(() => undefined)
   }
 }
 
+/** A body in memory, as sent. */
+interface Arrived {
+  readonly request: HttpRequest
+  readonly held: HeldBody
+  readonly coding: string
+  /**
+   * Memory for one decoder of the body. Kept until the request is answered, because a large body is
+   * decoded again while its items are written, and must not be refused then.
+   */
+  readonly decoder: DecoderMemory | undefined
+}
+
 async function respondToHeld<T>(
-  settings: BulkSettings<T>, reader: DirectReader, held: HeldBody, coding: string,
+  settings: BulkSettings<T>, reader: DirectReader, { request, held, coding, decoder }: Arrived,
 ): Promise<HttpResponse> {
   const tooLarge = largerThanDirect(settings)
   let decodedBytes = 0
   const open = async (byte: number): Promise<AsyncIterable<Uint8Array>> => {
     const limits = decodeLimits(settings)
-    const bytes = await decodedFrom({ coding }, byte, limits, (start) => held.open(start))
+    const bytes = await decodedFrom(
+      { coding }, byte, limits, (start) => held.open(start), decoder,
+    )
     return counted(bytes, (size) => {
       decodedBytes = size
       if (size > settings.maxDirectBytes) throw tooLarge
@@ -89,7 +106,7 @@ async function respondToHeld<T>(
   let parsedBytes: number
   try {
     // One after the other: a batch with a large item takes much memory while it is parsed.
-    [body, items, parsedBytes] = await inTurn(async () => {
+    [body, items, parsedBytes] = await inTurn(request, async () => {
       const read = await readBody(settings, open)
       if (read.whole) return [read, read.whole.items.length, decodedBytes] as const
       const size = await measure(read)
@@ -97,9 +114,11 @@ async function respondToHeld<T>(
     })
   } catch (error) {
     if (error !== tooLarge || reader.spool === undefined) throw error
+    decoder?.release()
     return reader.spool(held.open())
   }
-  return withParsed(parsedBytes, () => reader.work(body.whole
+  if (body.whole) decoder?.release()
+  return withParsed(request, parsedBytes, () => reader.work(body.whole
     ? wholeDirect(body)
     : { body, items, identity: () => ({ coding, sha256: held.sha256 }) }))
 }

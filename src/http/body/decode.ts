@@ -113,16 +113,16 @@ export async function readDecoded(
 /**
  * Decodes one of `REQUEST_CODINGS`, or `identity`, with the limits and errors of `decodeBody`.
  *
- * @param request - the request whose client sends the bytes while they are decoded. Its decoder
- * counts against the limits of open decoders
+ * @param owner - the request that needs the bytes; its decoder counts against the limits of open
+ * decoders. Or the memory that its decoders share, which the caller releases
  */
 export function decodeBytes(
   source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions,
-  request?: HttpRequest<unknown>,
+  owner?: HttpRequest<unknown> | DecoderMemory,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const caps = new Caps(options)
   const sent = countSent(source, caps, coding === 'identity')
-  return coding === 'identity' ? sent : inflate(sent, coding, caps, request)
+  return coding === 'identity' ? sent : inflate(sent, coding, caps, owner)
 }
 
 /** Counts the bytes of a body and enforces its limits. */
@@ -173,11 +173,12 @@ async function* countSent(
 
 async function* inflate(
   source: AsyncIterable<Uint8Array>, coding: string, caps: Caps,
-  request: HttpRequest<unknown> | undefined,
+  owner: HttpRequest<unknown> | DecoderMemory | undefined,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   let pump: ZlibPump | undefined
   let fed = 0
-  const memory = request && new DecoderMemory(request)
+  const isShared = owner instanceof DecoderMemory
+  const memory = isShared ? owner : owner && new DecoderMemory(owner)
   const frames = coding === 'zstd' ? new ZstdFrames() : undefined
   try {
     for await (const piece of source) {
@@ -205,7 +206,7 @@ async function* inflate(
     if (caps.sent === 0 || frames?.complete === false) throw httpError('incomplete_body')
   } finally {
     pump?.close()
-    memory?.release()
+    if (!isShared) memory?.release()
   }
 }
 

@@ -1,31 +1,22 @@
 import { heapShare } from '../../runtime/heap-share.js'
-import { clientAddress } from '../client-address.js'
+import { CallerShares, type MemoryRefusal, type RequestMemory } from '../caller-shares.js'
 import { httpError } from '../errors.js'
 import type { HttpRequest } from '../exchange.js'
-import { principalOf } from '../principal.js'
 
-/** Memory that the decoders of all request bodies may take, in bytes. It is outside the heap. */
-const TOTAL_BYTES = heapShare(1, 256)
-/** The part of it that one caller may use. */
-const CALLER_BYTES = Math.floor(TOTAL_BYTES / 4)
+/** Memory that the decoders of all request bodies may take. It is outside the heap. */
+const SHARES = new CallerShares(heapShare(1, 256))
 /** Memory of a decoder beside its window: its tables, and a chunk of output. */
 const BASE_BYTES = 262_144
 
-const addressOf = clientAddress()
-const used = new Map<string, number>()
-let total = 0
-
 /**
- * Memory of the decoder of one request body. A caller is a principal, or the network of an anonymous
- * client. A decoder that is alone is never refused.
+ * Memory of the decoder of one request body. Decoders of the same body that are open one after the
+ * other may share it.
  */
 export class DecoderMemory {
-  readonly #caller: string
-  #bytes = 0
+  readonly #memory: RequestMemory
 
   constructor(request: HttpRequest<unknown>) {
-    const subject = principalOf(request)?.subject
-    this.#caller = subject === undefined ? `network ${addressOf(request)}` : `subject ${subject}`
+    this.#memory = SHARES.open(request)
   }
 
   /**
@@ -35,28 +26,19 @@ export class DecoderMemory {
    * `overloaded`: all requests together use all of it
    */
   hold(windowBytes: number): void {
-    const more = BASE_BYTES + windowBytes - this.#bytes
+    const more = BASE_BYTES + windowBytes - this.#memory.bytes
     if (more <= 0) return
-    const own = used.get(this.#caller) ?? 0
-    if (own > this.#bytes && own + more > CALLER_BYTES) throw refusal('too_many_requests')
-    if (total > this.#bytes && total + more > TOTAL_BYTES) throw refusal('overloaded')
-    this.#add(more)
+    const code = this.#memory.refusal(more)
+    if (code !== undefined) throw refused(code)
+    this.#memory.add(more)
   }
 
   release(): void {
-    this.#add(-this.#bytes)
-  }
-
-  #add(bytes: number): void {
-    const own = (used.get(this.#caller) ?? 0) + bytes
-    if (own === 0) used.delete(this.#caller)
-    else used.set(this.#caller, own)
-    total += bytes
-    this.#bytes += bytes
+    this.#memory.release()
   }
 }
 
-function refusal(code: 'too_many_requests' | 'overloaded'): Error {
+function refused(code: MemoryRefusal): Error {
   const whose = code === 'overloaded' ? 'The server' : 'This client'
   return httpError(code, {
     message: `${whose} has too many compressed bodies under way. Try again, or send it uncompressed.`,

@@ -1,4 +1,5 @@
 import { decodeBytes, type DecodeOptions } from '../../http/body/decode.js'
+import type { DecoderMemory } from '../../http/body/decoder-memory.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { SpooledBody } from './spool.js'
 
@@ -8,13 +9,14 @@ import type { SpooledBody } from './spool.js'
  *
  * @param byte - position in the decoded body
  * @param open - opens the bytes as sent, from an offset on
+ * @param memory - memory of the decoder. By default it is not counted
  */
 export async function decodedFrom(
   { coding }: Pick<SpooledBody, 'coding'>, byte: number, limits: DecodeOptions,
-  open: (start: number) => MaybePromise<AsyncIterable<Uint8Array>>,
+  open: (start: number) => MaybePromise<AsyncIterable<Uint8Array>>, memory?: DecoderMemory,
 ): Promise<AsyncIterable<Uint8Array>> {
   if (coding === 'identity') return decodeBytes(await open(byte), coding, limits)
-  const decoded = decodeBytes(await open(0), coding, limits)
+  const decoded = decodeBytes(await open(0), coding, limits, memory)
   return byte === 0 ? decoded : skipped(decoded, byte)
 }
 
