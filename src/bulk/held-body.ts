@@ -145,16 +145,15 @@ let lastTurn: Promise<unknown> = Promise.resolve()
 
 /**
  * Runs work after the work of earlier calls has ended. For work that needs much memory and waits
- * for no client and no database. Rejects with the reason of the request's signal if that is aborted
- * by then.
+ * for no client and no database. Resolves to `undefined`, without the work, if the request's client
+ * has disconnected by then.
  */
 export function inTurn<R>(
   request: Pick<HttpRequest<unknown>, 'gone' | 'signal'>, work: () => Promise<R>,
-): Promise<R> {
-  const turn = lastTurn.then(() => {
-    if (request.gone !== false) request.signal.throwIfAborted()
-    return work()
-  })
+): Promise<R | undefined> {
+  const turn = lastTurn.then(() => (
+    request.gone ?? request.signal.aborted ? undefined : work()
+  ))
   lastTurn = turn.catch(() => undefined)
   return turn
 }

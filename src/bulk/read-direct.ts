@@ -3,6 +3,7 @@ import { requestCoding } from '../http/body/decode.js'
 import { DecoderMemory } from '../http/body/decoder-memory.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
+import { empty } from '../http/respond.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { HeldBody, inTurn, withParsed } from './held-body.js'
 import {
@@ -106,12 +107,14 @@ async function respondToHeld<T>(
   let parsedBytes: number
   try {
     // One after the other: a batch with a large item takes much memory while it is parsed.
-    [body, items, parsedBytes] = await inTurn(request, async () => {
+    const arrived = await inTurn(request, async () => {
       const read = await readBody(settings, open)
       if (read.whole) return [read, read.whole.items.length, decodedBytes] as const
       const size = await measure(read)
       return [read, size.items, size.batchBytes] as const
     })
+    if (arrived === undefined) return empty(503)
+    ;[body, items, parsedBytes] = arrived
   } catch (error) {
     if (error !== tooLarge || reader.spool === undefined) throw error
     decoder?.release()

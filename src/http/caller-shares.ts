@@ -27,7 +27,7 @@ export class CallerShares {
   }
 }
 
-/** What one request uses of the memory that all share. */
+/** The part of the memory that one request uses. */
 export class RequestMemory {
   #bytes = 0
 
