@@ -108,6 +108,7 @@ export interface HttpRequest<C = unknown> {
    * @throws {TypeError} A name is unknown.
    */
   with<D>(changes: RequestChanges<D> & { readonly context: D }): HttpRequest<D>
+  /** Returns this request with some members replaced. Its context has the same type. */
   with(changes: RequestChanges<C>): HttpRequest<C>
 }
 
