@@ -1,5 +1,3 @@
-export { heapShare } from '../../src/runtime/heap-share.js'
-
 /**
  * Returns `value` if it is a whole number in the range.
  *

@@ -7,7 +7,7 @@ import {
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, StoredEntry, type EntryLimits } from './entries.js'
-import { heapShare } from './limits.js'
+import { heapShare } from '../../src/runtime/heap-share.js'
 import { wholeNumber } from './limits.js'
 import { ExpiryScanner } from './expiry-scanner.js'
 import { Watches } from './watches.js'
