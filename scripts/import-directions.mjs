@@ -17,7 +17,7 @@ const PURE_BUILTINS = new Set([
   'string_decoder', 'timers', 'timers/promises', 'url', 'util', 'zlib'
 ])
 
-const CONTRACTS = ['stores', 'queues', 'repositories']
+const CONTRACTS = ['stores', 'queues', 'repositories', 'engine']
 const VOCABULARY = ['runtime', 'http', 'schema', ...CONTRACTS]
 
 /**
@@ -31,6 +31,7 @@ export const FOLDERS = {
   'schema': ['runtime', 'http'],
   'stores': [],
   'queues': [],
+  'engine': ['runtime', 'stores'],
   'repositories': ['runtime', 'http'],
   'openapi': VOCABULARY,
   'idempotency': [...VOCABULARY, 'openapi'],

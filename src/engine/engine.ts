@@ -1,0 +1,162 @@
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { Json } from '../runtime/json.js'
+import type { Transaction } from '../stores/transaction.js'
+import type { Places } from './places.js'
+import type {
+  CallerLimit, Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+} from './task.js'
+
+/**
+ * Keeps tasks, changes each of them atomically, finds what is due and hands it out.
+ *
+ * A task is one aggregate: its input, its idempotency key, its place in the limits of its caller,
+ * its runs, its checkpoint and its callback live and die with it. Every call makes one change, or
+ * none: a process that dies during a call leaves nothing to clean up.
+ *
+ * An expected outcome is a return value. A rejection is a `StoreUnavailableError`: the engine failed
+ * within 5 seconds, and it is not known whether the change was made. The same call made again then
+ * gets the outcome of the first one: `create` finds its own task by `birth`, and a change whose
+ * expectation no longer holds returns the task as it is now.
+ *
+ * An expired task does not exist for any call.
+ */
+export interface TaskEngine {
+  /** `true` if other processes see the same tasks. */
+  readonly shared: boolean
+  /** `true` if tasks survive the process. */
+  readonly durable: boolean
+  /**
+   * Creates a task unless its id or its key is taken. Two calls with one key at the same time make
+   * one task. A repetition of a call (same `birth`) gets `created`.
+   */
+  create(task: NewTask, options?: CreateOptions): MaybePromise<Created>
+  /** Reads a task. */
+  read(id: string): MaybePromise<StoredTask | undefined>
+  /** Reads the task that has an idempotency key. */
+  readByKey(key: string): MaybePromise<StoredTask | undefined>
+  /** Makes a change if the task is still the one of `ref` and the expectation holds. */
+  change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed>
+  /**
+   * Deletes a final task at its version. Returns the task as it is if it has another version;
+   * `undefined` if it is gone, which includes that this call has deleted it.
+   */
+  delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined>
+  /**
+   * Begins to hand out what is due, to this process. Called at most once. What is due is found by
+   * the engine, in every process that works.
+   */
+  work(options: WorkOptions, handlers: WorkHandlers): void
+  /**
+   * Calls `listener` soon after a change of a task that clients can see. A hint: a call may be lost,
+   * or come without a change. Resolves once changes are noticed.
+   */
+  watch(id: string, listener: () => void): MaybePromise<() => void>
+  /** Returns the tasks of one page. The cost does not depend on the number of tasks. */
+  list(query: TaskQuery): MaybePromise<readonly StoredTask[]>
+  /** Counts the unfinished tasks of a pool. */
+  counts(pool: string): MaybePromise<PoolCounts>
+  /** Returns the time of the engine's clock, in milliseconds since 1970. */
+  now(): MaybePromise<number>
+  /**
+   * Hands out nothing more, waits up to `drainMs` milliseconds for what runs, then aborts its
+   * signals with a `WorkerClosingError` and waits shortly. An engine that is not durable runs waiting
+   * tasks while there is time, and then calls `abandon` for each unfinished one.
+   */
+  close(options: { readonly drainMs: number }): Promise<void>
+}
+
+/** Options of `create`. */
+export interface CreateOptions {
+  /** Limits of the caller of the task. Default: none. */
+  readonly limits?: readonly CallerLimit[]
+  /**
+   * Open transaction of the application in which the task is written. Committed, it is due; rolled
+   * back, it never was. Rejects with the error of the client. Default: none.
+   */
+  readonly transaction?: Transaction | undefined
+}
+
+/** Options of `work`. */
+export interface WorkOptions {
+  /** The places for runs of each pool that this process works for. */
+  readonly places: Places
+  /** Maximum number of callbacks that are sent at the same time. 0: none. */
+  readonly callbacks: number
+}
+
+/**
+ * Handlers of what is due. They never reject. A run that ends its task calls `change` before its
+ * promise resolves; the run of another one runs again once its lease has ended.
+ */
+export interface WorkHandlers {
+  /** Performs a run, which has begun. */
+  readonly run: (run: TaskRun) => Promise<void>
+  /**
+   * Makes an attempt at a callback. The attempt is made again after a minute, unless the handler
+   * changes the task with `{ callbackRun }`.
+   */
+  readonly callback: (task: StoredTask) => Promise<void>
+  /**
+   * Deletes what a task has outside of the engine, because the task has expired or its caller is
+   * over its share. Resolves to `false` if that failed: then it is called again later. For tasks
+   * with `hasFiles` only.
+   */
+  readonly remove: (task: StoredTask) => Promise<boolean>
+  /** Ends an unfinished task whose process ends. Only called by engines that are not durable. */
+  readonly abandon: (task: StoredTask) => MaybePromise<void>
+}
+
+/** A run that has begun: `task.run` is its number, and the status is `processing`. */
+export interface TaskRun {
+  readonly task: StoredTask
+  readonly input: Json
+  /** The newest checkpoint of an earlier run. */
+  readonly checkpoint: string | undefined
+  /** The task as it was before, if its worker died or lost its lease; its run ended with this one. */
+  readonly crashed: StoredTask | undefined
+  /**
+   * Aborts with a `RunReplacedError` when the task has ended, is gone or has a later run, or when
+   * the lease ended before it could be renewed; with a `WorkerClosingError` when the process closes.
+   */
+  readonly signal: AbortSignal
+  /** Calls `listener` when `signal` aborts, or at once if it has. Does not create the signal. */
+  readonly onAbort: (listener: (reason: unknown) => void) => void
+}
+
+/** Status in lists. `scheduled`: the task is queued, and its `startAt` is in the future. */
+export type ListedStatus =
+  'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
+
+/** Query for one page. */
+export interface TaskQuery {
+  /**
+   * `all`: the tasks of all owners and those without an owner. Otherwise the tasks of one owner;
+   * `{ owner: undefined }` are the tasks without an owner.
+   */
+  readonly of: 'all' | { readonly owner: string | undefined }
+  /** Each at most once. Default: all statuses. */
+  readonly statuses?: readonly ListedStatus[] | undefined
+  /** Names of definitions, each at most once. Default: all names. */
+  readonly names?: readonly string[] | undefined
+  /** Earliest `createdAt`. Default: no limit. */
+  readonly from?: number | undefined
+  /** Time before which the tasks were created. Default: no limit. */
+  readonly to?: number | undefined
+  /** Order of creation. Tasks of one millisecond are ordered by id (by code unit). */
+  readonly order: 'newest' | 'oldest'
+  /** Maximum number of tasks: 1 to 1000. */
+  readonly limit: number
+  /** Position of the last task of the page before. Default: the first page. */
+  readonly after?: { readonly createdAt: number, readonly id: string } | undefined
+}
+
+/** Numbers of unfinished tasks. */
+export interface PoolCounts {
+  readonly running: number
+  /** Tasks that are due and wait for a run. */
+  readonly waiting: number
+  /** Tasks that wait for their start, or for their next attempt. */
+  readonly delayed: number
+  /** Time since the oldest waiting task became due, in milliseconds. Absent if none waits. */
+  readonly oldestWaitingMs?: number
+}

@@ -1,0 +1,175 @@
+import type { Json } from '../runtime/json.js'
+
+/** Status of a stored task. The last three are final. */
+export type TaskStatus = 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
+
+/** Returns whether a task with this status runs no more, unless it is retried. */
+export function isFinalStatus(status: TaskStatus): boolean {
+  return status !== 'queued' && status !== 'processing'
+}
+
+/** Names one task. A later task with the same id has another `birth`. */
+export interface TaskRef {
+  /** 1 to 128 of `A-Z a-z 0-9 . _ -`. */
+  readonly id: string
+  /** Random string, new for each call of `create` that is no repetition of an earlier one. */
+  readonly birth: string
+}
+
+/**
+ * One task as the engine keeps it. Times are milliseconds since 1970 by the clock of the engine.
+ * Immutable: every change makes a new object.
+ */
+export interface StoredTask extends TaskRef {
+  /** Idempotency key in its scope; `undefined` for a task without a key. */
+  readonly key: string | undefined
+  /** Id of the owner; `undefined` for a task without an owner. */
+  readonly owner: string | undefined
+  /** Whom limits count the task for; `undefined` if no limit counts it. */
+  readonly caller: string | undefined
+  /** Name of the definition. */
+  readonly name: string
+  readonly pool: string
+  /** Order among the waiting tasks of a pool: 0 to 1,000,000. Lower numbers start first. */
+  readonly priority: number
+  readonly status: TaskStatus
+  /** Number of changes that clients can see, from 1. Changes of checkpoints and leases do not count. */
+  readonly version: number
+  /**
+   * Number of the newest run: the fence that keeps earlier runs out. 0 before the first run. Never
+   * decreases.
+   */
+  readonly run: number
+  /** Number of runs that clients see: those that were not given back. */
+  readonly attempt: number
+  /** Runs in a row that ended with their worker, without a new checkpoint. */
+  readonly crashes: number
+  readonly createdAt: number
+  /** Time before which the first run does not begin, if it was created for later. */
+  readonly startAt: number | undefined
+  /** Start of the first run. */
+  readonly startedAt: number | undefined
+  /** Start of the newest run. */
+  readonly runStartedAt: number | undefined
+  /** Time at which the task became final. */
+  readonly finishedAt: number | undefined
+  /** Time at which the task is deleted. */
+  readonly expiresAt: number
+  /** Number of the newest attempt at the callback: the fence of callbacks. */
+  readonly callbackRun: number
+  /** Time of the next attempt at the callback; `undefined` if none is due. */
+  readonly callbackAt: number | undefined
+  /** Everything else that the core of tasks keeps. The engine stores it and does not read it. */
+  readonly details: TaskDetails
+  /** The result of a completed task, as JSON text. */
+  readonly result: string | undefined
+}
+
+/** Plain JSON that belongs to the core of tasks. At most some kilobytes. */
+export type TaskDetails = Readonly<Record<string, unknown>>
+
+/** A task that is created. */
+export interface NewTask extends TaskRef {
+  /** Idempotency key in its scope: 1 to 512 characters. Default: none. */
+  readonly key?: string | undefined
+  /** 1 to 512 characters. Default: the task has no owner. */
+  readonly owner?: string | undefined
+  /** 1 to 512 characters. Default: no limit counts the task. */
+  readonly caller?: string | undefined
+  readonly name: string
+  readonly pool: string
+  readonly priority: number
+  /** The input. The engine keeps it until the task is completed. */
+  readonly input: Json
+  readonly details: TaskDetails
+  /**
+   * Earliest start of the first run: a time by the clock of the engine, or a delay in milliseconds.
+   * A time in the past is now. Default: now.
+   */
+  readonly start?: { readonly at: number } | { readonly delayMs: number } | undefined
+  /**
+   * Time for which the task is kept after its earliest start if it never becomes final, in
+   * milliseconds.
+   */
+  readonly keepMs: number
+  /** `true` if something outside of the engine has to be deleted with the task. Default `false`. */
+  readonly hasFiles?: boolean
+  /** Bytes outside of the engine that count for the caller once the task is final. Default 0. */
+  readonly fileBytes?: number
+}
+
+/** Limit of the unfinished tasks of one caller. */
+export interface CallerLimit {
+  /** Counts only tasks of this definition. Default: tasks of all definitions. */
+  readonly name?: string | undefined
+  /** Maximum number of unfinished tasks, this one included. */
+  readonly max: number
+}
+
+/** What must hold for a change. Otherwise the engine changes nothing. */
+export type Expected =
+  /** The task has this version. */
+  | { readonly version: number }
+  /** This run has not ended, and no later one has begun. */
+  | { readonly run: number }
+  /** This attempt at the callback is the newest one, and the task is final. */
+  | { readonly callbackRun: number }
+
+/** Changes of one task, made in one step. An absent property stays as it is. */
+export interface TaskChange {
+  /**
+   * `completed`, `failed` and `cancelled` end the run and its lease, free the place in the limit of
+   * the caller, and set `finishedAt`. `completed` also removes input and checkpoint. `queued` ends
+   * the run and makes the next one due after `delayMs`.
+   */
+  readonly status?: Exclude<TaskStatus, 'processing'>
+  readonly details?: TaskDetails
+  readonly result?: string
+  /** Delay before the next run, in milliseconds. Needs `status: 'queued'`. Default 0. */
+  readonly delayMs?: number
+  /**
+   * With `status: 'queued'`: `true` if the run does not count as an attempt, because it could not
+   * begin in this process. Default `false`.
+   */
+  readonly isGivenBack?: boolean
+  /**
+   * With `status: 'queued'` of a final task: removes `startAt`, `finishedAt` and `result`, and sets
+   * `crashes` to 0. The engine checks the limits again.
+   */
+  readonly limits?: readonly CallerLimit[]
+  /** Pool of later runs. */
+  readonly pool?: string
+  /** The task is kept for this time from now on, in milliseconds. */
+  readonly keepMs?: number
+  /** Delay of the next attempt at the callback, in milliseconds; `null`: there is none. */
+  readonly callbackMs?: number | null
+  /**
+   * New checkpoint as text; `null` removes it. Sets `crashes` to 0. Clients cannot see it, so
+   * `version` stays if nothing else changes.
+   */
+  readonly checkpoint?: string | null
+  readonly hasFiles?: boolean
+  readonly fileBytes?: number
+  /** `true` if clients cannot see this change, so `version` stays. Default `false`. */
+  readonly isHidden?: boolean
+}
+
+/** Outcome of `create`. */
+export type Created =
+  | { readonly outcome: 'created', readonly task: StoredTask }
+  /** A task has this id or this key already. Nothing was created. */
+  | { readonly outcome: 'exists', readonly task: StoredTask }
+  /** The caller has reached a limit. Nothing was created. */
+  | { readonly outcome: 'caller_full' }
+  /** The engine has no space. Nothing was created. */
+  | { readonly outcome: 'full' }
+
+/** Outcome of `change`. */
+export type Changed =
+  | { readonly outcome: 'changed', readonly task: StoredTask }
+  /** Another change came first. `task` is the task as it is now; `undefined` if it is gone. */
+  | { readonly outcome: 'conflict', readonly task: StoredTask | undefined }
+  /** A final task cannot wait again, because the caller has reached a limit. */
+  | { readonly outcome: 'caller_full' }
+  /** The engine has no space. */
+  | { readonly outcome: 'full' }

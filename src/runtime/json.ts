@@ -1,0 +1,45 @@
+/**
+ * A JSON value that has one form and makes the other one when it is first asked for: an engine in
+ * memory never makes the text of most inputs, and one in a database never parses them.
+ */
+export class Json {
+  #value: unknown
+  #hasValue: boolean
+  #text: string | undefined
+
+  private constructor(hasValue: boolean, value: unknown, text: string | undefined) {
+    this.#hasValue = hasValue
+    this.#value = value
+    this.#text = text
+  }
+
+  /** @param value - a value that JSON can carry and that nobody changes afterwards */
+  static of(value: unknown): Json {
+    return new Json(true, value, undefined)
+  }
+
+  /** @param text - well-formed JSON; the empty string stands for `undefined` */
+  static fromText(text: string): Json {
+    return new Json(false, undefined, text)
+  }
+
+  /** The value. Each call returns the same object. */
+  get value(): unknown {
+    if (!this.#hasValue) {
+      this.#value = this.#text === '' ? undefined : JSON.parse(this.#text as string)
+      this.#hasValue = true
+    }
+    return this.#value
+  }
+
+  /** The text; empty if the value is `undefined`. */
+  get text(): string {
+    this.#text ??= (JSON.stringify(this.#value) as string | undefined) ?? ''
+    return this.#text
+  }
+
+  /** A value of its own for each call, so that a run may change its input. */
+  copy(): Json {
+    return Json.fromText(this.text)
+  }
+}
