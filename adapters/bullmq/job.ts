@@ -1,7 +1,7 @@
 import type { BackoffOptions, Job as BullJob } from 'bullmq'
 import { checkBackoff, retryDelay } from '../../src/queues/backoff.js'
 import type { Backoff, Job } from '../../src/queues/queue.js'
-import { hasAtMost, heapBytesOf } from '../../src/schema/size.js'
+import { hasAtMost, heapBytesOf } from '../../src/runtime/json-size.js'
 
 /** Data of a job in BullMQ, beside its name and id. */
 export type JobData = Omit<Job, 'id' | 'name'> & {

@@ -2,7 +2,7 @@ import { checkBackoff } from '../../src/queues/backoff.js'
 import { checkPriority } from '../../src/queues/priority.js'
 import { type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
 import type { RunningAttempt } from '../../src/queues/running-attempt.js'
-import { hasAtMost, heapBytesOf } from '../../src/schema/size.js'
+import { hasAtMost, heapBytesOf } from '../../src/runtime/json-size.js'
 import { textBytes } from './text.js'
 
 /** Maximum number of members and items in the input of a small job. */

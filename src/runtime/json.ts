@@ -1,3 +1,5 @@
+import { heapBytesOf } from './json-size.js'
+
 /**
  * A JSON value that has one form and makes the other one when it is first asked for: an engine in
  * memory never makes the text of most inputs, and one in a database never parses them.
@@ -38,8 +40,16 @@ export class Json {
     return this.#text
   }
 
-  /** A value of its own for each call, so that a run may change its input. */
-  copy(): Json {
-    return Json.fromText(this.text)
+  /** Upper estimate of the memory of the form that it has, in bytes. */
+  get heapBytes(): number {
+    return this.#text === undefined ? heapBytesOf(this.#value) : 2 * this.#text.length
+  }
+
+  /** Keeps the text only, because a parsed value takes up to 25 times the memory of its text. */
+  pack(): this {
+    this.#text = this.text
+    this.#value = undefined
+    this.#hasValue = false
+    return this
   }
 }

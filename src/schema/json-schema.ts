@@ -6,7 +6,7 @@ import { loadAjv } from './ajv.js'
 import { ajvIssues } from './ajv-issue.js'
 import type { DescribedSchema } from './schema.js'
 import { schemaFault } from './schema-fault.js'
-import { hasAtMost } from './size.js'
+import { hasAtMost } from '../runtime/json-size.js'
 import { linearUniqueItems } from './unique-items.js'
 import { MAX_DETAILS } from './validate.js'
 

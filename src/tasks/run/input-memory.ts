@@ -1,7 +1,7 @@
 import { Budget } from '../../runtime/budget.js'
 import { heapShare } from '../../runtime/heap-share.js'
 import type { Attempt, Job } from '../../queues/queue.js'
-import { heapBytesOf } from '../../schema/size.js'
+import { heapBytesOf } from '../../runtime/json-size.js'
 
 /** Heap that the parsed inputs of all runs of this process may take, in bytes. */
 const RUNNING = new Budget(heapShare(4, Infinity))

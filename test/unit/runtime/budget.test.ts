@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Budget } from '../../../src/runtime/budget.js'
-import { heapBytesOf } from '../../../src/schema/size.js'
+import { heapBytesOf } from '../../../src/runtime/json-size.js'
 
 const never = new AbortController().signal
 

@@ -1,0 +1,291 @@
+import { systemClock, type Clock } from '../../../src/runtime/clock.js'
+import { heapShare } from '../../../src/runtime/heap-share.js'
+import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
+import { checkNames } from '../../../src/runtime/option-names.js'
+import type {
+  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
+} from '../../../src/engine/engine.js'
+import {
+  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask,
+  type StoredTask, type TaskChange, type TaskRef,
+} from '../../../src/engine/task.js'
+import { StoreUnavailableError } from '../../../src/stores/store.js'
+import { ExpiryScanner } from '../expiry-scanner.js'
+import { wholeNumber } from '../limits.js'
+import { Watches } from '../watches.js'
+import { CallerTasks } from './caller-tasks.js'
+import { changedTask, storedTask, StoredNode } from './stored-node.js'
+import { TaskLists } from './task-lists.js'
+import { Worker } from './worker.js'
+
+/** Maximum number of tasks. A V8 Map has 2^24 slots, and needs half of them free for changes. */
+const MAP_LIMIT = 8_000_000
+
+/** Options of `MemoryTaskEngine`. */
+export interface MemoryTaskEngineOptions {
+  /** Maximum number of unfinished tasks, 1 to 1,000,000. Default 10,000. */
+  readonly maxUnfinished?: number
+  /** Maximum number of all tasks, 1 to 8,000,000. Default 1,000,000. */
+  readonly maxTasks?: number
+  /**
+   * Maximum size of all tasks in bytes, as an upper estimate. Default: a quarter of the heap limit,
+   * at most 256 MiB.
+   */
+  readonly maxBytes?: number
+  /**
+   * Maximum number of final tasks of one caller. Beyond it, the caller loses its own oldest.
+   * Default: a quarter of `maxTasks`.
+   */
+  readonly maxTasksPerCaller?: number
+  /** Maximum size of these tasks in bytes. Default: a quarter of `maxBytes`. */
+  readonly maxBytesPerCaller?: number
+  /** Maximum number of watches. Default 100,000. */
+  readonly maxWatches?: number
+  /**
+   * Time and timers. Tests pass `testClock()` of `longhaul/testing`. Default: the monotonic clock of
+   * the process.
+   */
+  readonly clock?: Clock
+}
+
+const KNOWN = {
+  maxUnfinished: 0, maxTasks: 0, maxBytes: 0, maxTasksPerCaller: 0, maxBytesPerCaller: 0,
+  maxWatches: 0, clock: 0,
+} satisfies Record<keyof MemoryTaskEngineOptions, 0>
+
+/**
+ * Task engine in the memory of this process: one object for each task, in one map. Every call works
+ * synchronously, and returns its outcome without a promise. Tasks are lost with the process.
+ *
+ * If a new task needs space, final tasks are removed: the oldest of the caller that has most bytes.
+ * Unfinished tasks stay. If they take all space, `create` returns `full`.
+ */
+export class MemoryTaskEngine implements TaskEngine {
+  readonly shared = false
+  readonly durable = false
+  readonly #byId = new Map<string, StoredNode>()
+  readonly #byKey = new Map<string, StoredNode>()
+  readonly #callers: CallerTasks
+  readonly #lists = new TaskLists<StoredNode>()
+  readonly #watches = new Watches()
+  readonly #worker: Worker
+  readonly #scanner = new ExpiryScanner(() => this.#walk())
+  readonly #clock: Clock
+  /** Difference between the time of day and the clock, in milliseconds. */
+  readonly #offset: number
+  readonly #limits: { readonly maxUnfinished: number, readonly maxWatches: number }
+  #isClosed = false
+
+  /** @throws {TypeError} An option is unknown or out of range. */
+  constructor(options: MemoryTaskEngineOptions = {}) {
+    checkNames('MemoryTaskEngine', options, KNOWN)
+    const { clock = systemClock } = options
+    this.#clock = clock
+    this.#offset = Math.floor(Date.now() - clock.now())
+    this.#limits = {
+      maxUnfinished: wholeNumber('maxUnfinished', options.maxUnfinished ?? 10_000, 1, 1_000_000),
+      maxWatches: wholeNumber('maxWatches', options.maxWatches ?? 100_000, 1, MAP_LIMIT),
+    }
+    const maxTasks = wholeNumber('maxTasks', options.maxTasks ?? 1_000_000, 1, MAP_LIMIT)
+    const maxBytes = options.maxBytes ?? heapShare(4, 256)
+    const { maxTasksPerCaller = Math.ceil(maxTasks / 4) } = options
+    const { maxBytesPerCaller = Math.ceil(maxBytes / 4) } = options
+    this.#callers = new CallerTasks({
+      maxTasks,
+      maxBytes: wholeNumber('maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER),
+      maxTasksPerCaller: wholeNumber('maxTasksPerCaller', maxTasksPerCaller, 1, MAP_LIMIT),
+      maxBytesPerCaller: wholeNumber(
+        'maxBytesPerCaller', maxBytesPerCaller, 1, Number.MAX_SAFE_INTEGER,
+      ),
+    }, (node) => { this.#drop(node) }, () => this.#byId.values())
+    this.#worker = new Worker({
+      clock, now: () => this.now(), all: () => this.#byId.values(),
+      onBegin: (node, task) => { this.#store(node, task) },
+      onReady: (node) => { if (node.task.attempt === 0) this.#lists.put(node, 'queued') },
+    })
+  }
+
+  /** Returns the numbers of tasks, and the bytes that `maxBytes` limits. */
+  usage(): { readonly tasks: number, readonly unfinished: number, readonly bytes: number } {
+    const { unfinished, bytes } = this.#callers
+    return { tasks: this.#byId.size, unfinished, bytes }
+  }
+
+  now(): number {
+    return this.#offset + Math.floor(this.#clock.now())
+  }
+
+  create(
+    task: NewTask, { limits = [], transaction }: CreateOptions = {},
+  ): MaybePromise<Created> {
+    if (this.#isClosed) return closed()
+    if (transaction !== undefined) {
+      return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
+    }
+    const { id, key } = task
+    const existing = this.#live(id) ?? (key === undefined ? undefined : this.#liveByKey(key))
+    if (existing) {
+      const outcome = existing.task.birth === task.birth ? 'created' : 'exists'
+      return { outcome, task: existing.task }
+    }
+    if (!this.#mayAdd(task.caller, limits)) return { outcome: 'caller_full' }
+    if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
+    const stored = storedTask(task, this.now())
+    const node = new StoredNode(stored, task)
+    if (!this.#callers.add(node)) return { outcome: 'full' }
+    this.#byId.set(id, node)
+    if (key !== undefined) this.#byKey.set(key, node)
+    this.#lists.put(node, stored.startAt === undefined ? 'queued' : 'scheduled')
+    this.#scanner.start()
+    this.#worker.schedule(node, stored.startAt ?? stored.createdAt)
+    this.#watches.notify(id)
+    return { outcome: 'created', task: stored }
+  }
+
+  read(id: string): MaybePromise<StoredTask | undefined> {
+    return this.#isClosed ? closed() : this.#live(id)?.task
+  }
+
+  readByKey(key: string): MaybePromise<StoredTask | undefined> {
+    return this.#isClosed ? closed() : this.#liveByKey(key)?.task
+  }
+
+  change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed> {
+    if (this.#isClosed) return closed()
+    const node = this.#live(ref.id)
+    if (node?.task.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
+    const before = node.task
+    if (!holds(before, expected, change)) return { outcome: 'conflict', task: before }
+    const isRetry = isFinalStatus(before.status) && change.status === 'queued'
+    if (isRetry) {
+      if (!this.#mayAdd(before.caller, change.limits ?? [])) return { outcome: 'caller_full' }
+      if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
+    }
+    this.#apply(node, change, 'run' in expected)
+    return { outcome: 'changed', task: node.task }
+  }
+
+  delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined> {
+    if (this.#isClosed) return closed()
+    const node = this.#live(ref.id)
+    if (node?.task.birth !== ref.birth) return undefined
+    const { task } = node
+    if (task.version !== version || !isFinalStatus(task.status)) return task
+    this.#drop(node)
+    return undefined
+  }
+
+  /** @throws {Error} `work` was called before. */
+  work(options: WorkOptions, handlers: WorkHandlers): void {
+    this.#worker.begin(options, handlers)
+  }
+
+  watch(id: string, listener: () => void): MaybePromise<() => void> {
+    if (this.#isClosed) return closed()
+    if (this.#watches.size < this.#limits.maxWatches) return this.#watches.add(id, listener)
+    return Promise.reject(new StoreUnavailableError('There are too many watches', { reason: 'full' }))
+  }
+
+  list(query: TaskQuery): MaybePromise<readonly StoredTask[]> {
+    if (this.#isClosed) return closed()
+    this.#worker.wakeDue()
+    const now = this.now()
+    return this.#lists.page(query, ({ expiresAt }) => expiresAt <= now)
+  }
+
+  counts(pool: string): MaybePromise<PoolCounts> {
+    return this.#isClosed ? closed() : this.#worker.counts(pool)
+  }
+
+  /**
+   * Resolves when no task waits or runs, delayed tasks and retries included. Never rejects. Keeps
+   * the process alive until then. In a Worker, `ctx.waitUntil(engine.idle())` lets work continue
+   * after the response.
+   */
+  idle(): Promise<void> {
+    return this.#worker.idle()
+  }
+
+  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
+    await this.#worker.close(drainMs)
+    this.#isClosed = true
+    this.#scanner.stop()
+  }
+
+  /** @param isOwnEnd - the run itself ends, if the change ends it */
+  #apply(node: StoredNode, change: TaskChange, isOwnEnd: boolean): void {
+    const { task: before } = node
+    const task = changedTask(before, change, this.now(), node.crashed)
+    const { status } = change
+    if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
+    if (change.fileBytes !== undefined) node.fileBytes = change.fileBytes
+    if (change.checkpoint !== undefined) node.checkpoint = change.checkpoint ?? undefined
+    if (status === 'completed') {
+      node.input = undefined
+      node.checkpoint = undefined
+    }
+    this.#store(node, task)
+    this.#callers.update(node, before.status)
+    if (status !== undefined) this.#worker.endRun(node, isOwnEnd)
+    if (status === 'queued') this.#worker.schedule(node, this.now() + (change.delayMs ?? 0))
+    if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node)
+  }
+
+  /** Stores the newest form of a task. */
+  #store(node: StoredNode, task: StoredTask): void {
+    const { status, version } = node.task
+    node.task = task
+    if (task.status !== status) this.#lists.put(node, task.status)
+    if (task.version !== version) this.#watches.notify(task.id)
+  }
+
+  #mayAdd(caller: string | undefined, limits: readonly CallerLimit[]): boolean {
+    return caller === undefined
+      || limits.every(({ name, max }) => this.#callers.count(caller, name) < max)
+  }
+
+  #live(id: string): StoredNode | undefined {
+    const node = this.#byId.get(id)
+    if (node === undefined || node.task.expiresAt > this.now()) return node
+    this.#drop(node)
+    return undefined
+  }
+
+  #liveByKey(key: string): StoredNode | undefined {
+    const node = this.#byKey.get(key)
+    return node && this.#live(node.id)
+  }
+
+  /** Removes a task from everything. */
+  #drop(node: StoredNode): void {
+    const { id, key } = node.task
+    this.#byId.delete(id)
+    if (key !== undefined) this.#byKey.delete(key)
+    this.#lists.remove(node)
+    this.#callers.remove(node)
+    this.#worker.remove(node)
+    this.#watches.notify(id)
+  }
+
+  *#walk(): Generator<boolean> {
+    let left = this.#byId.size
+    for (const node of this.#byId.values()) {
+      if (left-- === 0) return
+      const isOver = node.task.expiresAt <= this.now()
+      if (isOver) this.#drop(node)
+      yield isOver
+    }
+  }
+}
+
+/** Returns whether a change may be made. */
+function holds(task: StoredTask, expected: Expected, { status }: TaskChange): boolean {
+  if (status === 'queued' && task.status === 'completed') return false
+  if ('run' in expected) return task.run === expected.run && task.status === 'processing'
+  if ('version' in expected) return task.version === expected.version
+  return task.callbackRun === expected.callbackRun && isFinalStatus(task.status)
+}
+
+function closed(): Promise<never> {
+  return Promise.reject(new StoreUnavailableError('The task engine is closed'))
+}

@@ -1,0 +1,100 @@
+import { LinkedList, type Linked } from '../linked-list.js'
+
+/** Something that waits for a place. It is in at most one list. */
+export interface Waiting<T> extends Linked<T> {
+  readonly caller: string | undefined
+  readonly priority: number
+  /** Time at which it began to wait. */
+  readonly waitsSince: number
+}
+
+/** What one caller has waiting, first come, first served. */
+class Line<T extends Waiting<T>> extends LinkedList<T> implements Linked<Line<T>> {
+  previous: Line<T> | undefined = undefined
+  next: Line<T> | undefined = undefined
+
+  constructor(readonly caller: string | undefined) {
+    super()
+  }
+}
+
+/** What waits with one priority. The first caller in `turns` comes next. */
+class Level<T extends Waiting<T>> {
+  readonly lines = new Map<string | undefined, Line<T>>()
+  readonly turns = new LinkedList<Line<T>>()
+
+  constructor(readonly priority: number) {}
+}
+
+/**
+ * What waits for a place: by priority, then in turns between callers. Each operation takes constant
+ * time, if there are few priorities.
+ */
+export class WaitingTasks<T extends Waiting<T>> {
+  readonly #levels: Level<T>[] = []
+
+  /** Number of those that wait. */
+  size = 0
+
+  /** What comes next. */
+  get first(): T | undefined {
+    return this.#levels[0]?.turns.first?.first
+  }
+
+  /** Time since which the one waits that has waited longest. */
+  get oldest(): number | undefined {
+    let oldest = Infinity
+    for (const { lines } of this.#levels) {
+      for (const line of lines.values()) oldest = Math.min(oldest, (line.first as T).waitsSince)
+    }
+    return oldest === Infinity ? undefined : oldest
+  }
+
+  push(item: T): void {
+    this.size++
+    const level = this.#levelOf(item.priority)
+    let line = level.lines.get(item.caller)
+    if (line === undefined) {
+      line = new Line<T>(item.caller)
+      level.lines.set(item.caller, line)
+      level.turns.push(line)
+    }
+    line.push(item)
+  }
+
+  /** Removes the one that comes next. The next turn is that of another caller. */
+  take(): T | undefined {
+    const item = this.first
+    if (item === undefined) return undefined
+    const { turns } = this.#levels[0] as Level<T>
+    const line = turns.first as Line<T>
+    this.remove(item)
+    if (line.first === undefined) return item
+    turns.remove(line)
+    turns.push(line)
+    return item
+  }
+
+  /** Removes something that waits. */
+  remove(item: T): void {
+    this.size--
+    const level = this.#levelOf(item.priority)
+    const line = level.lines.get(item.caller) as Line<T>
+    line.remove(item)
+    if (line.first !== undefined) return
+    level.lines.delete(item.caller)
+    level.turns.remove(line)
+    if (level.lines.size === 0 && this.#levels.length > 1) {
+      this.#levels.splice(this.#levels.indexOf(level), 1)
+    }
+  }
+
+  #levelOf(priority: number): Level<T> {
+    const at = this.#levels.findIndex((level) => level.priority >= priority)
+    const found = this.#levels[at]
+    if (found?.priority === priority) return found
+    const level = new Level<T>(priority)
+    this.#levels.splice(at < 0 ? this.#levels.length : at, 0, level)
+    return level
+  }
+}
