@@ -106,7 +106,7 @@ export interface CallerLimit {
   readonly max: number
 }
 
-/** What must hold for a change. Otherwise the engine changes nothing. */
+/** Condition of a change. If it does not hold, the engine changes nothing. */
 export type Expected =
   /** The task has this version. */
   | { readonly version: number }

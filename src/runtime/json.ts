@@ -28,7 +28,7 @@ export class Json {
   /** The value. Each call returns the same object. */
   get value(): unknown {
     if (!this.#hasValue) {
-      this.#value = this.#text === '' ? undefined : JSON.parse(this.#text as string)
+      this.#value = this.#text === '' ? undefined : JSON.parse(this.#text ?? '')
       this.#hasValue = true
     }
     return this.#value

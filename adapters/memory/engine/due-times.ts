@@ -9,7 +9,7 @@ export interface Due {
 export class DueTimes<T extends Due> {
   readonly #heap: T[] = []
 
-  /** What is due first. */
+  /** The earliest one. */
   get first(): T | undefined {
     return this.#heap[0]
   }

@@ -1,10 +1,11 @@
 import { heapBytesOf } from '../../../src/runtime/json-size.js'
+import type { TaskRun } from '../../../src/engine/engine.js'
+import { RunSignal } from '../../../src/engine/run-signal.js'
 import { Json } from '../../../src/runtime/json.js'
 import { isFinalStatus, type NewTask, type StoredTask, type TaskChange } from '../../../src/engine/task.js'
 import type { Linked } from '../linked-list.js'
 import type { OwnerShare } from '../owner-shares.js'
 import type { Due } from './due-times.js'
-import type { ActiveRun } from './active-run.js'
 import type { Kind, Listed } from './task-lists.js'
 import type { Waiting } from './waiting-tasks.js'
 
@@ -95,6 +96,24 @@ export class CallbackAttempt implements Due, Waiting<CallbackAttempt> {
   constructor(readonly node: StoredNode, public at: number) {}
 
   get caller(): string | undefined { return this.node.task.caller }
+}
+
+/** A run that has begun. */
+export class ActiveRun extends RunSignal implements TaskRun {
+  readonly task: StoredTask
+  readonly input: Json
+  readonly checkpoint: string | undefined
+  readonly crashed: StoredTask | undefined
+
+  /** @param pool - the pool whose place the run has */
+  constructor(readonly node: StoredNode, readonly pool: string) {
+    super()
+    const { task, checkpoint, crashed } = node
+    this.task = task
+    this.input = node.takeInput()
+    this.checkpoint = checkpoint
+    this.crashed = crashed
+  }
 }
 
 /** Returns a new task as it is stored. */

@@ -97,7 +97,7 @@ export class TaskLists<T extends Listed> {
     if (kind === sortedAs) return
     task.sortedAs = kind
     let own = this.#byOwner.get(owner)
-    if (own === undefined) this.#byOwner.set(owner, own = new Map())
+    if (own === undefined) this.#byOwner.set(owner, own = new Map<Kind, SortedTasks<T>>())
     for (const lists of [this.#all, own]) {
       if (sortedAs) removeFrom(lists, sortedAs, task)
       if (kind) addTo(lists, kind, task)
@@ -107,7 +107,7 @@ export class TaskLists<T extends Listed> {
 
   #kindOf(name: string, status: ListedStatus): Kind {
     let ofName = this.#kinds.get(name)
-    if (ofName === undefined) this.#kinds.set(name, ofName = new Map())
+    if (ofName === undefined) this.#kinds.set(name, ofName = new Map<ListedStatus, Kind>())
     let kind = ofName.get(status)
     if (kind === undefined) ofName.set(status, kind = { name, status })
     return kind

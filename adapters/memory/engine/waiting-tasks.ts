@@ -8,7 +8,7 @@ export interface Waiting<T> extends Linked<T> {
   readonly waitsSince: number
 }
 
-/** What one caller has waiting, first come, first served. */
+/** The waiting items of one caller, first come, first served. */
 class Line<T extends Waiting<T>> extends LinkedList<T> implements Linked<Line<T>> {
   previous: Line<T> | undefined = undefined
   next: Line<T> | undefined = undefined
@@ -18,7 +18,7 @@ class Line<T extends Waiting<T>> extends LinkedList<T> implements Linked<Line<T>
   }
 }
 
-/** What waits with one priority. The first caller in `turns` comes next. */
+/** The waiting items of one priority. The first caller in `turns` comes next. */
 class Level<T extends Waiting<T>> {
   readonly lines = new Map<string | undefined, Line<T>>()
   readonly turns = new LinkedList<Line<T>>()
@@ -27,16 +27,16 @@ class Level<T extends Waiting<T>> {
 }
 
 /**
- * What waits for a place: by priority, then in turns between callers. Each operation takes constant
+ * Items that wait for a place: by priority, then in turns between callers. Each operation takes constant
  * time, if there are few priorities.
  */
 export class WaitingTasks<T extends Waiting<T>> {
   readonly #levels: Level<T>[] = []
 
-  /** Number of those that wait. */
+  /** Number of items. */
   size = 0
 
-  /** What comes next. */
+  /** The item that comes next. */
   get first(): T | undefined {
     return this.#levels[0]?.turns.first?.first
   }
@@ -62,7 +62,7 @@ export class WaitingTasks<T extends Waiting<T>> {
     line.push(item)
   }
 
-  /** Removes the one that comes next. The next turn is that of another caller. */
+  /** Removes the item that comes next. The next turn is that of another caller. */
   take(): T | undefined {
     const item = this.first
     if (item === undefined) return undefined
@@ -75,7 +75,7 @@ export class WaitingTasks<T extends Waiting<T>> {
     return item
   }
 
-  /** Removes something that waits. */
+  /** Removes an item. */
   remove(item: T): void {
     this.size--
     const level = this.#levelOf(item.priority)

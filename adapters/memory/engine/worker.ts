@@ -5,9 +5,8 @@ import { isFinalStatus, type StoredTask } from '../../../src/engine/task.js'
 import type { Clock } from '../../../src/runtime/clock.js'
 import { atMost } from '../dead-job-reports.js'
 import { IdleWaiters, keepAlive } from '../idle-waiters.js'
-import { ActiveRun } from './active-run.js'
 import { DueTimes } from './due-times.js'
-import { begunTask, CallbackAttempt, Start, type StoredNode } from './stored-node.js'
+import { ActiveRun, begunTask, CallbackAttempt, Start, type StoredNode } from './stored-node.js'
 import { WaitingTasks } from './waiting-tasks.js'
 
 // Captured at import, so that fake timers of a test do not stop the engine.
