@@ -19,7 +19,7 @@ import { TaskLister } from './list-tasks.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import type { TaskSnapshot } from './record/codec.js'
 import { Subscriptions } from './record/subscriptions.js'
-import { isTaskId, jobId } from './record/ids.js'
+import { isTaskId, jobId, taskKey } from './record/ids.js'
 import { Ledger } from './record/ledger.js'
 import type { IsVisible } from './record/owner.js'
 import type { TaskRecord } from './record/record.js'
@@ -90,11 +90,13 @@ export class TaskService {
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
     this.pools = new Pools(options)
-    this.subscriptions = new Subscriptions(store, this.noteRead)
     this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.lister = new TaskLister(index, (ids) => Promise.all(ids.map(async (id) => this.read(id))))
     this.ledger = new Ledger(store, holder, index)
+    this.subscriptions = new Subscriptions({
+      read: (id) => this.read(id), watch: (id, listener) => store.watch(taskKey(id), listener),
+    })
     const identity = new StoreIdentity(store)
     const { ledger, maxResultBytes, pendingMs } = this
     this.queue = queue

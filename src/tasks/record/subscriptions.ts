@@ -1,24 +1,27 @@
-import type { Entry, Store, Unsubscribe } from '../../stores/store.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER } from '../definition/bounds.js'
-import { toSnapshot, type TaskSnapshot } from './codec.js'
-import { taskKey } from './ids.js'
+import type { TaskSnapshot } from './codec.js'
 
 /**
  * Time between two reads of a watched record, in milliseconds. A notice of the store may be lost.
  */
 const REREAD_MS = 3000
 
+/** Tasks that can be watched. */
+export interface TaskSource {
+  read(id: string): MaybePromise<TaskSnapshot | undefined>
+  /** Calls `listener` after each change. A notice may be lost. Returns the end of the watch. */
+  watch(id: string, listener: () => void): MaybePromise<() => void>
+}
+
 /**
  * The tasks that are watched in this process. All requests that wait for one task share one watch
- * of the store, one read for each change, and one snapshot.
+ * of the source, one read for each change, and one snapshot.
  */
 export class Subscriptions {
   private readonly watches = new Map<string, TaskWatch>()
 
-  /** @param onRead - called with each record that is read */
-  constructor(
-    private readonly store: Store, private readonly onRead: (task: TaskSnapshot) => void,
-  ) {}
+  constructor(private readonly source: TaskSource) {}
 
   /** Number of tasks that are watched. */
   get size(): number {
@@ -43,7 +46,7 @@ export class Subscriptions {
   }
 
   private open(id: string): TaskWatch {
-    const watch = new TaskWatch(this.store, id, this.onRead, () => {
+    const watch = new TaskWatch(this.source, id, () => {
       if (this.watches.get(id) === watch) this.watches.delete(id)
     })
     this.watches.set(id, watch)
@@ -59,19 +62,17 @@ class TaskWatch {
   /** Counts changes, and reads that failed. */
   changes = 0
   private task: TaskSnapshot | undefined
-  private revision: string | undefined
   /** The reason why the newest read failed. */
   private failure: { readonly error: unknown } | undefined
   private reading: Promise<void> | undefined
   private next: Promise<void> | undefined
-  private unwatch: Unsubscribe | undefined
+  private unwatch: (() => void) | undefined
   private timer: ReturnType<typeof setInterval> | undefined
   private closed = false
 
   /** @param onClose - called when the last subscriber has left */
   constructor(
-    private readonly store: Store, private readonly id: string,
-    private readonly onRead: (task: TaskSnapshot) => void,
+    private readonly source: TaskSource, private readonly id: string,
     private readonly onClose: () => void,
   ) {
     this.opened = this.open()
@@ -107,7 +108,7 @@ class TaskWatch {
   private async open(): Promise<void> {
     const onNotice = (): void => { void this.refresh() }
     try {
-      const unwatch = await this.store.watch(taskKey(this.id), onNotice)
+      const unwatch = await this.source.watch(this.id, onNotice)
       if (this.closed) unwatch()
       else {
         this.unwatch = unwatch
@@ -123,7 +124,7 @@ class TaskWatch {
   private async read(): Promise<void> {
     let changed = true
     try {
-      changed = this.update(await this.store.get(taskKey(this.id)))
+      changed = this.update(await this.source.read(this.id))
       this.failure = undefined
     } catch (error) {
       this.failure = { error }
@@ -134,13 +135,12 @@ class TaskWatch {
     for (const subscriber of this.subscribers) subscriber.wake()
   }
 
-  /** Returns `false` if the entry has not changed since the last read. */
-  private update(entry: Entry | undefined): boolean {
-    const changed = entry?.revision !== this.revision
-    if (changed) this.task = entry && toSnapshot(this.id, entry.value)
-    this.revision = entry?.revision
-    if (this.task) this.onRead(this.task)
-    return changed
+  /** Returns `false` if the task has not changed since the last read. */
+  private update(task: TaskSnapshot | undefined): boolean {
+    const isSame = task?.version === this.task?.version
+      && task?.createdAt === this.task?.createdAt && task?.expiresAt === this.task?.expiresAt
+    if (!isSame) this.task = task
+    return !isSame
   }
 }
 

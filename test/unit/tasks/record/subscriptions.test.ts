@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { after, describe, test, type TestContext } from 'node:test'
 import { MemoryStore } from '../../../../adapters/memory/index.js'
-import type { TaskSnapshot } from '../../../../src/tasks/record/codec.js'
+import { toSnapshot, type TaskSnapshot } from '../../../../src/tasks/record/codec.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { eventStream } from '../../../../src/tasks/http/event-stream.js'
 import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
@@ -38,7 +38,16 @@ async function setUp(t: TestContext) {
     if (now.replaced) revision = now.revision
   }
   const seen: TaskSnapshot[] = []
-  return { inner, spy, store, write, seen, subscriptions: new Subscriptions(store, (task) => { seen.push(task) }) }
+  const subscriptions = new Subscriptions({
+    async read(id) {
+      const entry = await store.get(`task:${id}`)
+      const task = entry && toSnapshot(id, entry.value)
+      if (task) seen.push(task)
+      return task
+    },
+    watch: (id, listener) => store.watch(`task:${id}`, listener),
+  })
+  return { inner, spy, store, write, seen, subscriptions }
 }
 
 describe('Subscriptions', () => {

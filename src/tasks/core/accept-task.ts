@@ -1,0 +1,156 @@
+import { httpError } from '../../http/errors.js'
+import type { CallerLimit, NewTask, StoredTask } from '../../engine/task.js'
+import { checkPriority } from '../../queues/priority.js'
+import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { Json } from '../../runtime/json.js'
+import { newId } from '../../runtime/random-id.js'
+import type { Transaction } from '../../stores/transaction.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import { checkedName } from '../definition/kept.js'
+import { shuttingDown } from '../intake/not-enqueued.js'
+import type { Start } from '../intake/start-time.js'
+import { noCallbacks } from '../record/callbacks.js'
+import { releaseExternal, renewExternal } from '../record/external.js'
+import { isTaskId, newJobName } from '../record/ids.js'
+import { publishAccepted, taskChannel } from '../record/task-channel.js'
+import { detailsOf, stored } from './details.js'
+import { queueFull, tooManyTasks, type TaskCore } from './task-core.js'
+
+/** Default of `maxPerOwner` for requests: unfinished tasks of all kinds without `maxPerOwner`. */
+const MAX_PER_CALLER = 100
+/** Maximum length of a context as JSON, because it is stored with each task. */
+const MAX_CONTEXT_LENGTH = 65_536
+
+/** A task that is about to be accepted. */
+export interface Submitted {
+  readonly id?: string | undefined
+  readonly owner: string | undefined
+  /** Whom limits count the task for; `undefined` for a task of the application itself. */
+  readonly caller: string | undefined
+  /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
+  readonly isRequest?: boolean | undefined
+  readonly start?: Start | undefined
+  readonly priority?: number | undefined
+  readonly context?: unknown
+  readonly callbackUrl?: string | undefined
+  /** Idempotency key in its scope, and the digest of the request. */
+  readonly idempotency?: {
+    readonly key: string, readonly fingerprint: string, readonly isDirect: boolean
+  } | undefined
+  readonly transaction?: Transaction | undefined
+}
+
+/** Outcome of `acceptTask`. */
+export interface AcceptedTask {
+  readonly task: StoredTask
+  /** `false`: there was a task of this id or this key already. */
+  readonly created: boolean
+}
+
+/**
+ * Accepts one task whose input was validated. It is one call of the engine, so a task that exists
+ * has all that it needs to run, whatever happens to this process.
+ *
+ * @throws {HttpError} 409 `conflict`, 410 `gone`, 422 `idempotency_key_reused`, 429
+ * `too_many_tasks`, 503 `queue_full`, `service_unavailable` or `shutting_down`
+ */
+export async function acceptTask(
+  core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
+): Promise<AcceptedTask> {
+  if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
+  if (core.isClosing) throw shuttingDown()
+  const task = newTask(core, definition, input, submitted)
+  const { keeps } = detailsOf(task as unknown as StoredTask)
+  await renewForLater(core, definition, keeps, submitted.start)
+  const { transaction } = submitted
+  const created = await core.engine.create(task, {
+    limits: limitsOf(definition, submitted), ...transaction && { transaction },
+  })
+  if (created.outcome === 'caller_full') throw tooManyTasks()
+  if (created.outcome === 'full') throw queueFull()
+  if (created.outcome === 'created') {
+    if (taskChannel.hasSubscribers) publishAccepted(task.name, created.task)
+    return { task: created.task, created: true }
+  }
+  const existing = created.task
+  checkSame(existing, task, submitted)
+  // The input of this request may name another spooled body, which no task will read.
+  if (keeps !== undefined && detailsOf(existing).keeps !== keeps) {
+    await releaseExternal(definition, keeps)
+  }
+  return { task: existing, created: false }
+}
+
+function newTask(
+  { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
+  { id = newId(), owner, caller, start, priority, context, callbackUrl, idempotency }: Submitted,
+): NewTask {
+  if (!isTaskId(id)) {
+    throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
+  }
+  if (priority !== undefined) checkPriority(priority)
+  if (context !== undefined) checkContext(context)
+  const { name, keeps, files, pool = DEFAULT_POOL } = definition
+  const kept = keeps && checkedName(keeps.of(input))
+  return {
+    id, birth: newJobName(), key: idempotency?.key, owner, caller, name, pool,
+    priority: priority ?? definition.priority ?? 0,
+    input: Json.of(input),
+    details: stored({
+      job: newJobName(),
+      ...idempotency && { fingerprint: idempotency.fingerprint },
+      ...idempotency?.isDirect && { isDirect: true },
+      ...context !== undefined && { context },
+      ...kept !== undefined && { keeps: kept },
+      ...callbackUrl !== undefined && {
+        callback: { url: callbackUrl, state: 'waiting', attempts: 0 },
+      },
+    }),
+    ...start && { start: { at: start.at } },
+    keepMs: pendingMs,
+    hasFiles: kept !== undefined || files === true,
+  }
+}
+
+/**
+ * Returns the limits that a task of this kind has to keep: that of its definition, or the default
+ * of requests.
+ */
+export function limitsOf(
+  { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
+  { caller, isRequest = false }: Pick<Submitted, 'caller' | 'isRequest'>,
+): readonly CallerLimit[] {
+  if (caller === undefined || maxPerOwner === Infinity) return []
+  if (maxPerOwner !== undefined) return [{ name, max: maxPerOwner }]
+  return isRequest ? [{ max: MAX_PER_CALLER }] : []
+}
+
+/** Renews what the input of a task for later names, because it was stored for a task that runs now. */
+async function renewForLater(
+  core: TaskCore, definition: AnyTaskDefinition, keeps: string | undefined,
+  start: Start | undefined,
+): Promise<void> {
+  if (start === undefined || keeps === undefined) return
+  const ttlMs = start.delayMs + core.settings.pendingMs + core.retentionMs(definition.name)
+  if (!await renewExternal(definition, keeps, ttlMs)) {
+    throw httpError('gone', { message: 'The input of this task is no longer stored.' })
+  }
+}
+
+/** Throws unless an existing task is the one that is submitted. */
+function checkSame(existing: StoredTask, { name, key, owner }: NewTask, { idempotency }: Submitted): void {
+  if (key !== undefined && existing.key === key) {
+    if (detailsOf(existing).fingerprint === idempotency?.fingerprint) return
+    throw httpError('idempotency_key_reused')
+  }
+  if (existing.owner === owner && existing.name === name) return
+  throw httpError('conflict', { message: 'This id belongs to another task.' })
+}
+
+/** @throws {TypeError} The JSON of a context is too long. */
+function checkContext(context: unknown): void {
+  const { length } = (JSON.stringify(context) as string | undefined) ?? ''
+  if (length <= MAX_CONTEXT_LENGTH) return
+  throw new TypeError(`context has ${length} characters as JSON, and may have ${MAX_CONTEXT_LENGTH}:`
+    + ' pass an id, and let run load the rest')
+}

@@ -1,0 +1,139 @@
+import { httpError } from '../../http/errors.js'
+import type { StoredTask } from '../../engine/task.js'
+import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { shuttingDown } from '../intake/not-enqueued.js'
+import { renewExternal } from '../record/external.js'
+import { fileKey } from '../record/files.js'
+import { isTaskId, newJobName } from '../record/ids.js'
+import { historyAfter, historyOfFinal } from '../record/run-history.js'
+import { renewFiles } from '../run/files/stored-files.js'
+import { limitsOf } from './accept-task.js'
+import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
+import { isFinalTask, type TaskCore } from './task-core.js'
+
+/** Number of attempts at a task that others change at the same time. */
+const MAX_TRIES = 20
+/** Time that the input of a task outlives the task, in milliseconds. */
+const MARGIN_MS = 3_600_000
+
+/** Returns whether the requester may see a task. */
+export type MaySee = (task: StoredTask) => boolean
+
+/** Throws if a task may not be changed as it is now: the precondition of a request. */
+export type Condition = (task: StoredTask) => void
+
+/**
+ * Cancels a task, whatever process runs it. Leaves a final one as it is. `undefined` if the
+ * requester has no such task.
+ */
+export async function cancelTask(
+  core: TaskCore, id: string, maySee: MaySee, check?: Condition,
+): Promise<{ readonly task: StoredTask, readonly moved: boolean } | undefined> {
+  let task = isTaskId(id) ? await core.read(id) : undefined
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    if (!task || !maySee(task)) return undefined
+    if (isFinalTask(task)) return { task, moved: false }
+    check?.(task)
+    const { callback, ...details } = detailsOf(task)
+    const attempts = historyAfter(recordOf(task), {
+      state: 'cancelled', attempt: task.attempt, finishedAt: undefined,
+    }, undefined)
+    const changed = await core.change(task, { version: task.version }, {
+      status: 'cancelled', ...core.ending(task, callback !== undefined),
+      details: stored({
+        ...details, ...attempts && { attempts },
+        ...callback && { callback: { ...callback, state: 'pending' } },
+      }),
+    })
+    if (changed.moved && changed.task) {
+      await core.cleanUp(changed.task)
+      return { task: changed.task, moved: true }
+    }
+    task = changed.task
+  }
+  throw changedMeanwhile()
+}
+
+/** The party that asks for a retry. */
+export interface RetryRequest {
+  readonly maySee: MaySee
+  /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
+  readonly isRequest?: boolean
+  /** Idempotency key of the request, in its scope. */
+  readonly key?: string | undefined
+}
+
+/**
+ * Makes a failed or cancelled task wait for another run. `undefined` if there is no such task. A
+ * repetition with the same key returns the task as it is.
+ *
+ * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict`, 410 `gone`, 429
+ * `too_many_tasks`, 503 `queue_full`, `service_unavailable` or `shutting_down`
+ */
+export async function retryTask(
+  core: TaskCore, id: string, { maySee, isRequest, key }: RetryRequest,
+): Promise<StoredTask | undefined> {
+  if (core.isClosing) throw shuttingDown()
+  const task = isTaskId(id) ? await core.read(id) : undefined
+  if (!task || !maySee(task)) return undefined
+  if (key !== undefined && detailsOf(task).retryKey === key) return task
+  requireRetryable(task)
+  const definition = core.definition(task.name)
+  const { keeps, blobs: files = [], callback, ...details } = detailsOf(task)
+  const { pendingMs, blobs } = core.settings
+  const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
+  if (!await renewExternal(definition, keeps, keptMs)) {
+    throw httpError('gone', { message: 'The input of this task is no longer stored.' })
+  }
+  if (blobs) await renewFiles(blobs, files.map((file) => fileKey(id, file)), keptMs)
+  const next: Details = {
+    ...withFailure(details, undefined),
+    job: newJobName(), failures: undefined, progress: undefined, retryKey: key,
+    attempts: historyOfFinal(recordOf(task)),
+    ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },
+    ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
+  }
+  const limits = limitsOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
+  const { moved, task: now } = await core.change(task, { version: task.version }, {
+    status: 'queued', details: stored(next), limits, keepMs: pendingMs, callbackMs: null,
+    pool: definition ? definition.pool ?? DEFAULT_POOL : task.pool,
+  })
+  if (moved) return now
+  if (!now || !maySee(now)) return undefined
+  // A lost response: this very change was made before.
+  if (key !== undefined && detailsOf(now).retryKey === key) return now
+  requireRetryable(now)
+  throw httpError('conflict', { message: 'Another request has changed this task meanwhile.' })
+}
+
+/** Outcome of `deleteTask`; `undefined` if there is no such task. */
+export type Deleted = 'deleted' | 'unfinished' | undefined
+
+/**
+ * Deletes a final task with all that it owns. Leaves an unfinished one as it is.
+ *
+ * @throws {HttpError} 409 `conflict`: others have changed the task several times meanwhile.
+ */
+export async function deleteTask(
+  core: TaskCore, id: string, maySee: MaySee, check?: Condition,
+): Promise<Deleted> {
+  let task = isTaskId(id) ? await core.read(id) : undefined
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    if (!task || !maySee(task)) return undefined
+    if (!isFinalTask(task)) return 'unfinished'
+    check?.(task)
+    const now = await core.engine.delete(task, task.version)
+    if (now === undefined) return 'deleted'
+    task = now
+  }
+  throw changedMeanwhile()
+}
+
+function requireRetryable(task: StoredTask): void {
+  if (!isFinalTask(task)) throw httpError('task_not_final')
+  if (task.status === 'completed') throw httpError('task_already_completed')
+}
+
+function changedMeanwhile(): Error {
+  return httpError('conflict', { message: 'The task was changed meanwhile; try again.' })
+}

@@ -1,0 +1,317 @@
+import { httpError, isHttpError } from '../../http/errors.js'
+import { readFailure } from '../../http/failure.js'
+import type { TaskRun } from '../../engine/engine.js'
+import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
+import type { StoredTask, TaskChange } from '../../engine/task.js'
+import { retryDelay } from '../../queues/backoff.js'
+import { validate } from '../../schema/validate.js'
+import type { Checkpoint } from '../definition/checkpoint.js'
+import { checkpointText } from '../definition/checkpoint-text.js'
+import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
+import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
+import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
+import type { TaskProgress } from '../record/record.js'
+import { reportError } from '../record/report-error.js'
+import { historyAfter } from '../record/run-history.js'
+import { publishCheckpointDropped } from '../record/task-channel.js'
+import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.js'
+import { NO_FILES, RunFiles } from '../run/files/run-files.js'
+import { deleteFiles } from '../run/files/stored-files.js'
+import { inTime } from '../run/in-time.js'
+import { ProgressWriter } from '../run/progress.js'
+import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
+import { Stop } from '../run/stop.js'
+import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
+import { isFinalTask, type TaskCore } from './task-core.js'
+
+/** Time that the files of a run outlive the task, in milliseconds. */
+const FILES_MARGIN_MS = 3_600_000
+/** Time that a task may wait for a run that takes its files over, in milliseconds. */
+const FILES_WAIT_MS = 86_400_000
+/** Delay before a process that cannot run a task sees it again: minimum and maximum. */
+const RETURN_MS = 1000
+const MAX_RETURN_MS = 30_000
+/** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
+const MAX_SAVE_MS = 30_000
+
+/** One run of one task, from its input to its outcome. */
+export class RunningTask {
+  /** The task after the latest change of this run. */
+  private task: StoredTask
+  private details: Details
+  private readonly stop: Stop
+  private progress: ProgressWriter | undefined
+  private files: RunFiles | undefined
+  private isOver = false
+
+  constructor(private readonly core: TaskCore, private readonly run: TaskRun) {
+    this.task = run.task
+    this.details = this.withCrash(detailsOf(run.task))
+    this.stop = new Stop(run)
+  }
+
+  /** Stops the run, because this process closes. It may continue for `graceMs`. */
+  abort(reason: unknown, graceMs: number): void {
+    this.stop.abort(reason, graceMs)
+  }
+
+  /** Returns whether another process can continue this run from a checkpoint. */
+  get isResumable(): boolean {
+    const { core: { engine }, task: { name } } = this
+    return engine.durable && this.core.definition(name)?.checkpoint !== undefined
+  }
+
+  /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
+  async perform(): Promise<void> {
+    const { core, task: { id: taskId, name, attempt } } = this
+    try {
+      await this.tryPerform()
+    } catch (error) {
+      reportError(core.settings, error, { taskId, name }, attempt)
+    } finally {
+      this.stop.end()
+    }
+  }
+
+  private async tryPerform(): Promise<void> {
+    const { core, task: { name, crashes } } = this
+    if (crashes >= core.settings.maxCrashes) return this.end({ failure: failureOf('task_lost') })
+    const definition = core.definition(name)
+    if (definition === undefined) {
+      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}` }))
+    }
+    let input
+    try {
+      input = await inTime(toInput(definition, this.run.input.value), definition)
+    } catch (error) {
+      const isForeign = core.engine.durable && isHttpError(error) && error.code === 'invalid_input'
+      return isForeign ? this.giveBack(error) : this.conclude(definition, failedOutcome(error))
+    }
+    return this.conclude(definition, await this.runWith(definition, input))
+  }
+
+  private async runWith(definition: AnyTaskDefinition, input: never): Promise<Outcome> {
+    const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
+    this.files = this.openFiles(definition)
+    const outcome = await runValidated(definition, input, {
+      taskId, attempt, owner, context, stop,
+      lastAttempt: failures + 1 >= definition.attempts,
+      progress: (done, total, message) => { this.report(done, total, message) },
+      files: this.files ?? NO_FILES,
+      checkpoint: await this.openCheckpoint(definition),
+      timeoutMs: definition.timeoutMs, maxResultBytes: this.core.settings.maxResultBytes,
+    })
+    this.isOver = true
+    const progress = await this.progress?.close()
+    if (progress !== undefined) this.details = { ...this.details, progress }
+    return this.files?.check(outcome) ?? outcome
+  }
+
+  /** Writes how the run has ended. */
+  private async conclude(definition: AnyTaskDefinition, outcome: Outcome): Promise<void> {
+    const { core, files, task } = this
+    try {
+      if (outcome.kind === 'completed') return await this.end({ result: outcome.result })
+      if (outcome.kind === 'aborted') return await this.endAborted(outcome.reason)
+      const { cause, failure } = outcome
+      // An error that clients see as it is was thrown on purpose, so the application need not know it.
+      if (!readFailure(cause).expected) {
+        reportError(core.settings, cause, { taskId: task.id, name: task.name }, task.attempt)
+      }
+      const failures = (this.details.failures ?? 0) + 1
+      if (failures >= definition.attempts || isPermanent(cause)) return await this.end({ failure })
+      await this.wait({
+        details: { ...this.history('queued', failure), failures },
+        delayMs: retryDelay(definition.backoff, failures),
+      })
+    } finally {
+      if (this.task.status !== 'completed') await files?.discard()
+    }
+  }
+
+  private async endAborted(reason: unknown): Promise<void> {
+    if (isRunReplaced(reason)) return
+    const failure = failureOf('task_interrupted')
+    if (!isWorkerClosing(reason) || !this.core.engine.durable) return this.end({ failure })
+    await this.wait({ details: this.history('queued', failure), delayMs: 0 })
+  }
+
+  private async end({ result, failure }: { result?: string, failure?: Failure }): Promise<void> {
+    const { core, files, task } = this
+    const status = failure === undefined ? 'completed' : 'failed'
+    const details = {
+      ...withFailure(this.history(status, failure), failure),
+      ...failure === undefined && files?.recorded(this.details),
+      returnedSince: undefined,
+    }
+    const { callback } = details
+    const { moved, task: now } = await core.changeRun(task, {
+      status, ...result !== undefined && { result },
+      details: stored({ ...details, ...callback && { callback: { ...callback, state: 'pending' } } }),
+      ...core.ending(task, callback !== undefined),
+    })
+    if (now) this.task = now
+    if (moved && now && isFinalTask(now)) await core.cleanUp(now)
+  }
+
+  /** Makes the task wait for its next run. */
+  private async wait(
+    { details, delayMs }: { readonly details: Details, readonly delayMs: number },
+  ): Promise<void> {
+    await this.core.changeRun(this.task, { status: 'queued', details: stored(details), delayMs })
+  }
+
+  /**
+   * Gives the task back, because this process cannot run it: it is older or newer than the one that
+   * accepted the task. Fails it if no process could run it for `unknownTaskMs`.
+   */
+  private async giveBack(error: Error): Promise<void> {
+    const { core, task, details } = this
+    const now = await core.engine.now()
+    const { returnedSince = now } = details
+    const waitedMs = now - returnedSince
+    if (!core.engine.durable || waitedMs >= core.settings.unknownTaskMs) {
+      return this.end({ failure: toFailure(error) })
+    }
+    await core.changeRun(task, {
+      status: 'queued', isGivenBack: true, isHidden: true,
+      details: stored({ ...details, returnedSince }),
+      delayMs: Math.min(Math.max(waitedMs, RETURN_MS), MAX_RETURN_MS),
+    })
+  }
+
+  /** Returns the details with the history after this run. */
+  private history(
+    state: 'queued' | 'completed' | 'failed', failure: Failure | undefined,
+  ): Details {
+    const attempts = historyAfter(recordOf(this.task), {
+      state, attempt: this.task.attempt, finishedAt: undefined,
+    }, failure)
+    return { ...this.details, ...attempts && { attempts } }
+  }
+
+  /** Returns details whose history has the run before this one, if that was lost. */
+  private withCrash(details: Details): Details {
+    const { crashed, task: { attempt } } = this.run
+    if (crashed === undefined) return details
+    const after = { state: 'processing' as const, attempt, finishedAt: undefined }
+    return { ...details, attempts: historyAfter(recordOf(crashed), after, undefined) }
+  }
+
+  private report(done: number, total: number | undefined, message: string | undefined): void {
+    if (this.isOver) return
+    this.progress ??= new ProgressWriter(
+      (progress) => this.writeProgress(progress), this.core.settings.progressIntervalMs,
+    )
+    this.progress.report(done, total, message)
+  }
+
+  private async writeProgress(progress: TaskProgress): Promise<void> {
+    await this.write({ ...this.details, progress }, false)
+  }
+
+  /** Writes details of this run. Rejects if the run was replaced. */
+  private async write(details: Details, isHidden: boolean): Promise<void> {
+    const { core, task } = this
+    const change: TaskChange = { details: stored(details), isHidden }
+    const { moved, task: now } = await core.changeRun(task, change)
+    if (!moved || now === undefined) {
+      this.stop.abort(new Error('The run was replaced by a later one'))
+      throw httpError('attempt_replaced')
+    }
+    this.task = now
+    this.details = details
+  }
+
+  private openFiles(definition: AnyTaskDefinition): RunFiles | undefined {
+    const { core: { settings: { blobs, maxFileBytes } }, core, task, stop, details } = this
+    if (!definition.files || !blobs) return undefined
+    const run = fileRunOf({ job: details.job, attempt: task.run })
+    const waitMs = definition.checkpoint ? FILES_WAIT_MS : 0
+    return new RunFiles({
+      taskId: task.id, run, blobs, stop,
+      maxFileBytes: definition.maxFileBytes ?? maxFileBytes,
+      ttlMs: waitMs + definition.timeoutMs + core.retentionMs(task.name) + FILES_MARGIN_MS,
+      reserve: async (slots) => {
+        const fileRuns = withFileRun(this.details.fileRuns, run, slots)
+        const dropped = droppedFileKeys({ id: task.id, ...this.details }, fileRuns)
+        await this.write({ ...this.details, fileRuns }, true)
+        await deleteFiles(blobs, dropped)
+      },
+      keep: (names) => this.write({ ...this.details, blobs: names }, true),
+    })
+  }
+
+  /** Returns the checkpoint of this run, with the value of an earlier one. */
+  private async openCheckpoint(definition: AnyTaskDefinition): Promise<Checkpoint> {
+    if (definition.checkpoint === undefined) return UNDECLARED
+    let last: Promise<unknown> = Promise.resolve()
+    return {
+      value: await this.savedValue(definition),
+      save: async (value) => {
+        const text = checkpointText(definition.name, value)
+        const saved = last.then(() => this.saveCheckpoint(definition, text))
+        last = saved.catch(() => undefined)
+        await saved
+        if (this.stop.aborted) throw this.stop.reason
+      },
+    }
+  }
+
+  private async saveCheckpoint({ version = '' }: AnyTaskDefinition, text: string): Promise<void> {
+    const { core, task, stop } = this
+    const end = performance.now() + MAX_SAVE_MS
+    for (let tries = 1; ; tries++) {
+      if (this.isOver) throw httpError('attempt_replaced')
+      try {
+        const change = { checkpoint: `${JSON.stringify(version)}\n${text}` }
+        const { moved } = await core.change(task, { run: task.run }, change)
+        if (moved) return
+        break
+      } catch (error) {
+        if (performance.now() >= end) throw error
+        await core.retry.backOff(error, tries, core.engine.shared)
+      }
+    }
+    const replaced = httpError('attempt_replaced')
+    stop.abort(replaced)
+    throw replaced
+  }
+
+  private async savedValue(definition: AnyTaskDefinition): Promise<unknown> {
+    const { checkpoint } = this.run
+    if (checkpoint === undefined) return undefined
+    const { value, fault } = await readCheckpoint(definition, checkpoint)
+    if (fault === undefined) return value
+    const { core, task } = this
+    const record = recordOf(task)
+    publishCheckpointDropped(record)
+    reportError(core.settings, fault, { taskId: task.id, name: task.name }, task.attempt)
+    return undefined
+  }
+}
+
+/** Reads a checkpoint: the version that has saved it, and the value. */
+async function readCheckpoint(
+  definition: AnyTaskDefinition, checkpoint: string,
+): Promise<{ readonly value?: unknown, readonly fault?: Error }> {
+  const end = checkpoint.indexOf('\n')
+  const saved = JSON.parse(checkpoint.slice(0, end)) as string
+  const { name, version = '' } = definition
+  if (saved !== version) {
+    return { fault: dropped(`It was saved by version ${saved || 'none'} of ${name}, and this process has version ${version || 'none'}.`) }
+  }
+  try {
+    const schema = definition.checkpoint as NonNullable<typeof definition.checkpoint>
+    const outcome = await validate(schema, JSON.parse(checkpoint.slice(end + 1)))
+    if (!('details' in outcome)) return { value: outcome.value }
+    return { fault: dropped(`The schema of ${name} refuses it.`, outcome.details) }
+  } catch (error) {
+    return { fault: dropped(`The schema of ${name} failed on it.`, error) }
+  }
+}
+
+function dropped(why: string, cause?: unknown): Error {
+  const message = `The checkpoint of the task was dropped, and the task starts over. ${why}`
+  return httpError('checkpoint_dropped', { message, cause })
+}

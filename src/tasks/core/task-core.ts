@@ -1,0 +1,132 @@
+import { httpError } from '../../http/errors.js'
+import type { TaskEngine } from '../../engine/engine.js'
+import {
+  isFinalStatus, type Changed, type Expected, type StoredTask, type TaskChange,
+} from '../../engine/task.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Blobs } from '../../stores/blobs.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import { releaseExternal, renewExternal } from '../record/external.js'
+import { allFileKeys, hiddenFileKeys } from '../record/files.js'
+import type { OnTaskError } from '../record/report-error.js'
+import { StoreRetry } from '../record/store-retry.js'
+import { publishMove, taskChannel } from '../record/task-channel.js'
+import { deleteFiles } from '../run/files/stored-files.js'
+import { recordOf } from './details.js'
+
+/** Time that the input of a final task outlives the task, in milliseconds. */
+const MARGIN_MS = 3_600_000
+
+/** Settings of the core of tasks. Times are in milliseconds. */
+export interface CoreSettings {
+  readonly engine: TaskEngine
+  readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
+  readonly blobs: Blobs | undefined
+  readonly retentionMs: number
+  readonly pendingMs: number
+  readonly unknownTaskMs: number
+  readonly maxResultBytes: number
+  readonly maxFileBytes: number
+  readonly progressIntervalMs: number
+  /** Runs in a row that may end with their worker, without a new checkpoint. */
+  readonly maxCrashes: number
+  readonly hasCallbacks: boolean
+  readonly onError: OnTaskError
+}
+
+/** A task after a change that may have come too late. */
+export interface Moved {
+  readonly task: StoredTask | undefined
+  /** `false`: another change came first. */
+  readonly moved: boolean
+}
+
+/** The engine, and what every call of the core does around its changes. */
+export class TaskCore {
+  /** Bounds how long a run waits for its engine. */
+  readonly retry = new StoreRetry()
+  isClosing = false
+
+  constructor(readonly settings: CoreSettings) {}
+
+  get engine(): TaskEngine {
+    return this.settings.engine
+  }
+
+  definition(name: string): AnyTaskDefinition | undefined {
+    return this.settings.definitions.get(name)
+  }
+
+  /** Returns how long a final task of this kind is kept, in milliseconds. */
+  retentionMs(name: string): number {
+    return this.definition(name)?.retentionMs ?? this.settings.retentionMs
+  }
+
+  /** Makes one change. */
+  async change(from: StoredTask, expected: Expected, change: TaskChange): Promise<Moved> {
+    return this.moved(from, await this.engine.change(from, expected, change))
+  }
+
+  /** Makes the change of a run, and repeats it while the engine is unavailable. */
+  async changeRun(from: StoredTask, change: TaskChange): Promise<Moved> {
+    const { run } = from
+    const changed = await this.retry.run(async () => this.engine.change(from, { run }, change))
+    return this.moved(from, changed)
+  }
+
+  /** Returns the change that ends a task. */
+  ending(task: StoredTask, hasCallback: boolean): Pick<TaskChange, 'keepMs' | 'callbackMs'> {
+    return { keepMs: this.retentionMs(task.name), ...hasCallback && { callbackMs: 0 } }
+  }
+
+  /**
+   * Deletes what a final task no longer needs outside of the engine, and renews what a retry needs.
+   * Never rejects: what is left is deleted when the task expires.
+   */
+  async cleanUp(task: StoredTask): Promise<void> {
+    const record = recordOf(task)
+    await deleteFiles(this.settings.blobs, hiddenFileKeys(record))
+    const { keeps } = record
+    if (keeps === undefined) return
+    const definition = this.definition(task.name)
+    if (task.status === 'completed') return releaseExternal(definition, keeps)
+    const ttlMs = this.retentionMs(task.name) + MARGIN_MS
+    await renewExternal(definition, keeps, ttlMs).catch(() => undefined)
+  }
+
+  /** Deletes all that a task has outside of the engine. Never rejects, because it expires. */
+  async removeFiles(task: StoredTask): Promise<boolean> {
+    const record = recordOf(task)
+    await deleteFiles(this.settings.blobs, allFileKeys(record))
+    if (record.keeps !== undefined) {
+      await releaseExternal(this.definition(task.name), record.keeps)
+    }
+    return true
+  }
+
+  /** Reads a task. */
+  read(id: string): MaybePromise<StoredTask | undefined> {
+    return this.engine.read(id)
+  }
+
+  private moved(from: StoredTask, changed: Changed): Moved {
+    if (changed.outcome === 'conflict') return { task: changed.task, moved: false }
+    if (changed.outcome === 'caller_full') throw tooManyTasks()
+    if (changed.outcome === 'full') throw queueFull()
+    if (taskChannel.hasSubscribers) publishMove(recordOf(from), recordOf(changed.task))
+    return { task: changed.task, moved: true }
+  }
+}
+
+/** Returns whether a task is final. */
+export function isFinalTask({ status }: StoredTask): boolean {
+  return isFinalStatus(status)
+}
+
+export function tooManyTasks(): Error {
+  return httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
+}
+
+export function queueFull(): Error {
+  return httpError('queue_full', { headers: { 'retry-after': '1' } })
+}
