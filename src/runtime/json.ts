@@ -36,7 +36,7 @@ export class Json {
 
   /** The text; empty if the value is `undefined`. */
   get text(): string {
-    this.#text ??= (JSON.stringify(this.#value) as string | undefined) ?? ''
+    this.#text ??= this.#value === undefined ? '' : JSON.stringify(this.#value)
     return this.#text
   }
 

@@ -37,6 +37,8 @@ export interface Details extends RecordFiles {
 export interface CallbackDetails extends Omit<CallbackState, 'nextAttemptAt'> {
   /** Number of the first attempt of this round. Default 1. */
   readonly first?: number | undefined
+  /** Number of times that the next attempt was postponed because a limit was reached. */
+  readonly postponed?: number | undefined
 }
 
 /** Returns the details of a task. Only the core writes them, so they have this type. */

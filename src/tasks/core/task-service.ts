@@ -1,0 +1,315 @@
+import { httpError } from '../../http/errors.js'
+import type { PoolCounts, TaskEngine, TaskRun } from '../../engine/engine.js'
+import { Places } from '../../engine/places.js'
+import { WorkerClosingError } from '../../engine/stop-reasons.js'
+import type { StoredTask } from '../../engine/task.js'
+import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Blobs } from '../../stores/blobs.js'
+import type { Store } from '../../stores/store.js'
+import { MAX_TIMER } from '../definition/bounds.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import type { ListFilter } from '../list-options.js'
+import type { TaskSnapshot } from '../record/codec.js'
+import { isTaskId } from '../record/ids.js'
+import { noCallbacks } from '../record/callbacks.js'
+import { reportingTo, type OnTaskError } from '../record/report-error.js'
+import { Subscriptions } from '../record/subscriptions.js'
+import { waitFor, type VisibleWaitOptions } from '../record/wait.js'
+import { Waiters } from '../record/waiters.js'
+import { DirectRuns } from '../run/direct-runs.js'
+import { failureOf } from '../run/failure.js'
+import { validateInput } from '../run/run.js'
+import { acceptTask, type AcceptedTask, type Submitted } from './accept-task.js'
+import {
+  cancelTask, deleteTask, retryTask, type Condition, type Deleted, type MaySee,
+  type RetryRequest,
+} from './change-task.js'
+import { detailsOf, stored, toSnapshot, withFailure } from './details.js'
+import { RunningTask } from './run-task.js'
+import { TaskCore } from './task-core.js'
+import { listTasks, type SnapshotPage } from './task-lister.js'
+
+/** Sends the callbacks of tasks. Made by `callbacks()`, so that only its users load the code. */
+export interface CallbackDeliveries {
+  check(url: unknown, owner: string | undefined): Promise<string>
+  deliver(task: StoredTask): Promise<void>
+  redeliver(id: string, unlessPending: boolean): Promise<boolean>
+  close(): void
+}
+
+/** Settings of the service, checked and with their defaults. Times are in milliseconds. */
+export interface ServiceSettings {
+  readonly engine: TaskEngine
+  /** Keeps counters and the responses of keys without a task. */
+  readonly store: Store
+  readonly blobs: Blobs | undefined
+  readonly definitions: readonly AnyTaskDefinition[]
+  /** Number of places of each pool, and the pools that this process works for. */
+  readonly pools: ReadonlyMap<string, number>
+  readonly work: readonly string[]
+  readonly direct: 'here' | 'queue' | undefined
+  readonly retentionMs: number
+  readonly pendingMs: number
+  readonly unknownTaskMs: number
+  readonly maxInputBytes: number
+  readonly maxResultBytes: number
+  readonly maxFileBytes: number
+  readonly progressIntervalMs: number
+  readonly maxCrashes: number
+  readonly maxWaiters: number
+  readonly maxWaitersPerOwner: number | undefined
+  /** Creates the deliveries of callbacks, and says how many may be under way. */
+  readonly callbacks: {
+    readonly concurrency: number
+    readonly open: (core: TaskCore) => CallbackDeliveries
+  } | undefined
+  readonly onError: OnTaskError | undefined
+}
+
+/**
+ * Accepts tasks, runs them and shows them. Internal: applications have `Tasks`, and `serviceOf`
+ * finds the service behind it for endpoints.
+ */
+export class TaskService {
+  readonly core: TaskCore
+  /** Limits how many long polls and event streams wait at once. */
+  readonly waiters: Waiters
+  /** The tasks that long polls, event streams and `wait` watch. */
+  readonly subscriptions: Subscriptions
+  /** The active runs of synchronous responses. */
+  readonly directRuns = new DirectRuns()
+  /** Places for runs that queued tasks and synchronous requests share. */
+  readonly places: Places
+  private readonly deliveries: CallbackDeliveries | undefined
+  private readonly running = new Set<RunningTask>()
+  private closing: Promise<void> | undefined
+
+  constructor(private readonly settings: ServiceSettings) {
+    const { engine, definitions, callbacks, pools, work } = settings
+    this.core = new TaskCore({
+      ...settings, onError: reportingTo(settings.onError), hasCallbacks: callbacks !== undefined,
+      definitions: new Map(definitions.map((definition) => [definition.name, definition])),
+    })
+    this.waiters = new Waiters(settings.maxWaiters, settings.maxWaitersPerOwner)
+    this.subscriptions = new Subscriptions({
+      read: (id) => this.read(id), watch: (id, listener) => engine.watch(id, listener),
+    })
+    this.places = new Places(new Map([...pools].filter(([name]) => work.includes(name))))
+    this.deliveries = callbacks?.open(this.core)
+    if (work.length === 0) return
+    engine.work({ places: this.places, callbacks: callbacks?.concurrency ?? 0 }, {
+      run: (run) => this.run(run),
+      callback: async (task) => this.deliveries?.deliver(task),
+      remove: (task) => this.core.removeFiles(task),
+      abandon: (task) => this.abandon(task),
+    })
+  }
+
+  get store(): Store { return this.settings.store }
+  get blobs(): Blobs | undefined { return this.settings.blobs }
+  get retentionMs(): number { return this.settings.retentionMs }
+  get pendingMs(): number { return this.settings.pendingMs }
+  get maxInputBytes(): number { return this.settings.maxInputBytes }
+  get maxResultBytes(): number { return this.settings.maxResultBytes }
+  get isClosing(): boolean { return this.core.isClosing }
+  get hasCallbacks(): boolean { return this.deliveries !== undefined }
+
+  /** Returns the definition of this name. */
+  definition(name: string): AnyTaskDefinition | undefined {
+    return this.core.definition(name)
+  }
+
+  /** Throws a `TypeError` unless the definition is registered. */
+  mustHave(definition: AnyTaskDefinition): void {
+    if (definition && this.definition(definition.name) === definition) return
+    const name = definition?.name
+    throw new TypeError(name === undefined
+      ? 'pass a definition that createTasks has; tasks.definition(name) finds it by its name'
+      : `${name} is not among the definitions of createTasks; add it there`)
+  }
+
+  /** Returns whether this process does the work of synchronous requests itself. */
+  isDirectHere({ pool = DEFAULT_POOL }: AnyTaskDefinition): boolean {
+    const { direct, work } = this.settings
+    return direct === undefined ? work.includes(pool) : direct === 'here'
+  }
+
+  /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
+  async submit(
+    definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
+  ): Promise<AcceptedTask> {
+    // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
+    // at once.
+    const text = JSON.stringify(input) as string | undefined
+    if (text !== undefined && Buffer.byteLength(text) > this.maxInputBytes) {
+      throw httpError('body_too_large')
+    }
+    const copy: unknown = text === undefined ? undefined : JSON.parse(text)
+    await this.validate(definition, copy)
+    const { callbackUrl, owner } = submitted
+    if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
+    return this.accept(definition, copy, submitted)
+  }
+
+  /** Validates input by the schema and `check` of its definition. Throws what clients may see. */
+  async validate(definition: AnyTaskDefinition, input: unknown): Promise<void> {
+    this.mustHave(definition)
+    if (definition.input || definition.check) await validateInput(definition, input)
+  }
+
+  /**
+   * Checks the callback URL of a task of this owner.
+   *
+   * @throws {HttpError} 400 `invalid_callback_url` or `callback_url_forbidden`
+   * @throws {TypeError} `createTasks` has no `callbacks`, or no secret for this owner
+   */
+  async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
+    return this.requireDeliveries().check(url, owner)
+  }
+
+  /** Accepts a task whose input and callback URL were validated. */
+  accept(
+    definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
+  ): Promise<AcceptedTask> {
+    return acceptTask(this.core, definition, input, submitted)
+  }
+
+  /** Returns the time of the engine, in milliseconds since 1970. */
+  async now(): Promise<number> {
+    return this.core.engine.now()
+  }
+
+  /** Reads a task, whoever owns it. Returns no promise if the engine does not. */
+  read(id: string): MaybePromise<TaskSnapshot | undefined> {
+    return isTaskId(id) ? after(this.core.read(id), toSnapshotOf) : undefined
+  }
+
+  /** Returns the pool in which a task waits or was run; `undefined` if there is no such task. */
+  async poolOfTask(id: string): Promise<string | undefined> {
+    return (await this.core.read(id))?.pool
+  }
+
+  /** Waits until a task is final, for up to `timeoutMs`. The process stays alive meanwhile. */
+  async wait(
+    id: string, options: Omit<VisibleWaitOptions, 'isVisible'>,
+    isVisible: VisibleWaitOptions['isVisible'],
+  ): Promise<TaskSnapshot | undefined> {
+    if (!isTaskId(id)) return undefined
+    return waitFor(this.subscriptions, id, { ...options, isVisible }, true)
+  }
+
+  /** Cancels a task. `moved` is `false` if it was final before. See `cancelTask`. */
+  async cancel(
+    id: string, maySee: MaySee, check?: Condition,
+  ): Promise<{ readonly task: TaskSnapshot, readonly moved: boolean } | undefined> {
+    const cancelled = await cancelTask(this.core, id, maySee, check)
+    return cancelled && { ...cancelled, task: toSnapshot(cancelled.task) }
+  }
+
+  /** Retries a failed or cancelled task. See `retryTask`. */
+  async retry(id: string, request: RetryRequest): Promise<TaskSnapshot | undefined> {
+    const task = await retryTask(this.core, id, request)
+    return task && toSnapshot(task)
+  }
+
+  /**
+   * Sends the callback of a final task again. See `Tasks.redeliver`.
+   *
+   * @param unlessPending - `true`: does nothing while a delivery is under way
+   */
+  async redeliver(id: string, unlessPending = false): Promise<boolean> {
+    const deliveries = this.requireDeliveries()
+    return isTaskId(id) && deliveries.redeliver(id, unlessPending)
+  }
+
+  /** Deletes a final task. See `deleteTask`. */
+  forget(id: string, maySee: MaySee, check?: Condition): Promise<Deleted> {
+    return deleteTask(this.core, id, maySee, check)
+  }
+
+  /** Returns a page of tasks. See `listTasks`. */
+  list(filter: ListFilter, cursor: string | undefined): Promise<SnapshotPage> {
+    return listTasks(this.core.engine, filter, cursor)
+  }
+
+  /** Counts the unfinished tasks of each pool, in all processes. */
+  async counts(): Promise<({ readonly pool: string } & PoolCounts)[]> {
+    const { engine } = this.core
+    return Promise.all([...this.settings.pools.keys()].map(async (pool) => (
+      { pool, ...await engine.counts(pool) }
+    )))
+  }
+
+  /** Reports whether the engine answers, and the load of this process. Never rejects. */
+  async health(): Promise<{ readonly ok: boolean, readonly running: number, readonly waiting: number }> {
+    const ok = !this.closing && await this.isReachable()
+    return { ok, running: this.running.size + this.directRuns.size, waiting: this.waiters.size }
+  }
+
+  /** Drains this process. See `Tasks.close`. */
+  close(drainMs: number): Promise<void> {
+    this.closing ??= this.drain(drainMs)
+    return this.closing
+  }
+
+  private async drain(drainMs: number): Promise<void> {
+    this.core.isClosing = true
+    // Writing an outcome may wait minutes for an engine that is away, but not beyond the drain time.
+    const stopRetries = () => { this.core.retry.stop() }
+    const timer = setTimeout(stopRetries, Math.min(drainMs, MAX_TIMER))
+    const direct = this.directRuns.close(drainMs)
+    for (const run of this.running) this.handOver(run, drainMs)
+    try {
+      await this.core.engine.close({ drainMs })
+    } finally {
+      clearTimeout(timer)
+      stopRetries()
+      this.deliveries?.close()
+      this.waiters.close()
+      await direct
+    }
+  }
+
+  private async run(run: TaskRun): Promise<void> {
+    const running = new RunningTask(this.core, run)
+    this.running.add(running)
+    try {
+      await running.perform()
+    } finally {
+      this.running.delete(running)
+    }
+  }
+
+  /** Lets another process continue a run from its checkpoint, because this one closes. */
+  private handOver(run: RunningTask, graceMs: number): void {
+    if (run.isResumable) run.abort(new WorkerClosingError(), graceMs)
+  }
+
+  /** Fails an unfinished task that ends with this process. */
+  private async abandon(task: StoredTask): Promise<void> {
+    const { version } = task
+    const details = withFailure(detailsOf(task), failureOf('task_interrupted'))
+    await this.core.change(task, { version }, {
+      status: 'failed', details: stored(details), keepMs: this.core.retentionMs(task.name),
+    })
+  }
+
+  private async isReachable(): Promise<boolean> {
+    try {
+      await this.core.engine.now()
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  private requireDeliveries(): CallbackDeliveries {
+    if (this.deliveries) return this.deliveries
+    throw noCallbacks()
+  }
+}
+
+function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {
+  return task && toSnapshot(task)
+}
