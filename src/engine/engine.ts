@@ -25,6 +25,8 @@ export interface TaskEngine {
   readonly shared: boolean
   /** `true` if tasks survive the process. */
   readonly durable: boolean
+  /** `true` if `create` takes a transaction of the application. */
+  readonly hasTransactions: boolean
   /**
    * Creates a task unless its id or its key is taken. Two calls with one key at the same time make
    * one task. A repetition of a call (same `birth`) gets `created`.

@@ -3,14 +3,14 @@ import type { ListedStatus } from '../stores/task-index.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
 import type { ListOptions, TaskPage } from './list-options.js'
-import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/submit-options.js'
+import { OWNED_SUBMIT, type OwnedSubmitOptions } from './core/submit-options.js'
 import {
   belongsTo, countedAsOwner, countedWithoutOwner, type OwnerId,
 } from './record/owner.js'
 import type { Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
-import type { TaskService } from './task-service.js'
+import type { TaskService } from './core/task-service.js'
 
 /**
  * The tasks of one owner, or those without an owner for an anonymous client. A task of another
@@ -117,8 +117,9 @@ class ServedOwnedTasks implements OwnedTasks {
   ): Promise<TaskHandle<T>> {
     checkNames('ownedBy: submit', options, OWNED_SUBMIT)
     const owner = this.#owner
-    const counted = countedFor(owner)
-    const accepted = await this.#service.submit(definition, input, { ...options, owner, counted })
+    const accepted = await this.#service.submit(definition, input, {
+      ...options, owner, caller: countedFor(owner),
+    })
     return this.#calls.handle(definition, accepted)
   }
 
@@ -146,7 +147,7 @@ class ServedOwnedTasks implements OwnedTasks {
   }
 
   retry(id: string): Promise<Task | undefined> {
-    return this.#calls.retry(id, () => countedFor(this.#owner))
+    return this.#calls.retry(id)
   }
 
   delete(id: string): Promise<boolean> {

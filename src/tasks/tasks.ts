@@ -3,17 +3,17 @@ import { checkNames } from '../runtime/option-names.js'
 import type { ListedStatus } from '../stores/task-index.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
-import { SUBMIT, type SubmitOptions } from './intake/submit-options.js'
+import { SUBMIT, type SubmitOptions } from './core/submit-options.js'
 import type { ListOptions, TaskPage } from './list-options.js'
 import { createOwnedTasks, type OwnedTasks } from './owned-tasks.js'
 import { allTasks, countedAsOwner, ownerToSubmitFor, refuseOwner } from './record/owner.js'
 import type { Task } from './record/view.js'
-import type { PoolCounts } from './run/pools.js'
+import type { PoolCounts } from './core/pools.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { bindService } from './service-of.js'
 import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
 import type { TasksHealth } from './service-types.js'
-import { TaskService } from './task-service.js'
+import { TaskService } from './core/task-service.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
@@ -210,10 +210,8 @@ class ServedTasks implements Tasks {
   ): Promise<TaskHandle<T>> {
     checkNames('tasks.submit', options, SUBMIT)
     const owner = ownerToSubmitFor(options)
-    const counted = owner === undefined ? {} : { counted: countedAsOwner(owner) }
-    const accepted = await this.#service.submit(
-      definition, input, { ...options, owner, ...counted },
-    )
+    const caller = owner === undefined ? undefined : countedAsOwner(owner)
+    const accepted = await this.#service.submit(definition, input, { ...options, owner, caller })
     return this.#calls.handle(definition, accepted)
   }
 
@@ -247,7 +245,7 @@ class ServedTasks implements Tasks {
   }
 
   retry(id: string): Promise<Task | undefined> {
-    return this.#calls.retry(id, ({ owner }) => owner && countedAsOwner(owner))
+    return this.#calls.retry(id)
   }
 
   delete(id: string): Promise<boolean> {
@@ -263,7 +261,7 @@ class ServedTasks implements Tasks {
   }
 
   pools(): Promise<PoolCounts[]> {
-    return this.#service.pools.counts()
+    return this.#service.counts()
   }
 
   close(options: { readonly drainMs?: number } = {}): Promise<void> {

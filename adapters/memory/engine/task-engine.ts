@@ -63,6 +63,7 @@ const KNOWN = {
 export class MemoryTaskEngine implements TaskEngine {
   readonly shared = false
   readonly durable = false
+  readonly hasTransactions = false
   readonly #byId = new Map<string, StoredNode>()
   readonly #byKey = new Map<string, StoredNode>()
   readonly #callers: CallerTasks

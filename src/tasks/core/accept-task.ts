@@ -7,14 +7,14 @@ import { newId } from '../../runtime/random-id.js'
 import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { checkedName } from '../definition/kept.js'
-import { shuttingDown } from '../intake/not-enqueued.js'
-import type { Start } from '../intake/start-time.js'
-import { noCallbacks } from '../record/callbacks.js'
+import type { Start } from './start-time.js'
+import { noCallbacks } from './callbacks.js'
 import { releaseExternal, renewExternal } from '../record/external.js'
 import { isTaskId, newJobName } from '../record/ids.js'
+import { queueFull, shuttingDown, tooManyTasks } from '../record/not-accepted.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { detailsOf, stored } from './details.js'
-import { queueFull, tooManyTasks, type TaskCore } from './task-core.js'
+import type { TaskCore } from './task-core.js'
 
 /** Default of `maxPerOwner` for requests: unfinished tasks of all kinds without `maxPerOwner`. */
 const MAX_PER_CALLER = 100
@@ -24,6 +24,8 @@ const MAX_CONTEXT_LENGTH = 65_536
 /** A task that is about to be accepted. */
 export interface Submitted {
   readonly id?: string | undefined
+  /** See `TaskRef`. Default: a new one. */
+  readonly birth?: string | undefined
   readonly owner: string | undefined
   /** Whom limits count the task for; `undefined` for a task of the application itself. */
   readonly caller: string | undefined
@@ -83,7 +85,7 @@ export async function acceptTask(
 
 function newTask(
   { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
-  { id = newId(), owner, caller, start, priority, context, callbackUrl, idempotency }: Submitted,
+  { id = newId(), birth = newJobName(), owner, caller, start, priority, context, callbackUrl, idempotency }: Submitted,
 ): NewTask {
   if (!isTaskId(id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -93,7 +95,7 @@ function newTask(
   const { name, keeps, files, pool = DEFAULT_POOL } = definition
   const kept = keeps && checkedName(keeps.of(input))
   return {
-    id, birth: newJobName(), key: idempotency?.key, owner, caller, name, pool,
+    id, birth, key: idempotency?.key, owner, caller, name, pool,
     priority: priority ?? definition.priority ?? 0,
     input: Json.of(input),
     details: stored({

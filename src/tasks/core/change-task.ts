@@ -1,7 +1,7 @@
 import { httpError } from '../../http/errors.js'
 import type { StoredTask } from '../../engine/task.js'
 import { DEFAULT_POOL } from '../../queues/queue-pools.js'
-import { shuttingDown } from '../intake/not-enqueued.js'
+import { shuttingDown } from '../record/not-accepted.js'
 import { renewExternal } from '../record/external.js'
 import { fileKey } from '../record/files.js'
 import { isTaskId, newJobName } from '../record/ids.js'

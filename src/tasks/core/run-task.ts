@@ -18,6 +18,7 @@ import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.
 import { NO_FILES, RunFiles } from '../run/files/run-files.js'
 import { deleteFiles } from '../run/files/stored-files.js'
 import { inTime } from '../run/in-time.js'
+import { holdText } from '../run/input-memory.js'
 import { ProgressWriter } from '../run/progress.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
 import { Stop } from '../run/stop.js'
@@ -31,6 +32,8 @@ const FILES_WAIT_MS = 86_400_000
 /** Delay before a process that cannot run a task sees it again: minimum and maximum. */
 const RETURN_MS = 1000
 const MAX_RETURN_MS = 30_000
+/** Delay of a run that finds no memory for its input, in milliseconds. */
+const NO_MEMORY_MS = 500
 /** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
 const MAX_SAVE_MS = 30_000
 
@@ -64,13 +67,23 @@ export class RunningTask {
   /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
   async perform(): Promise<void> {
     const { core, task: { id: taskId, name, attempt } } = this
+    const memory = holdText(this.run.input.text)
     try {
-      await this.tryPerform()
+      if (memory === undefined) await this.postpone()
+      else await this.tryPerform()
     } catch (error) {
       reportError(core.settings, error, { taskId, name }, attempt)
     } finally {
       this.stop.end()
+      memory?.release()
     }
+  }
+
+  /** Gives the task back until there is memory for its input. Another one may have the place. */
+  private async postpone(): Promise<void> {
+    await this.core.changeRun(this.task, {
+      status: 'queued', isGivenBack: true, isHidden: true, delayMs: NO_MEMORY_MS,
+    })
   }
 
   private async tryPerform(): Promise<void> {

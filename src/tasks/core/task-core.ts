@@ -1,4 +1,3 @@
-import { httpError } from '../../http/errors.js'
 import type { TaskEngine } from '../../engine/engine.js'
 import {
   isFinalStatus, type Changed, type Expected, type StoredTask, type TaskChange,
@@ -7,6 +6,7 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { releaseExternal, renewExternal } from '../record/external.js'
+import { queueFull, tooManyTasks } from '../record/not-accepted.js'
 import { allFileKeys, hiddenFileKeys } from '../record/files.js'
 import type { OnTaskError } from '../record/report-error.js'
 import { StoreRetry } from '../record/store-retry.js'
@@ -121,12 +121,4 @@ export class TaskCore {
 /** Returns whether a task is final. */
 export function isFinalTask({ status }: StoredTask): boolean {
   return isFinalStatus(status)
-}
-
-export function tooManyTasks(): Error {
-  return httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
-}
-
-export function queueFull(): Error {
-  return httpError('queue_full', { headers: { 'retry-after': '1' } })
 }

@@ -7,7 +7,7 @@ import { evaluatePreconditions, type PreconditionOutcome } from '../../http/fiel
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { refuseIdempotencyKey } from '../../http/idempotency-key.js'
 import { empty, jsonText, stream } from '../../http/respond.js'
-import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, eventStream } from './event-stream.js'
 import { statusOperations } from './operations.js'
@@ -18,7 +18,8 @@ import type { EncodedBodies } from './encoded-bodies.js'
 import { isFinal } from '../record/state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from '../record/wait.js'
-import type { Precondition } from '../run/forget-task.js'
+import type { Condition } from '../core/change-task.js'
+import { toSnapshot } from '../core/details.js'
 import type { TaskFormatAnswer } from './formats.js'
 
 const OK: TaskFormatAnswer = { status: 200 }
@@ -188,7 +189,7 @@ async function remove<C>(
   const namesTag = hasTag(request.headers['if-match'])
   if (namesTag && settings.remove === 'forget') {
     const forgotten = await settings.service.forget(id, isVisible, check)
-    if (forgotten === 'forgotten') return empty(204)
+    if (forgotten === 'deleted') return empty(204)
   }
   // A task that ends between the two calls is not deleted, because the client has not seen its end.
   const outcome = await settings.service.cancel(id, isVisible, check)
@@ -212,9 +213,9 @@ function hasTag(ifMatch: string | readonly string[] | undefined): boolean {
 }
 
 /** Returns a function that throws 412 `precondition_failed` for a task whose tag does not match. */
-function preconditionOf<C>(request: HttpRequest<C>): Precondition | undefined {
+function preconditionOf<C>(request: HttpRequest<C>): Condition | undefined {
   if (!isConditional(request)) return undefined
-  return (record) => { requirePreconditions(request, snapshotOf(record)) }
+  return (task) => { requirePreconditions(request, toSnapshot(task)) }
 }
 
 function isConditional<C>({ headers }: HttpRequest<C>): boolean {

@@ -1,5 +1,4 @@
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { Ledger } from './ledger.js'
 
 /**
  * Releases an external resource of a task that will not run any more; see `keeps` of `defineTask`.
@@ -23,21 +22,4 @@ export async function renewExternal(
   definition: AnyTaskDefinition | undefined, name: string | undefined, ttlMs: number,
 ): Promise<boolean> {
   return name === undefined || await definition?.keeps?.renew?.(name, ttlMs) !== false
-}
-
-/**
- * Releases the external resource of an input that another request has submitted before, unless the
- * record of the task names this very resource. Never rejects.
- */
-export async function releaseUnlessUsed(
-  ledger: Ledger, definition: AnyTaskDefinition, input: unknown, taskId: string,
-): Promise<void> {
-  const name = definition.keeps?.of(input)
-  if (name === undefined) return
-  try {
-    const existing = await ledger.load(taskId)
-    if (existing?.record.keeps !== name) await releaseExternal(definition, name)
-  } catch {
-    // It is not known whether the task uses it. It expires.
-  }
 }

@@ -1,6 +1,4 @@
 import type { Transaction } from '../../stores/transaction.js'
-import type { OwnerId } from '../record/owner.js'
-import type { Start } from './start-time.js'
 
 /** Options of one task that is submitted. */
 export interface SubmitOptions extends OwnedSubmitOptions {
@@ -54,21 +52,3 @@ export const OWNED_SUBMIT = {
 
 /** The names of the options of `tasks.submit`. */
 export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
-
-/** Options of `acceptTask` and `acceptInTransaction`. */
-export interface AcceptOptions extends Omit<OwnedSubmitOptions, 'transaction'> {
-  /** The start, if it is known already. Default: what `startAt` or `delayMs` say. */
-  readonly start?: Start | undefined
-  readonly owner: OwnerId
-  /**
-   * The party that `maxPerOwner` counts; see `countedAs`. Absent for a task of the host's own, which
-   * is not counted.
-   */
-  readonly counted?: string
-  /** `true` for a submission over HTTP, for which `maxPerOwner` has a default. */
-  readonly isRequest?: boolean
-  /** `true` if `id` is new and random. Saves a transaction the search for a task with this id. */
-  readonly isNewId?: boolean
-  /** The store key of the idempotency claim that stands for the task. */
-  readonly claim?: string | undefined
-}
