@@ -1,9 +1,9 @@
 import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
-import type { Queue } from '../../../src/queues/queue.js'
+import type { TaskEngine } from '../../../src/engine/engine.js'
 import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
 import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
-import { memory, type MemoryQueue, type MemoryStore } from '../../../adapters/memory/index.js'
+import { memory, type MemoryStore, type MemoryTaskEngine } from '../../../adapters/memory/index.js'
 
 /** What a call to the store or the queue does instead of, or after, its work. */
 export type Fault = 'before' | 'after' | undefined
@@ -43,42 +43,54 @@ export class SpyStore implements Store {
   close() { return this.inner.close() }
 }
 
-/** A queue whose `enqueue` goes through a spy. */
-export function spyQueue(inner: Queue, spy: Spy): Queue {
-  return {
-    durable: inner.durable,
-    enqueue: (job, options) => spy.around(`enqueue ${job.id}`, () => inner.enqueue(job, options)),
-    process: (run, options) => { inner.process(run, options) },
-    remove: (id) => inner.remove(id),
-    has: (id) => inner.has(id),
-    close: (options) => inner.close(options),
+/** An engine whose calls go through a spy. */
+export function spyEngine(inner: TaskEngine, spy: Spy): TaskEngine {
+  const spied: Partial<TaskEngine> = {
+    create: (task, options) => spy.around(`create ${task.id}`, () => inner.create(task, options)),
+    read: (id) => spy.around(`read ${id}`, () => inner.read(id)),
+    readByKey: (key) => spy.around(`readByKey ${key}`, () => inner.readByKey(key)),
+    change: (ref, expected, change) => (
+      spy.around(`change ${ref.id}`, () => inner.change(ref, expected, change))
+    ),
+    delete: (ref, version) => spy.around(`delete ${ref.id}`, () => inner.delete(ref, version)),
+    watch: (id, listener) => spy.around(`watch ${id}`, () => inner.watch(id, listener)),
   }
+  return new Proxy(inner, {
+    get(_target, name) {
+      const value = (spied as Record<PropertyKey, unknown>)[name]
+        ?? (inner as unknown as Record<PropertyKey, unknown>)[name]
+      return typeof value === 'function' ? (value as (...all: unknown[]) => unknown).bind(inner) : value
+    },
+  })
 }
 
 export interface Bench {
   readonly tasks: Tasks
   readonly spy: Spy
   readonly store: MemoryStore
-  readonly queue: MemoryQueue
+  readonly engine: MemoryTaskEngine
   /** What `onError` heard. */
   readonly heard: unknown[]
   readonly close: () => Promise<void>
 }
 
 /** Tasks over memory with spies between. */
-export function bench(options: Omit<TasksOptions, 'store' | 'queue'> & { readonly shared?: boolean; readonly maxQueued?: number }): Bench {
-  const { shared = false, maxQueued = 1000, ...rest } = options
-  const { store, queue } = memory({ maxQueued })
+export function bench(
+  options: Omit<TasksOptions, 'store' | 'engine'> & { readonly maxUnfinished?: number },
+): Bench {
+  const { maxUnfinished = 10_000, ...rest } = options
+  const { store, engine } = memory({ maxUnfinished })
   const spy = new Spy()
   const heard: unknown[] = []
   const tasks = createTasks({
-    store: new SpyStore(store, spy, shared), queue: spyQueue(queue, spy), onError: (error) => { heard.push(error) }, ...rest,
+    store: new SpyStore(store, spy), engine: spyEngine(engine, spy),
+    onError: (error) => { heard.push(error) }, ...rest,
   })
   const close = async () => {
     await tasks.close({ drainMs: 0 })
     await store.close()
   }
-  return { tasks, spy, store, queue, heard, close }
+  return { tasks, spy, store, engine, heard, close }
 }
 
 /** A promise and its settlers. */
