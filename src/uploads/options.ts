@@ -69,8 +69,9 @@ export interface ResumableUploadOptions<C = unknown> {
   readonly maxPerOwner?: number
   /**
    * Maximum number of bytes of the uploads of one owner in this store that the handler has not
-   * answered. An upload with a length counts with its length from the start. More are a 429
-   * `too_many_bytes`; a larger upload is a 413. Clients without an owner are counted by network.
+   * answered. An upload with a length counts with its length from the start. Bodies of bulk and
+   * NDJSON tasks with the same store count too (`maxBytesPerOwner` of `taskEndpoints`). More are a
+   * 429 `too_many_bytes`; a larger upload is a 413. Clients without an owner are counted by network.
    *
    * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
    * `maxBytes`: 64 MiB or `maxBodyBytes`, whichever is more.

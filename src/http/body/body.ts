@@ -149,6 +149,12 @@ export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly str
   throw unsupported(mediaTypes)
 }
 
+/** Reads `Content-Length`; `undefined` if the request does not say how long its body is. */
+export function readContentLength(headers: RequestHeaders): number | undefined {
+  const field = headers['content-length']
+  return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
+}
+
 /** Returns true if the header fields announce a body. */
 export function announcesBody(headers: RequestHeaders): boolean {
   const length = headers['content-length']
