@@ -6,7 +6,7 @@ import type { Handler, HttpRequest, HttpResponse } from '../http/exchange.js'
 import { empty } from '../http/respond.js'
 import { newId } from '../runtime/random-id.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { countedAs } from '../tasks/http/counted-as.js'
+import { countedAs } from '../http/counted-as.js'
 import type { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { appendBody, tooLarge } from './append.js'
 import { announcedLength, readComplete, uploadFields } from './fields.js'
@@ -77,7 +77,7 @@ export class CreateUpload<C> {
     const id = newId()
     const location = path.of(request.mountPath, id)
     const state: UploadState = {
-      owner: requester.owner ?? null, countedAs: countedAs(requester, request),
+      owner: requester.owner ?? null, countedAs: countedAs(request, requester.owner),
       request: toStored(request), length: length ?? null, offset: 0, parts: [],
       writer: UploadWriter.newName(), asked: false, received: false,
     }

@@ -13,7 +13,7 @@ import { taskKey } from '../record/ids.js'
 import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { TaskService } from '../task-service.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './counted-as.js'
+import { countedAs } from '../../http/counted-as.js'
 import { startFrom } from './start-at.js'
 import { discardInput, type Submission } from './submission.js'
 
@@ -50,7 +50,7 @@ export async function acceptSubmission<C>(
   let isInUse = false
   const accept: Accept = async (claimed) => {
     const options = {
-      owner: requester.owner, counted: countedAs(requester, request), isRequest: true,
+      owner: requester.owner, counted: countedAs(request, requester.owner), isRequest: true,
       context: settings.context(request),
       callbackUrl, ...claimed, start: await startOf(service, submission),
     }

@@ -1,10 +1,10 @@
 import { readContentLength } from '../../http/body/body.js'
+import { countedAs } from '../../http/counted-as.js'
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { ownerBytesLimit } from '../../stores/share-limits.js'
 import type { Spool, SpooledBody } from '../definition/spool.js'
 import { OwnerBytes } from '../record/owner-bytes.js'
-import { countedAs } from './counted-as.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 
 /** The body of a request that a task will read. */
@@ -57,7 +57,7 @@ export async function spoolBody<C>(
       message: `The body is larger than ${maxBodyBytes} bytes.`,
     })
   }
-  const owner = countedAs(settings.requester(request), request)
+  const owner = countedAs(request, settings.requester(request).owner)
   const owners = OwnerBytes.of(settings.service.store, blobs)
   // Before its bytes are reserved, because the bytes of a blob that does not exist do not count.
   const blob = await spool.begin()

@@ -9,7 +9,7 @@ import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { taskKey } from '../record/ids.js'
 import { readClaim, requestFingerprint, startOf, type AcceptedSubmission } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './counted-as.js'
+import { countedAs } from '../../http/counted-as.js'
 import { discardInput, type Submission } from './submission.js'
 import type { SubmitTransaction } from './submit-endpoint-options.js'
 
@@ -94,7 +94,7 @@ class TransactionSubmit<C> {
       throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
     }
     const { task } = await service.accept(definition, input, {
-      owner: requester.owner, counted: countedAs(requester, request), isRequest: true,
+      owner: requester.owner, counted: countedAs(request, requester.owner), isRequest: true,
       context: context(request),
       start: await startOf(service, submission), callbackUrl, id, isNewId: !wasCalled, claim: keyOptions?.key,
     }, opened)

@@ -1,10 +1,10 @@
-import { Budget } from '../../runtime/budget.js'
 import { heapShare } from '../../runtime/heap-share.js'
+import { SharedLimit } from '../../runtime/shared-limit.js'
 import type { Attempt, Job } from '../../queues/queue.js'
 import { heapBytesOf } from '../../runtime/json-size.js'
 
 /** Heap that the parsed inputs of all runs of this process may take, in bytes. */
-const RUNNING = new Budget(heapShare(4, Infinity))
+const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
 /** Inputs up to this size are not counted: `concurrency` limits them enough. */
 const COUNTED_BYTES = 1_048_576
 
@@ -18,7 +18,8 @@ export function countedBytes(heapBytes = 0): number {
 export function tryHoldInput(input: unknown): { readonly release: () => void } | undefined {
   const bytes = countedBytes(heapBytesOf(input))
   if (bytes === 0) return { release: () => undefined }
-  return RUNNING.tryAcquire(bytes) ? { release: () => { RUNNING.release(bytes) } } : undefined
+  const memory = RUNNING.open('all')
+  return memory.tryAcquire(bytes) === undefined ? memory : undefined
 }
 
 /**
@@ -30,12 +31,11 @@ export async function holdingInput(
 ): Promise<void> {
   const bytes = countedBytes(inputHeapBytes)
   if (bytes === 0) return run()
-  if (!RUNNING.tryAcquire(bytes) && !await RUNNING.acquire(bytes, attempt.signal)) {
-    throw attempt.signal.reason
-  }
+  const memory = RUNNING.open('all')
+  if (!await memory.acquire(bytes, attempt)) throw attempt.signal.reason
   try {
     await run()
   } finally {
-    RUNNING.release(bytes)
+    memory.release()
   }
 }

@@ -6,7 +6,7 @@ import { answerOnce } from '../answer-once.js'
 import { postBelow, refuseBody } from './below-status.js'
 import { retryOperations } from './operations.js'
 import type { EndpointSettings } from '../endpoint-settings.js'
-import { countedAs } from '../counted-as.js'
+import { countedAs } from '../../../http/counted-as.js'
 import { respondAccepted } from '../respond-async.js'
 
 /** Creates the handler of POST `{status}/retry`, which runs a failed or cancelled task again. */
@@ -27,7 +27,7 @@ async function retry<C>(
   return answerOnce(settings, request, {}, async (began) => {
     const task = await service.retry(id, {
       isVisible: (each) => belongsTo(each, requester.owner),
-      counted: () => countedAs(requester, request),
+      counted: () => countedAs(request, requester.owner),
       isRequest: true,
     })
     if (!task) throw httpError(format.notFound)
