@@ -101,6 +101,7 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#worker = new Worker({
       clock, now: () => this.now(), all: () => this.#byId.values(),
       onBegin: (node, task) => { this.#store(node, task) },
+      isLive: (node) => node.task.expiresAt > this.now() || this.#live(node.id) === node,
       onReady: (node) => { if (node.task.attempt === 0) this.#lists.put(node, 'queued') },
     })
   }
@@ -161,7 +162,7 @@ export class MemoryTaskEngine implements TaskEngine {
       if (!this.#mayAdd(before.caller, change.limits ?? [])) return { outcome: 'caller_full' }
       if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
     }
-    this.#apply(node, change, 'run' in expected)
+    this.#apply(node, expected, change)
     return { outcome: 'changed', task: node.task }
   }
 
@@ -212,10 +213,9 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#scanner.stop()
   }
 
-  /** @param isOwnEnd - the run itself ends, if the change ends it */
-  #apply(node: StoredNode, change: TaskChange, isOwnEnd: boolean): void {
+  #apply(node: StoredNode, expected: Expected, change: TaskChange): void {
     const { task: before } = node
-    const task = changedTask(before, change, this.now(), node.crashed)
+    const task = changedTask(before, expected, change, this.now(), node.crashed)
     const { status } = change
     if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
     if (change.fileBytes !== undefined) node.fileBytes = change.fileBytes
@@ -226,7 +226,7 @@ export class MemoryTaskEngine implements TaskEngine {
     }
     this.#store(node, task)
     this.#callers.update(node, before.status)
-    if (status !== undefined) this.#worker.endRun(node, isOwnEnd)
+    if (status !== undefined) this.#worker.endRun(node, 'run' in expected)
     if (status === 'queued') this.#worker.schedule(node, this.now() + (change.delayMs ?? 0))
     if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node)
   }
