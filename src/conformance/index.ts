@@ -1,11 +1,6 @@
 export { type BlobsConformanceOptions, type BlobsFixture } from './blobs-context.js'
 export { blobsConformance } from './blobs-suite.js'
 export {
-  type EngineConformanceOptions, type EngineFixture, type EngineProcess, type EngineSettings,
-  type OpenTransaction,
-} from './engine/fixture.js'
-export { engineConformance } from './engine/suite.js'
-export {
   type TaskIndexConformanceOptions, type TaskIndexFixture,
 } from './task-index/context.js'
 export { taskIndexConformance } from './task-index/suite.js'

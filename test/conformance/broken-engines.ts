@@ -1,4 +1,4 @@
-import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
+import type { EngineFixture, EngineSettings } from '../../src/conformance/engine/index.js'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { BullMQQueue } from '../../../adapters/bullmq/index.js'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
 import { ClientError, createClient, readNdjson, verifyCallback } from '../../../src/client/index.js'
-import { blobsConformance, engineConformance, queueConformance, storeConformance, taskIndexConformance } from '../../../src/conformance/index.js'
+import { blobsConformance, queueConformance, storeConformance, taskIndexConformance } from '../../../src/conformance/index.js'
 import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
@@ -153,7 +153,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: TypedTask#submit': (options) => typed.submit({}, options),
   'longhaul/client: verifyCallback': (options) => verifyCallback('{}', {}, 'c2VjcmV0', options),
   'longhaul/conformance: blobsConformance': (options) => blobsConformance(runner, handler as never, options),
-  'longhaul/conformance: engineConformance': (options) => engineConformance(runner, handler as never, options),
   'longhaul/conformance: queueConformance': (options) => queueConformance(runner, handler as never, options),
   'longhaul/conformance: storeConformance': (options) => storeConformance(runner, handler as never, options),
   'longhaul/conformance: taskIndexConformance': (options) => taskIndexConformance(runner, handler as never, options),
