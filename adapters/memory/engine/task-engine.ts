@@ -74,7 +74,6 @@ export class MemoryTaskEngine implements TaskEngine {
   /** Difference between the time of day and the clock, in milliseconds. */
   readonly #offset: number
   readonly #limits: { readonly maxUnfinished: number, readonly maxWatches: number }
-  #isClosed = false
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryTaskEngineOptions = {}) {
@@ -119,7 +118,6 @@ export class MemoryTaskEngine implements TaskEngine {
   create(
     task: NewTask, { limits = [], transaction }: CreateOptions = {},
   ): MaybePromise<Created> {
-    if (this.#isClosed) return closed()
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
@@ -144,15 +142,14 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   read(id: string): MaybePromise<StoredTask | undefined> {
-    return this.#isClosed ? closed() : this.#live(id)?.task
+    return this.#live(id)?.task
   }
 
   readByKey(key: string): MaybePromise<StoredTask | undefined> {
-    return this.#isClosed ? closed() : this.#liveByKey(key)?.task
+    return this.#liveByKey(key)?.task
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed> {
-    if (this.#isClosed) return closed()
     const node = this.#live(ref.id)
     if (node?.task.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
     const before = node.task
@@ -167,7 +164,6 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined> {
-    if (this.#isClosed) return closed()
     const node = this.#live(ref.id)
     if (node?.task.birth !== ref.birth) return undefined
     const { task } = node
@@ -182,20 +178,18 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   watch(id: string, listener: () => void): MaybePromise<() => void> {
-    if (this.#isClosed) return closed()
     if (this.#watches.size < this.#limits.maxWatches) return this.#watches.add(id, listener)
     return Promise.reject(new StoreUnavailableError('There are too many watches', { reason: 'full' }))
   }
 
   list(query: TaskQuery): MaybePromise<readonly StoredTask[]> {
-    if (this.#isClosed) return closed()
     this.#worker.wakeDue()
     const now = this.now()
     return this.#lists.page(query, ({ expiresAt }) => expiresAt <= now)
   }
 
   counts(pool: string): MaybePromise<PoolCounts> {
-    return this.#isClosed ? closed() : this.#worker.counts(pool)
+    return this.#worker.counts(pool)
   }
 
   /**
@@ -207,10 +201,8 @@ export class MemoryTaskEngine implements TaskEngine {
     return this.#worker.idle()
   }
 
-  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    await this.#worker.close(drainMs)
-    this.#isClosed = true
-    this.#scanner.stop()
+  close({ drainMs }: { readonly drainMs: number }): Promise<void> {
+    return this.#worker.close(drainMs)
   }
 
   #apply(node: StoredNode, expected: Expected, change: TaskChange): void {
@@ -284,8 +276,4 @@ function holds(task: StoredTask, expected: Expected, { status }: TaskChange): bo
   if ('run' in expected) return task.run === expected.run && task.status === 'processing'
   if ('version' in expected) return task.version === expected.version
   return task.callbackRun === expected.callbackRun && isFinalStatus(task.status)
-}
-
-function closed(): Promise<never> {
-  return Promise.reject(new StoreUnavailableError('The task engine is closed'))
 }
