@@ -22,7 +22,7 @@ const PARTS = [
   ['content', 'longhaul/content'],
   ['ndjsonUpload, ndjsonDownload', 'longhaul/ndjson', 'fast-json-stringify', 'ipaddr.js', 'secure-json-parse'],
   ['bulkCreate, bulkUpdate', 'longhaul/bulk', 'ipaddr.js', 'secure-json-parse'],
-  ['collection', 'longhaul/resources', 'secure-json-parse'],
+  ['collection', 'longhaul/resources', 'ipaddr.js', 'secure-json-parse'],
   ['versions', 'longhaul/versions', 'semver'],
   ['authenticate, rateLimit', 'longhaul/policies', 'lru-cache', 'ipaddr.js'],
   ['*', 'longhaul', ...dependencies.filter((each) => !['standardwebhooks', 'csv-stringify'].includes(each))],

@@ -92,7 +92,7 @@ async function respondTo<T, C>(
   checkHead(settings, request)
   const selection = selectedItems(request)
   const spool = (bytes?: AsyncIterable<Uint8Array>) => endpoints.accept(
-    request, spooled.task, () => spooled.spool(request, selection, bytes),
+    request, spooled.task, () => spooled.spool(endpoints, request, selection, bytes),
   )
   const { prefer, 'idempotency-key': key } = request.headers
   if (prefer !== undefined && parsePrefer(prefer).respondAsync) return spool()

@@ -123,7 +123,7 @@ function failures<T>(
     'invalid_header',
     ...background
       ? ['invalid_idempotency_key', 'idempotent_request_running', 'idempotency_key_reused',
-        'store_unavailable', 'store_full'] as const
+        'too_many_bytes', 'store_unavailable', 'store_full'] as const
       : ['idempotency_not_supported'] as const,
     ...transaction ? ['conflict'] as const : [],
     'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',

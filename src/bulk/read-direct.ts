@@ -1,11 +1,14 @@
+import { createHash } from 'node:crypto'
 import { readJson } from '../http/body/body.js'
 import { requestCoding } from '../http/body/decode.js'
+import { SMALL_BYTES } from '../http/body/counted-body.js'
+import { CountedBytes } from '../http/body/counted-bytes.js'
 import { DecoderMemory } from '../http/body/decoder-memory.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { empty } from '../http/respond.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
-import { HeldBody, inTurn, withParsed } from './held-body.js'
+import { inTurn, withParsed } from './direct-memory.js'
 import {
   bodyOfBytes, bodyOfValue, decodeLimits, isValue, measure, readBody, type BulkBody, type WholeBody,
 } from './request-body.js'
@@ -30,9 +33,6 @@ export interface DirectReader {
    */
   readonly spool: ((bytes: AsyncIterable<Uint8Array>) => Promise<HttpResponse>) | undefined
 }
-
-/** Maximum size of a body that is read as any other JSON body is, without being counted. */
-const SMALL_BYTES = 262_144
 
 /**
  * Reads the body of a direct request into memory, to its end, and checks its limits. Then calls
@@ -61,7 +61,7 @@ export async function readDirect<T>(
     return withParsed(request, bytes.byteLength, () => reader.work(wholeDirect(body)))
   }
   const source = request.body.stream()[Symbol.asyncIterator]()
-  const held = new HeldBody(request)
+  const held = new CountedBytes(request)
   const decoder = coding === 'identity' ? undefined : new DecoderMemory(request)
   try {
     const isWhole = await held.read(source, Math.min(maxBodyBytes, maxDirectBytes))
@@ -78,7 +78,7 @@ export async function readDirect<T>(
 /** A body in memory, as sent. */
 interface Arrived {
   readonly request: HttpRequest
-  readonly held: HeldBody
+  readonly held: CountedBytes
   readonly coding: string
   /**
    * Memory for one decoder of the body. Kept until the request is answered, because a large body is
@@ -123,7 +123,7 @@ async function respondToHeld<T>(
   if (body.whole) decoder?.release()
   return withParsed(request, parsedBytes, () => reader.work(body.whole
     ? wholeDirect(body)
-    : { body, items, identity: () => ({ coding, sha256: held.sha256 }) }))
+    : { body, items, identity: () => ({ coding, sha256: sha256Of(held) }) }))
 }
 
 function wholeDirect(body: WholeBody): DirectBody {
@@ -148,11 +148,17 @@ function largerThanDirect<T>({ maxBodyBytes, maxDirectBytes }: BulkSettings<T>) 
 
 /** Yields the bytes that were held, which are freed then, and the rest of their source. */
 async function* joined(
-  held: HeldBody, rest: AsyncIterator<Uint8Array>,
+  held: CountedBytes, rest: AsyncIterator<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   yield* held.open()
   held.release()
   for (let step = await rest.next(); step.done !== true; step = await rest.next()) yield step.value
+}
+
+function sha256Of(held: CountedBytes): string {
+  const hash = createHash('sha256')
+  for (const piece of held.pieces()) hash.update(piece)
+  return hash.digest('hex')
 }
 
 async function* counted(

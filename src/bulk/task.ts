@@ -5,6 +5,7 @@ import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { positionSaver, resumedFrom } from '../tasks/definition/resume.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
+import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import type { ParsedBatch } from './batch.js'
 import { isPosition, itemsOf, POSITION, START, type BulkPosition } from './bulk-position.js'
@@ -44,13 +45,13 @@ export interface SpooledBulk {
   readonly task: BulkTask
   readonly maxInlineBytes: number
   /**
-   * Writes the body to the blobs, as it was sent, and checks it. If it is refused with 400 or 413,
-   * deletes it.
+   * Writes the body to the blobs, as it was sent, and checks it. If it is refused, deletes it.
    *
    * @param bytes - the body as sent, if the request was read already
    */
-  spool(
-    request: HttpRequest, selection: ItemSelection, bytes?: AsyncIterable<Uint8Array>,
+  spool<C>(
+    endpoints: TaskEndpoints<C>, request: HttpRequest<C>, selection: ItemSelection,
+    bytes?: AsyncIterable<Uint8Array>,
   ): Promise<ReadWork>
 }
 
@@ -131,13 +132,12 @@ export function spooledBulk<T>(
       spool, background, input, run, POSITION,
     ),
     maxInlineBytes,
-    async spool(request, selection, bytes = bytesOf(request)) {
-      const { signal, body: { parsed }, headers } = request
+    async spool(endpoints, request, selection, bytes = bytesOf(request)) {
+      const { body: { parsed }, headers } = request
       const coding = parsed === undefined ? requestCoding(headers) : 'identity'
       const { maxBodyBytes } = settings
-      const sent = { coding, maxBodyBytes, signal }
-      const { spooled, sha256 } = await spool.write(bytes, sent)
-      const discard = () => spool.discard(spooled)
+      const sent = { bytes, coding, maxBodyBytes }
+      const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)
       try {
         const body = await open(spooled, START)
         const items = body.whole ? body.whole.items.length : (await measure(body)).items
@@ -164,7 +164,7 @@ function placeOf(isStored: boolean): string {
 }
 
 /** Returns the body as sent. If the host has parsed it, serialises it again. */
-function bytesOf({ body }: HttpRequest): AsyncIterable<Uint8Array> {
+function bytesOf({ body }: Pick<HttpRequest, 'body'>): AsyncIterable<Uint8Array> {
   if (!isValue(body.parsed)) return body.stream()
   return oneOf(Buffer.from(JSON.stringify(body.parsed?.value) ?? ''))
 }

@@ -62,7 +62,8 @@ export interface TaskEngine {
   /**
    * Hands out nothing more, waits up to `drainMs` milliseconds for what runs, then aborts its
    * signals with a `WorkerClosingError` and waits shortly. An engine that is not durable runs waiting
-   * tasks while there is time, and then calls `abandon` for each unfinished one.
+   * tasks while there is time, and then calls `abandon` for each unfinished one. The other calls
+   * work as before: the application closes its connections itself.
    */
   close(options: { readonly drainMs: number }): Promise<void>
 }

@@ -55,7 +55,10 @@ export interface StoredTask extends TaskRef {
   readonly finishedAt: number | undefined
   /** Time at which the task is deleted. */
   readonly expiresAt: number
-  /** Number of the newest attempt at the callback: the fence of callbacks. */
+  /**
+   * Number of the newest attempt at the callback: the fence of callbacks. Raised by each attempt, and
+   * by each change of the callback that is not the outcome of one.
+   */
   readonly callbackRun: number
   /** Time of the next attempt at the callback; `undefined` if none is due. */
   readonly callbackAt: number | undefined
@@ -141,7 +144,11 @@ export interface TaskChange {
   readonly pool?: string
   /** The task is kept for this time from now on, in milliseconds. */
   readonly keepMs?: number
-  /** Delay of the next attempt at the callback, in milliseconds; `null`: there is none. */
+  /**
+   * Delay of the next attempt at the callback, in milliseconds; `null`: there is none. Unless
+   * `callbackRun` is expected, the change also raises `callbackRun` by 1, so that an attempt that is
+   * under way cannot end the callback that this change makes due.
+   */
   readonly callbackMs?: number | null
   /**
    * New checkpoint as text; `null` removes it. Sets `crashes` to 0. Clients cannot see it, so

@@ -93,7 +93,7 @@ export const ERROR_CODES = {
   idempotency_key_reused: [422, 'This Idempotency-Key was used with another request.'],
   precondition_required: [428, 'The request must be conditional: send If-Match or If-None-Match.'],
   not_applied: [424, 'Not applied, because the batch was stopped.'],
-  too_many_bytes: [429, 'Unfinished uploads have too many bytes: complete one, or delete one.'],
+  too_many_bytes: [429, 'Uploads and tasks that have not ended have too many bytes: try again later.'],
   too_many_requests: [429, 'Too many requests.'],
   too_many_tasks: [429, 'Too many unfinished tasks: wait until one has ended, or cancel one.'],
   too_many_uploads: [429, 'Too many unfinished uploads: complete one, or delete one.'],

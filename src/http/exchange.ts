@@ -25,8 +25,11 @@ export interface BodySource {
   /**
    * Returns the bytes as they arrive, content codings included, with backpressure. For bodies
    * larger than memory.
+   *
+   * @param isWhole - `true` if the reader collects all of the body. `timeouts` then limits the time
+   * of the whole body
    */
-  stream(): AsyncIterable<Uint8Array>
+  stream(isWhole?: boolean): AsyncIterable<Uint8Array>
   /**
    * Ends a running `stream()` that waits for the client: it rejects with `incomplete_body`. Absent
    * if the binding cannot do that.

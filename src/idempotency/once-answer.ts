@@ -1,5 +1,6 @@
 import type { HttpRequest, HttpResponse, RequestHeaders } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
+import { SharedLimit } from '../runtime/shared-limit.js'
 import { newId } from '../runtime/random-id.js'
 import { errorResponse } from '../http/respond.js'
 import type { Entry, Store } from '../stores/store.js'
@@ -46,17 +47,15 @@ export interface OnceAnswerOptions {
 
 /** Number of claims that may end without an answer before a retry is refused. */
 const TRIES = 10
-/** Maximum number of requests that wait for another request in this process. */
-const MAX_WAITING = 1000
+/** Number of requests that wait for another request in this process. */
+const WAITING = new SharedLimit(1000)
 /**
- * Maximum size of the bodies of these requests, in bytes as sent. They are held in memory, because
- * each request may have to do the work. Parsed JSON takes up to 25 times as much.
+ * Size of the bodies of these requests, in bytes as sent; half of it for one caller. They are held in
+ * memory, because each request may have to do the work. Parsed JSON takes up to 25 times as much.
  */
-const MAX_WAITING_BYTES = 4 * 1_048_576
+const WAITING_BYTES = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
 /** Assumed size of a body of unknown length, in bytes. */
 const UNKNOWN_BYTES = 1_048_576
-let waiting = 0
-let waitingBytes = 0
 
 /**
  * Does work at most once for each key, and keeps its answer. A retry gets that answer with
@@ -81,7 +80,7 @@ export async function onceAnswer(
     if (fresh) return perform(request, options, new Lease(store, key, held), work)
     const claim = isDecided(held.claim)
       ? held.claim
-      : await decided(store, key, deadline - performance.now(), request)
+      : await decided(options, deadline - performance.now(), request)
     if (claim?.answer) return replay(claim.answer)
     if (claim) break
   }
@@ -96,21 +95,19 @@ function isDecided(claim: AnswerClaim): boolean {
  * Waits until the claim has an answer or the time is over. Returns `undefined` if it was deleted.
  */
 async function decided(
-  store: Store, key: string, timeoutMs: number, { signal, headers }: HttpRequest<unknown>,
+  { store, key, owner }: OnceAnswerOptions, timeoutMs: number,
+  { signal, headers }: HttpRequest<unknown>,
 ): Promise<AnswerClaim | undefined> {
-  const bytes = bytesOf(headers)
-  if (waiting >= MAX_WAITING || (waiting > 0 && waitingBytes + bytes > MAX_WAITING_BYTES)) {
-    throw stillRunning()
-  }
-  waiting++
-  waitingBytes += bytes
+  const place = WAITING.open(owner)
+  const bytes = WAITING_BYTES.open(owner)
   try {
+    if (place.tryAcquire(1) ?? bytes.tryAcquire(bytesOf(headers))) throw stillRunning()
     const isOver = (now: Entry | undefined) => !now || isDecided(toHeld(now).claim)
     const entry = await waitForEntry(store, key, { timeoutMs, signal, until: isOver })
     return entry && toHeld(entry).claim
   } finally {
-    waiting--
-    waitingBytes -= bytes
+    place.release()
+    bytes.release()
   }
 }
 

@@ -1,3 +1,5 @@
+import { countedAs } from '../http/counted-as.js'
+import { countingBody } from '../http/body/counted-body.js'
 import { httpError } from '../http/errors.js'
 import { acknowledged } from '../http/idempotency-key.js'
 import type {
@@ -13,7 +15,7 @@ import { buffered } from './buffered.js'
 import { parseIdempotencyKey } from './key.js'
 import { onceAnswer } from './once-answer.js'
 import { readRequest } from './request-body.js'
-import { claimKey, partyOf } from './scope.js'
+import { claimKey } from './scope.js'
 
 /** Options of `idempotent`. Times are in milliseconds. */
 export interface IdempotentOptions<C = unknown> {
@@ -62,7 +64,7 @@ const PLACE: PolicyPlace = {
 
 const RESPONSES = errorResponses(
   'invalid_idempotency_key', 'idempotent_request_running', 'body_too_large',
-  'idempotency_key_reused', 'store_unavailable',
+  'idempotency_key_reused', 'store_unavailable', 'too_many_requests', 'overloaded',
 )
 
 /**
@@ -87,7 +89,8 @@ const RESPONSES = errorResponses(
  * handlers decide for themselves.
  *
  * Errors: 400 `invalid_idempotency_key`, 401 `unauthorized` (`caller: 'principal'`), 409
- * `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`.
+ * `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`. If large bodies of
+ * other requests take the memory: 429 `too_many_requests`, 503 `overloaded`.
  *
  * @example
  * const createUser = compose(authenticate({ schemes }), idempotent({ store, caller: 'principal' }), handler)
@@ -131,7 +134,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     })
     const answer = await onceAnswer(request, {
       store, key: claimKey(request, owner, key), fingerprint, waitMs, retentionMs,
-      owner: partyOf(request, owner),
+      owner: countedAs(request, owner),
       maxBytes: maxAnswerBytes,
     }, async () => {
       const response = await next(own)
@@ -144,7 +147,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     const field = request.headers['idempotency-key']
     if (field === undefined || !counted.has(request.method)) return next(request)
     const key = parseIdempotencyKey(field) as string
-    return acknowledged(request, () => once(request, next, key))
+    return acknowledged(request, () => countingBody(request, (counted) => once(counted, next, key)))
   }
   const describe = (operation: Operation): Operation => {
     if (!counted.has(operation.method)) return operation

@@ -1,4 +1,5 @@
 import { isParsedLarger } from '../http/body/body.js'
+import { CountedBody } from '../http/body/counted-body.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpRequest } from '../http/exchange.js'
 import { isTooDeep } from '../http/body/json-value.js'
@@ -18,7 +19,7 @@ export interface ReadRequest {
  * body. JSON is compared by its values, so the order of members and white space do not matter.
  * Other bodies are compared by their bytes as sent.
  *
- * @throws {HttpError} 413 `body_too_large`
+ * @throws {HttpError} 413 `body_too_large`, 429 `too_many_requests`, 503 `overloaded`
  */
 export async function readRequest(
   request: HttpRequest<unknown>, maxBytes: number,
@@ -34,8 +35,11 @@ export async function readRequest(
   }
   const bytes = await body.bytes(maxBytes)
   if (bytes === undefined) throw tooLarge(maxBytes)
+  const counted = body instanceof CountedBody ? body : undefined
+  await counted?.waitToParse(bytes.byteLength, request)
   const fingerprint = fingerprintOf([...aboutOf(request), ofBytes(request, bytes)])
-  return { fingerprint, body: new ReadBody(bytes) }
+  counted?.releaseJson()
+  return { fingerprint, body: counted ?? new ReadBody(bytes) }
 }
 
 function tooLarge(maxBytes: number): HttpError {

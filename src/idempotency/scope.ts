@@ -1,4 +1,3 @@
-import { clientAddress } from '../http/client-address.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { principalOrNobody } from '../http/principal.js'
 import { digestOf } from './digest.js'
@@ -28,15 +27,4 @@ function callerOf(request: HttpRequest<unknown>, caller: string | undefined): re
   const subject = principalOrNobody(request, 'Idempotency-Key')?.subject
   if (subject !== undefined) return ['subject', subject]
   return ['credentials', ...CREDENTIALS.map((name) => request.headers[name] ?? null)]
-}
-
-const addressOf = clientAddress()
-
-/**
- * Returns the party that a stored answer counts for: the caller, or the network of a client that is
- * not known. Credentials do not count, because anybody can make them up.
- */
-export function partyOf(request: HttpRequest<unknown>, caller: string | undefined): string {
-  const known = caller ?? principalOrNobody(request, 'Idempotency-Key')?.subject
-  return known === undefined ? `address ${addressOf(request) ?? 'unknown'}` : `owner ${known}`
 }

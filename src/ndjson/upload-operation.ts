@@ -55,10 +55,10 @@ const OF_KEY = {
   ...fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After'),
 }
 
-/** Errors of requests with an Idempotency-Key. */
-const KEYED = [
+/** Errors of requests with an Idempotency-Key, and of uploads that are read in the background. */
+const OF_BACKGROUND = [
   'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
-  'upload_incomplete', 'idempotency_key_reused',
+  'upload_incomplete', 'idempotency_key_reused', 'too_many_bytes',
 ] as const
 
 /** Returns the OpenAPI operation of an upload handler. */
@@ -97,7 +97,7 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
       },
       ...errorResponses(
         'incomplete_body', 'digest_mismatch', 'invalid_header', 'malformed_coding',
-        ...background ? KEYED : ['idempotency_not_supported'] as const,
+        ...background ? OF_BACKGROUND : ['idempotency_not_supported'] as const,
         'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error',
         'store_unavailable', 'store_full',
       ),

@@ -4,6 +4,7 @@ import { positionSaver, resumedFrom, type Resume } from '../tasks/definition/res
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
+import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import { Ingest } from './ingest.js'
 import type { UploadBackgroundOptions, UploadOptions, UploadTask } from './upload-options.js'
@@ -17,7 +18,9 @@ import { UploadCheckpoint, type UploadRunContext } from './upload-resume.js'
 export interface SpooledUpload {
   readonly task: UploadTask
   /** Writes the body to the blobs, as it was sent. */
-  spool(request: HttpRequest, coding: string): Promise<ReadWork>
+  spool<C>(
+    endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string,
+  ): Promise<ReadWork>
 }
 
 /** Creates the task that reads spooled uploads. */
@@ -66,10 +69,10 @@ export function spooledUpload<T>(
     task: spooledTask<SpooledBody, UploadResult, UploadPosition>(
       spool, background, spool.input(), run, POSITION,
     ),
-    async spool({ body, signal }, coding) {
+    async spool(endpoints, request, coding) {
       const { maxBodyBytes } = limits
-      const { spooled, sha256 } = await spool.write(body.stream(), { coding, maxBodyBytes, signal })
-      const discard = () => spool.discard(spooled)
+      const sent = { bytes: request.body.stream(), coding, maxBodyBytes }
+      const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)
       return { input: spooled, body: { coding, sha256 }, discard }
     },
   }

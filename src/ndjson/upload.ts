@@ -110,7 +110,7 @@ function uploadHandler<T, C>(
     if (isAsync || !isKeyed) refuseRest(request)
     if (isAsync) {
       const { endpoints, spooled } = background
-      return endpoints.accept(request, spooled.task, () => spooled.spool(request, coding))
+      return endpoints.accept(request, spooled.task, () => spooled.spool(endpoints, request, coding))
     }
     const origin = background
       ? background.endpoints.originOf(request)

@@ -66,9 +66,9 @@ class LimitedBody implements BodySource {
     })
   }
 
-  async * stream(): AsyncIterable<Uint8Array> {
+  async * stream(isWhole?: boolean): AsyncIterable<Uint8Array> {
     let left = this.#max
-    for await (const piece of this.#body.stream()) {
+    for await (const piece of this.#body.stream(isWhole)) {
       left -= piece.byteLength
       if (left < 0) throw tooLarge(this.#max)
       yield piece

@@ -113,15 +113,18 @@ class TimedBody implements BodySource {
   get parsed(): BodySource['parsed'] { return this.#body.parsed }
 
   bytes(limit: number): Promise<Uint8Array | undefined> {
-    return this.#within(this.#body.bytes(limit))
+    return this.#within(this.#body.bytes(limit), this.#ms)
   }
 
-  async * stream(): AsyncIterable<Uint8Array> {
-    const pieces = this.#body.stream()[Symbol.asyncIterator]()
+  async * stream(isWhole = false): AsyncIterable<Uint8Array> {
+    const pieces = this.#body.stream(isWhole)[Symbol.asyncIterator]()
+    let ms = this.#ms
     let over = false
     try {
       for (;;) {
-        const step = await this.#within(pieces.next())
+        const began = performance.now()
+        const step = await this.#within(pieces.next(), ms)
+        if (isWhole && ms !== undefined) ms -= performance.now() - began
         over = step.done === true
         if (step.done) return
         yield step.value
@@ -132,13 +135,13 @@ class TimedBody implements BodySource {
     }
   }
 
-  async #within<T>(reading: Promise<T>): Promise<T> {
+  async #within<T>(reading: Promise<T>, ms: number | undefined): Promise<T> {
     this.waiting = true
     let timer: NodeJS.Timeout | undefined
     try {
-      if (this.#ms === undefined) return await reading
+      if (ms === undefined) return await reading
       const late = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => { reject(httpError('request_timeout')) }, this.#ms)
+        timer = setTimeout(() => { reject(httpError('request_timeout')) }, ms)
         timer.unref()
       })
       return await Promise.race([reading, late])

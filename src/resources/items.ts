@@ -1,3 +1,4 @@
+import { countingBody } from '../http/body/counted-body.js'
 import { negotiate } from '../http/fields/accept.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
@@ -17,6 +18,13 @@ import { mergePatch } from './merge-patch.js'
 const OFFERS = ['application/json']
 
 type Request = HttpRequest<unknown>
+
+type Handle = (request: Request) => Promise<HttpResponse>
+
+/** Makes the memory of a large body count until the handler has responded. */
+function counting(handler: Handle): Handle {
+  return (request) => countingBody(request, handler)
+}
 
 /** The state before a write; `undefined` if it was not read. */
 type Before<Item> = { readonly item: Item | undefined } | undefined
@@ -44,7 +52,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     this.#changeHasId = options.changeSchema === undefined || mayHaveId(options.changeSchema)
   }
 
-  readonly create = async (request: Request): Promise<HttpResponse> => {
+  readonly create = counting(async (request) => {
     const draft = await validated(this.#options.schema, await readBody(request, this.#maxBodyBytes))
     const item = await this.#repository.create?.(draft, callOf(request))
     if (item === undefined) {
@@ -57,7 +65,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const collectionPath = request.path.endsWith('/') ? request.path.slice(0, -1) : request.path
     const path = `${collectionPath}/${encodeURIComponent(String(id))}`
     return written(request, this.#shown(item), { path, created: true })
-  }
+  })
 
   readonly read = async (request: Request): Promise<HttpResponse> => {
     const { method, headers: asked } = request
@@ -77,7 +85,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     return { status: 200, headers, body }
   }
 
-  readonly replace = async (request: Request): Promise<HttpResponse> => {
+  readonly replace = counting(async (request) => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
     const body = await readBody(request, this.#maxBodyBytes)
@@ -97,9 +105,9 @@ export class Items<Item extends object, Draft, Change, Id> {
     }
     const { item, created } = await this.#guarded(request, id, 'may be new', write)
     return written(request, this.#shown(item), { path: request.path, created })
-  }
+  })
 
-  readonly update = async (request: Request): Promise<HttpResponse> => {
+  readonly update = counting(async (request) => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
     const patch = await readBody(request, this.#maxBodyBytes, PATCH_TYPES)
@@ -116,7 +124,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const item = await this.#guarded(request, id, changeSchema ? 'there' : 'looked at', write)
     if (item === undefined) throw httpError('not_found')
     return written(request, this.#shown(item), { path: request.path, created: false })
-  }
+  })
 
   readonly remove = async (request: Request): Promise<HttpResponse> => {
     const id = this.#idOf(request)

@@ -14,8 +14,8 @@ export interface Blobs {
   /** True if other processes read the same blobs. A queue that spans processes requires it. */
   readonly shared: boolean
   /**
-   * Maximum number of bytes of all blobs. One owner may use a quarter of them for resumable uploads
-   * by default. `undefined`: no limit that these blobs know.
+   * Maximum number of bytes of all blobs. One owner may use a quarter of them by default, for
+   * resumable uploads and for bodies of tasks together. `undefined`: no limit that these blobs know.
    */
   readonly maxBytes?: number | undefined
   /**

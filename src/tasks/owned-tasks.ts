@@ -1,12 +1,11 @@
+import { countedAsOwner, countedWithoutOwner } from '../http/counted-as.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { ListedStatus } from '../stores/task-index.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
 import type { ListOptions, TaskPage } from './list-options.js'
 import { OWNED_SUBMIT, type OwnedSubmitOptions } from './core/submit-options.js'
-import {
-  belongsTo, countedAsOwner, countedWithoutOwner, type OwnerId,
-} from './record/owner.js'
+import { belongsTo, type OwnerId } from './record/owner.js'
 import type { Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'

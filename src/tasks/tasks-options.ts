@@ -73,9 +73,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly maxWaiters?: number
   /**
-   * Maximum number of these requests for one owner. Clients without an owner are counted by the
-   * network of their connection, so behind a proxy they all count as one. Beyond it, an event
-   * stream is a 429 `too_many_requests`. Default: a tenth of `maxWaiters`, 10 at least.
+   * Maximum number of these requests for one owner. A client without an owner counts by its
+   * principal, or by the network of its connection, so behind a proxy all anonymous clients count
+   * as one. Beyond it, an event stream is a 429 `too_many_requests`. Default: a tenth of `maxWaiters`, 10 at least.
    */
   readonly maxWaitersPerOwner?: number
   /**

@@ -1,3 +1,4 @@
+import { readContentLength } from '../http/body/body.js'
 import { ContentDigest } from '../http/fields/content-digest.js'
 import { httpError } from '../http/errors.js'
 import { addFailureHeaders } from '../http/failure.js'
@@ -5,10 +6,10 @@ import type { Handler, HttpRequest, HttpResponse } from '../http/exchange.js'
 import { empty } from '../http/respond.js'
 import { newId } from '../runtime/random-id.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { countedAs } from '../tasks/http/counted-as.js'
+import { countedAs } from '../http/counted-as.js'
 import type { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { appendBody, tooLarge } from './append.js'
-import { announcedLength, readComplete, readContentLength, uploadFields } from './fields.js'
+import { announcedLength, readComplete, uploadFields } from './fields.js'
 import type { Finisher } from './finish.js'
 import { announce, canAnnounce } from './interop.js'
 import { limitField, reserveLimits, type Settings } from './options.js'
@@ -76,7 +77,7 @@ export class CreateUpload<C> {
     const id = newId()
     const location = path.of(request.mountPath, id)
     const state: UploadState = {
-      owner: requester.owner ?? null, countedAs: countedAs(requester, request),
+      owner: requester.owner ?? null, countedAs: countedAs(request, requester.owner),
       request: toStored(request), length: length ?? null, offset: 0, parts: [],
       writer: UploadWriter.newName(), asked: false, received: false,
     }

@@ -1,3 +1,4 @@
+import { readContentLength } from '../http/body/body.js'
 import { httpError } from '../http/errors.js'
 import type { RequestHeaders, ResponseHeaders } from '../http/exchange.js'
 
@@ -29,12 +30,6 @@ export function readComplete(headers: RequestHeaders): boolean | undefined {
   const field = headers['upload-complete']
   const [, digit] = (typeof field === 'string' && BOOLEAN.exec(field)) || []
   return digit === undefined ? undefined : digit === '1'
-}
-
-/** Reads `Content-Length`; `undefined` if the request does not say how long its body is. */
-export function readContentLength(headers: RequestHeaders): number | undefined {
-  const field = headers['content-length']
-  return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
 }
 
 /** Returns the fields of an answer that is about the upload, not about the finished content. */

@@ -61,16 +61,18 @@ export interface ResumableUploadOptions<C = unknown> {
    */
   readonly maxAgeMs?: number
   /**
-   * Maximum number of unfinished uploads of one owner; more are a 429. Clients without an owner are
-   * counted by network.
+   * Maximum number of unfinished uploads of one owner; more are a 429. A client without an owner
+   * counts by its principal, or by its network.
    *
    * @default 100
    */
   readonly maxPerOwner?: number
   /**
    * Maximum number of bytes of the uploads of one owner in this store that the handler has not
-   * answered. An upload with a length counts with its length from the start. More are a 429
-   * `too_many_bytes`; a larger upload is a 413. Clients without an owner are counted by network.
+   * answered. An upload with a length counts with its length from the start. Bodies of bulk and
+   * NDJSON tasks with the same store count too (`maxBytesPerOwner` of `taskEndpoints`). More are a
+   * 429 `too_many_bytes`; a larger upload is a 413. A client without an owner counts by its
+   * principal, or by its network.
    *
    * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
    * `maxBytes`: 64 MiB or `maxBodyBytes`, whichever is more.

@@ -1,4 +1,4 @@
-import { unsupported } from '../http/body/body.js'
+import { readContentLength, unsupported } from '../http/body/body.js'
 import { ContentDigest } from '../http/fields/content-digest.js'
 import { parseMediaType } from '../http/fields/media-type.js'
 import { refuseIdempotencyKey } from '../http/idempotency-key.js'
@@ -10,7 +10,7 @@ import { appendBody, tooLarge } from './append.js'
 import type { UploadParts } from './create.js'
 import {
   announcedLength, inconsistentLength, mismatchingOffset, PARTIAL_UPLOAD, readComplete,
-  readContentLength, readInteger, uploadFields,
+  readInteger, uploadFields,
 } from './fields.js'
 import { interopVersion } from './interop.js'
 import { limitField, reserveLimits } from './options.js'

@@ -57,7 +57,7 @@ export function resumableUpload<C = unknown>(
   }
   const { store, blobs } = settings
   const records = new UploadRecords(store, blobs)
-  const owners = new OwnerBytes(store, blobs)
+  const owners = OwnerBytes.of(store, blobs)
   const finisher = new Finisher(handler, settings, records, owners)
   const parts = { settings, records, owners, finisher }
   const create = new CreateUpload(handler, parts)

@@ -2,7 +2,7 @@ import { heapBytesOf } from '../../../src/runtime/json-size.js'
 import type { TaskRun } from '../../../src/engine/engine.js'
 import { RunSignal } from '../../../src/engine/run-signal.js'
 import { Json } from '../../../src/runtime/json.js'
-import { isFinalStatus, type NewTask, type StoredTask, type TaskChange } from '../../../src/engine/task.js'
+import { isFinalStatus, type Expected, type NewTask, type StoredTask, type TaskChange } from '../../../src/engine/task.js'
 import type { Linked } from '../linked-list.js'
 import type { OwnerShare } from '../owner-shares.js'
 import type { Due } from './due-times.js'
@@ -140,7 +140,8 @@ export function begunTask(task: StoredTask, now: number): StoredTask {
 
 /** Returns a task after a change. */
 export function changedTask(
-  task: StoredTask, change: TaskChange, now: number, crashed: StoredTask | undefined,
+  task: StoredTask, expected: Expected, change: TaskChange, now: number,
+  crashed: StoredTask | undefined,
 ): StoredTask {
   const { status = task.status, isGivenBack = false } = change
   const isRetry = status === 'queued' && isFinalStatus(task.status)
@@ -155,6 +156,8 @@ export function changedTask(
     startAt: isRetry ? undefined : task.startAt,
     finishedAt: isEnd ? now : isRetry ? undefined : task.finishedAt,
     expiresAt: keepMs === undefined ? task.expiresAt : now + keepMs,
+    callbackRun: callbackMs === undefined || 'callbackRun' in expected
+      ? task.callbackRun : task.callbackRun + 1,
     callbackAt: callbackMs === undefined
       ? task.callbackAt : callbackMs === null ? undefined : now + callbackMs,
     details: change.details ?? task.details,

@@ -75,7 +75,6 @@ export class MemoryTaskEngine implements TaskEngine {
   /** Difference between the time of day and the clock, in milliseconds. */
   readonly #offset: number
   readonly #limits: { readonly maxUnfinished: number, readonly maxWatches: number }
-  #isClosed = false
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryTaskEngineOptions = {}) {
@@ -102,6 +101,7 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#worker = new Worker({
       clock, now: () => this.now(), all: () => this.#byId.values(),
       onBegin: (node, task) => { this.#store(node, task) },
+      isLive: (node) => node.task.expiresAt > this.now() || this.#live(node.id) === node,
       onReady: (node) => { if (node.task.attempt === 0) this.#lists.put(node, 'queued') },
     })
   }
@@ -119,7 +119,6 @@ export class MemoryTaskEngine implements TaskEngine {
   create(
     task: NewTask, { limits = [], transaction }: CreateOptions = {},
   ): MaybePromise<Created> {
-    if (this.#isClosed) return closed()
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
@@ -144,15 +143,14 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   read(id: string): MaybePromise<StoredTask | undefined> {
-    return this.#isClosed ? closed() : this.#live(id)?.task
+    return this.#live(id)?.task
   }
 
   readByKey(key: string): MaybePromise<StoredTask | undefined> {
-    return this.#isClosed ? closed() : this.#liveByKey(key)?.task
+    return this.#liveByKey(key)?.task
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed> {
-    if (this.#isClosed) return closed()
     const node = this.#live(ref.id)
     if (node?.task.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
     const before = node.task
@@ -162,12 +160,11 @@ export class MemoryTaskEngine implements TaskEngine {
       if (!this.#mayAdd(before.caller, change.limits ?? [])) return { outcome: 'caller_full' }
       if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
     }
-    this.#apply(node, change, 'run' in expected)
+    this.#apply(node, expected, change)
     return { outcome: 'changed', task: node.task }
   }
 
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined> {
-    if (this.#isClosed) return closed()
     const node = this.#live(ref.id)
     if (node?.task.birth !== ref.birth) return undefined
     const { task } = node
@@ -182,20 +179,18 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   watch(id: string, listener: () => void): MaybePromise<() => void> {
-    if (this.#isClosed) return closed()
     if (this.#watches.size < this.#limits.maxWatches) return this.#watches.add(id, listener)
     return Promise.reject(new StoreUnavailableError('There are too many watches', { reason: 'full' }))
   }
 
   list(query: TaskQuery): MaybePromise<readonly StoredTask[]> {
-    if (this.#isClosed) return closed()
     this.#worker.wakeDue()
     const now = this.now()
     return this.#lists.page(query, ({ expiresAt }) => expiresAt <= now)
   }
 
   counts(pool: string): MaybePromise<PoolCounts> {
-    return this.#isClosed ? closed() : this.#worker.counts(pool)
+    return this.#worker.counts(pool)
   }
 
   /**
@@ -207,16 +202,13 @@ export class MemoryTaskEngine implements TaskEngine {
     return this.#worker.idle()
   }
 
-  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    await this.#worker.close(drainMs)
-    this.#isClosed = true
-    this.#scanner.stop()
+  close({ drainMs }: { readonly drainMs: number }): Promise<void> {
+    return this.#worker.close(drainMs)
   }
 
-  /** @param isOwnEnd - the run itself ends, if the change ends it */
-  #apply(node: StoredNode, change: TaskChange, isOwnEnd: boolean): void {
+  #apply(node: StoredNode, expected: Expected, change: TaskChange): void {
     const { task: before } = node
-    const task = changedTask(before, change, this.now(), node.crashed)
+    const task = changedTask(before, expected, change, this.now(), node.crashed)
     const { status } = change
     if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
     if (change.fileBytes !== undefined) node.fileBytes = change.fileBytes
@@ -227,7 +219,7 @@ export class MemoryTaskEngine implements TaskEngine {
     }
     this.#store(node, task)
     this.#callers.update(node, before.status)
-    if (status !== undefined) this.#worker.endRun(node, isOwnEnd)
+    if (status !== undefined) this.#worker.endRun(node, 'run' in expected)
     if (status === 'queued') this.#worker.schedule(node, this.now() + (change.delayMs ?? 0))
     if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node)
   }
@@ -285,8 +277,4 @@ function holds(task: StoredTask, expected: Expected, { status }: TaskChange): bo
   if ('run' in expected) return task.run === expected.run && task.status === 'processing'
   if ('version' in expected) return task.version === expected.version
   return task.callbackRun === expected.callbackRun && isFinalStatus(task.status)
-}
-
-function closed(): Promise<never> {
-  return Promise.reject(new StoreUnavailableError('The task engine is closed'))
 }

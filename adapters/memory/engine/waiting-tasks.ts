@@ -94,6 +94,8 @@ export class WaitingTasks<T extends Waiting<T>> {
     const found = this.#levels[at]
     if (found?.priority === priority) return found
     const level = new Level<T>(priority)
+    // The level that was left empty.
+    if (this.size === 1) this.#levels.length = 0
     this.#levels.splice(at < 0 ? this.#levels.length : at, 0, level)
     return level
   }

@@ -32,6 +32,8 @@ export interface WorkerHost {
   readonly now: () => number
   /** Stores a task whose run or callback begins. */
   readonly onBegin: (node: StoredNode, task: StoredTask) => void
+  /** Returns whether a task has not expired. Removes it if it has. */
+  readonly isLive: (node: StoredNode) => boolean
   /** Called when a delayed task becomes due. */
   readonly onReady: (node: StoredNode) => void
   /** Returns all tasks. */
@@ -56,6 +58,8 @@ export class Worker {
   #pending = 0
   /** Promises for the next end of something. */
   readonly #ends = new IdleWaiters()
+  /** Tasks that were removed before this worker began, and whose files are left. */
+  #unremoved: StoredTask[] = []
   #turn: NodeJS.Immediate | undefined
   /** Number of turns begun. */
   #turns = 0
@@ -73,6 +77,7 @@ export class Worker {
     if (this.#handlers) throw new Error('work() was called already: an engine has one worker')
     this.#options = options
     this.#handlers = handlers
+    for (const task of this.#unremoved.splice(0)) void this.#removeFiles(task)
     options.places.onFree(() => {
       // Starts further short runs in the same turn. One batch for each turn would be slower than
       // the arrivals.
@@ -231,13 +236,19 @@ export class Worker {
     if (this.#isAborted) return
     const { places, callbacks } = this.#options as WorkOptions
     for (const [pool, ready] of this.#ready) {
-      while (isEarlier(ready.first, this.#turns) && places.tryAcquire(pool)) {
-        this.#run(ready.take() as Start)
-      }
+      while (this.#isNext(ready) && places.tryAcquire(pool)) this.#run(ready.take() as Start)
     }
-    while (this.#callbacksRunning < callbacks && isEarlier(this.#callbacks.first, this.#turns)) {
+    while (this.#callbacksRunning < callbacks && this.#isNext(this.#callbacks)) {
       this.#callBack(this.#callbacks.take() as CallbackAttempt)
     }
+  }
+
+  /** Returns whether one became ready before this turn. Removes those whose tasks have expired. */
+  #isNext(ready: WaitingTasks<Start | CallbackAttempt>): boolean {
+    while (ready.first !== undefined && ready.first.turn < this.#turns) {
+      if (this.#host.isLive(ready.first.node)) return true
+    }
+    return false
   }
 
   #run({ node, pool }: Start): void {
@@ -282,7 +293,11 @@ export class Worker {
   }
 
   async #removeFiles(task: StoredTask): Promise<void> {
-    if (await this.#handlers?.remove(task).catch(() => false) !== false) return
+    if (!this.#handlers) {
+      this.#unremoved.push(task)
+      return
+    }
+    if (await this.#handlers.remove(task).catch(() => false)) return
     this.#host.clock.schedule(REMOVE_AGAIN_MS, () => { void this.#removeFiles(task) })
   }
 
@@ -336,8 +351,4 @@ export class Worker {
     for (const count of this.#running.values()) runs += count
     return runs
   }
-}
-
-function isEarlier(due: Start | CallbackAttempt | undefined, turns: number): boolean {
-  return due !== undefined && due.turn < turns
 }

@@ -7,6 +7,7 @@ import { isTooDeep, isJsonLarger } from './json-value.js'
 import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
 import { parseMediaType } from '../fields/media-type.js'
 import { checkNames } from '../../runtime/option-names.js'
+import { countingBody, SMALL_BYTES } from './counted-body.js'
 
 /** Options of `readBytes`. */
 export interface ReadBytesOptions {
@@ -36,7 +37,8 @@ const DIGITS = /^[0-9]+$/
  * const csv = await readBytes(request, { maxBodyBytes: 1_048_576 })
  *
  * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read),
- * `unsupported_content_coding` (415), `digest_mismatch` (400)
+ * `unsupported_content_coding` (415), `digest_mismatch` (400). Of a body that may be larger than
+ * 64 KiB also `too_many_requests` (429) and `overloaded` (503): other bodies take the memory
  */
 export async function readBytes(
   request: HttpRequest, options: ReadBytesOptions,
@@ -51,7 +53,8 @@ export async function readBytes(
     return checkedAsSent(request.headers, capped(bytes, maxBodyBytes))
   }
   checkCoding(request.headers)
-  return capped(await request.body.bytes(maxBodyBytes), maxBodyBytes)
+  const bytes = await countingBody(request, ({ body }) => body.bytes(maxBodyBytes))
+  return capped(bytes, maxBodyBytes)
 }
 
 /**
@@ -67,12 +70,14 @@ export async function readBytes(
  *
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
  * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (says where),
- * `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`
+ * `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`. Of a body that may
+ * be larger than 64 KiB also `too_many_requests` (429) and `overloaded` (503): other bodies take
+ * the memory
  */
 export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
   checkNames('readJson', options, JSON_BODY)
   const { maxBodyBytes, mediaTypes } = options
-  checkLength(request.headers, maxBodyBytes)
+  const length = checkLength(request.headers, maxBodyBytes)
   checkJsonType(request.headers, mediaTypes)
   const { parsed } = request.body
   const isTyped = request.headers['content-type'] !== undefined
@@ -83,11 +88,17 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
   }
   if (parsed !== undefined) return usable(parsed.value, request.headers, maxBodyBytes)
   checkCoding(request.headers)
-  return request.body.bytes(maxBodyBytes).then((bytes) => {
+  const parse = (bytes: Uint8Array | undefined): unknown => {
     const all = capped(bytes, maxBodyBytes)
     // Not every binding and version of HTTP announces a body.
     if (!isTyped && all.byteLength > 0) throw unsupported(mediaTypes)
     return parseJsonBytes(all)
+  }
+  if (length <= SMALL_BYTES) return request.body.bytes(maxBodyBytes).then(parse)
+  return countingBody(request, async ({ body }, counted) => {
+    const bytes = await body.bytes(maxBodyBytes)
+    await counted?.waitToParse(bytes?.byteLength ?? 0, request)
+    return parse(bytes)
   })
 }
 
@@ -127,10 +138,12 @@ function capped(bytes: Uint8Array | undefined, maxBodyBytes: number): Uint8Array
   return bytes
 }
 
-function checkLength(headers: RequestHeaders, maxBodyBytes: number): void {
-  const length = headers['content-length']
-  if (typeof length !== 'string' || !DIGITS.test(length)) return
-  if (Number(length) > maxBodyBytes) capped(undefined, maxBodyBytes)
+/** Returns Content-Length; `NaN` if it is not known. */
+function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
+  const field = headers['content-length']
+  const length = typeof field === 'string' && DIGITS.test(field) ? Number(field) : NaN
+  if (length > maxBodyBytes) capped(undefined, maxBodyBytes)
+  return length
 }
 
 /**
@@ -147,6 +160,12 @@ export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly str
   const known = type !== undefined && (mediaTypes?.includes(type) ?? isJson(type))
   if (known && (charset === undefined || CHARSETS.has(charset.toLowerCase()))) return
   throw unsupported(mediaTypes)
+}
+
+/** Reads `Content-Length`; `undefined` if the request does not say how long its body is. */
+export function readContentLength(headers: RequestHeaders): number | undefined {
+  const field = headers['content-length']
+  return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
 }
 
 /** Returns true if the header fields announce a body. */

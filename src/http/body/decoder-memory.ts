@@ -1,10 +1,11 @@
 import { heapShare } from '../../runtime/heap-share.js'
-import { CallerShares, type MemoryRefusal, type RequestMemory } from '../caller-shares.js'
-import { httpError } from '../errors.js'
+import { SharedLimit, type Share } from '../../runtime/shared-limit.js'
+import { countedAs } from '../counted-as.js'
 import type { HttpRequest } from '../exchange.js'
+import { memoryRefused } from './memory-refused.js'
 
 /** Memory that the decoders of all request bodies may take. It is outside the heap. */
-const SHARES = new CallerShares(heapShare(1, 256))
+const DECODERS = new SharedLimit(heapShare(1, 256))
 /** Memory of a decoder beside its window: its tables, and a chunk of output. */
 const BASE_BYTES = 262_144
 
@@ -13,10 +14,10 @@ const BASE_BYTES = 262_144
  * other may share it.
  */
 export class DecoderMemory {
-  readonly #memory: RequestMemory
+  readonly #memory: Share
 
   constructor(request: HttpRequest<unknown>) {
-    this.#memory = SHARES.open(request)
+    this.#memory = DECODERS.open(countedAs(request))
   }
 
   /**
@@ -26,22 +27,14 @@ export class DecoderMemory {
    * `overloaded`: all requests together use all of it
    */
   hold(windowBytes: number): void {
-    const more = BASE_BYTES + windowBytes - this.#memory.bytes
+    const more = BASE_BYTES + windowBytes - this.#memory.amount
     if (more <= 0) return
     const code = this.#memory.refusal(more)
-    if (code !== undefined) throw refused(code)
+    if (code !== undefined) throw memoryRefused(code, 'compressed bodies')
     this.#memory.add(more)
   }
 
   release(): void {
     this.#memory.release()
   }
-}
-
-function refused(code: MemoryRefusal): Error {
-  const whose = code === 'overloaded' ? 'The server' : 'This client'
-  return httpError(code, {
-    message: `${whose} has too many compressed bodies under way. Try again, or send it uncompressed.`,
-    headers: { 'retry-after': '1' },
-  })
 }

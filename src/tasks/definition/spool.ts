@@ -18,16 +18,30 @@ export interface SpooledBody {
   readonly size: number
 }
 
+/** Options of `write`. */
+export interface SpoolOptions {
+  /** Content coding of the bytes. */
+  readonly coding: string
+  /** Maximum number of bytes. */
+  readonly maxBodyBytes: number
+  /** Stops the write; the blob stays empty. */
+  readonly signal: AbortSignal
+  /** Called before a piece is written, with the number of bytes up to its end. May reject. */
+  readonly onBytes: (arrived: number) => Promise<void> | undefined
+}
+
 /** Checks of members by their names. */
 type MemberChecks = Readonly<Record<string, (value: unknown) => boolean>>
 
+const DAY_MS = 86_400_000
 const WEEK_MS = 604_800_000
 const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 
 /** Writes request bodies to blobs, as they were sent, and opens them for their tasks. */
 export class Spool {
   readonly #prefix: string
-  readonly #blobs: Blobs
+  /** Stores the bodies. */
+  readonly blobs: Blobs
   /** Time that a body is kept without a renewal, in milliseconds. */
   readonly retentionMs: number
   /** Options of `defineTask` for a task whose input is a spooled body. */
@@ -45,7 +59,7 @@ export class Spool {
       throw new TypeError(`${caller}: background.blobRetentionMs must be 1000 or more`)
     }
     this.#prefix = prefix
-    this.#blobs = blobs
+    this.blobs = blobs
     this.retentionMs = retentionMs
     this.task = {
       shared: blobs.shared,
@@ -86,21 +100,34 @@ export class Spool {
   }
 
   /**
-   * Writes a body to the blobs. Returns its reference and the SHA-256 of its bytes.
+   * Creates an empty blob for a body that is going to arrive. Returns its key. If the process dies
+   * before the body has arrived, the blob expires after a day.
+   */
+  async begin(): Promise<string> {
+    const blob = this.#prefix + newId()
+    await this.blobs.put(blob, nothing(), { ttlMs: DAY_MS })
+    return blob
+  }
+
+  /**
+   * Writes a body to its blob. Returns its reference and the SHA-256 of its bytes.
    *
+   * @param blob - key that `begin` has returned
    * @throws {HttpError} `body_too_large`: it has more than `maxBodyBytes`.
    */
   async write(
-    bytes: AsyncIterable<Uint8Array>,
-    options: {
-      readonly coding: string, readonly maxBodyBytes: number, readonly signal: AbortSignal
-    },
+    blob: string, bytes: AsyncIterable<Uint8Array>, options: SpoolOptions,
   ): Promise<{ readonly spooled: SpooledBody, readonly sha256: string }> {
-    const { coding, maxBodyBytes, signal } = options
-    const blob = this.#prefix + newId()
+    const { coding, maxBodyBytes, signal, onBytes } = options
     const hash = createHash('sha256')
     const limited = decodeBytes(bytes, 'identity', { maxBodyBytes })
-    const { size } = await this.#blobs.put(blob, hashed(limited, hash), {
+    let arrived = 0
+    const observe = (piece: Uint8Array): Promise<void> | undefined => {
+      hash.update(piece)
+      arrived += piece.byteLength
+      return onBytes(arrived)
+    }
+    const { size } = await this.blobs.put(blob, observed(limited, observe), {
       ttlMs: this.retentionMs, signal,
     })
     return { spooled: { blob, coding, size }, sha256: hash.digest('hex') }
@@ -113,27 +140,26 @@ export class Spool {
    * @throws {HttpError} `gone`: the blob no longer exists.
    */
   async open({ blob }: SpooledBody, start = 0): Promise<AsyncIterable<Uint8Array>> {
-    const bytes = await this.#blobs.open(blob, start === 0 ? undefined : { start })
+    const bytes = await this.blobs.open(blob, start === 0 ? undefined : { start })
     if (bytes !== undefined) return bytes
     throw httpError('gone', { message: 'What was sent is no longer here.' })
   }
 
   /** Returns the parts of a text that the task of a body writes. `run` is the number of the run. */
   parts({ blob }: SpooledBody, run: number): KeptParts {
-    return new KeptParts(this.#blobs, blob, run, this.retentionMs)
-  }
-
-  /** Deletes a body that no task will read. */
-  discard({ blob }: SpooledBody): Promise<boolean> {
-    return this.#blobs.delete(blob)
+    return new KeptParts(this.blobs, blob, run, this.retentionMs)
   }
 }
 
-async function* hashed(
-  source: AsyncIterable<Uint8Array>, hash: { update(bytes: Uint8Array): unknown },
+async function* nothing(): AsyncGenerator<Uint8Array, void, undefined> {}
+
+/** Calls `observe` for each piece, and yields the piece when that has returned. */
+async function* observed(
+  source: AsyncIterable<Uint8Array>, observe: (piece: Uint8Array) => Promise<void> | undefined,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   for await (const piece of source) {
-    hash.update(piece)
+    const waiting = observe(piece)
+    if (waiting) await waiting
     yield piece
   }
 }

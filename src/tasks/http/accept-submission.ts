@@ -13,7 +13,7 @@ import type { Start } from '../core/start-time.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './counted-as.js'
+import { countedAs } from '../../http/counted-as.js'
 import { startFrom } from './start-at.js'
 import { discardInput, type Submission } from './submission.js'
 
@@ -58,7 +58,7 @@ export async function acceptSubmission<C>(
     const start = await startOf(service, submission)
     isInUse = true
     const { task, created } = await service.accept(definition, input, {
-      owner: requester.owner, caller: countedAs(requester, request), isRequest: true,
+      owner: requester.owner, caller: countedAs(request, requester.owner), isRequest: true,
       context: settings.context(request), callbackUrl, start, idempotency,
     })
     if (!created) await discardInput(submission)

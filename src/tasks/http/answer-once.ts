@@ -9,7 +9,7 @@ import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/on
 import { claimKey } from '../../idempotency/scope.js'
 import { findTask, requestFingerprint } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './counted-as.js'
+import { countedAs } from '../../http/counted-as.js'
 import { respond } from './submit.js'
 
 /**
@@ -39,7 +39,7 @@ async function answer<C>(
   }
   const response = await onceAnswer(request, {
     store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes,
-    owner: countedAs(requester, request),
+    owner: countedAs(request, requester.owner),
   }, async (began) => {
     const kept = await work(began)
     return { ...kept, response: await buffered(kept.response, maxBytes) }
@@ -60,6 +60,6 @@ export function progressOf<C>(
   if (idempotencyKey === undefined) throw httpError('invalid_idempotency_key')
   const by = requester(request)
   return new KeyedProgress(service.store, claimKey(request, by.owner, idempotencyKey), {
-    ttlMs: service.retentionMs, owner: countedAs(by, request),
+    ttlMs: service.retentionMs, owner: countedAs(request, by.owner),
   })
 }

@@ -24,6 +24,8 @@ export interface EndpointSettings<C> {
   readonly maxWaitSeconds: number
   readonly syncTimeoutMs: number
   readonly maxBodyBytes: number
+  /** `undefined`: the default, which depends on the blobs. */
+  readonly maxBytesPerOwner: number | undefined
 }
 
 /**

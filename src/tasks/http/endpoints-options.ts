@@ -1,5 +1,5 @@
 import type { HttpRequest } from '../../http/exchange.js'
-import { TIMER, SIZE } from '../definition/bounds.js'
+import { LIMIT, TIMER, SIZE } from '../definition/bounds.js'
 import type { TaskFormat } from './formats.js'
 import type { OwnerOption } from '../../http/requester.js'
 import type { FindCallback, FindStart } from './submit-endpoint-options.js'
@@ -66,6 +66,16 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly syncTimeoutMs?: number
   /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
   readonly maxBodyBytes?: number
+  /**
+   * Maximum number of bytes of one owner's bodies that bulk and NDJSON handlers with `background`
+   * have stored for their tasks. A body counts while it arrives, and until its task is completed or
+   * deleted, or its blob has expired. Resumable uploads with the same store count too. More are a
+   * 429 `too_many_bytes`; a larger body is a 413. Clients without an owner are counted by network.
+   *
+   * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
+   * `maxBytes`: 16 GiB, or `maxBodyBytes` of the handler if that is more.
+   */
+  readonly maxBytesPerOwner?: number
   /** Options of the handler `list`. */
   readonly list?: {
     /**
@@ -79,5 +89,5 @@ export interface TaskEndpointsOptions<C = unknown> {
 /** Names and bounds of the options of `taskEndpoints`. */
 export const ENDPOINTS_OPTIONS = {
   statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, startAt: 0, remove: 0, list: 0,
-  maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
+  maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE, maxBytesPerOwner: LIMIT,
 } satisfies Record<keyof TaskEndpointsOptions, unknown>

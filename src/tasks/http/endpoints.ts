@@ -6,6 +6,7 @@ import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { checkBounds } from '../definition/bounds.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { Spool } from '../definition/spool.js'
 import type { Definitions } from '../definition/task-types.js'
 import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
 import { ENDPOINTS_OPTIONS, type TaskEndpointsOptions } from './endpoints-options.js'
@@ -23,6 +24,7 @@ import { createOwnList } from './lists/own-list.js'
 import { createRedeliver } from './changes/redeliver.js'
 import { createRetry } from './changes/retry.js'
 import { createFiles } from './result-files.js'
+import { spoolBody, type ArrivedBody, type ArrivingBody } from './spool-body.js'
 import { createStatus } from './status.js'
 import type {
   ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
@@ -76,6 +78,12 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * @internal
    */
   progressOf(request: HttpRequest<C>): KeyedProgress
+  /**
+   * Writes the body of a request to a spool, and counts its bytes for `maxBytesPerOwner`.
+   *
+   * @internal
+   */
+  spool(request: HttpRequest<C>, spool: Spool, body: ArrivingBody): Promise<ArrivedBody>
   /**
    * Returns the owner and the context that a task of this request would have, for work that is done
    * directly.
@@ -214,7 +222,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     }),
     context: jsonContext(options.context), callback: options.callback, remove,
     startAt: options.startAt, maxWaitSeconds,
-    syncTimeoutMs, maxBodyBytes,
+    syncTimeoutMs, maxBodyBytes, maxBytesPerOwner: options.maxBytesPerOwner,
   }
   mustHaveCallbacks(service, settings.callback)
   const listOptions = options.list ?? {}
@@ -226,6 +234,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
     answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
     progressOf: (request) => progressOf(settings, request),
+    spool: (request, spool, body) => spoolBody(settings, request, spool, body),
     originOf: (request) => ({
       owner: settings.requester(request).owner, context: settings.context(request),
     }),

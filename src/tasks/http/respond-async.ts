@@ -8,7 +8,7 @@ import { resultText, toTaskError } from '../record/view.js'
 import { waitFor } from '../record/wait.js'
 import type { AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './counted-as.js'
+import { countedAs } from '../../http/counted-as.js'
 import { pollAfter } from './status-headers.js'
 import type { Submitter } from './submission.js'
 
@@ -49,7 +49,7 @@ async function waitForEnd<C>(
   { service }: EndpointSettings<C>, { request, requester, waitSeconds }: Submitter<C>,
   task: TaskSnapshot,
 ): Promise<TaskSnapshot> {
-  const slot = service.waiters.tryAcquire(request.signal, countedAs(requester, request))
+  const slot = service.waiters.tryAcquire(request.signal, countedAs(request, requester.owner))
   if (!slot) return task
   try {
     const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)

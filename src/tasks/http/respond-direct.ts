@@ -12,7 +12,7 @@ import type { WaiterSlot } from '../record/waiters.js'
 import { shuttingDown } from '../record/not-accepted.js'
 import type { AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './counted-as.js'
+import { countedAs } from '../../http/counted-as.js'
 import type { Submitter } from './submission.js'
 
 /**
@@ -25,7 +25,7 @@ import type { Submitter } from './submission.js'
 export function acquireWaiterSlot<C>(
   { service }: EndpointSettings<C>, { request, requester }: Submitter<C>,
 ): WaiterSlot | undefined {
-  const counted = countedAs(requester, request)
+  const counted = countedAs(request, requester.owner)
   const slot = service.waiters.tryAcquire(request.signal, counted)
   if (slot || request.signal.aborted) return slot
   if (service.isClosing) throw shuttingDown()

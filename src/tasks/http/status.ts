@@ -13,7 +13,7 @@ import { eventId, eventStream } from './event-stream.js'
 import { statusOperations } from './operations.js'
 import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { Requester } from '../../http/requester.js'
-import { countedAs } from './counted-as.js'
+import { countedAs } from '../../http/counted-as.js'
 import type { EncodedBodies } from './encoded-bodies.js'
 import { isFinal } from '../record/state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
@@ -119,7 +119,7 @@ async function poll<C>(
   let now: TaskSnapshot | undefined = task
   // A final task can't change: it is not waited for.
   if (!isFinal(task.state) && !until(task)) {
-    const slot = service.waiters.tryAcquire(request.signal, countedAs(requester, request))
+    const slot = service.waiters.tryAcquire(request.signal, countedAs(request, requester.owner))
     if (!slot) return answer(settings, request, task)
     try {
       const options = {
@@ -149,7 +149,7 @@ function events<C>(
   if (isFinal(task.state) && lastEventId === eventId(task)) {
     return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
   }
-  const counted = countedAs(requester, request)
+  const counted = countedAs(request, requester.owner)
   const slot = service.waiters.tryAcquire(request.signal, counted)
   if (!slot) throw tooManyStreams(service.waiters.isFullFor(counted))
   const statusUrl = path.of(request.mountPath, task.id)

@@ -6,7 +6,7 @@ import { newJobName } from '../record/ids.js'
 import {
   findTask, idempotencyOf, startOf, toAccepted, type AcceptedSubmission,
 } from './accept-submission.js'
-import { countedAs } from './counted-as.js'
+import { countedAs } from '../../http/counted-as.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { discardInput, type Submission } from './submission.js'
 import type { SubmitTransaction } from './submit-endpoint-options.js'
@@ -41,7 +41,7 @@ export async function submitInTransaction<C>(
   const submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
     checkTransaction('submit', transaction)
     accepted = await service.accept(definition, input, {
-      id, birth, owner, caller: countedAs(requester, request), isRequest: true,
+      id, birth, owner, caller: countedAs(request, requester.owner), isRequest: true,
       context: settings.context(request), start: await startOf(service, submission), callbackUrl,
       idempotency, transaction,
     })

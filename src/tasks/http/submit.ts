@@ -1,4 +1,4 @@
-import { DerivedRequest } from '../../http/derived-request.js'
+import { countingBody, type CountedBody } from '../../http/body/counted-body.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { acknowledged } from '../../http/idempotency-key.js'
 import { empty } from '../../http/respond.js'
@@ -13,7 +13,6 @@ import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
 import { submitOperations } from './operations.js'
 import { respondAccepted } from './respond-async.js'
 import { acquireWaiterSlot, respondTemporary, respondWithResult } from './respond-direct.js'
-import { HeldBody, mayBeLarge } from './held-body.js'
 import { acquireRunPlace, runHere } from './run-here.js'
 import { submitInTransaction } from './submit-in-transaction.js'
 import {
@@ -82,26 +81,15 @@ export function acceptRead<C>(
 function answer<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
 ): Promise<HttpResponse> {
-  return acknowledged(request, () => accept(settings, request, source))
+  return acknowledged(request, () => countingBody(request, (counted, body) => (
+    accept(settings, counted, source, body)
+  )))
 }
 
+/** @param body - the body, if its memory counts until it is accepted */
 async function accept<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
-): Promise<HttpResponse> {
-  if (!mayBeLarge(request)) return readAndAnswer(settings, request, source, undefined)
-  const body = new HeldBody(request)
-  try {
-    const held = new DerivedRequest<C>(request, { body })
-    return await readAndAnswer(settings, held, source, body)
-  } finally {
-    body.release()
-  }
-}
-
-/** @param body - the body, if its parsed form counts until it is accepted */
-async function readAndAnswer<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
-  body: HeldBody | undefined,
+  body: CountedBody | undefined,
 ): Promise<HttpResponse> {
   const submission = await readSubmission(settings, request, source)
   const place = acquireRunPlace(settings, submission)

@@ -26,6 +26,8 @@ const CONCURRENCY = 16
 const CHECKED_FROM = 8
 const UPLOAD = 'upload:'
 
+const ofStores = new WeakMap<Store, OwnerBytes>()
+
 /**
  * Lists the bodies that each owner has in the blobs before they are processed: uploads by the key
  * of their state in the store, other bodies by the key of their blob. One list in the store for
@@ -34,8 +36,18 @@ const UPLOAD = 'upload:'
 export class OwnerBytes {
   /** The last change of each list in this process. Others wait for it, so that they do not race. */
   private readonly changes = new Map<string, Promise<unknown>>()
+  /** The blobs in which bodies may be. */
+  private readonly blobs = new Set<Pick<Blobs, 'stat'>>()
 
-  constructor(private readonly store: Store, private readonly blobs: Pick<Blobs, 'stat'>) {}
+  private constructor(private readonly store: Store) {}
+
+  /** Returns the lists of a store, of which some bodies are in `blobs`. */
+  static of(store: Store, blobs: Pick<Blobs, 'stat'>): OwnerBytes {
+    const owners = ofStores.get(store) ?? new OwnerBytes(store)
+    ofStores.set(store, owners)
+    owners.blobs.add(blobs)
+    return owners
+  }
 
   /**
    * Reserves `bytes` for a body in place of what it had. If fewer are left and `least` are enough,
@@ -142,7 +154,10 @@ export class OwnerBytes {
 
   /** Returns whether the bytes of an entry may still be there. */
   private async isKept(key: string): Promise<boolean> {
-    if (!key.startsWith(UPLOAD)) return await this.blobs.stat(key) !== undefined
+    if (!key.startsWith(UPLOAD)) {
+      const found = await Promise.all([...this.blobs].map((blobs) => blobs.stat(key)))
+      return found.some((blob) => blob !== undefined)
+    }
     const entry = await this.store.get(key)
     if (entry === undefined) return false
     return (JSON.parse(entry.value) as { readonly answered?: true }).answered !== true

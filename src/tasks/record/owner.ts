@@ -1,3 +1,4 @@
+import { countedAsOwner } from '../../http/counted-as.js'
 import { checkOwnerId } from '../../http/requester.js'
 
 /** The id of a task's owner; `undefined` for a task without an owner. */
@@ -28,16 +29,6 @@ export function refuseOwner(call: string, options: object): void {
 /** Returns whether a requester with this owner may see the task. */
 export function belongsTo(task: { readonly owner?: OwnerId }, owner: OwnerId): boolean {
   return task.owner === owner
-}
-
-/** Returns the name of an owner for limits. No name of an anonymous client equals it. */
-export function countedAsOwner(owner: string): string {
-  return `owner ${owner}`
-}
-
-/** Returns the name of an anonymous client for limits. */
-export function countedWithoutOwner(address: string | undefined): string {
-  return `address ${address ?? 'unknown'}`
 }
 
 /** Returns the party that a task counts for; `undefined` for a task of the host's own. */

@@ -1,9 +1,8 @@
-import { Budget } from '../../runtime/budget.js'
 import { heapShare } from '../../runtime/heap-share.js'
 import { heapBytesOf } from '../../runtime/json-size.js'
 
 /** Heap that the parsed inputs of all runs of this process may take, in bytes. */
-const RUNNING = new Budget(heapShare(4, Infinity))
+const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
 /** Smaller inputs are not counted: the number of places limits them enough. In bytes of heap. */
 const COUNTED_BYTES = 1_048_576
 /** Maximum bytes of heap for each character of JSON. */
@@ -27,6 +26,6 @@ export function holdText(text: string): InputMemory | undefined {
 function hold(heapBytes: number): InputMemory | undefined {
   if (heapBytes <= COUNTED_BYTES) return { release: () => undefined }
   // The schema may make a copy.
-  const bytes = 2 * heapBytes
-  return RUNNING.tryAcquire(bytes) ? { release: () => { RUNNING.release(bytes) } } : undefined
+  const memory = RUNNING.open('all')
+  return memory.tryAcquire(2 * heapBytes) === undefined ? memory : undefined
 }

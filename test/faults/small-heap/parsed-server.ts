@@ -37,6 +37,9 @@ const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'any
 const server = createServer()
 attach(server, router({
   'POST /count': endpoints.submit(count), 'GET /status/{id}': endpoints.status,
-}), { onError: (error) => { console.error(error) } })
+}), {
+  context: ({ headers }) => headers['x-user'] === undefined ? {} : { principal: { subject: String(headers['x-user']) } },
+  onError: (error) => { console.error(error) },
+})
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('disconnect', () => process.exit())

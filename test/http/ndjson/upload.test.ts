@@ -155,15 +155,15 @@ describe('uploads over a socket', () => {
     const prefer = { prefer: 'respond-async' }
     /** The keys of the blobs that are written meanwhile. */
     const spooled = async (work: () => Promise<void>): Promise<string[]> => {
-      const keys: string[] = []
+      const keys = new Set<string>()
       const put = blobs.put.bind(blobs)
       blobs.put = (key, ...rest) => {
-        keys.push(key)
+        keys.add(key)
         return put(key, ...rest)
       }
       await work()
       blobs.put = put
-      return keys
+      return [...keys]
     }
     const goes = (key: string | undefined) => eventually(async () => await blobs.stat(key ?? '') === undefined, 'the blob is deleted')
 

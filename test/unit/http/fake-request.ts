@@ -23,6 +23,7 @@ export function fakeRequest({ headers = {}, body = '', parsed, fails }: Fake = {
       return bytes.byteLength > limit ? undefined : bytes
     },
     stream: async function* () {
+      if (fails) throw fails
       yield bytes
     },
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { MemoryStore } from '../../../adapters/memory/index.js'
-import { compose, type Handler } from '../../../src/http/exchange.js'
+import { compose, type Handler, type HttpRequest } from '../../../src/http/exchange.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { json } from '../../../src/http/respond.js'
 import { idempotent } from '../../../src/idempotency/policy.js'
@@ -13,14 +13,15 @@ const turn = () => new Promise(setImmediate)
 function site(t: TestContext, handler: Handler) {
   const store = new MemoryStore()
   t.after(() => store.close())
-  const kept = compose(idempotent({ store, caller: 'anyone', maxBodyBytes: 2_000_000 }), handler)
+  const caller = ({ headers }: HttpRequest) => headers['x-user'] as string | undefined
+  const kept = compose(idempotent({ store, caller, maxBodyBytes: 2_000_000 }), handler)
   const send = async ({ headers, ...rest }: Fake = {}) => kept(fakeRequest({
     headers: { 'content-type': 'application/json', 'idempotency-key': '"k"', ...headers }, ...rest,
   }))
   return { store, send }
 }
 
-test('waiting retries hold a few MiB of bodies in all; others get 409 at once', async (t) => {
+test('waiting retries of one caller hold 2 MiB of bodies; its others get 409 at once, and those of another caller wait', async (t) => {
   const gate = deferred()
   const { send } = site(t, async () => {
     await gate.promise
@@ -39,13 +40,15 @@ test('waiting retries hold a few MiB of bodies in all; others get 409 at once', 
       return undefined
     }
   })
-  while (codes.length < 16) await turn()
+  while (codes.length < 18) await turn()
+  const others = Array.from({ length: 3 }, () => send({ headers: { ...headers, 'x-user': 'other' }, body }))
   for (let n = 0; n < 20; n++) await turn()
-  assert.deepEqual(codes, Array.from({ length: 16 }, () => 'idempotent_request_running'))
+  assert.deepEqual(codes, Array.from({ length: 18 }, () => 'idempotent_request_running'))
   gate.resolve()
   assert.equal((await within(first))?.status, 201)
   const waited = await within(Promise.all(retries))
-  assert.equal(waited.filter((status) => status === 201).length, 4)
+  assert.equal(waited.filter((status) => status === 201).length, 2)
+  assert.deepEqual((await within(Promise.all(others))).map((response) => response?.status), [201, 201, 201])
 })
 
 test('header fields beyond 16 KiB are not kept for retries', async (t) => {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { PartialLine } from '../../../src/ndjson/partial-line.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import { decodeOptions, type UploadBackgroundOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { spooledUpload } from '../../../src/ndjson/upload-task.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
 import { testContext } from '../../../src/testing/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
@@ -96,7 +98,9 @@ describe('the run of a spooled upload', () => {
 
   test('is identified by its bytes, and deleted if the task is not accepted', async () => {
     const { upload, blobs } = await spooled()
-    const spool = (text: string) => upload.spool(fakeRequest({ body: text }), 'identity')
+    const tasks = createTasks({ ...memory(), definitions: [upload.task] })
+    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    const spool = (text: string) => upload.spool(endpoints, fakeRequest({ body: text }), 'identity')
     const [one, same, other] = [await spool('{"id":1}'), await spool('{"id":1}'), await spool('{"id":2}')]
     assert.deepEqual(one.body, same.body)
     assert.notDeepEqual(one.body, other.body)
@@ -104,6 +108,7 @@ describe('the run of a spooled upload', () => {
     assert.ok(await blobs.open(blob))
     await one.discard?.()
     assert.equal(await blobs.open(blob), undefined)
+    await tasks.close()
   })
 })
 

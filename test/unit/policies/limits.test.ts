@@ -56,7 +56,8 @@ describe('limitBody', () => {
       const source = body('"12345678"')
       const answer = await ask(limited(read(1000)), { body: source, headers: { 'content-type': 'application/json', ...length !== undefined && { 'content-length': length } } })
       assert.equal(answer.status, status, String(length))
-      assert.equal(source.asked, status === 413 ? 0 : 10, 'no more is asked for')
+      // Without a length it is read in pieces, which are counted.
+      assert.equal(source.asked, length === '10' ? 10 : 0, 'no more is asked for')
     }
   })
 

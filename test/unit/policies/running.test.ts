@@ -101,6 +101,8 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ readMs: 10 }), inPieces), { body: slow })).status, 408, 'in pieces')
     const steady = body(() => never, async function * () { for (let at = 0; at < 10; at++) { await new Promise((resolve) => { setTimeout(resolve, 10) }); yield new Uint8Array(1) } })
     assert.equal((await ask(compose(timeouts({ readMs: 80 }), inPieces), { body: steady })).status, 200, 'each piece has its own time')
+    const whole: Handler = async (request) => json(200, (await readBytes(request, { maxBodyBytes: 10 })).byteLength)
+    assert.equal((await ask(compose(timeouts({ readMs: 80 }), whole), { body: steady })).status, 408, 'the whole body has one time')
     assert.equal((await ask(compose(timeouts({ runMs: 10 }), inPieces), { body: slow })).status, 408, 'a run that waits for its body')
   })
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { HeldBody, inTurn, withParsed } from '../../../src/bulk/held-body.js'
-import type { HttpRequest } from '../../../src/http/exchange.js'
-import { heapShare } from '../../../src/runtime/heap-share.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { CountedBytes } from '../../../../src/http/body/counted-bytes.js'
+import type { HttpRequest } from '../../../../src/http/exchange.js'
+import { heapShare } from '../../../../src/runtime/heap-share.js'
+import { fakeRequest } from '../fake-request.js'
 
 const OVERLOADED = { code: 'overloaded', status: 503 }
 const TOO_MANY = { code: 'too_many_requests', status: 429, headers: { 'retry-after': '1' } }
@@ -20,7 +20,7 @@ async function* pieces(size: number, wait?: Promise<unknown>): AsyncGenerator<Ui
 
 test('bytes are read back from any offset, however they arrived', async () => {
   const all = Buffer.from(Array.from({ length: 200_000 }, (_, at) => at % 251))
-  const body = new HeldBody(by('one'))
+  const body = new CountedBytes(by('one'))
   async function* source(): AsyncGenerator<Uint8Array> {
     for (let at = 0, step = 1; at < all.length; at += step, step = (step * 7) % 100_003) yield all.subarray(at, at + step)
   }
@@ -35,10 +35,10 @@ test('bytes are read back from any offset, however they arrived', async () => {
 
 describe('if all bodies together are too large', () => {
   test('the one that was silent for longest is dropped, and the other is read', async () => {
-    const silent = new HeldBody(by('one'))
+    const silent = new CountedBytes(by('one'))
     const reading = silent.read(pieces(HALF, new Promise(() => undefined)), Infinity)
     while (silent.size < HALF - 1) await new Promise(setImmediate)
-    const other = new HeldBody(by('other'))
+    const other = new CountedBytes(by('other'))
     const [first, second] = await Promise.allSettled([reading, other.read(pieces(HALF), Infinity)])
     assert.equal(first.status === 'rejected' && (first.reason as { code?: string }).code, 'overloaded')
     assert.deepEqual([second.status, silent.size], ['fulfilled', 0])
@@ -46,9 +46,9 @@ describe('if all bodies together are too large', () => {
   })
 
   test('bodies that have arrived stay, and a new one is dropped', async () => {
-    const there = new HeldBody(by('one'))
+    const there = new CountedBytes(by('one'))
     assert.equal(await there.read(pieces(HALF), Infinity), true)
-    const other = new HeldBody(by('other'))
+    const other = new CountedBytes(by('other'))
     await assert.rejects(other.read(pieces(HALF), Infinity), OVERLOADED)
     there.release()
     assert.equal(await other.read(pieces(HALF), Infinity), true)
@@ -56,12 +56,12 @@ describe('if all bodies together are too large', () => {
   })
 
   test('a body that is dropped in the moment in which a piece arrives is never read without its start', async () => {
-    const there = new HeldBody(by('one'))
+    const there = new CountedBytes(by('one'))
     let send = (_: unknown): void => undefined
     const wait = new Promise((resolve) => { send = resolve })
     const reading = there.read(pieces(HALF, wait), Infinity)
     while (there.size < HALF - 1) await new Promise(setImmediate)
-    const other = new HeldBody(by('other'))
+    const other = new CountedBytes(by('other'))
     const late = other.read((async function* () {
       await wait
       yield* pieces(HALF)
@@ -77,63 +77,18 @@ describe('if all bodies together are too large', () => {
 
 describe('the bodies of one caller', () => {
   test('may take a quarter, and then only its own are dropped, with a 429', async () => {
-    const silent = new HeldBody(by('other'))
+    const silent = new CountedBytes(by('other'))
     const waiting = silent.read(pieces(1000, new Promise(() => undefined)), Infinity)
     waiting.catch(() => undefined)
-    const bodies = Array.from({ length: 3 }, () => new HeldBody(by('one')))
-    const [first, second, third] = bodies as [HeldBody, HeldBody, HeldBody]
+    const bodies = Array.from({ length: 3 }, () => new CountedBytes(by('one')))
+    const [first, second, third] = bodies as [CountedBytes, CountedBytes, CountedBytes]
     assert.equal(await first.read(pieces(HALF / 4), Infinity), true)
     const stalled = second.read(pieces(1000, new Promise(() => undefined)), Infinity)
     const [dropped] = await Promise.allSettled([stalled, assert.rejects(third.read(pieces(HALF / 2), Infinity), TOO_MANY)])
     assert.equal(dropped.status === 'rejected' && (dropped.reason as { code?: string }).code, TOO_MANY.code)
     assert.equal(silent.size, 1000)
-    const other = new HeldBody(by('other'))
+    const other = new CountedBytes(by('other'))
     assert.equal(await other.read(pieces(HALF / 4), Infinity), true)
     for (const body of [...bodies, silent, other]) body.release()
   })
-})
-
-describe('parsed JSON', () => {
-  /** Runs work on so many bytes until `end` is called. */
-  function hold(subject: string, bytes: number) {
-    let end = (): void => undefined
-    const running = withParsed(by(subject), bytes, () => new Promise<void>((resolve) => { end = resolve }))
-    return async () => { end(); await running }
-  }
-  const run = (subject: string, bytes: number) => withParsed(by(subject), bytes, () => Promise.resolve('done'))
-  const QUARTER = heapShare(64, 64) / 4
-
-  test('is limited, but one request alone always runs', async () => {
-    const end = hold('one', 2 ** 40)
-    await assert.rejects(run('other', 20_000), OVERLOADED)
-    await end()
-    assert.equal(await run('other', 20_000), 'done')
-  })
-
-  test('of one caller may take a quarter, and keeps no other caller out', async () => {
-    const end = hold('one', QUARTER)
-    await assert.rejects(run('one', 20_000), TOO_MANY)
-    assert.equal(await run('other', QUARTER), 'done')
-    await end()
-    assert.equal(await run('one', 20_000), 'done')
-  })
-
-  test('that is small is never refused', async () => {
-    const end = hold('one', 2 ** 40)
-    assert.deepEqual(await Promise.all([run('one', 16_384), run('other', 16_384)]), ['done', 'done'])
-    await end()
-  })
-})
-
-test('work whose client has gone is left out of the turns', async () => {
-  const client = new AbortController()
-  const done: string[] = []
-  const turn = (name: string, signal: AbortSignal) => inTurn({ signal }, async () => { done.push(name) })
-  const first = inTurn(by('one'), async () => { client.abort() })
-  const second = turn('second', client.signal)
-  const third = turn('third', new AbortController().signal)
-  await first
-  assert.equal(await second, undefined)
-  await third
-  assert.deepEqual(done, ['third'])
 })

@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict'
+import { Json } from '../../runtime/json.js'
+import type { Cases } from '../runner.js'
+import { together } from '../waiting.js'
+import { HOUR, newBirth, taskOf, type EngineContext } from './context.js'
+
+const DAY = 24 * HOUR
+
+/** Tests of `create`, ids and keys. */
+export const createCases: Cases<EngineContext> = {
+  'a created task has all its properties, and every process reads it by id and key': async (context) => {
+    const { engine } = context
+    const other = (await context.open()).engine
+    const before = await engine.now()
+    const task = context.task({
+      id: 'A-z.0_9', key: 'POST /reports é "key"', owner: 'ann', caller: 'user:ann', name: 'import',
+      pool: 'heavy', priority: 7, details: { a: [1, null, { b: 'é\u0000' }], z: -1.5e-9 },
+    })
+    const created = taskOf(await engine.create(task))
+    const after = await engine.now()
+    assert.ok(created.createdAt >= before && created.createdAt <= after, 'createdAt is wrong')
+    assert.deepEqual(created, {
+      id: task.id, birth: task.birth, key: task.key, owner: 'ann', caller: 'user:ann', name: 'import',
+      pool: 'heavy', priority: 7, status: 'queued', version: 1, run: 0, attempt: 0, crashes: 0,
+      createdAt: created.createdAt, startAt: undefined, startedAt: undefined, runStartedAt: undefined,
+      finishedAt: undefined, expiresAt: created.createdAt + HOUR, callbackRun: 0,
+      callbackAt: undefined, details: task.details, result: undefined,
+    })
+    for (const each of [engine, other]) {
+      assert.deepEqual(await each.read(task.id), created)
+      assert.deepEqual(await each.readByKey(task.key as string), created)
+      assert.equal(await each.read('never-was'), undefined)
+      assert.equal(await each.readByKey('never was'), undefined)
+    }
+  },
+
+  'a task may have no key, no owner and no caller': async (context) => {
+    const task = await context.created({ id: 'plain' })
+    assert.deepEqual([task.key, task.owner, task.caller], [undefined, undefined, undefined])
+    assert.deepEqual(await context.engine.read('plain'), task)
+    await context.created({ id: 'another' })
+  },
+
+  'a repetition of a call gets the task as it is now': async (context) => {
+    const other = (await context.open()).engine
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann' })
+    const first = taskOf(await context.engine.create(task, { limits: [{ max: 1 }] }))
+    const again = await other.create(task, { limits: [{ max: 1 }] })
+    assert.deepEqual(again, { outcome: 'created', task: first })
+    const cancelled = await context.changed(first, { version: 1 }, { status: 'cancelled' })
+    const late = await other.create(task, { limits: [{ max: 1 }] })
+    assert.deepEqual(late, { outcome: 'created', task: cancelled })
+    assert.deepEqual(await context.ids(), ['one'])
+  },
+
+  'an id that is taken exists, and nothing is created': async (context) => {
+    const other = (await context.open()).engine
+    const first = await context.created({ id: 'one', key: 'first' })
+    const second = await other.create(context.task({ id: 'one', key: 'second' }))
+    assert.deepEqual(second, { outcome: 'exists', task: first })
+    assert.equal(await other.readByKey('second'), undefined)
+    assert.deepEqual(await other.read('one'), first)
+  },
+
+  'a key that is taken exists, and nothing is created': async (context) => {
+    const other = (await context.open()).engine
+    const first = await context.created({ id: 'one', key: 'key' })
+    const second = await other.create(context.task({ id: 'two', key: 'key' }))
+    assert.deepEqual(second, { outcome: 'exists', task: first })
+    assert.equal(await other.read('two'), undefined)
+    assert.deepEqual(await context.ids({}, other), ['one'])
+  },
+
+  'keys are compared exactly': async (context) => {
+    const keys = ['k', 'K', 'k ', ' k', 'k\n', 'é', 'e\u0301', '%', '_', 'k:', 'x'.repeat(512), '😀', '{k}', "'"]
+    for (const [n, key] of keys.entries()) await context.created({ id: `task-${String(n)}`, key })
+    for (const [n, key] of keys.entries()) {
+      assert.equal((await context.engine.readByKey(key))?.id, `task-${String(n)}`, JSON.stringify(key))
+    }
+  },
+
+  'ids are compared exactly, and none is special': async (context) => {
+    const ids = ['a', 'A', '-', '_', '.', '..', '__proto__', 'constructor', '0', '00', 'x'.repeat(128)]
+    for (const id of ids) await context.created({ id })
+    for (const id of ids) assert.equal((await context.stored(id)).id, id)
+    assert.deepEqual((await context.ids()).sort(), ids.sort())
+  },
+
+  'of many calls at once with one key one creates, and all get its task': async (context) => {
+    const engines = [context.engine, (await context.open()).engine]
+    const outcomes = await together(20, (n) => (
+      (engines[n % 2] as typeof context.engine)
+        .create(context.task({ id: `task-${String(n)}`, key: 'key' }))
+    ))
+    const created = outcomes.filter(({ outcome }) => outcome === 'created')
+    assert.equal(created.length, 1)
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'exists').length, 19)
+    assert.equal(new Set(outcomes.map((outcome) => taskOf(outcome).birth)).size, 1)
+    assert.equal((await context.ids()).length, 1)
+  },
+
+  'of many calls at once with one id one creates, and all get its task': async (context) => {
+    const engines = [context.engine, (await context.open()).engine]
+    const outcomes = await together(20, (n) => (
+      (engines[n % 2] as typeof context.engine)
+        .create(context.task({ id: 'one', key: `key-${String(n % 5)}` }))
+    ))
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'created').length, 1)
+    assert.equal(new Set(outcomes.map((outcome) => taskOf(outcome).birth)).size, 1)
+    const [task, none] = await context.listed()
+    assert.equal(none, undefined)
+    for (let n = 0; n < 5; n++) {
+      const found = await context.engine.readByKey(`key-${String(n)}`)
+      assert.equal(found?.birth, task?.key === `key-${String(n)}` ? task.birth : undefined)
+    }
+  },
+
+  'repetitions of one call at once are one task, and all get it': async (context) => {
+    const engines = [context.engine, (await context.open()).engine]
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann' })
+    const outcomes = await together(12, (n) => (
+      (engines[n % 2] as typeof context.engine).create(task, { limits: [{ max: 1 }] })
+    ))
+    for (const outcome of outcomes) assert.equal(outcome.outcome, 'created')
+    assert.deepEqual(await context.ids(), ['one'])
+  },
+
+  'a key is taken as long as its task exists, whatever its status': async (context) => {
+    const other = (await context.open()).engine
+    const exists = async (): Promise<void> => {
+      const outcome = await other.create(context.task({ id: 'another', key: 'key' }))
+      assert.equal(outcome.outcome, 'exists')
+      assert.equal(taskOf(outcome).id, 'one')
+    }
+    const worker = context.work(context.first, {
+      run: async ({ task }, begun) => {
+        await begun.latch.opened
+        await begun.change({ status: task.run === 1 ? 'failed' : 'completed' })
+      },
+    })
+    const task = await context.created({ id: 'one', key: 'key' })
+    await exists()
+    const run = await worker.ran('one')
+    await exists()
+    run.latch.open()
+    const failed = await context.reaches('one', 'failed')
+    await exists()
+    await context.changed(task, { version: failed.version }, { status: 'queued' })
+    await exists()
+    ;(await worker.ran('one', 2)).latch.open()
+    const completed = await context.reaches('one', 'completed')
+    await exists()
+    assert.equal(await context.engine.delete(task, completed.version), undefined)
+    assert.equal(await other.readByKey('key'), undefined)
+    await context.created({ id: 'another', key: 'key' })
+  },
+
+  'the key of a task that starts in 30 days lives as long as the task': async (context) => {
+    const now = await context.engine.now()
+    const start = { at: now + 30 * DAY }
+    const task = await context.created({ id: 'later', key: 'key', start, keepMs: DAY })
+    assert.equal(task.startAt, start.at)
+    assert.equal(task.expiresAt, start.at + DAY)
+    const after = await context.created({ id: 'delayed', start: { delayMs: 30 * DAY }, keepMs: DAY })
+    assert.equal(after.startAt, after.createdAt + 30 * DAY)
+    assert.equal(after.expiresAt, after.createdAt + 31 * DAY)
+  },
+
+  'a start in the past is now': async (context) => {
+    const worker = context.work(context.first)
+    const now = await context.engine.now()
+    const past = await context.created({ id: 'past', start: { at: now - DAY } })
+    const none = await context.created({ id: 'none', start: { delayMs: 0 } })
+    for (const task of [past, none]) {
+      assert.equal(task.startAt, undefined)
+      assert.equal(task.expiresAt, task.createdAt + HOUR)
+      await worker.ran(task.id)
+    }
+  },
+
+  'nothing of an old task touches the new one with its id': async (context) => {
+    const other = (await context.open()).engine
+    const old = await context.created({ id: 'one', key: 'old', owner: 'ann', caller: 'ann' })
+    const ended = await context.changed(old, { version: 1 }, { status: 'failed' })
+    assert.equal(await context.engine.delete(old, ended.version), undefined)
+    const fresh = await context.created({ id: 'one', key: 'new', owner: 'bob', details: { fresh: true } })
+    for (const engine of [context.engine, other]) {
+      for (const version of [1, 2]) {
+        const change = { status: 'failed', details: {}, callbackMs: 0, keepMs: 0 } as const
+        assert.equal(await context.conflict(old, { version }, change, engine), undefined)
+        assert.equal(await engine.delete(old, version), undefined)
+      }
+      for (const expected of [{ run: 0 }, { run: 1 }, { callbackRun: 0 }]) {
+        const change = { checkpoint: 'old', callbackMs: null }
+        assert.equal(await context.conflict(old, expected, change, engine), undefined)
+      }
+      assert.deepEqual(await engine.read('one'), fresh)
+      assert.deepEqual(await engine.readByKey('new'), fresh)
+      assert.equal(await engine.readByKey('old'), undefined)
+    }
+    const worker = context.work(context.first)
+    const { run } = await worker.ran('one')
+    assert.deepEqual([run.task.birth, run.checkpoint], [fresh.birth, undefined])
+  },
+
+  'a run of an old task cannot change the new one with its id': async (context) => {
+    const worker = context.work(context.first, {
+      run: async (_run, begun) => begun.latch.opened,
+    })
+    const old = await context.created({ id: 'one' })
+    const first = await worker.ran('one')
+    const cancelled = await context.changed(old, { version: 2 }, { status: 'cancelled' })
+    await context.engine.delete(old, cancelled.version)
+    const fresh = await context.created({ id: 'one', input: Json.of('fresh') })
+    const second = await worker.ran('one', 2)
+    assert.deepEqual([second.task.birth, second.task.run], [fresh.birth, 1])
+    assert.equal(second.run.input.value, 'fresh')
+    const outcome = await first.change({ status: 'completed', result: '"old"' })
+    assert.deepEqual(outcome, { outcome: 'conflict', task: undefined })
+    assert.deepEqual(await first.change({ checkpoint: 'old' }), outcome)
+    const ended = await second.change({ status: 'completed', result: '"fresh"' })
+    assert.equal(taskOf(ended).result, '"fresh"')
+    first.latch.open()
+    second.latch.open()
+  },
+
+  'two births with one key are told apart after a deletion': async (context) => {
+    const task = context.task({ id: 'one', key: 'key' })
+    const first = taskOf(await context.engine.create(task))
+    const ended = await context.changed(first, { version: 1 }, { status: 'cancelled' })
+    await context.engine.delete(first, ended.version)
+    const second = await context.engine.create({ ...task, id: 'two', birth: newBirth() })
+    assert.equal(second.outcome, 'created')
+    const late = await context.engine.create({ ...task, id: 'three', birth: newBirth() })
+    assert.deepEqual([late.outcome, taskOf(late).id], ['exists', 'two'])
+  },
+}

@@ -1,0 +1,60 @@
+import type { TaskEngine } from '../../engine/engine.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { isStoreUnavailable, StoreUnavailableError } from '../../stores/store.js'
+import { pause } from '../waiting.js'
+
+/**
+ * Fault of one call. `lost`: the call is made, and its answer is lost. `failed`: the call is not
+ * made. `late`: the call is made after some milliseconds. `slow`: its answer comes after some
+ * milliseconds.
+ */
+export type Fault = 'lost' | 'failed' | 'late' | 'slow'
+
+/** Names of the calls that can have a fault. */
+export type FaultyCall = 'create' | 'read' | 'readByKey' | 'change' | 'delete'
+
+/** Returns the fault of the next call; `undefined` if it has none. */
+export type NextFault = (call: FaultyCall) => Fault | undefined
+
+/** Wraps an engine, so that calls have faults. */
+export function withFaults(engine: TaskEngine, next: NextFault): TaskEngine {
+  const call = async <T>(name: FaultyCall, make: () => MaybePromise<T>): Promise<T> => {
+    const fault = next(name)
+    if (fault === 'failed') throw new StoreUnavailableError('The call fails, on purpose.')
+    if (fault === 'late') await pause(20)
+    const outcome = await make()
+    if (fault === 'lost') throw new StoreUnavailableError('The answer is lost, on purpose.')
+    if (fault === 'slow') await pause(20)
+    return outcome
+  }
+  return {
+    shared: engine.shared,
+    durable: engine.durable,
+    hasTransactions: engine.hasTransactions,
+    create: (task, options) => call('create', () => engine.create(task, options)),
+    read: (id) => call('read', () => engine.read(id)),
+    readByKey: (key) => call('readByKey', () => engine.readByKey(key)),
+    change: (ref, expected, change) => call('change', () => engine.change(ref, expected, change)),
+    delete: (ref, version) => call('delete', () => engine.delete(ref, version)),
+    work: (options, handlers) => engine.work(options, handlers),
+    watch: (id, listener) => engine.watch(id, listener),
+    list: (query) => engine.list(query),
+    counts: (pool) => engine.counts(pool),
+    now: () => engine.now(),
+    close: (options) => engine.close(options),
+  }
+}
+
+/** Makes a call until it gets an answer, or until the process that makes it has died. */
+export async function insist<T>(
+  make: () => MaybePromise<T>, hasDied: () => boolean = () => false,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await make()
+    } catch (error) {
+      if (!isStoreUnavailable(error) || hasDied()) throw error
+      await pause(2)
+    }
+  }
+}

@@ -1,0 +1,107 @@
+import { checkNames } from '../../runtime/option-names.js'
+import { register, type Cases, type Runner } from '../runner.js'
+import { callbackCases, sharedCallbackCases } from './callbacks.js'
+import { closeCases, memoryCloseCases, sharedCloseCases } from './close.js'
+import { EngineContext } from './context.js'
+import { changeCases } from './changes.js'
+import { createCases } from './create.js'
+import { crashCases } from './crashes.js'
+import { sharedCrashCases } from './deaths.js'
+import { expiryCases, removalCases, runningExpiryCases, sharedExpiryCases } from './expiry.js'
+import type { EngineConformanceOptions, EngineFixture, EngineSettings } from './fixture.js'
+import { halfCases } from './halves.js'
+import { CAPACITY, fullCases, limitCases } from './limits.js'
+import { listCases } from './lists.js'
+import { lostCases } from './lost.js'
+import { randomCases } from './random.js'
+import { retryCases } from './retries.js'
+import { runCases } from './runs.js'
+import { SHARE_LIMITS, shareCases } from './shares.js'
+import { transactionCases } from './transactions.js'
+import { turnCases } from './turns.js'
+import { watchCases } from './watch.js'
+
+const KNOWN = {
+  title: 0, isShared: 0, isBounded: 0, hasTransactions: 0, removesAgainSoon: 0, leaseMs: 0, toleranceMs: 0, timeoutMs: 0,
+  concurrency: 0,
+} satisfies Record<keyof EngineConformanceOptions, 0>
+
+/** Settings of the cases of one group. */
+type Settings = (options: EngineConformanceOptions) => EngineSettings
+
+/** No case waits for the end of this lease. */
+const LONG: Settings = () => ({ leaseMs: 15_000 })
+const SHARE: Settings = () => ({ leaseMs: 15_000, share: SHARE_LIMITS })
+const FULL: Settings = () => ({ leaseMs: 15_000, capacity: CAPACITY })
+const SHORT: Settings = ({ leaseMs = 400 }) => ({ leaseMs })
+
+interface Group {
+  readonly cases: Cases<EngineContext>
+  readonly settings: Settings
+}
+
+function groupsFor({
+  isShared = true, isBounded = false, hasTransactions = false, removesAgainSoon = false,
+}: EngineConformanceOptions): Readonly<Record<string, Group>> {
+  return {
+    'create and keys': { cases: createCases, settings: LONG },
+    'changes and fences': { cases: changeCases, settings: LONG },
+    'runs': { cases: runCases, settings: LONG },
+    'attempts and retries': { cases: retryCases, settings: LONG },
+    'leases and crashes': { cases: crashCases, settings: SHORT },
+    ...isShared && { 'workers that die': { cases: sharedCrashCases, settings: SHORT } },
+    'callbacks': { cases: callbackCases, settings: LONG },
+    ...isShared && { 'callbacks of processes that die': { cases: sharedCallbackCases, settings: LONG } },
+    'fairness, priority and counts': { cases: turnCases, settings: LONG },
+    'limits of callers': { cases: limitCases, settings: LONG },
+    'lists': { cases: listCases, settings: LONG },
+    'expiry and files': { cases: expiryCases, settings: LONG },
+    ...removesAgainSoon && { 'removals that fail': { cases: removalCases, settings: LONG } },
+    'runs that expire': { cases: runningExpiryCases, settings: SHORT },
+    ...isShared && { 'files of processes that die': { cases: sharedExpiryCases, settings: LONG } },
+    'shares of callers': { cases: shareCases, settings: SHARE },
+    ...isBounded && { 'a full engine': { cases: fullCases, settings: FULL } },
+    'watch': { cases: watchCases, settings: LONG },
+    'close': { cases: closeCases, settings: LONG },
+    ...isShared && { 'close of one process': { cases: sharedCloseCases, settings: SHORT } },
+    'lost answers': { cases: lostCases, settings: LONG },
+    ...isShared && { 'a process is killed during a call': { cases: halfCases, settings: SHORT } },
+    'random faults': { cases: randomCases, settings: SHORT },
+    ...hasTransactions && { 'transactions': { cases: transactionCases, settings: LONG } },
+    ...!isShared && { 'close of an engine in memory': { cases: memoryCloseCases, settings: LONG } },
+  }
+}
+
+/**
+ * Registers the tests that every implementation of `TaskEngine` must pass. `runner` is a test runner
+ * such as node:test, vitest, jest or mocha. `open` creates a fixture without tasks for each test.
+ *
+ * @example
+ * import * as runner from 'node:test'
+ * import { engineConformance } from 'longhaul/conformance'
+ *
+ * engineConformance(runner, async ({ leaseMs }) => {
+ *   const engine = openEngine({ leaseMs })
+ *   return {
+ *     open: async () => ({ engine }),
+ *     close: () => engine.close({ drainMs: 0 }),
+ *   }
+ * }, { isShared: false })
+ *
+ * @throws {TypeError} An option is unknown.
+ */
+export function engineConformance(
+  runner: Runner,
+  open: (settings: EngineSettings) => Promise<EngineFixture>,
+  options: EngineConformanceOptions = {},
+): void {
+  checkNames('engineConformance', options, KNOWN)
+  const groups = groupsFor(options)
+  const cases = Object.fromEntries(Object.entries(groups).map(([title, group]) => [title, group.cases]))
+  const { title = 'TaskEngine conformance', concurrency = 4 } = options
+  register(runner, title, cases, async (group) => {
+    const settings = (groups[group] as Group).settings(options)
+    const fixture = await open(settings)
+    return new EngineContext(fixture, await fixture.open(), settings.leaseMs, options)
+  }, concurrency)
+}

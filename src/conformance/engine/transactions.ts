@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import type { Cases } from '../runner.js'
+import { taskOf, type EngineContext } from './context.js'
+import type { OpenTransaction } from './fixture.js'
+
+async function begin(context: EngineContext): Promise<OpenTransaction> {
+  const open = await context.fixture.begin?.()
+  assert.ok(open, 'the fixture has no `begin`')
+  return open
+}
+
+/** Tests of `create` in a transaction of the application. */
+export const transactionCases: Cases<EngineContext> = {
+  'a task that is committed is there and runs, and not before': async (context) => {
+    const worker = context.work(context.first)
+    const open = await begin(context)
+    const task = context.task({ id: 'one', key: 'key', owner: 'ann', caller: 'ann' })
+    const created = await context.engine.create(task, { transaction: open.transaction, limits: [{ max: 1 }] })
+    assert.deepEqual([created.outcome, taskOf(created).status], ['created', 'queued'])
+    assert.equal(await context.engine.read('one'), undefined)
+    assert.deepEqual(await context.ids(), [])
+    await context.quiet()
+    assert.deepEqual(worker.ids, [])
+    await open.commit()
+    await worker.ran('one')
+    assert.equal((await context.reaches('one', 'completed')).key, 'key')
+  },
+
+  'a task that is rolled back never was': async (context) => {
+    const worker = context.work(context.first)
+    const open = await begin(context)
+    const limits = [{ max: 1 }]
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann' })
+    await context.engine.create(task, { transaction: open.transaction, limits })
+    await open.rollback()
+    assert.equal(await context.engine.readByKey('key'), undefined)
+    await context.created({ id: 'two', key: 'key', caller: 'ann' }, { limits })
+    await worker.ran('two')
+    await context.quiet()
+    assert.deepEqual(worker.ids, ['two'])
+  },
+
+  'what exists, and a full caller, are outcomes that leave the transaction usable': async (context) => {
+    const limits = [{ max: 1 }]
+    const first = await context.created({ id: 'one', key: 'key', caller: 'ann', pool: 'nobody' })
+    const open = await begin(context)
+    const { transaction } = open
+    const again = context.task({ id: 'two', key: 'key', caller: 'ann', pool: 'nobody' })
+    assert.deepEqual(await context.engine.create(again, { transaction, limits }), { outcome: 'exists', task: first })
+    const full = context.task({ id: 'three', caller: 'ann', pool: 'nobody' })
+    assert.deepEqual(await context.engine.create(full, { transaction, limits }), { outcome: 'caller_full' })
+    const bob = context.task({ id: 'four', caller: 'bob', pool: 'nobody' })
+    assert.equal((await context.engine.create(bob, { transaction, limits })).outcome, 'created')
+    assert.equal((await context.engine.create(bob, { transaction, limits })).outcome, 'created')
+    await open.commit()
+    assert.deepEqual((await context.ids()).sort(), ['four', 'one'])
+  },
+
+  'a key that another transaction holds makes one task in the end': async (context) => {
+    for (const end of ['commit', 'rollback'] as const) {
+      const open = await begin(context)
+      const first = context.task({ id: `first-${end}`, key: end, pool: 'nobody' })
+      await context.engine.create(first, { transaction: open.transaction })
+      const second = context.engine.create(context.task({ id: `second-${end}`, key: end, pool: 'nobody' }))
+      await context.quiet()
+      await open[end]()
+      const outcome = await context.soon(second, 'the second create resolves')
+      assert.equal(outcome.outcome, end === 'commit' ? 'exists' : 'created')
+      assert.equal((await context.ids()).filter((id) => id.endsWith(end)).length, 1)
+    }
+  },
+
+  'an error of the client rejects as it is': async (context) => {
+    const failure = new Error('fails, on purpose')
+    const transaction = { query: () => Promise.reject(failure) }
+    await assert.rejects(
+      async () => context.engine.create(context.task({ id: 'one' }), { transaction }),
+      (error) => error === failure,
+    )
+    assert.deepEqual(await context.ids(), [])
+  },
+}

@@ -1,0 +1,141 @@
+/** Reason for no more: the work of the same caller uses its part, or all work uses the limit. */
+export type Refusal = 'too_many_requests' | 'overloaded'
+
+/** A share that waits for more. */
+interface Waiting {
+  readonly share: Share
+  readonly amount: number
+  readonly enter: () => void
+}
+
+/**
+ * A limit that the work of all callers shares, such as bytes of memory. One caller may use a part of
+ * it. Work that is alone of its caller may exceed that part, and work that is alone may exceed the
+ * limit, so all work runs at some time. Callers that wait take turns: nobody waits for the whole line
+ * of another caller.
+ */
+export class SharedLimit {
+  readonly #used = new Map<string, number>()
+  #usedByAll = 0
+  /** Work that waits, first in, first out for each caller. The next caller to admit is first. */
+  readonly #waiting = new Map<string, Set<Waiting>>()
+
+  /** @param perCaller - the part of one caller. Default: a quarter */
+  constructor(private readonly total: number, private readonly perCaller = total / 4) {}
+
+  /** Returns a share of the limit, which is empty at first. */
+  open(caller: string): Share {
+    return new Share(this, caller)
+  }
+
+  /** Returns why a share may not have `more` than now. Ignores work that waits. */
+  refusal({ caller, amount }: Share, more: number): Refusal | undefined {
+    const own = this.#used.get(caller) ?? 0
+    if (own > amount && own + more > this.perCaller) return 'too_many_requests'
+    if (this.#usedByAll > amount && this.#usedByAll + more > this.total) return 'overloaded'
+    return undefined
+  }
+
+  add(caller: string, amount: number): void {
+    const own = (this.#used.get(caller) ?? 0) + amount
+    if (own === 0) this.#used.delete(caller)
+    else this.#used.set(caller, own)
+    this.#usedByAll += amount
+    if (amount < 0) this.#admit()
+  }
+
+  enqueue(waiting: Waiting): void {
+    const { caller } = waiting.share
+    const line = this.#waiting.get(caller)
+    if (line) line.add(waiting)
+    else this.#waiting.set(caller, new Set([waiting]))
+    this.#admit()
+  }
+
+  dequeue(waiting: Waiting): void {
+    const { caller } = waiting.share
+    const line = this.#waiting.get(caller)
+    if (line?.delete(waiting) && line.size === 0) this.#waiting.delete(caller)
+    this.#admit()
+  }
+
+  #admit(): void {
+    for (const [caller, line] of this.#waiting) {
+      const [first] = line
+      if (first === undefined) continue
+      const refusal = this.refusal(first.share, first.amount)
+      // Nobody overtakes the next one, because small work would keep large work out for ever.
+      if (refusal === 'overloaded') return
+      if (refusal !== undefined) continue
+      line.delete(first)
+      // Its caller goes to the end of the turns.
+      this.#waiting.delete(caller)
+      if (line.size > 0) this.#waiting.set(caller, line)
+      first.share.add(first.amount)
+      first.enter()
+    }
+  }
+}
+
+/** The part of a limit that one piece of work uses. */
+export class Share {
+  #amount = 0
+
+  constructor(private readonly limit: SharedLimit, readonly caller: string) {}
+
+  /** The amount that this share has. */
+  get amount(): number {
+    return this.#amount
+  }
+
+  /** Returns why this share may not have `more` than now. Ignores work that waits. */
+  refusal(more = 0): Refusal | undefined {
+    return this.limit.refusal(this, more)
+  }
+
+  /** Adds an amount, even if it exceeds the limit. */
+  add(amount: number): void {
+    this.#amount += amount
+    this.limit.add(this.caller, amount)
+  }
+
+  /** Adds an amount if it is there and nobody waits for it. Else returns the reason. */
+  tryAcquire(amount: number): Refusal | undefined {
+    let entered = false
+    const waiting = { share: this, amount, enter: () => { entered = true } }
+    this.limit.enqueue(waiting)
+    if (entered) return undefined
+    const refusal = this.refusal(amount) ?? 'overloaded'
+    this.limit.dequeue(waiting)
+    return refusal
+  }
+
+  /**
+   * Waits for an amount. Resolves to `false`, without it, if the signal of the work aborts first.
+   *
+   * @param work - its signal is read only if it has to wait
+   */
+  acquire(amount: number, work: { readonly signal: AbortSignal }): Promise<boolean> {
+    if (this.tryAcquire(amount) === undefined) return Promise.resolve(true)
+    const { signal } = work
+    if (signal.aborted) return Promise.resolve(false)
+    return new Promise((resolve) => {
+      const enter = (): void => {
+        signal.removeEventListener('abort', giveUp)
+        resolve(true)
+      }
+      const giveUp = (): void => {
+        this.limit.dequeue(waiting)
+        resolve(false)
+      }
+      const waiting = { share: this, amount, enter }
+      signal.addEventListener('abort', giveUp, { once: true })
+      this.limit.enqueue(waiting)
+    })
+  }
+
+  /** Returns the whole amount to the limit. */
+  release(): void {
+    if (this.#amount > 0) this.add(-this.#amount)
+  }
+}

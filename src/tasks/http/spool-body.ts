@@ -1,0 +1,92 @@
+import { readContentLength } from '../../http/body/body.js'
+import { countedAs } from '../../http/counted-as.js'
+import { httpError } from '../../http/errors.js'
+import type { HttpRequest } from '../../http/exchange.js'
+import { ownerBytesLimit } from '../../stores/share-limits.js'
+import type { Spool, SpooledBody } from '../definition/spool.js'
+import { OwnerBytes } from '../record/owner-bytes.js'
+import type { EndpointSettings } from './endpoint-settings.js'
+
+/** The body of a request that a task will read. */
+export interface ArrivingBody {
+  /** The bytes as sent. */
+  readonly bytes: AsyncIterable<Uint8Array>
+  /** Content coding of the bytes. */
+  readonly coding: string
+  /** Maximum number of bytes. */
+  readonly maxBodyBytes: number
+}
+
+/** A body in the blobs. */
+export interface ArrivedBody {
+  readonly spooled: SpooledBody
+  /** SHA-256 of the bytes as sent, in hex. */
+  readonly sha256: string
+  /** Deletes a body that no task will read. Never rejects: what cannot be deleted expires. */
+  readonly discard: () => Promise<void>
+}
+
+/**
+ * Default of `maxBodyBytes` of uploads and of NDJSON. With it, all endpoints of a store have the
+ * same limit for one owner by default.
+ */
+const LARGEST_BYTES = 2 ** 34
+/** Minimum number of bytes that are reserved in advance for a body of unknown length. */
+const STEP_BYTES = 2 ** 20
+
+/**
+ * Implements `TaskEndpoints.spool`: writes a body to the blobs, and reserves its bytes for the owner
+ * of the request before they are written. They count until the blob is deleted or has expired.
+ *
+ * @throws {HttpError} 413 `body_too_large`, 429 `too_many_bytes`, or the error of the body. Nothing
+ * is left then.
+ */
+export async function spoolBody<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, spool: Spool, body: ArrivingBody,
+): Promise<ArrivedBody> {
+  const { blobs, retentionMs: ttlMs } = spool
+  const { bytes, coding } = body
+  const maxBytes = ownerBytesLimit(
+    'taskEndpoints', settings.maxBytesPerOwner, blobs, Math.max(body.maxBodyBytes, LARGEST_BYTES),
+  )
+  const maxBodyBytes = Math.min(body.maxBodyBytes, maxBytes)
+  const { headers, signal, body: { parsed } } = request
+  const length = parsed === undefined ? readContentLength(headers) ?? 0 : 0
+  if (length > maxBodyBytes) {
+    throw httpError('body_too_large', {
+      message: `The body is larger than ${maxBodyBytes} bytes.`,
+    })
+  }
+  const owner = countedAs(request, settings.requester(request).owner)
+  const owners = OwnerBytes.of(settings.service.store, blobs)
+  // Before its bytes are reserved, because the bytes of a blob that does not exist do not count.
+  const blob = await spool.begin()
+  const discard = async (): Promise<void> => {
+    try {
+      await blobs.delete(blob)
+      await owners.remove(owner, blob)
+    } catch {
+      // It counts until it expires.
+    }
+  }
+  let reserved = 0
+  const reserve = async (size: number, least: number): Promise<void> => {
+    reserved = await owners.reserve(owner, blob, size, { maxBytes, least, ttlMs })
+  }
+  const onBytes = (arrived: number): Promise<void> | undefined => {
+    if (arrived <= reserved) return undefined
+    const ahead = Math.max(STEP_BYTES, Math.ceil(arrived / 8))
+    return reserve(Math.min(maxBodyBytes, arrived + ahead), arrived)
+  }
+  try {
+    if (length > 0) await reserve(length, length)
+    const { spooled, sha256 } = await spool.write(blob, bytes, {
+      coding, maxBodyBytes, signal, onBytes,
+    })
+    if (spooled.size < reserved) await owners.reduce(owner, blob, reserved, spooled.size)
+    return { spooled, sha256, discard }
+  } catch (error) {
+    await discard()
+    throw error
+  }
+}

@@ -1,0 +1,614 @@
+import type { EngineFixture, EngineSettings } from '../../src/conformance/engine/index.js'
+import type { TaskEngine } from '../../src/engine/engine.js'
+import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
+import { StoreUnavailableError } from '../../src/stores/store.js'
+import { ModelEngine } from './model-engine.js'
+import { ModelTasks, type Row } from './model-tasks.js'
+
+/** An engine that is wrong in one way, and the test that has to say so. */
+export interface BrokenEngine {
+  readonly fault: string
+  readonly caughtBy: string
+  readonly open: (settings: EngineSettings) => EngineFixture
+  /** It is an engine in the memory of one process. */
+  readonly isInMemory?: boolean
+}
+
+type Rules = (real: ModelTasks) => Partial<ModelTasks>
+type Calls = (real: ModelEngine) => Partial<TaskEngine>
+
+function fixture(settings: EngineSettings, rules: Rules, calls: Calls, isDurable: boolean): EngineFixture {
+  const real = new ModelTasks(settings)
+  const tasks = Object.assign(Object.create(real) as ModelTasks, rules(real))
+  const engines: ModelEngine[] = []
+  return {
+    open: async () => {
+      const model = new ModelEngine(tasks, { isDurable })
+      engines.push(model)
+      const engine = engineLike(model, calls(model))
+      const faults = {
+        freeze: () => { model.isFrozen = true },
+        thaw: () => { model.isFrozen = false },
+        kill: () => { model.kill() },
+      }
+      return { engine, ...isDurable && faults }
+    },
+    close: () => { for (const engine of engines) engine.kill() },
+  }
+}
+
+/** Hands every call on, so that one of them can be replaced. */
+function engineLike(real: ModelEngine, faults: Partial<TaskEngine>): TaskEngine {
+  return {
+    shared: real.shared,
+    durable: real.durable,
+    create: (task, options) => real.create(task, options),
+    read: (id) => real.read(id),
+    readByKey: (key) => real.readByKey(key),
+    change: (ref, expected, change) => real.change(ref, expected, change),
+    delete: (ref, version) => real.delete(ref, version),
+    work: (options, handlers) => real.work(options, handlers),
+    watch: (id, listener) => real.watch(id, listener),
+    list: (query) => real.list(query),
+    counts: (pool) => real.counts(pool),
+    now: () => real.now(),
+    close: (options) => real.close(options),
+    ...faults,
+  }
+}
+
+/** Opens a model without a fault. */
+export function correctEngine(settings: EngineSettings, isDurable = true): EngineFixture {
+  return fixture(settings, () => ({}), () => ({}), isDurable)
+}
+
+const rules = (fault: string, caughtBy: string, broken: Rules): BrokenEngine => (
+  { fault, caughtBy, open: (settings) => fixture(settings, broken, () => ({}), true) }
+)
+
+const calls = (fault: string, caughtBy: string, broken: Calls): BrokenEngine => (
+  { fault, caughtBy, open: (settings) => fixture(settings, () => ({}), broken, true) }
+)
+
+const inMemory = (fault: string, caughtBy: string, broken: Calls): BrokenEngine => (
+  { fault, caughtBy, isInMemory: true, open: (settings) => fixture(settings, () => ({}), broken, false) }
+)
+
+/** Tampers with each task that a change has written. */
+const written = (
+  fault: string, caughtBy: string, tamper: (task: StoredTask, before: StoredTask, row: Row) => Partial<StoredTask> | undefined,
+): BrokenEngine => rules(fault, caughtBy, (real) => ({
+  change: (ref, expected, change) => {
+    const before = real.row(ref.id)?.task
+    const changed = real.change(ref, expected, change)
+    const row = real.rows.get(ref.id)
+    if (changed.outcome !== 'changed' || !row || !before) return changed
+    row.task = { ...row.task, ...tamper(changed.task, before, row) }
+    return { outcome: 'changed', task: row.task }
+  },
+}))
+
+/** Tampers with each run that begins. */
+const begun = (
+  fault: string, caughtBy: string, tamper: (task: StoredTask, before: StoredTask, row: Row) => Partial<StoredTask> | undefined,
+): BrokenEngine => rules(fault, caughtBy, (real) => ({
+  take: (pool) => {
+    const taken = real.take(pool)
+    if (taken) taken.row.task = { ...taken.row.task, ...tamper(taken.row.task, taken.before, taken.row) }
+    return taken
+  },
+}))
+
+const wasRetried = (task: StoredTask, before: StoredTask): boolean => (
+  task.status === 'queued' && isFinalStatus(before.status)
+)
+
+const KEYS = 'of many calls at once with one key one creates, and all get its task'
+const OLD = 'nothing of an old task touches the new one with its id'
+const CONFLICT = 'a change at another version is a conflict, returns the task as it is and changes nothing'
+const RETRY = 'a final task that is retried runs again, with input, checkpoint and key'
+const VERSIONS = 'the version counts the changes that clients see'
+const CRASH = 'a run that does not end its task runs again when its lease ends, as crashed'
+const LIMIT = 'a caller has no more unfinished tasks than its limit, and a task that ends frees its place'
+const ONCE = 'each task runs once, whoever works, and never more at a time than there are places'
+const GIVEN_BACK = 'a run that is given back counts as no attempt, and runs again after its delay'
+const SENT = 'the outcome of an attempt ends the callback, or delays the next attempt'
+const FILTERS = 'filters of owner, status and name select their tasks'
+const DELETE = 'delete removes a final task at its version only'
+const SHARE = 'a caller over its share loses its own oldest final tasks, and nobody else does'
+const RANDOM = 'with lost answers, delays and crashes, every acknowledged task ends once and nothing is left'
+
+export const BROKEN_ENGINES: readonly BrokenEngine[] = [
+  // Creation and keys.
+  rules('a property gets lost', 'a created task has all its properties, and every process reads it by id and key', (real) => ({
+    create: ({ owner: _, ...task }, limits) => real.create(task, limits),
+  })),
+  rules('a repetition counts as another task', 'a repetition of a call gets the task as it is now', (real) => ({
+    create: (task, limits) => {
+      const same = real.row(task.id)
+      return same ? { outcome: 'exists', task: same.task } : real.create(task, limits)
+    },
+  })),
+  rules('an id that is taken is overwritten', 'an id that is taken exists, and nothing is created', (real) => ({
+    create: (task, limits) => {
+      if (real.row(task.id)?.task.birth !== task.birth) real.rows.delete(task.id)
+      return real.create(task, limits)
+    },
+  })),
+  rules('a key is not unique', 'a key that is taken exists, and nothing is created', () => ({ withKey: () => undefined })),
+  calls('a key is looked for before the task is written', KEYS, (real) => ({
+    create: async (task, options) => {
+      const existing = task.key === undefined ? undefined : await real.readByKey(task.key)
+      if (existing) return { outcome: 'exists', task: existing }
+      const { key, ...others } = task
+      const created = await real.create(others, options)
+      const row = real.tasks.rows.get(task.id)
+      if (row) row.task = { ...row.task, key }
+      return created
+    },
+  })),
+  rules('keys are trimmed', 'keys are compared exactly', (real) => ({
+    create: (task, limits) => real.create({ ...task, key: task.key?.trim() }, limits),
+  })),
+  rules('ids are not case-sensitive', 'ids are compared exactly, and none is special', (real) => ({
+    row: (id) => real.live().find(({ task }) => task.id.toLowerCase() === id.toLowerCase()),
+  })),
+  rules('the key ends with the task that it made', 'a key is taken as long as its task exists, whatever its status', (real) => ({
+    withKey: (key) => {
+      const row = real.withKey(key)
+      return row && isFinalStatus(row.task.status) ? undefined : row
+    },
+  })),
+  rules('a task is kept from its creation', 'the key of a task that starts in 30 days lives as long as the task', (real) => ({
+    create: (task, limits) => {
+      const created = real.create(task, limits)
+      const row = real.rows.get(task.id)
+      if (row) row.task = { ...row.task, expiresAt: row.task.createdAt + task.keepMs }
+      return row && created.outcome === 'created' ? { outcome: 'created', task: row.task } : created
+    },
+  })),
+  rules('a change is made to any task with the id', OLD, (real) => ({
+    change: (ref, expected, change) => (
+      real.change({ id: ref.id, birth: real.row(ref.id)?.task.birth ?? '' }, expected, change)
+    ),
+  })),
+  rules('any task with the id is deleted', OLD, (real) => ({
+    delete: (ref, version) => real.delete({ id: ref.id, birth: real.row(ref.id)?.task.birth ?? '' }, version),
+  })),
+
+  // Changes and fences.
+  rules('versions are not compared', CONFLICT, (real) => ({
+    holds: (task, expected) => 'version' in expected || real.holds(task, expected),
+  })),
+  rules('a conflict does not return the task', CONFLICT, (real) => ({
+    change: (ref, expected, change) => {
+      const changed = real.change(ref, expected, change)
+      return changed.outcome === 'conflict' ? { outcome: 'conflict', task: undefined } : changed
+    },
+  })),
+  calls('a version is compared before the change is made', 'of many changes at once at one version one applies', (real) => ({
+    change: async (ref, expected, change) => {
+      const task = await real.read(ref.id)
+      if (!task || !real.tasks.holds(task, expected)) return { outcome: 'conflict', task }
+      for (;;) {
+        const { version = 0 } = real.tasks.rows.get(ref.id)?.task ?? {}
+        const changed = await real.change(ref, { version }, change)
+        if (changed.outcome !== 'conflict') return changed
+      }
+    },
+  })),
+  rules('runs are not compared', 'a run that is cancelled can write nothing, not even a checkpoint', (real) => ({
+    holds: (task, expected) => 'run' in expected || real.holds(task, expected),
+  })),
+  rules('checkpoints are not fenced', 'a suspended worker that comes back after a later run writes nothing, not even a checkpoint', (real) => ({
+    change: (ref, expected, change) => {
+      const row = real.rows.get(ref.id)
+      if (row && change.checkpoint !== undefined) row.checkpoint = change.checkpoint ?? undefined
+      return real.change(ref, expected, change)
+    },
+  })),
+  rules('a run has a fence of its status only', 'a suspended worker that comes back after a later run writes nothing, not even a checkpoint', (real) => ({
+    holds: (task, expected) => ('run' in expected ? task.status === 'processing' : real.holds(task, expected)),
+  })),
+  written('details are merged', 'an absent property stays as it is', (task, before) => ({ details: { ...before.details, ...task.details } })),
+  written('an end has no time', 'each final status ends a run, with its time, details and result', () => ({ finishedAt: undefined })),
+  written('each change is visible', VERSIONS, (_task, before) => ({ version: before.version + 1 })),
+  written('no change is visible', 'a change applies at its version, and every process sees it', (_task, before) => ({ version: before.version })),
+  written('the pool stays', 'a later pool takes effect with the next run', (_task, before) => ({ pool: before.pool })),
+  written('keepMs counts from the start', 'keepMs counts from the change', (task) => ({ expiresAt: (task.startAt ?? 0) + 5000 })),
+  rules('unfinished tasks are deleted', DELETE, (real) => ({
+    delete: (ref) => {
+      real.rows.delete(ref.id)
+      return undefined
+    },
+  })),
+  rules('a task of any version is deleted', DELETE, (real) => ({
+    delete: (ref) => real.delete(ref, real.row(ref.id)?.task.version ?? 0),
+  })),
+
+  // Runs.
+  begun('a run is no visible change', 'a task runs once, and its run is one visible change', (_task, before) => ({ version: before.version })),
+  rules('inputs that are false get lost', 'any JSON value is an input, with its text and the order of its properties', (real) => ({
+    take: (pool) => {
+      const taken = real.take(pool)
+      if (taken && !taken.row.input?.value) taken.row.input = undefined
+      return taken
+    },
+  })),
+  calls('the number of places is doubled', 'places are those of all runs of the process', (real) => ({
+    work: ({ places, callbacks }, handlers) => {
+      const more = Object.assign(Object.create(places) as typeof places, {
+        tryAcquire: (pool: string) => places.tryAcquire(pool) || places.tryAcquire('more'),
+      })
+      places.release('more')
+      real.work({ places: more, callbacks }, handlers)
+    },
+  })),
+  calls('a place is freed by the change that ends the run', 'a place is free again only when the promise of its run has resolved', (real) => ({
+    work: (options, handlers) => real.work(options, {
+      ...handlers,
+      run: async (run) => {
+        const done = handlers.run(run)
+        const hasEnded = async (): Promise<void> => {
+          while ((await real.read(run.task.id))?.status === 'processing') await new Promise((resolve) => setTimeout(resolve, 5))
+        }
+        await Promise.race([done, hasEnded().catch(() => undefined)])
+      },
+    }),
+  })),
+  calls('a place is never freed', 'tasks that fail keep no place of those that run', (real) => ({
+    work: ({ places, callbacks }, handlers) => {
+      const kept = Object.assign(Object.create(places) as typeof places, { release: () => undefined })
+      real.work({ places: kept, callbacks }, handlers)
+    },
+  })),
+  calls('runs are handed out twice', ONCE, (real) => ({
+    work: (options, handlers) => real.work(options, {
+      ...handlers, run: async (run) => { await Promise.all([handlers.run(run), handlers.run(run)]) },
+    }),
+  })),
+  rules('pools are ignored', 'a worker takes no tasks of pools that it has no places for', (real) => ({
+    take: () => real.take(real.live().find(({ task }) => task.status === 'queued')?.task.pool ?? ''),
+  })),
+  rules('a delay is ignored', 'a delayed task runs after its delay, and delays no others', (real) => ({
+    take: (pool) => {
+      for (const row of real.live()) row.dueAt = 0
+      return real.take(pool)
+    },
+  })),
+  rules('a cancelled task runs', 'a task that is cancelled while it waits, or is delayed, does not run', (real) => ({
+    take: (pool) => {
+      for (const row of real.live()) if (row.task.status === 'cancelled') row.task = { ...row.task, status: 'queued' }
+      return real.take(pool)
+    },
+  })),
+  rules('a checkpoint is lost with its run', 'a run that saves a checkpoint has it in its next attempt, until it is removed', (real) => ({
+    take: (pool) => {
+      const taken = real.take(pool)
+      if (taken) taken.row.checkpoint = undefined
+      return taken
+    },
+  })),
+
+  // Attempts and retries.
+  written('a run that is given back counts', GIVEN_BACK, (_task, before) => ({ attempt: before.attempt })),
+  rules('the delay of the next run is ignored', 'a task that is queued again runs again after the delay', (real) => ({
+    change: (ref, expected, { delayMs: _, ...change }) => real.change(ref, expected, change),
+  })),
+  written('a retry begins with run 1', RETRY, (task, before) => (wasRetried(task, before) ? { run: 0 } : {})),
+  written('a retry keeps the result', RETRY, (task, before) => (wasRetried(task, before) ? { result: before.result } : {})),
+  rules('a failed task loses its input', RETRY, (real) => ({
+    change: (ref, expected, change) => {
+      const changed = real.change(ref, expected, change)
+      const row = real.rows.get(ref.id)
+      if (row && changed.outcome === 'changed' && change.status === 'failed') row.input = undefined
+      return changed
+    },
+  })),
+  rules('a completed task is retried', 'a completed task cannot be retried', (real) => ({
+    change: (ref, expected, change) => {
+      const row = real.rows.get(ref.id)
+      if (row?.task.status === 'completed' && change.status === 'queued') row.task = { ...row.task, status: 'failed' }
+      return real.change(ref, expected, change)
+    },
+  })),
+  rules('a retry applies at any version', 'a retry whose answer is lost is repeated without a second run', (real) => ({
+    holds: (task, expected) => real.holds(task, expected) || ('version' in expected && isFinalStatus(task.status)),
+    change: (ref, expected, change) => {
+      const row = real.rows.get(ref.id)
+      if (row?.task.status === 'completed' && change.status === 'queued') row.task = { ...row.task, status: 'failed', version: 3 }
+      return real.change(ref, change.status === 'queued' ? { version: row?.task.version ?? 0 } : expected, change)
+    },
+  })),
+
+  // Leases and crashes.
+  begun('a crash counts as nothing', CRASH, (_task, before) => ({ crashes: before.crashes })),
+  rules('the lease never ends', CRASH, () => ({ renew: () => true, take: () => undefined })),
+  rules('no lease is renewed', 'a run keeps its lease as long as its handler works', (real) => ({
+    renew: (task) => real.row(task.id)?.task.run === task.run,
+  })),
+  written('a checkpoint leaves the crashes', 'a checkpoint sets the crashes in a row to 0', (task, before) => (
+    task.status === 'processing' ? { crashes: before.crashes } : {}
+  )),
+  written('crashes are never set to 0', 'an ordinary end of a run, and a retry, set the crashes in a row to 0', (_task, before) => ({ crashes: before.crashes })),
+  written('a run after a crash that is given back counts as a crash', 'a run after a crash that is given back counts neither as attempt nor as crash', (_task, before) => ({ crashes: before.crashes })),
+  rules('a task ends after two crashes', 'the engine never ends a task because of crashes', (real) => ({
+    take: (pool) => {
+      for (const row of real.live()) {
+        if (row.task.crashes >= 2) row.task = { ...row.task, status: 'failed', finishedAt: real.now() }
+      }
+      return real.take(pool)
+    },
+  })),
+  rules('nobody hears that a run was replaced', 'the signal of a run aborts when another process ends its task', () => ({ renew: () => true })),
+  calls('the signal aborts without a reason', 'the signal of a run aborts when another process ends its task', (real) => ({
+    work: (options, handlers) => real.work(options, {
+      ...handlers,
+      run: (run) => {
+        const controller = new AbortController()
+        run.onAbort(() => controller.abort())
+        return handlers.run({ ...run, signal: controller.signal })
+      },
+    }),
+  })),
+  rules('only the process that made a task finds it', 'the task of a worker that dies runs in another process, as crashed', (real) => ({
+    take: (pool) => (real.live().every(({ task }) => task.run === 0) ? real.take(pool) : undefined),
+  })),
+  rules('leases are renewed for dead workers', 'a worker that is killed many times completes its task, with each checkpoint once', (real) => ({
+    take: (pool) => {
+      for (const row of real.live()) if (row.task.status === 'processing') row.leaseEndsAt = real.now() + 60_000
+      return real.take(pool)
+    },
+  })),
+
+  // Callbacks.
+  rules('an end makes no callback due', 'the change that ends a task makes its callback due', (real) => ({
+    change: (ref, expected, { callbackMs: _, ...change }) => real.change(ref, expected, change),
+  })),
+  rules('an attempt has no number', SENT, (real) => ({
+    takeCallback: () => {
+      const task = real.takeCallback()
+      const row = task && real.rows.get(task.id)
+      if (row) row.task = { ...row.task, callbackRun: row.task.callbackRun - 1 }
+      return row?.task
+    },
+  })),
+  rules('callbacks are not fenced', 'an earlier attempt changes nothing', (real) => ({
+    holds: (task, expected) => 'callbackRun' in expected || real.holds(task, expected),
+  })),
+  written('an attempt may end a redelivery', 'an attempt that began before a redelivery does not end the redelivery', (_task, before) => ({ callbackRun: before.callbackRun })),
+  rules('a callback is given up when it is handed out', 'a callback whose process dies while it is sent stays due', (real) => ({
+    takeCallback: () => {
+      const task = real.takeCallback()
+      const row = task && real.rows.get(task.id)
+      if (row) row.task = { ...row.task, callbackAt: undefined }
+      return row?.task
+    },
+  })),
+  calls('more callbacks are sent than the worker may', 'no more callbacks are sent at a time than the worker may', (real) => ({
+    work: ({ places, callbacks }, handlers) => real.work({ places, callbacks: callbacks + 1 }, handlers),
+  })),
+
+  // Turns.
+  rules('the order is that of creation', 'tasks start by priority, and in their order within one', (real) => ({
+    take: (pool) => {
+      for (const row of real.live()) row.task = { ...row.task, priority: 0 }
+      return real.take(pool)
+    },
+  })),
+  rules('who comes first is served first', 'a task of another caller starts after as many as there are places, not after all that wait', (real) => ({
+    take: (pool) => takeFirst(real, pool, () => true),
+  })),
+  rules('the last one starts first', 'callers take turns, and each starts its own in their order', (real) => ({
+    take: (pool) => {
+      const rows = real.live().filter(({ task }) => task.status === 'queued').reverse()
+      for (const [n, row] of rows.entries()) row.dueAt = n
+      return real.take(pool)
+    },
+  })),
+  rules('what is delayed counts as waiting', 'counts tells what runs, waits and is delayed, by pool', (real) => ({
+    counts: (pool) => {
+      const { delayed, waiting, ...others } = real.counts(pool)
+      return { ...others, delayed: 0, waiting: waiting + delayed }
+    },
+  })),
+
+  // Limits.
+  rules('a limit is exceeded by one', LIMIT, (real) => ({
+    create: (task, limits) => real.create(task, limits.map(({ max, ...limit }) => ({ ...limit, max: max + 1 }))),
+  })),
+  calls('a limit is checked before the task is written', 'of many calls at once as many create as the limit allows', (real) => ({
+    create: async (task, { limits = [] } = {}) => {
+      const isOver = real.tasks.isOver(task.caller, limits)
+      await new Promise((resolve) => setImmediate(resolve))
+      return isOver ? { outcome: 'caller_full' } : real.create(task)
+    },
+  })),
+  rules('final tasks count', 'each final status of a run frees the place at once', (real) => ({
+    isOver: (caller, limits) => limits.some(({ max }) => real.live().filter(({ task }) => task.caller === caller).length >= max),
+  })),
+  rules('a limit counts all callers', 'a limit counts the tasks of its caller only, and none without a caller', (real) => ({
+    isOver: (_caller, limits) => limits.some(({ max }) => real.live().length >= max),
+  })),
+  rules('names of limits are ignored', 'a limit of a name counts the tasks of that name only', (real) => ({
+    isOver: (caller, limits) => real.isOver(caller, limits.map(({ max }) => ({ max }))),
+  })),
+  rules('a full caller does not get its tasks', 'a full caller gets its existing tasks', (real) => ({
+    create: (task, limits) => (real.isOver(task.caller, limits) ? { outcome: 'caller_full' } : real.create(task, limits)),
+  })),
+  rules('a retry needs no place', 'a retry needs a place', (real) => ({
+    change: (ref, expected, { limits: _, ...change }) => real.change(ref, expected, change),
+  })),
+  rules('a full engine creates', 'a full engine says so, creates nothing, and has space again later', (real) => ({
+    create: (task, limits) => {
+      const created = real.create(task, limits)
+      return created.outcome === 'full' ? { outcome: 'caller_full' } : created
+    },
+  })),
+
+  // Lists.
+  rules('the order of a list is that of ids', 'tasks of one millisecond are ordered by the code units of their ids', (real) => ({
+    list: (query) => [...real.list(query)].sort((a, b) => a.id.localeCompare(b.id)),
+  })),
+  rules('statuses are ignored', FILTERS, (real) => ({ list: ({ statuses: _, ...query }) => real.list(query) })),
+  rules('names are ignored', FILTERS, (real) => ({ list: ({ names: _, ...query }) => real.list(query) })),
+  rules('a task without an owner is in all lists', FILTERS, (real) => ({
+    list: (query) => real.list(query.of !== 'all' && query.of.owner === undefined ? { ...query, of: 'all' } : query),
+  })),
+  rules('scheduled tasks are queued', FILTERS, (real) => ({
+    list: (query) => real.list(query.statuses?.includes('queued') ? { ...query, statuses: [...query.statuses, 'scheduled'] } : query),
+  })),
+  rules('`to` is included', '`from` is included and `to` is not', (real) => ({
+    list: ({ to, ...query }) => real.list(to === undefined ? query : { ...query, to: to + 1 }),
+  })),
+  rules('a page continues by time only', 'pages follow one another, with every filter', (real) => ({
+    list: ({ after, ...query }) => real.list(after ? { ...query, after: { createdAt: after.createdAt, id: '' } } : query),
+  })),
+  calls('lists are written later', 'a task that is created, changed or deleted is listed so by every process at once', (real) => {
+    let listed: Promise<readonly StoredTask[]> | undefined
+    return {
+      list: async (query) => {
+        const earlier = listed
+        listed = real.list(query)
+        listed.catch(() => undefined)
+        return earlier ?? listed
+      },
+    }
+  }),
+  rules('a list has parts of tasks', 'the list has whole tasks, in the order of their creation', (real) => ({
+    list: (query) => real.list(query).map((task) => ({ ...task, details: {} })),
+  })),
+
+  // Expiry and shares.
+  calls('an expired task is found by its key', 'an expired task is absent for every call', (real) => {
+    const seen = new Map<string, StoredTask>()
+    return {
+      readByKey: async (key) => (await real.readByKey(key)) ?? seen.get(key),
+      create: async (task, options) => {
+        const created = await real.create(task, options)
+        if (task.key !== undefined && 'task' in created) seen.set(task.key, created.task)
+        return created
+      },
+    }
+  }),
+  rules('files are removed before their task expires', 'the files of an expired task are removed once', (real) => ({
+    removals: () => real.live().filter(({ hasFiles }) => hasFiles),
+  })),
+  rules('files of a task whose id is used again stay', 'the files of an expired task are removed even if its id is used again', (real) => ({
+    removals: () => real.removals().filter(({ task }) => !real.rows.has(task.id)),
+  })),
+  rules('files stay if their removal failed', 'files whose removal failed are removed later', (real) => ({
+    removals: () => real.removals().filter(({ removeAt }) => removeAt === 0),
+  })),
+  rules('an expired task runs on', 'the run of a task that expires is stopped, and can write nothing', () => ({ renew: () => true })),
+  rules('a share has no limit', SHARE, () => ({ evict: () => undefined })),
+  rules('everybody pays for one caller', SHARE, (real) => ({
+    evict: (caller) => {
+      const final = [...real.rows.values()].filter(({ task }) => isFinalStatus(task.status))
+      if (final.length > 12) real.rows.delete(final[0]?.task.id ?? '')
+      real.evict(caller)
+    },
+  })),
+  rules('unfinished tasks go with the share', 'unfinished tasks stay, whatever their caller keeps', (real) => ({
+    evict: (caller) => {
+      const own = [...real.rows.values()].filter(({ task }) => task.caller === caller)
+      if (own.length > 20) real.rows.delete(own[0]?.task.id ?? '')
+      real.evict(caller)
+    },
+  })),
+  rules('bytes are not counted', 'the share is one of bytes too, of results, details, inputs, checkpoints and files', (real) => ({
+    evict: (caller) => {
+      const own = [...real.rows.values()].filter(({ task }) => task.caller === caller && isFinalStatus(task.status))
+      if (own.length > 12) real.rows.delete(own[0]?.task.id ?? '')
+    },
+  })),
+
+  // Watch.
+  rules('nobody is told of a deletion', 'a watch tells of each visible change, by any process', (real) => ({
+    delete: (ref, version) => {
+      const row = real.row(ref.id)
+      if (row?.task.birth !== ref.birth || row.task.version !== version) return row?.task
+      real.rows.delete(ref.id)
+      return undefined
+    },
+  })),
+  calls('listeners are called inside the call', 'a listener is not called inside the call that changes', (real) => ({
+    change: (ref, expected, change) => {
+      for (const listener of real.tasks.watchers.get(ref.id) ?? []) listener()
+      return real.change(ref, expected, change)
+    },
+  })),
+  calls('a watch cannot be stopped', 'a watch that was stopped hears nothing, and the others do', (real) => ({
+    watch: async (id, listener) => {
+      await real.watch(id, listener)
+      return () => undefined
+    },
+  })),
+  calls('a listener is called for every task', 'each watch of a task is told, and none of another task', (real) => ({
+    watch: (id, listener) => real.watch(id.toLowerCase(), listener),
+  })),
+
+  // Close.
+  calls('close aborts at once', 'a run may end within drainMs, and is not aborted', (real) => ({ close: () => real.close({ drainMs: 0 }) })),
+  calls('close does not wait', 'a run may end within drainMs, and is not aborted', (real) => ({ close: async (options) => { void real.close(options) } })),
+  calls('close aborts nothing', 'a run that is left after drainMs is aborted with a WorkerClosingError, and can be given back', () => ({ close: async () => undefined })),
+  calls('close waits for what ignores it', 'a run that ignores its signal does not delay close', (real) => ({ close: () => real.close({ drainMs: 60_000 }) })),
+  calls('a process that closes begins further runs', 'a process that closes begins nothing, and leaves what waits to others', (real) => ({
+    close: async ({ drainMs }) => {
+      await new Promise((resolve) => setTimeout(resolve, Math.min(drainMs, 80)))
+      await real.close({ drainMs })
+    },
+  })),
+  inMemory('close drops what waits', 'what waits runs while there is time', (real) => ({ close: () => real.close({ drainMs: 0 }) })),
+  inMemory('nothing is abandoned', 'each task that is left unfinished is abandoned once, and close waits for it', (real) => ({
+    work: (options, handlers) => real.work(options, { ...handlers, abandon: () => undefined }),
+  })),
+  inMemory('close does not wait for abandon', 'each task that is left unfinished is abandoned once, and close waits for it', (real) => ({
+    work: (options, handlers) => real.work(options, { ...handlers, abandon: (task) => { void Promise.resolve(handlers.abandon(task)).catch(() => undefined) } }),
+  })),
+
+  // One call is one change.
+  calls('a repetition of a create is refused', 'the answer is lost of a create', (real) => {
+    const seen = new Set<string>()
+    return {
+      create: async (task, options) => {
+        if (seen.has(task.birth)) return { outcome: 'caller_full' }
+        seen.add(task.birth)
+        return real.create(task, options)
+      },
+    }
+  }),
+  calls('a key is written after its task', 'a process is killed during a create', (real) => ({
+    create: async ({ key, ...task }, options) => {
+      const created = await real.create(task, options)
+      const row = real.tasks.rows.get(task.id)
+      if (row && !real.isKilled) row.task = { ...row.task, key }
+      return created
+    },
+  })),
+  calls('a callback is made due after its task has ended', 'a process is killed during an end of a run, with its callback', (real) => ({
+    change: async (ref, expected, { callbackMs, ...change }) => {
+      const changed = await real.change(ref, expected, change)
+      if (changed.outcome !== 'changed' || callbackMs === undefined) return changed
+      await new Promise((resolve) => setTimeout(resolve, 12))
+      if (real.isKilled) throw new StoreUnavailableError('This process was killed.')
+      return real.change(ref, 'callbackRun' in expected ? expected : { version: changed.task.version }, { callbackMs, isHidden: true })
+    },
+  })),
+  rules('an end may be overwritten', RANDOM, (real) => ({
+    holds: (task, expected) => ('run' in expected ? task.run >= expected.run && task.run > 0 : real.holds(task, expected)),
+  })),
+]
+
+/** Begins the task that became due first, whosever it is. */
+function takeFirst(tasks: ModelTasks, pool: string, is: (row: Row) => boolean): ReturnType<ModelTasks['take']> {
+  const [first] = tasks.live()
+    .filter((row) => is(row) && row.task.pool === pool && row.task.status === 'queued')
+    .sort((a, b) => a.task.createdAt - b.task.createdAt || a.dueAt - b.dueAt)
+  if (!first) return undefined
+  const others = [...tasks.rows.values()].filter((row) => row !== first)
+  for (const row of others) row.dueAt += 1e12
+  const taken = tasks.take(pool)
+  for (const row of others) row.dueAt -= 1e12
+  return taken
+}

@@ -1,0 +1,11 @@
+import * as runner from 'node:test'
+import { engineConformance } from '../../src/conformance/engine/index.js'
+import { modelFixture } from './model-fixture.js'
+
+engineConformance(runner, async (settings) => modelFixture(settings), {
+  title: 'ModelEngine, shared', isBounded: true, removesAgainSoon: true,
+})
+
+engineConformance(runner, async (settings) => modelFixture(settings, { isDurable: false }), {
+  title: 'ModelEngine, in one process', isBounded: true, removesAgainSoon: true, isShared: false,
+})
