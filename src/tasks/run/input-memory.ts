@@ -1,4 +1,5 @@
 import { heapShare } from '../../runtime/heap-share.js'
+import { SharedLimit } from '../../runtime/shared-limit.js'
 import { heapBytesOf } from '../../runtime/json-size.js'
 
 /** Heap that the parsed inputs of all runs of this process may take, in bytes. */
