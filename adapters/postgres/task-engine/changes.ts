@@ -177,7 +177,8 @@ function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boole
 
 /**
  * Returns a statement that makes changes whose expectation holds. `gathered` skips rows that are
- * locked, `alone` waits for one. `limited` makes one change under the limits of the caller.
+ * locked, `alone` waits for one. `limited` makes one change under the limits of the caller. A change
+ * of the callback that is no outcome of an attempt keeps the attempt under way out.
  */
 function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): string {
   const rows = `${schema}.task_rows`
@@ -197,6 +198,8 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
   due_at = CASE WHEN to_status = 0 THEN ${SAME_NOW} + delay ELSE task.due_at END,
   turn = CASE WHEN to_status IS NULL THEN task.turn END,
   lease_until = CASE WHEN to_status IS NULL THEN task.lease_until END,
+  callback_run = task.callback_run
+    + (callback IS NOT NULL AND of_callback IS NULL)::integer,
   callback_at = CASE WHEN callback < 0 THEN NULL
     ELSE coalesce(${SAME_NOW} + callback, task.callback_at) END,
   pool = coalesce(new_pool, task.pool),

@@ -23,7 +23,7 @@ import { DUE, STOP, Worker } from './worker.js'
 
 /** Options of `PostgresTaskEngine`. */
 export interface PostgresTaskEngineOptions {
-  /** What the final tasks of one caller may keep. */
+  /** Limits of what the final tasks of one caller keep. */
   readonly limits: ShareLimits
   /**
    * Time without a renewal after which another process takes a run, in milliseconds. Renewed at a
@@ -156,13 +156,14 @@ export class PostgresTaskEngine implements TaskEngine {
     await checkOpen(query, this.database)
     const created = await this.creates.create(task, limits, query)
     if (created.outcome !== 'created') return created
-    const { startAt, pool } = created.task
-    const hint = payloadOf(startAt === undefined ? DUE + pool : DUE)
-    await this.database.notify('tasks', [hint], query)
+    const { id, startAt, pool } = created.task
+    const keys = [id, startAt === undefined ? DUE + pool : DUE]
+    await this.database.notify('tasks', keys.map(payloadOf), query)
     return created
   }
 
-  private noteCreated({ startAt, createdAt, pool }: StoredTask): void {
+  private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
+    this.notify(id)
     if (startAt === undefined) this.worker.noteWaiting(pool)
     else this.worker.noteDue(startAt - createdAt)
   }

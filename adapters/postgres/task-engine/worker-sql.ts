@@ -4,8 +4,10 @@ import { CLOCK, SAME_NOW, taskColumns, turnSql } from './rows.js'
 const MAX_READY = 500
 /** Time after which an attempt at a callback without an outcome is made again, in milliseconds. */
 const CALLBACK_AGAIN_MS = 60_000
-/** Delay before files are removed again after a failure, in milliseconds. */
+/** Time after which files are removed again if the process that did it has died, in milliseconds. */
 const REMOVE_AGAIN_MS = 60_000
+/** Delay before files are removed again after a failure, in milliseconds. */
+const REMOVE_FAILED_MS = 1000
 
 /** The statements of a worker. */
 export interface WorkerSql {
@@ -19,7 +21,7 @@ export interface WorkerSql {
   readonly takeCallbacks: string
   /** Returns up to `$1` tasks whose files are to be removed. */
   readonly takeRemovals: string
-  /** Deletes the row of a task (`$1`) that expired as this one (`$2`). */
+  /** Deletes the row of an expired task (`$1`, `$2`) if its files are removed (`$3`). */
   readonly removed: string
   /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
   readonly renew: string
@@ -90,9 +92,12 @@ FROM taken WHERE task.id = taken.id RETURNING ${columns}`,
 )
 UPDATE ${rows} AS task SET sweep_at = ${SAME_NOW} + ${String(REMOVE_AGAIN_MS)}
 FROM taken WHERE task.id = taken.id RETURNING ${columns}`,
-    removed: `WITH ${CLOCK}
-DELETE FROM ${rows} WHERE id IN ($1, '~' || $2 || '~' || $1) AND birth = $2
-  AND expires_at <= ${SAME_NOW}`,
+    removed: `WITH ${CLOCK}, failed AS (
+  UPDATE ${rows} SET sweep_at = ${SAME_NOW} + ${String(REMOVE_FAILED_MS)}
+  WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW} AND NOT $3::boolean
+)
+DELETE FROM ${rows}
+WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW} AND $3::boolean`,
     renew: `WITH ${CLOCK}, mine AS MATERIALIZED (
   SELECT task.id FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run)
   JOIN ${rows} AS task ON task.id = own.id AND task.birth = own.birth AND task.run = own.run

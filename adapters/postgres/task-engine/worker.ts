@@ -262,8 +262,8 @@ export class Worker {
       await Promise.all(rows.map(async (row) => {
         // The row may have made way for another task with its id.
         const id = row.id.slice(row.id.lastIndexOf('~') + 1)
-        if (!await handlers.remove(toTask({ ...row, id })).catch(() => false)) return
-        await background(this.sql.removed, [id, row.birth])
+        const isRemoved = await handlers.remove(toTask({ ...row, id })).catch(() => false)
+        await background(this.sql.removed, [row.id, row.birth, isRemoved])
       }))
       if (rows.length === REMOVALS) this.look()
     } catch {
