@@ -1,10 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import type { EngineFixture, EngineProcess, EngineSettings } from 'longhaul/conformance'
+import type {
+  EngineConformanceOptions, EngineFixture, EngineProcess, EngineSettings,
+} from 'longhaul/conformance'
 import type { PgliteClient } from 'longhaul/postgres'
 import { Database, type PostgresOptions } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
+
+/** Options of the suite. A busy machine adds to the times of a server. */
+export const engineOptions: EngineConformanceOptions = {
+  toleranceMs: 200, leaseMs: 1200, timeoutMs: 20_000, hasTransactions: true, concurrency: 8,
+}
 
 type Options = Omit<PostgresOptions, 'pool' | 'schema'>
 
