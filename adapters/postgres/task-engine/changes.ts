@@ -210,7 +210,8 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
   checkpoint = CASE WHEN to_status = 2 THEN NULL WHEN has_checkpoint THEN new_checkpoint
     ELSE task.checkpoint END,
   result = CASE WHEN ${IS_RETRY} THEN NULL ELSE coalesce(new_result, task.result) END
-FROM new WHERE task.id = new.id AND task.birth = new.birth AND task.expires_at > ${SAME_NOW}
+FROM new WHERE task.id = new.id AND task.id = ANY($1::text[]) AND task.birth = new.birth
+  AND task.expires_at > ${SAME_NOW}
   AND (of_version IS NULL OR task.version = of_version)
   AND (of_run IS NULL OR task.run = of_run AND task.status = 1)
   AND (of_callback IS NULL OR task.callback_run = of_callback AND task.status >= 2)
@@ -227,7 +228,7 @@ FROM new WHERE task.id = new.id AND task.birth = new.birth AND task.expires_at >
   if (kind === 'gathered') {
     return `${start}, free AS MATERIALIZED (
   SELECT id FROM ${rows} WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
-) ${update} AND task.id IN (SELECT id FROM free) ${returned}`
+) ${update} AND task.id = ANY(ARRAY(SELECT id FROM free)) ${returned}`
   }
   return `${start}, wanted AS (
   SELECT $${String(caller)}::text AS caller, $${String(limits)}::text AS limits

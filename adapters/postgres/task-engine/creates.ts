@@ -208,13 +208,12 @@ function createSql(schema: string, skips: boolean): string {
   SELECT *, coalesce(at, ${SAME_NOW} + delay, ${SAME_NOW}) AS due
   FROM unnest(${arrays.join(', ')}) WITH ORDINALITY AS new (${names}, n)
 ), found AS MATERIALIZED (
-  SELECT DISTINCT ON (id) * FROM (
-    SELECT new.id, old.id AS other FROM new JOIN ${rows} AS old ON old.id = new.id
-    WHERE old.expires_at > ${SAME_NOW}
+  SELECT new.id, other.id AS other FROM new CROSS JOIN LATERAL (
+    (SELECT id FROM ${rows} AS old WHERE old.id = new.id AND expires_at > ${SAME_NOW} LIMIT 1)
     UNION ALL
-    SELECT new.id, old.id FROM new JOIN ${rows} AS old ON old.key = new.key
-    WHERE old.expires_at > ${SAME_NOW}
-  ) AS either ORDER BY id, other <> id
+    (SELECT id FROM ${rows} AS old WHERE old.key = new.key AND expires_at > ${SAME_NOW} LIMIT 1)
+    LIMIT 1
+  ) AS other
 ), wanted AS MATERIALIZED (
   SELECT *, row_number() OVER (PARTITION BY caller ORDER BY n) - 1 AS caller_place,
     row_number() OVER (PARTITION BY caller, pool, priority ORDER BY n) - 1 AS place

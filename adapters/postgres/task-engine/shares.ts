@@ -41,11 +41,11 @@ export class CallerShares {
   WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
   ORDER BY place DESC LIMIT ${String(BATCH)}
 ), free AS MATERIALIZED (
-  SELECT id FROM ${rows} WHERE id IN (SELECT id FROM surplus) AND status >= 2
+  SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM surplus)) AND status >= 2
   ORDER BY id FOR UPDATE SKIP LOCKED
 )
 UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
-WHERE id IN (SELECT id FROM free) RETURNING id, has_files`
+WHERE id = ANY(ARRAY(SELECT id FROM free)) RETURNING id, has_files`
   }
 
   /** Starts a check for some of the tasks that have ended. Never throws. */
