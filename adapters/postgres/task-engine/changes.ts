@@ -119,8 +119,8 @@ RETURNING 1`,
       const before = await this.current(ref)
       if (!before || !('version' in expected) || before.version !== expected.version
         || before.status === 'completed') return { outcome: 'conflict', task: before }
-      const limits = isFinalStatus(before.status) ? limitsOf(before, change.limits) : null
-      const values = [...valuesOf([request]), before.caller ?? '', limits]
+      const limits = limitsOf(before, isFinalStatus(before.status) ? change.limits : [])
+      const values = [...valuesOf([request]), before.caller ?? '', before.name, ...limits]
       const [row] = await this.database.query<Row & { readonly is_full: boolean }>(
         this.sql.limited, values,
       )
@@ -183,7 +183,6 @@ function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boole
 function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): string {
   const rows = `${schema}.task_rows`
   const arrays = Object.values(COLUMNS).map((type, at) => `$${String(at + 1)}::${type}[]`)
-  const [caller, limits] = [arrays.length + 1, arrays.length + 2]
   const update = `UPDATE ${rows} AS task SET
   status = coalesce(to_status, task.status), version = task.version + seen,
   attempt = task.attempt - given_back,
@@ -210,8 +209,8 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
   checkpoint = CASE WHEN to_status = 2 THEN NULL WHEN has_checkpoint THEN new_checkpoint
     ELSE task.checkpoint END,
   result = CASE WHEN ${IS_RETRY} THEN NULL ELSE coalesce(new_result, task.result) END
-FROM new WHERE task.id = new.id AND task.id = ANY($1::text[]) AND task.birth = new.birth
-  AND task.expires_at > ${SAME_NOW}
+FROM ${kind === 'gathered' ? 'new JOIN free USING (id)' : 'new'}
+WHERE task.id = new.id AND task.birth = new.birth AND task.expires_at > ${SAME_NOW}
   AND (of_version IS NULL OR task.version = of_version)
   AND (of_run IS NULL OR task.run = of_run AND task.status = 1)
   AND (of_callback IS NULL OR task.callback_run = of_callback AND task.status >= 2)
@@ -228,12 +227,12 @@ FROM new WHERE task.id = new.id AND task.id = ANY($1::text[]) AND task.birth = n
   if (kind === 'gathered') {
     return `${start}, free AS MATERIALIZED (
   SELECT id FROM ${rows} WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
-) ${update} AND task.id = ANY(ARRAY(SELECT id FROM free)) ${returned}`
+) ${update} ${returned}`
   }
   return `${start}, wanted AS (
-  SELECT $${String(caller)}::text AS caller, $${String(limits)}::text AS limits
+  SELECT $19::text AS caller, $20::text AS name, $21::bigint AS max, $22::bigint AS max_of_name
 ), ${limitsSql(schema, false)}, updated AS (
-  ${update} AND ($${String(limits)}::text IS NULL OR task.caller IN (SELECT caller FROM valid))
+  ${update} AND (NOT EXISTS (SELECT FROM groups) OR task.caller IN (SELECT caller FROM valid))
   ${returned}
 )
 SELECT updated.*, room <= 0 AS is_full FROM updated FULL JOIN groups ON true

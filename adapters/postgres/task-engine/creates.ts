@@ -16,11 +16,15 @@ const MAX_MS = 3000
 /** A limit above this number is none. */
 const MAX_LIMIT = 1_000_000_000
 
+/** Limits of the caller: of all its unfinished tasks, and of those with the name of the task. */
+type Limits = readonly [max: number | null, maxOfName: number | null]
+
 /** Columns of a new task and their types, in the order of the parameters. */
 const COLUMNS = {
   id: 'text', birth: 'text', key: 'text', owner: 'text', caller: 'text', name: 'text',
   pool: 'text', priority: 'integer', input: 'text', details: 'text', at: 'float8',
-  delay: 'float8', keep: 'float8', has_files: 'boolean', file_bytes: 'float8', limits: 'text',
+  delay: 'float8', keep: 'float8', has_files: 'boolean', file_bytes: 'float8',
+  max: 'bigint', max_of_name: 'bigint',
 } as const
 
 /** Outcome of one task of a batch. There is no row for a task whose turn has to come again. */
@@ -35,10 +39,9 @@ interface Row {
   readonly expires_at: number
 }
 
-/** A task to create, and the limits of its caller as JSON; `null` for none. */
 interface NewRow {
   readonly task: NewTask
-  readonly limits: string | null
+  readonly limits: Limits
 }
 
 /** Tasks that are created together. */
@@ -144,7 +147,7 @@ export class Creates {
       tasks.map(({ start }) => start && 'at' in start ? start.at : null),
       tasks.map(({ start }) => start && 'delayMs' in start ? start.delayMs : null),
       tasks.map(({ keepMs }) => toLifetime(keepMs)), tasks.map(({ hasFiles = false }) => hasFiles),
-      tasks.map(({ fileBytes = 0 }) => fileBytes), rows.map(({ limits }) => limits),
+      tasks.map(({ fileBytes = 0 }) => fileBytes), rows.map(({ limits: [max] }) => max), rows.map(({ limits: [, max] }) => max),
     ])
     return new Map(found.map((row) => [row.id, row]))
   }
@@ -152,17 +155,22 @@ export class Creates {
 
 /** Returns limits as they are passed to a statement. */
 export function limitsOf(
-  { caller }: { readonly caller?: string | undefined }, limits: readonly CallerLimit[] = [],
-): string | null {
-  if (caller === undefined || limits.length === 0) return null
-  return JSON.stringify(limits.map(({ name, max }) => ({ name, max: Math.min(max, MAX_LIMIT) })))
+  { caller, name }: { readonly caller?: string | undefined, readonly name: string },
+  limits: readonly CallerLimit[] = [],
+): Limits {
+  if (caller === undefined) return [null, null]
+  const least = (of: string | undefined): number | null => {
+    const max = limits.filter((limit) => limit.name === of).map((limit) => limit.max)
+    return max.length === 0 ? null : Math.min(...max, MAX_LIMIT)
+  }
+  return [least(undefined), least(name)]
 }
 
 /**
  * Returns common table expressions that decide on the limits of callers. Reads `wanted`, with
- * `caller` and `limits`. `groups` then has the number of tasks for which each has room, and `valid`
- * the callers for which that number still holds: nobody else creates a task of theirs under a limit
- * until the end of the transaction.
+ * `caller`, `name`, `max` and `max_of_name`. `groups` then has the number of tasks for which each has
+ * room, and `valid` the callers for which that number still holds: nobody else creates a task of
+ * theirs under a limit until the end of the transaction.
  *
  * The count is that of the snapshot of the statement. Tasks that have ended since then only make
  * more room. A task that was created since then has changed the row of its caller.
@@ -170,15 +178,23 @@ export function limitsOf(
  * @param skips - leaves out callers whose row is locked, and does not wait for them
  */
 export function limitsSql(schema: string, skips: boolean): string {
-  return `groups AS MATERIALIZED (
-  SELECT caller, limits, (
-    SELECT min((one->>'max')::bigint - (SELECT count(*) FROM (
+  const unfinished = (limit: string, condition: string): string => `${limit} - (
+    SELECT count(*) FROM (
       SELECT FROM ${schema}.task_rows AS task WHERE task.caller = asked.caller AND status < 2
-        AND expires_at > ${SAME_NOW} AND (one->>'name' IS NULL OR name = one->>'name')
-      LIMIT (one->>'max')::bigint
-    ) AS counted)) FROM jsonb_array_elements(limits::jsonb) AS one
+        AND expires_at > ${SAME_NOW} ${condition} LIMIT ${limit}
+    ) AS counted
+  )`
+  // A plan with a function that returns a set would be so costly by its estimate that it is compiled.
+  return `groups AS MATERIALIZED (
+  SELECT caller, name, max, max_of_name, least(
+    CASE WHEN max IS NOT NULL THEN ${unfinished('max', '')} END,
+    CASE WHEN max_of_name IS NOT NULL
+      THEN ${unfinished('max_of_name', 'AND task.name = asked.name')} END
   ) AS room
-  FROM (SELECT DISTINCT caller, limits FROM wanted WHERE limits IS NOT NULL) AS asked
+  FROM (
+    SELECT DISTINCT caller, name, max, max_of_name FROM wanted
+    WHERE max IS NOT NULL OR max_of_name IS NOT NULL
+  ) AS asked
 ), known AS MATERIALIZED (
   SELECT caller, changed_at FROM ${schema}.task_callers
   WHERE caller IN (SELECT caller FROM groups WHERE room > 0)
@@ -219,8 +235,8 @@ function createSql(schema: string, skips: boolean): string {
     row_number() OVER (PARTITION BY caller, pool, priority ORDER BY n) - 1 AS place
   FROM new WHERE id NOT IN (SELECT id FROM found)
 ), ${limitsSql(schema, skips)}, admitted AS MATERIALIZED (
-  SELECT wanted.* FROM wanted LEFT JOIN groups USING (caller, limits)
-  WHERE limits IS NULL OR caller_place < room AND caller IN (SELECT caller FROM valid)
+  SELECT wanted.* FROM wanted LEFT JOIN groups ON ${IS_SAME_GROUP}
+  WHERE room IS NULL OR caller_place < room AND wanted.caller IN (SELECT caller FROM valid)
 ), created AS (
   INSERT INTO ${rows} (id, birth, key, owner, caller, name, pool, priority, input, details,
     has_files, file_bytes, created_at, start_at, expires_at, sweep_at, due_at, turn)
@@ -234,9 +250,13 @@ function createSql(schema: string, skips: boolean): string {
 )
 SELECT 'created' AS outcome, id, id AS other, created_at, start_at, expires_at FROM created
 UNION ALL SELECT 'exists', id, other, 0, 0, 0 FROM found
-UNION ALL SELECT 'caller_full', id, id, 0, 0, 0 FROM wanted JOIN groups USING (caller, limits)
+UNION ALL SELECT 'caller_full', id, id, 0, 0, 0 FROM wanted JOIN groups ON ${IS_SAME_GROUP}
 WHERE room <= 0`
 }
+
+const IS_SAME_GROUP = `groups.caller = wanted.caller AND groups.name = wanted.name
+  AND groups.max IS NOT DISTINCT FROM wanted.max
+  AND groups.max_of_name IS NOT DISTINCT FROM wanted.max_of_name`
 
 /**
  * Returns the statement that removes an expired task with an id or a key. If it has files, its row

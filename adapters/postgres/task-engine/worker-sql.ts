@@ -27,12 +27,7 @@ export interface WorkerSql {
   readonly renew: string
 }
 
-/**
- * Returns the statements of a worker. `ANY(ARRAY(…))` keeps a plan that was made while the table was
- * small from reading the whole table later.
- *
- * @param schema - quoted as an identifier
- */
+/** @param schema - quoted as an identifier */
 export function workerSql(schema: string): WorkerSql {
   const rows = `${schema}.task_rows`
   const live = `expires_at > ${SAME_NOW}`
@@ -52,9 +47,7 @@ export function workerSql(schema: string): WorkerSql {
   FROM (SELECT * FROM delayed UNION ALL SELECT * FROM lost) AS due
 ), promoted AS (
   UPDATE ${rows} AS task SET turn = ${turnSql(rows, 'ready')}, due_at = ready.due_at
-  FROM ready WHERE task.id = ready.id AND task.id = ANY(ARRAY(SELECT id FROM ready))
-    AND task.turn IS NULL
-  RETURNING task.pool
+  FROM ready WHERE task.id = ready.id AND task.turn IS NULL RETURNING task.pool
 )
 SELECT ARRAY(
   SELECT pool FROM promoted UNION
@@ -83,8 +76,7 @@ UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
   crashes = task.crashes + (task.status = 1)::integer, has_crashed = task.status = 1,
   lease_until = ${SAME_NOW} + $3::float8, run_started_at = ${SAME_NOW},
   started_at = coalesce(task.started_at, ${SAME_NOW})
-FROM taken WHERE task.id = taken.id AND task.id = ANY(ARRAY(SELECT id FROM taken))
-  AND task.turn IS NOT NULL
+FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL
 RETURNING ${columns}, task.input, '=' || task.checkpoint AS checkpoint, task.has_crashed,
   taken.run_started_at AS lost_run_started_at`,
     takeCallbacks: `WITH ${CLOCK}, taken AS MATERIALIZED (
@@ -109,15 +101,15 @@ WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW} AND $3::boolean`,
     renew: `WITH ${CLOCK}, mine AS MATERIALIZED (
   SELECT task.id FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run)
   JOIN ${rows} AS task ON task.id = own.id AND task.birth = own.birth AND task.run = own.run
-  WHERE task.id = ANY($1::text[]) AND task.status = 1 AND ${live}
+  WHERE task.status = 1 AND ${live}
 ), free AS MATERIALIZED (
   SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM mine)) ORDER BY id
   FOR UPDATE SKIP LOCKED
 ), renewed AS (
   UPDATE ${rows} AS task SET lease_until = ${SAME_NOW} + $4::float8, turn = NULL
-  FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run)
+  FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run) JOIN free USING (id)
   WHERE task.id = own.id AND task.birth = own.birth AND task.run = own.run AND task.status = 1
-    AND ${live} AND task.id = ANY(ARRAY(SELECT id FROM free))
+    AND ${live}
   RETURNING task.id
 )
 SELECT id, id IN (SELECT id FROM renewed) AS is_renewed FROM mine`,
