@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import type {
   EngineConformanceOptions, EngineFixture, EngineProcess, EngineSettings,
@@ -34,10 +35,17 @@ export function serverFixture(url: string, settings: EngineSettings, options: Op
         proxy.close()
         await pool.end()
       })
-      return {
-        engine, freeze: () => { proxy.swallow() }, thaw: () => { proxy.heal() },
-        kill: () => { proxy.close() },
+      const thaw = async (): Promise<void> => {
+        proxy.heal()
+        // The connections that lost something end. The pool notices that, and opens others.
+        for (let isBack = false; !isBack;) {
+          await setTimeout(50)
+          isBack = await engine.now().then(() => true, () => false)
+        }
       }
+      // Creates the tables, which takes a while on a busy machine.
+      await engine.now()
+      return { engine, freeze: () => { proxy.swallow() }, thaw, kill: () => { proxy.close() } }
     },
     begin: async () => {
       const client = await own.connect()
@@ -65,6 +73,7 @@ export function pgliteFixture(pglite: PgliteClient, settings: EngineSettings): E
       const link = new Link()
       const engine = engineOn({ pool: link.to(pglite), schema }, settings)
       engines.push(engine)
+      await engine.now()
       return {
         engine, freeze: () => { link.isFrozen = true }, thaw: () => { link.isFrozen = false },
         kill: () => { link.isCut = true },

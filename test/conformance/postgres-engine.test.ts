@@ -1,19 +1,22 @@
 import * as runner from 'node:test'
 import { engineConformance } from 'longhaul/conformance'
+import { POSTGRES_MAJORS } from '../servers/postgres-binary.js'
 import { postgresForFile } from '../servers/postgres-server.js'
 import { engineOptions, serverFixture } from './postgres-engine-fixture.js'
 
-const server = await postgresForFile({ settings: { max_connections: 300 } })
-const serializable = new URL(server.url)
+const settings = { max_connections: 300 }
+const server = await postgresForFile({ settings })
+const oldest = await postgresForFile({ settings, major: POSTGRES_MAJORS[0] })
+const serializable = new URL(oldest.url)
 serializable.searchParams.set('options', '-c default_transaction_isolation=serializable')
 
-engineConformance(runner, async (settings) => serverFixture(server.url, settings), {
+engineConformance(runner, async (needs) => serverFixture(server.url, needs), {
   ...engineOptions, title: 'PostgresTaskEngine on a server',
 })
 
-engineConformance(runner, async (settings) => (
-  serverFixture(serializable.href, settings, { preparedStatements: true })
+engineConformance(runner, async (needs) => (
+  serverFixture(serializable.href, needs, { preparedStatements: true })
 ), {
   ...engineOptions,
-  title: 'PostgresTaskEngine on a database that is serializable by default, with prepared statements',
+  title: `PostgresTaskEngine on PostgreSQL ${oldest.version}, serializable by default, with prepared statements`,
 })
