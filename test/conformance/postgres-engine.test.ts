@@ -1,12 +1,11 @@
 import * as runner from 'node:test'
 import { engineConformance } from 'longhaul/conformance'
-import { POSTGRES_MAJORS } from '../servers/postgres-binary.js'
 import { postgresForFile } from '../servers/postgres-server.js'
 import { engineOptions, serverFixture } from './postgres-engine-fixture.js'
 
 const settings = { max_connections: 300 }
 const server = await postgresForFile({ settings })
-const oldest = await postgresForFile({ settings, major: POSTGRES_MAJORS[0] })
+const oldest = await postgresForFile({ settings, major: 13 })
 const serializable = new URL(oldest.url)
 serializable.searchParams.set('options', '-c default_transaction_isolation=serializable')
 

@@ -14,7 +14,7 @@ import {
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
 const MAX_BATCH_LENGTH = 262_144
 /** Time after which a retry under limits is not tried again, in milliseconds. */
-const MAX_MS = 3000
+const MAX_MS = 2000
 
 /** Columns of a change and their types, in the order of the parameters. */
 const COLUMNS = {

@@ -12,7 +12,7 @@ const MAX_BATCH_LENGTH = 262_144
 /** Number of attempts that are gathered with those of other tasks. */
 const GATHERED_TRIES = 2
 /** Time after which no further attempt is made, in milliseconds. */
-const MAX_MS = 3000
+const MAX_MS = 2000
 /** A limit above this number is none. */
 const MAX_LIMIT = 1_000_000_000
 

@@ -16,9 +16,9 @@ import { Sweeper } from '../sweeper.js'
 import { checkOpen, queryOf } from '../transaction.js'
 import { Changes } from './changes.js'
 import { Creates } from './creates.js'
+import { CallerShares, expiredTasks } from './expiry.js'
 import { TaskLists } from './lists.js'
 import { NOW, TaskReads } from './rows.js'
-import { CallerShares, expiredTasks } from './shares.js'
 import { DUE, STOP, Worker } from './worker.js'
 
 /** Options of `PostgresTaskEngine`. */
@@ -65,7 +65,7 @@ export class PostgresTaskEngine implements TaskEngine {
     this.listener = new Listener(database, (ids) => this.reads.versions(ids), 'tasks')
     this.shares = new CallerShares(background, schema, limits, (ids, hasFiles) => {
       for (const id of ids) this.notify(id)
-      if (hasFiles) this.worker.noteDue(0)
+      if (hasFiles) this.worker.look()
     })
     this.worker = new Worker({
       database, leaseMs,
@@ -165,7 +165,7 @@ export class PostgresTaskEngine implements TaskEngine {
   private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
     this.notify(id)
     if (startAt === undefined) this.worker.noteWaiting(pool)
-    else this.worker.noteDue(startAt - createdAt)
+    else this.worker.noteDelayed(pool, startAt - createdAt)
   }
 
   private noteChange(
@@ -177,9 +177,9 @@ export class PostgresTaskEngine implements TaskEngine {
       const isOwn = 'run' in expected
       this.worker.leases.note(task, isOwn)
       if (!isOwn && task.run > 0) this.notices.add(STOP)
-      if (status === 'queued') this.worker.noteDue(delayMs)
+      if (status === 'queued') this.worker.noteDelayed(task.pool, delayMs)
     }
-    if (callbackMs !== undefined && callbackMs !== null) this.worker.noteDue(callbackMs)
+    if (callbackMs !== undefined && callbackMs !== null) this.worker.noteCallback(callbackMs)
     if (isFinalStatus(task.status) && task.caller !== undefined) {
       this.shares.count(task.caller, bytes)
     }

@@ -3,6 +3,7 @@ import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import type { Database } from '../database.js'
+import { FileRemovals } from './expiry.js'
 import { ActiveRun, Leases, type RunRow } from './leases.js'
 import { toTask, type TaskRow } from './rows.js'
 import { workerSql, type WorkerSql } from './worker-sql.js'
@@ -12,10 +13,10 @@ const { setTimeout, clearTimeout, setImmediate } = timers
 
 /** Longest time between two looks for what is due, in milliseconds. */
 const LOOK_MS = 1000
+/** Shortest time between them, if nothing calls for one, in milliseconds. */
+const MIN_LOOK_MS = 10
 /** Maximum number of runs that one statement begins in one pool. */
-const MAX_TAKEN = 100
-/** Number of tasks whose files are removed at the same time. */
-const REMOVALS = 10
+const MAX_TAKEN = 50
 /** Milliseconds that aborted runs have to end. */
 const ABORT_GRACE_MS = 1000
 
@@ -54,12 +55,12 @@ export class Worker {
   readonly leases: Leases
   private readonly sql: WorkerSql
   private work: { readonly options: WorkOptions, readonly handlers: WorkHandlers } | undefined
+  private files: FileRemovals | undefined
   /** Pools in which tasks may wait. */
   private readonly waiting = new Set<string>()
   private hasToLook = false
   private hasCallbacks = false
   private isActive = false
-  private isRemoving = false
   private isClosing = false
   private isListening = false
   private runs = 0
@@ -77,6 +78,8 @@ export class Worker {
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw new Error('work() was called already: an engine has one worker')
     this.work = { options, handlers }
+    const { background } = this.host.database
+    this.files = new FileRemovals(background, this.sql, handlers.remove, () => { this.look() })
     options.places.onFree((pool) => { if (this.waiting.has(pool)) this.act() })
     this.look()
   }
@@ -92,14 +95,19 @@ export class Worker {
     this.host.hint(DUE + pool)
   }
 
-  /** Notes that something is due in some milliseconds. */
-  noteDue(delayMs: number): void {
-    if (delayMs <= 0) {
-      this.look()
-      this.host.hint(DUE)
-    } else {
-      this.lookIn(delayMs)
-    }
+  /** Notes that a task of a pool waits after some milliseconds, without a turn. */
+  noteDelayed(pool: string, delayMs: number): void {
+    if (delayMs > 0) return this.lookIn(delayMs)
+    this.look()
+    if (!((this.work?.options.places.freeIn(pool) ?? 0) > 0)) this.host.hint(DUE)
+  }
+
+  /** Notes that a callback is due in some milliseconds. */
+  noteCallback(delayMs: number): void {
+    if (delayMs > 0) return this.lookIn(delayMs)
+    this.hasCallbacks = true
+    this.act()
+    if (!((this.work?.options.callbacks ?? 0) > this.callbacks)) this.host.hint(DUE)
   }
 
   /** Looks for what is due, now. */
@@ -156,9 +164,9 @@ export class Worker {
     for (const pool of found?.pools ?? []) this.waiting.add(pool)
     const nextCallback = found?.next_callback_ms ?? Infinity
     if (nextCallback <= 0) this.hasCallbacks = true
-    if (found?.has_removals) void this.remove()
+    if (found?.has_removals) void this.files?.remove()
     const next = [found?.next_start_ms ?? Infinity, nextCallback].filter((ms) => ms > 0)
-    this.lookIn(Math.min(LOOK_MS, ...next))
+    this.lookIn(Math.max(Math.min(LOOK_MS, ...next), MIN_LOOK_MS))
   }
 
   private lookIn(ms: number): void {
@@ -249,28 +257,6 @@ export class Worker {
     }
     for (const row of rows) void handlers.callback(toTask(row)).then(end, end)
     return rows.length > 0
-  }
-
-  /** Has the files of expired tasks removed. */
-  private async remove(): Promise<void> {
-    if (this.isRemoving || this.isClosing) return
-    this.isRemoving = true
-    const { background } = this.host.database
-    const { handlers } = this.work as NonNullable<typeof this.work>
-    try {
-      const rows = await background<TaskRow>(this.sql.takeRemovals, [REMOVALS])
-      await Promise.all(rows.map(async (row) => {
-        // The row may have made way for another task with its id.
-        const id = row.id.slice(row.id.lastIndexOf('~') + 1)
-        const isRemoved = await handlers.remove(toTask({ ...row, id })).catch(() => false)
-        await background(this.sql.removed, [row.id, row.birth, isRemoved])
-      }))
-      if (rows.length === REMOVALS) this.look()
-    } catch {
-      // The next look finds them again.
-    } finally {
-      this.isRemoving = false
-    }
   }
 
   private listen(): void {

@@ -1,7 +1,9 @@
+import type { StoredTask } from '../../../src/engine/task.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Query } from '../connections.js'
 import type { SweepBatch } from '../sweeper.js'
-import { CLOCK, NOW, SAME_NOW, keptBytes } from './rows.js'
+import { CLOCK, keptBytes, NOW, SAME_NOW, toTask, type TaskRow } from './rows.js'
+import type { WorkerSql } from './worker-sql.js'
 
 /** Memory of a row beside its texts, in bytes. An estimate. */
 const OVERHEAD = 500
@@ -9,6 +11,8 @@ const OVERHEAD = 500
 const PART = 1 / 16
 /** Maximum number of rows in one statement. */
 const BATCH = 1000
+/** Number of tasks whose files are removed at the same time. */
+const REMOVALS = 10
 
 /** A task that its caller has lost. */
 interface Evicted {
@@ -90,4 +94,36 @@ SELECT count(*)::integer AS count FROM gone`
     () => batch('task_rows', 'id', `NOT has_files AND sweep_at <= (SELECT ${NOW})`),
     () => batch('task_callers', 'caller', 'changed_at < now() - interval \'1 hour\''),
   ]
+}
+
+/** Has the files of expired tasks removed, some tasks at a time. */
+export class FileRemovals {
+  private isRemoving = false
+
+  /** @param onMore - called if more tasks may be left */
+  constructor(
+    private readonly query: Query, private readonly sql: WorkerSql,
+    private readonly handler: (task: StoredTask) => Promise<boolean>,
+    private readonly onMore: () => void,
+  ) {}
+
+  /** Removes the files of some tasks. Never rejects. */
+  async remove(): Promise<void> {
+    if (this.isRemoving) return
+    this.isRemoving = true
+    try {
+      const rows = await this.query<TaskRow>(this.sql.takeRemovals, [REMOVALS])
+      await Promise.all(rows.map(async (row) => {
+        // The row may have made way for another task with its id.
+        const id = row.id.slice(row.id.lastIndexOf('~') + 1)
+        const isRemoved = await this.handler(toTask({ ...row, id })).catch(() => false)
+        await this.query(this.sql.removed, [row.id, row.birth, isRemoved])
+      }))
+      if (rows.length === REMOVALS) this.onMore()
+    } catch {
+      // The next look finds them again.
+    } finally {
+      this.isRemoving = false
+    }
+  }
 }
