@@ -14,19 +14,16 @@ const pool = new pg.Pool({ connectionString: server.url })
 const engine = new PostgresTaskEngine(
   new Database({ pool, timeoutMs: 10_000 }), { limits: { maxEntries: 100_000, maxBytes: 2 ** 26 } },
 )
-after(async () => {
-  await engine.close({ drainMs: 0 })
-  await pool.end()
-})
+after(() => engine.close({ drainMs: 0 }))
 
 /** Statements that were sent, without notices and looks for what is due. */
 let sent: string[] = []
 pool.on('connect', (client) => {
-  const { query } = client
-  client.query = ((text: string, values?: unknown[]) => {
+  const query = client.query.bind(client) as (...values: unknown[]) => unknown
+  client.query = ((text: string, ...values: unknown[]) => {
     if (!/pg_notify|has_removals|^LISTEN/.test(text)) sent.push(text)
-    return query.call(client, text, values)
-  }) as typeof query
+    return query(text, ...values)
+  }) as typeof client.query
 })
 
 const limits = [{ max: 1000 }]

@@ -58,6 +58,12 @@ export class Listener {
     this.watches.notify(key)
   }
 
+  /** Closes the connection. Watched keys are polled from now on. */
+  disconnect(): void {
+    this.channel.close()
+    this.polling.start(true)
+  }
+
   close(): void {
     this.channel.close()
     this.polling.stop()

@@ -6,7 +6,7 @@ import {
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
-import { isStoreUnavailable, StoreUnavailableError } from '../../../src/stores/store.js'
+import { isStoreUnavailable } from '../../../src/stores/store.js'
 import type { Transaction } from '../../../src/stores/transaction.js'
 import { Listener } from '../changes/listener.js'
 import { Notices, payloadOf } from '../changes/notices.js'
@@ -49,7 +49,6 @@ export class PostgresTaskEngine implements TaskEngine {
   private readonly listener: Listener
   private readonly worker: Worker
   private readonly sweeper: Sweeper
-  private isClosed = false
 
   /** @internal */
   constructor(
@@ -79,7 +78,6 @@ export class PostgresTaskEngine implements TaskEngine {
   async create(
     task: NewTask, { limits = [], transaction }: CreateOptions = {},
   ): Promise<Created> {
-    this.checkOpen()
     if (transaction !== undefined) return this.createWithin(transaction, task, limits)
     return unlessFull(async () => {
       const created = await this.creates.create(task, limits)
@@ -89,24 +87,20 @@ export class PostgresTaskEngine implements TaskEngine {
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
-    this.checkOpen()
     checkText(id)
     return this.reads.read(id)
   }
 
   async readByKey(key: string): Promise<StoredTask | undefined> {
-    this.checkOpen()
     checkText(key)
     return this.reads.readByKey(key)
   }
 
   async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
-    this.checkOpen()
     return unlessFull(() => this.changes.change({ ref, expected, change }))
   }
 
   async delete(ref: TaskRef, version: number): Promise<StoredTask | undefined> {
-    this.checkOpen()
     const task = await this.changes.delete(ref, version)
     if (task === undefined) this.notify(ref.id)
     return task
@@ -118,31 +112,26 @@ export class PostgresTaskEngine implements TaskEngine {
   }
 
   async watch(id: string, listener: () => void): Promise<() => void> {
-    this.checkOpen()
     checkText(id)
     return this.listener.watch(id, listener)
   }
 
   async list(query: TaskQuery): Promise<readonly StoredTask[]> {
-    this.checkOpen()
     return this.lists.page(query)
   }
 
   async counts(pool: string): Promise<PoolCounts> {
-    this.checkOpen()
     return this.lists.counts(pool)
   }
 
   async now(): Promise<number> {
-    this.checkOpen()
     const [row] = await this.database.repeated<{ readonly now: number }>(`SELECT ${NOW} AS now`)
     return row?.now as number
   }
 
   async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
     await this.worker.close(drainMs)
-    this.isClosed = true
-    this.listener.close()
+    this.listener.disconnect()
     this.sweeper.close()
     // Other processes wait for what this one wrote last.
     await this.notices.flush()
@@ -189,10 +178,6 @@ export class PostgresTaskEngine implements TaskEngine {
   private notify(id: string): void {
     this.listener.notify(id)
     this.notices.add(id)
-  }
-
-  private checkOpen(): void {
-    if (this.isClosed) throw new StoreUnavailableError('The task engine is closed')
   }
 }
 

@@ -11,9 +11,8 @@ import { workerSql, type WorkerSql } from './worker-sql.js'
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout, setImmediate } = timers
 
-/** Longest time between two looks for what is due, in milliseconds. */
+/** Longest and shortest time between two looks for what is due, in milliseconds. */
 const LOOK_MS = 1000
-/** Shortest time between them, if nothing calls for one, in milliseconds. */
 const MIN_LOOK_MS = 10
 /** Maximum number of runs that one statement begins in one pool. */
 const MAX_TAKEN = 50
@@ -43,7 +42,7 @@ export interface WorkerHost {
   /** Sends a hint to the other processes. */
   readonly hint: (key: string) => void
   /** Begins to receive hints of other processes. */
-  readonly listen: (key: string, listener: () => void) => Promise<unknown>
+  readonly listen: (key: string, listener: () => void) => Promise<() => void>
 }
 
 /**
@@ -63,6 +62,7 @@ export class Worker {
   private isActive = false
   private isClosing = false
   private isListening = false
+  private readonly listening: (() => void)[] = []
   private runs = 0
   private callbacks = 0
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -262,18 +262,22 @@ export class Worker {
   private listen(): void {
     if (this.isListening) return
     this.isListening = true
+    for (const stop of this.listening.splice(0)) stop()
     const { options: { places } } = this.work as NonNullable<typeof this.work>
-    const keys = [...places.pools.keys()].map((pool) => [DUE + pool, () => {
-      this.waiting.add(pool)
-      this.act()
-    }] as const)
-    const all = [
-      ...keys, [DUE, () => { this.look() }] as const, [STOP, () => { void this.leases.renew() }] as const,
-    ]
-    // What this process does not hear of, it finds when it looks.
-    Promise.all(all.map(([key, listener]) => this.host.listen(key, listener))).catch(() => {
-      this.isListening = false
-    })
+    const listen = (key: string, listener: () => void): void => {
+      // What this process does not hear of, it finds when it looks.
+      this.host.listen(key, listener).then((stop) => {
+        this.listening.push(stop)
+      }, () => { this.isListening = false })
+    }
+    listen(DUE, () => { this.look() })
+    listen(STOP, () => { void this.leases.renew() })
+    for (const pool of places.pools.keys()) {
+      listen(DUE + pool, () => {
+        this.waiting.add(pool)
+        this.act()
+      })
+    }
   }
 
   private async shutDown(drainMs: number): Promise<void> {
@@ -283,6 +287,7 @@ export class Worker {
     this.leases.abort(new WorkerClosingError())
     await this.idle(ABORT_GRACE_MS)
     this.leases.stop()
+    for (const stop of this.listening.splice(0)) stop()
   }
 
   /** Resolves when nothing runs, or after some milliseconds. */
