@@ -15,7 +15,10 @@ export interface WorkerSql {
    * Gives a turn to the tasks of some pools (`$1`) that are due, and says what else there is to do.
    */
   readonly look: string
-  /** Begins runs: at most `$2` in the pools of `$1`, with a lease of `$3` milliseconds. */
+  /**
+   * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds. Of one pool, because
+   * the planner then knows the limit: otherwise it would rather sort all that waits.
+   */
   readonly take: string
   /** Begins up to `$1` attempts at callbacks. */
   readonly takeCallbacks: string
@@ -52,7 +55,10 @@ export function workerSql(schema: string): WorkerSql {
 SELECT ARRAY(
   SELECT pool FROM promoted UNION
   SELECT pool FROM unnest($1::text[]) AS worked (pool)
-  WHERE EXISTS (SELECT FROM ${rows} AS task WHERE task.pool = worked.pool AND turn IS NOT NULL)
+  WHERE (
+    SELECT turn FROM ${rows} AS task WHERE task.pool = worked.pool AND turn IS NOT NULL
+    ORDER BY priority, turn LIMIT 1
+  ) IS NOT NULL
 ) AS pools, (
   SELECT min(due_at) FROM unnest($1::text[]) AS worked (pool) CROSS JOIN LATERAL (
     SELECT due_at FROM ${rows} AS task WHERE task.pool = worked.pool AND status = 0
@@ -65,11 +71,8 @@ SELECT ARRAY(
 EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_removals,
 (SELECT count(*) FROM ready) >= ${String(MAX_READY)} AS has_more`,
     take: `WITH ${CLOCK}, taken AS MATERIALIZED (
-  SELECT next.* FROM unnest($1::text[], $2::bigint[]) AS free (pool, places) CROSS JOIN LATERAL (
-    SELECT id, status, run_started_at FROM ${rows} AS task
-    WHERE task.pool = free.pool AND turn IS NOT NULL AND ${live}
-    ORDER BY priority, turn, due_at LIMIT free.places FOR UPDATE SKIP LOCKED
-  ) AS next
+  SELECT id, run_started_at FROM ${rows} WHERE pool = $1 AND turn IS NOT NULL AND ${live}
+  ORDER BY priority, turn, due_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
 )
 UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
   run = task.run + 1, attempt = task.attempt + 1,

@@ -12,8 +12,7 @@ import { workerSql, type WorkerSql } from './worker-sql.js'
 const { setTimeout, clearTimeout, setImmediate } = timers
 
 /** Longest and shortest time between two looks for what is due, in milliseconds. */
-const LOOK_MS = 1000
-const MIN_LOOK_MS = 10
+const [LOOK_MS, MIN_LOOK_MS] = [1000, 10]
 /** Maximum number of runs that one statement begins in one pool. */
 const MAX_TAKEN = 50
 /** Milliseconds that aborted runs have to end. */
@@ -78,8 +77,8 @@ export class Worker {
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw new Error('work() was called already: an engine has one worker')
     this.work = { options, handlers }
-    const { background } = this.host.database
-    this.files = new FileRemovals(background, this.sql, handlers.remove, () => { this.look() })
+    const { database } = this.host
+    this.files = new FileRemovals(database.background, this.sql, handlers.remove, () => { this.look() })
     options.places.onFree((pool) => { if (this.waiting.has(pool)) this.act() })
     this.look()
   }
@@ -184,35 +183,31 @@ export class Worker {
 
   /** Begins runs in the pools in which tasks wait. Resolves to `true` if more may be left. */
   private async takeRuns(): Promise<boolean> {
+    let hasTaken = false
+    for (const pool of [...this.waiting]) if (await this.takeFrom(pool)) hasTaken = true
+    return hasTaken
+  }
+
+  private async takeFrom(pool: string): Promise<boolean> {
     const { options: { places } } = this.work as NonNullable<typeof this.work>
-    const acquired = new Map<string, number>()
-    for (const pool of this.waiting) {
-      let count = 0
-      while (count < MAX_TAKEN && places.tryAcquire(pool)) count++
-      if (count > 0) acquired.set(pool, count)
-    }
-    if (acquired.size === 0) return false
-    for (const pool of acquired.keys()) this.waiting.delete(pool)
-    const sentAt = performance.now()
-    let rows: readonly RunRow[]
+    let count = 0
+    while (count < MAX_TAKEN && places.tryAcquire(pool)) count++
+    if (count === 0) return false
+    this.waiting.delete(pool)
+    const leaseEnd = performance.now() + this.host.leaseMs
+    let rows: readonly RunRow[] = []
     try {
-      const values = [[...acquired.keys()], [...acquired.values()], this.host.leaseMs]
-      rows = await this.host.database.query<RunRow>(this.sql.take, values)
+      rows = await this.host.database.query(this.sql.take, [pool, count, this.host.leaseMs])
+      if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
-      for (const [pool, count] of acquired) this.release(pool, count)
-      for (const pool of acquired.keys()) this.waiting.add(pool)
+      this.waiting.add(pool)
       throw error
+    } finally {
+      this.release(pool, count - rows.length)
     }
-    for (const [pool, count] of acquired) {
-      const taken = rows.filter((row) => row.pool === pool).length
-      if (taken === count) {
-        this.waiting.add(pool)
-        // Other processes may have a place for what is left.
-        if (places.freeIn(pool) <= 0) this.host.hint(DUE + pool)
-      }
-      this.release(pool, count - taken)
-    }
-    for (const row of rows) this.run(row, sentAt + this.host.leaseMs)
+    // Other processes may have a place for what is left.
+    if (rows.length === count && places.freeIn(pool) <= 0) this.host.hint(DUE + pool)
+    for (const row of rows) this.run(row, leaseEnd)
     return rows.length > 0
   }
 
