@@ -174,3 +174,20 @@ test('an option that is unknown or out of range is a TypeError', () => {
     assert.throws(() => new RedisTaskEngine(options as never), (error) => error instanceof TypeError && message.test(error.message))
   }
 })
+
+test('a closed engine reads, changes and watches, and its tasks run in other processes', async (t) => {
+  const { engine, namespace } = open(t)
+  work(engine)
+  await engine.close({ drainMs: 0 })
+  let notices = 0
+  const stop = await engine.watch('one', () => { notices++ })
+  const created = await engine.create(task('one'))
+  assert.equal(created.outcome, 'created')
+  const other = new RedisTaskEngine({ client: redis, namespace })
+  t.after(() => other.close({ drainMs: 0 }))
+  const begun = work(other)
+  await eventually(async () => (await engine.read('one'))?.status === 'completed', 5000, 'it runs')
+  assert.deepEqual(begun, ['one'])
+  await eventually(() => notices >= 3, 5000, 'each change is noticed')
+  stop()
+})
