@@ -35,9 +35,6 @@ const GATHER_MS = 5
  * change of it, together with everything that depends on it: one round trip. Ready tasks have a job
  * in BullMQ, in turns between callers. The job only says that a task is ready; the hash decides
  * whether a run begins.
- *
- * @example
- * const engine = new RedisTaskEngine({ client: new Redis(), namespace: 'shop' })
  */
 export class RedisTaskEngine implements TaskEngine {
   readonly shared = true
