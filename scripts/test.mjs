@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 /** Maximum time of a test file, in milliseconds. Most take seconds. */
 const FILE_TIMEOUT_MS = Number(process.env.LONGHAUL_TEST_FILE_TIMEOUT_MS ?? 240_000)
 /** Time after which a file whose event loop is blocked is killed, in milliseconds. */
-const RUN_TIMEOUT_MS = 2_400_000
+const RUN_TIMEOUT_MS = 3_000_000
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 const filters = process.argv.slice(2)

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readJson } from '../http/body/body.js'
 import { requestCoding } from '../http/body/decode.js'
-import { SMALL_BYTES } from '../http/body/counted-body.js'
 import { CountedBytes } from '../http/body/counted-bytes.js'
 import { DecoderMemory } from '../http/body/decoder-memory.js'
 import { httpError } from '../http/errors.js'
@@ -13,6 +12,12 @@ import {
   bodyOfBytes, bodyOfValue, decodeLimits, isValue, measure, readBody, type BulkBody, type WholeBody,
 } from './request-body.js'
 import type { BulkSettings } from './settings.js'
+
+/**
+ * Bodies up to this size are read at once and are not counted while they arrive, because a copy in
+ * pieces costs a bulk item 9 %. In bytes.
+ */
+const READ_AT_ONCE_BYTES = 262_144
 
 /** The body of a direct request. It was read to its end before anything is written. */
 export interface DirectBody {
@@ -54,9 +59,9 @@ export async function readDirect<T>(
   const field = parsed === undefined ? headers['content-length'] : undefined
   const length = typeof field === 'string' ? Number(field) : NaN
   if (length > maxDirectBytes) return respondToLarge(settings, reader, request.body.stream())
-  if (coding === 'identity' && length <= Math.min(SMALL_BYTES, streamAboveBytes)) {
+  if (coding === 'identity' && length <= Math.min(READ_AT_ONCE_BYTES, streamAboveBytes)) {
     // Content-Length says that there are no more bytes.
-    const bytes = await request.body.bytes(SMALL_BYTES) ?? new Uint8Array()
+    const bytes = await request.body.bytes(READ_AT_ONCE_BYTES) ?? new Uint8Array()
     const body = bodyOfBytes(settings, bytes)
     return withParsed(request, bytes.byteLength, () => reader.work(wholeDirect(body)))
   }

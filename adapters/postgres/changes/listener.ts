@@ -1,6 +1,6 @@
 import timers from 'node:timers'
 import type { Unsubscribe } from '../../../src/stores/store.js'
-import { CHANNEL, keyOf } from './notices.js'
+import { keyOf, type Channel } from './notices.js'
 import type { Database } from '../database.js'
 import { MonitoredChannel } from './monitored-channel.js'
 import { Polling, type ReadRevisions } from './polling.js'
@@ -23,9 +23,11 @@ export class Listener {
   /** Resolves when the first connection was tested. */
   private opened: Promise<void> | undefined
 
-  constructor(database: Database, readRevisions: ReadRevisions) {
+  constructor(
+    database: Database, readRevisions: ReadRevisions, channel: Channel = 'changes',
+  ) {
     this.polling = new Polling(this.watches, readRevisions)
-    this.channel = new MonitoredChannel(database.channel(CHANNEL), {
+    this.channel = new MonitoredChannel(database.channel(channel), {
       onNotice: (payload) => { this.watches.notify(keyOf(payload)) },
       onWorking: () => { void this.polling.finish() },
       onSilent: (wasWorking) => { this.polling.start(wasWorking) },
@@ -50,6 +52,17 @@ export class Listener {
     return unwatch
   }
   // #endregion
+
+  /** Calls the watchers of a key in this process, without waiting for the notice. */
+  notify(key: string): void {
+    this.watches.notify(key)
+  }
+
+  /** Closes the connection. Watched keys are polled from now on. */
+  disconnect(): void {
+    this.channel.close()
+    this.polling.start(true)
+  }
 
   close(): void {
     this.channel.close()

@@ -69,6 +69,7 @@ export class MonitoredChannel {
 
   close(): void {
     this.isClosed = true
+    this.isWorking = false
     clearTimeout(this.timer)
     this.subscription?.close()
     this.test?.received()

@@ -4,8 +4,8 @@ import type { Database } from '../database.js'
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout } = timers
 
-/** Name of the channel of change notices within a schema. */
-export const CHANNEL = 'changes'
+/** Channels of change notices within a schema: of entries, and of tasks. */
+export type Channel = 'changes' | 'tasks'
 
 /** Minimum time between two statements with notices, in milliseconds. */
 const GATHER_MS = 5
@@ -24,9 +24,11 @@ export class Notices {
   private waiting = new Set<string>()
   private sending: Promise<void> | undefined
 
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database, private readonly channel: Channel = 'changes',
+  ) {}
 
-  /** Sends a notice that the entry at `key` has changed. */
+  /** Sends a notice that the entry or task of `key` has changed. */
   add(key: string): void {
     if (this.waiting.size < MAX_WAITING) this.waiting.add(key)
     this.sending ??= this.send()
@@ -43,7 +45,7 @@ export class Notices {
       for (const key of keys) this.waiting.delete(key)
       const pause = new Promise((resolve) => { setTimeout(resolve, GATHER_MS) })
       // A lost notice is harmless: watchers also read at intervals.
-      await this.database.notify(CHANNEL, keys.map(payloadOf)).catch(() => undefined)
+      await this.database.notify(this.channel, keys.map(payloadOf)).catch(() => undefined)
       await pause
     }
     this.sending = undefined
@@ -54,7 +56,7 @@ export class Notices {
  * Returns the payload of the notice of a change. Keys are far below the limit of 8000 bytes. PGlite
  * drops a byte order mark at the start of a text, hence the sign before the key.
  */
-function payloadOf(key: string): string {
+export function payloadOf(key: string): string {
   return `=${key}`
 }
 

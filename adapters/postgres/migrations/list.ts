@@ -3,7 +3,10 @@ import { installation } from './002-installation.js'
 import { blobs } from './003-blobs.js'
 import { tasks } from './004-tasks.js'
 import { owners } from './005-owners.js'
+import { taskRows } from './006-task-rows.js'
 import type { Migration } from './migration.js'
 
 /** All migrations, in order. A new one is added at the end, with the next number. */
-export const MIGRATIONS: readonly Migration[] = [entries, installation, blobs, tasks, owners]
+export const MIGRATIONS: readonly Migration[] = [
+  entries, installation, blobs, tasks, owners, taskRows,
+]

@@ -21,10 +21,11 @@ export async function applyMigrations(
 ): Promise<readonly Migration[]> {
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
   await query(LOCK_TIMEOUT)
+  // Reads the catalog itself: `to_regnamespace` may use what the connection knew before it waited.
   const [found] = await query<{ readonly hasSchema: boolean, readonly hasJournal: boolean }>(
-    'SELECT to_regnamespace($1) IS NOT NULL AS "hasSchema", '
+    'SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS "hasSchema", '
     + 'to_regclass($2) IS NOT NULL AS "hasJournal"',
-    [quoted(schema), `${quoted(schema)}.migrations`],
+    [schema, `${quoted(schema)}.migrations`],
   )
   // Even with IF NOT EXISTS it needs the right to create schemas.
   if (!found?.hasSchema) await query(`CREATE SCHEMA ${quoted(schema)}`)

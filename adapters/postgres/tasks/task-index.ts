@@ -12,6 +12,8 @@ import { TaskSql } from './task-sql.js'
 
 /** Maximum length of an owner. An index of PostgreSQL holds at most 2700 bytes of a row. */
 const MAX_OWNER_LENGTH = 512
+/** Time after which a task is put again whose row was locked, in milliseconds. */
+const LOCKED_MS = 200
 /** Number of stored tasks that the scan looks at for each id that it may return. */
 const SCANNED_PER_ID = 10
 
@@ -88,11 +90,11 @@ export class PostgresTaskIndex implements TaskIndex {
     return {
       add: (entry, afterMs) => {
         checkText(entry)
-        return this.sql.write(query, [{ entry, afterMs }], [], [])
+        return this.sql.write(query, [{ entry, afterMs }], [], []).then(() => undefined)
       },
       put: (task) => {
         checkTask(task)
-        return this.sql.write(query, [], [task], [])
+        return this.sql.write(query, [], [task], []).then(() => undefined)
       },
     }
   }
@@ -102,8 +104,17 @@ export class PostgresTaskIndex implements TaskIndex {
     if (dropped.length > 0) await this.sql.drop(query, dropped)
     if (restored.length > 0) await this.sql.restore(query, restored)
     if (added.length + put.length + removed.length > 0) {
-      await this.sql.write(query, added, newestOf(put), removed)
+      const tasks = newestOf(put)
+      const skipped = await this.sql.write(query, added, tasks, removed)
+      if (skipped.size > 0) this.putLater(tasks.filter(({ id }) => skipped.has(id)))
     }
+  }
+
+  /** Puts tasks whose rows another transaction has locked. */
+  private putLater(tasks: readonly ListedTask[]): void {
+    setTimeout(() => {
+      for (const task of tasks) this.putSoon(task)
+    }, LOCKED_MS).unref()
   }
 }
 

@@ -50,8 +50,10 @@ export class TaskSql {
       AND split_part(entry, '~', 1) NOT IN (SELECT id FROM locked)
     ORDER BY entry FOR UPDATE SKIP LOCKED
   )
+), written AS (
+  ${putSql(tasks, 4, 'id NOT IN (SELECT id FROM locked)')}
 )
-${putSql(tasks, 4, 'id NOT IN (SELECT id FROM locked)')}`,
+SELECT id FROM locked`,
       restore: `INSERT INTO ${checks} (entry, due_at)
 SELECT entry, ${later} FROM unnest($1::text[], $2::float8[]) AS added (entry, ms) ORDER BY entry
 ON CONFLICT (entry) DO NOTHING`,
@@ -87,15 +89,17 @@ FROM slice LEFT JOIN ${tasks} AS task ON task.id = slice.id COLLATE "C" ORDER BY
 
   /**
    * Adds checks, puts tasks, and removes checks. No id may occur twice. Skips tasks and checks that
-   * another transaction has locked. The check of a skipped task stays, so a sweep puts the task.
+   * another transaction has locked. Returns the ids of skipped tasks. Their checks stay, so a sweep
+   * puts them at the latest.
    */
   async write(
     query: Query, added: readonly Check[], put: readonly ListedTask[], removed: readonly string[],
-  ): Promise<void> {
-    await query(this.sql.write, [
+  ): Promise<ReadonlySet<string>> {
+    const skipped = await query<{ readonly id: string }>(this.sql.write, [
       added.map(({ entry }) => entry), added.map(({ afterMs }) => afterMs), removed,
       ...putValues(put),
     ])
+    return new Set(skipped.map(({ id }) => id))
   }
 
   /** Adds checks whose entries are missing. */

@@ -30,9 +30,9 @@ export const crashCases: Cases<EngineContext> = {
   'a run keeps its lease as long as its handler works': async (context) => {
     const second = await context.open()
     const worker = context.work(context.first, { run: untilOpened })
-    const other = second === context.first ? undefined : context.work(second)
     await context.created({ id: 'one' })
     const begun = await worker.ran('one')
+    const other = second === context.first ? undefined : context.work(second)
     await pause(2.5 * context.leaseMs)
     assert.equal(begun.run.signal.aborted, false)
     assert.deepEqual(other?.ids ?? [], [])

@@ -6,6 +6,7 @@ import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { listedTask } from '../../../src/conformance/task-index/context.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
+import { eventually } from '../../unit/tasks/kit.js'
 
 const server = await postgresForFile()
 const pool = new pg.Pool({ connectionString: server.url })
@@ -17,6 +18,11 @@ after(async () => {
 
 async function ids(): Promise<string[]> {
   return (await index.list({ of: 'all', order: 'oldest', limit: 100 })).map(({ id }) => id)
+}
+
+async function statusOf(wanted: string): Promise<string[]> {
+  const entries = await index.list({ of: 'all', order: 'oldest', limit: 100 })
+  return entries.filter(({ id }) => id === wanted).map(({ status }) => status)
 }
 
 describe('a batch of the task index', () => {
@@ -35,6 +41,22 @@ describe('a batch of the task index', () => {
       client.release()
     }
     assert.ok((await ids()).includes('other'))
+  })
+
+  test('is written without a task that is locked, and with it soon after', async () => {
+    await index.put(listedTask({ id: 'busy', status: 'processing' }))
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      await client.query("SELECT 1 FROM longhaul.tasks WHERE id = 'busy' FOR UPDATE")
+      index.putSoon(listedTask({ id: 'busy', status: 'completed', version: 2 }))
+      await index.put(listedTask({ id: 'free' }))
+      assert.deepEqual(await statusOf('busy'), ['processing'])
+    } finally {
+      await client.query('ROLLBACK')
+      client.release()
+    }
+    await eventually(async () => (await statusOf('busy'))[0] === 'completed')
   })
 
   test('is written beside tasks whose owner PostgreSQL cannot hold', async () => {

@@ -1,0 +1,242 @@
+import { StoreUnavailableError } from '../../../src/stores/store.js'
+import {
+  isFinalStatus, type Changed, type Expected, type StoredTask, type TaskChange, type TaskRef,
+} from '../../../src/engine/task.js'
+import { checkText } from '../check-text.js'
+import type { Database } from '../database.js'
+import { toLifetime } from '../lifetime.js'
+import { TurnBatches } from '../turn-batches.js'
+import { limitsOf, limitsSql } from './creates.js'
+import {
+  CLOCK, keptBytes, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskReads, type TaskRow,
+} from './rows.js'
+
+/** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
+const MAX_BATCH_LENGTH = 262_144
+/** Time after which a retry under limits is not tried again, in milliseconds. */
+const MAX_MS = 2000
+
+/** Columns of a change and their types, in the order of the parameters. */
+const COLUMNS = {
+  id: 'text', birth: 'text', of_version: 'integer', of_run: 'integer', of_callback: 'integer',
+  to_status: 'smallint', new_details: 'text', new_result: 'text', delay: 'float8',
+  given_back: 'integer', new_pool: 'text', keep: 'float8', callback: 'float8',
+  has_checkpoint: 'boolean', new_checkpoint: 'text', new_has_files: 'boolean',
+  new_file_bytes: 'float8', seen: 'integer',
+} as const
+
+interface Request {
+  readonly ref: TaskRef
+  readonly expected: Expected
+  readonly change: TaskChange
+}
+
+interface Row extends TaskRow {
+  /** Size of what the task keeps, in bytes. */
+  readonly bytes: number
+}
+
+/** Called for each change that was made, with the size of what the task keeps. */
+export type OnChanged = (
+  task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
+) => void
+
+/** Changes that are made together. */
+class Batch {
+  readonly requests = new Map<string, Request>()
+  /** Length of the texts. */
+  length = 0
+}
+
+/**
+ * Changes tasks. The changes of one turn of the event loop are one statement. It skips rows that
+ * another transaction has locked, and those whose change does not apply to what it sees. Each of
+ * them is then changed by a statement of its own.
+ */
+export class Changes {
+  private readonly sql: Readonly<Record<'gathered' | 'alone' | 'limited' | 'delete', string>>
+  private readonly batches = new TurnBatches(() => new Batch(), (batch) => this.changeAll(batch))
+
+  constructor(
+    private readonly database: Database, private readonly reads: TaskReads,
+    private readonly onChanged: OnChanged,
+  ) {
+    const { schema } = database
+    this.sql = {
+      gathered: changeSql(schema, 'gathered'),
+      alone: changeSql(schema, 'alone'),
+      limited: changeSql(schema, 'limited'),
+      delete: `DELETE FROM ${schema}.task_rows WHERE id = $1 AND birth = $2 AND version = $3
+  AND status >= 2 AND expires_at > ${NOW}
+RETURNING 1`,
+    }
+  }
+
+  async change(request: Request): Promise<Changed> {
+    const { ref, change } = request
+    checkText(ref.id, ref.birth, change.result, change.pool, change.checkpoint ?? undefined)
+    if (change.status === 'queued' && (change.limits?.length ?? 0) > 0) return this.retry(request)
+    const row = await this.gather(request) ?? await this.changeAlone(this.sql.alone, request)
+    if (row) return this.toChanged(row, request)
+    return { outcome: 'conflict', task: await this.current(ref) }
+  }
+
+  async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
+    checkText(id, birth)
+    const rows = await this.database.query(this.sql.delete, [id, birth, version])
+    return rows.length > 0 ? undefined : this.current({ id, birth })
+  }
+
+  private async gather(request: Request): Promise<Row | undefined> {
+    const { ref: { id }, change } = request
+    const length = 500 + (change.result?.length ?? 0) + (change.checkpoint?.length ?? 0)
+    // A statement can change each task once.
+    const { content: batch, sent } = this.batches.open(({ requests, length: sum }) => (
+      requests.has(id) || sum + length > MAX_BATCH_LENGTH
+    ))
+    batch.requests.set(id, request)
+    batch.length += length
+    return (await sent).get(id)
+  }
+
+  private async changeAll({ requests }: Batch): Promise<ReadonlyMap<string, Row>> {
+    // The statement for one task costs less.
+    if (requests.size === 1) return NONE
+    const rows = await this.database.query<Row>(this.sql.gathered, valuesOf([...requests.values()]))
+    return new Map(rows.map((row) => [row.id, row]))
+  }
+
+  private async changeAlone(text: string, request: Request): Promise<Row | undefined> {
+    const [row] = await this.database.query<Row>(text, valuesOf([request]))
+    return row
+  }
+
+  /** Makes a task wait again under the limits of its caller. */
+  private async retry(request: Request): Promise<Changed> {
+    const { ref, expected, change } = request
+    const began = performance.now()
+    while (performance.now() - began < MAX_MS) {
+      const before = await this.current(ref)
+      if (!before || !('version' in expected) || before.version !== expected.version
+        || before.status === 'completed') return { outcome: 'conflict', task: before }
+      const limits = limitsOf(before, isFinalStatus(before.status) ? change.limits : [])
+      const values = [...valuesOf([request]), before.caller ?? '', before.name, ...limits]
+      const [row] = await this.database.query<Row & { readonly is_full: boolean }>(
+        this.sql.limited, values,
+      )
+      if (row?.is_full === true) return { outcome: 'caller_full' }
+      if (row) return this.toChanged(row, request)
+    }
+    throw new StoreUnavailableError('Too many calls create tasks of one caller')
+  }
+
+  private toChanged(row: Row, { change, expected }: Request): Changed {
+    const task = toTask(row, change.details, change.result)
+    this.onChanged(task, change, expected, row.bytes)
+    return { outcome: 'changed', task }
+  }
+
+  private async current({ id, birth }: TaskRef): Promise<StoredTask | undefined> {
+    const task = await this.reads.read(id)
+    return task?.birth === birth ? task : undefined
+  }
+}
+
+const NONE: ReadonlyMap<string, Row> = new Map()
+
+function valuesOf(requests: readonly Request[]): unknown[] {
+  const changes = requests.map(({ change }) => change)
+  const of = <T>(value: (expected: Partial<Record<'version' | 'run' | 'callbackRun', number>>) => T) => (
+    requests.map(({ expected }) => value(expected))
+  )
+  return [
+    requests.map(({ ref }) => ref.id), requests.map(({ ref }) => ref.birth),
+    of(({ version = null }) => version), of(({ run = null }) => run),
+    of(({ callbackRun = null }) => callbackRun),
+    changes.map(({ status }) => status === undefined ? null : STATUSES.indexOf(status)),
+    changes.map(({ details }) => details === undefined ? null : JSON.stringify(details)),
+    changes.map(({ result = null }) => result),
+    changes.map(({ delayMs = 0 }) => toLifetime(delayMs)),
+    changes.map(({ isGivenBack = false }) => isGivenBack ? 1 : 0),
+    changes.map(({ pool = null }) => pool),
+    changes.map(({ keepMs }) => keepMs === undefined ? null : toLifetime(keepMs)),
+    changes.map(({ callbackMs }) => callbackMs === null ? -1 : callbackMs ?? null),
+    changes.map(({ checkpoint }) => checkpoint !== undefined),
+    changes.map(({ checkpoint = null }) => checkpoint),
+    changes.map(({ hasFiles = null }) => hasFiles),
+    changes.map(({ fileBytes = null }) => fileBytes),
+    changes.map((change) => isVisible(change) ? 1 : 0),
+  ]
+}
+
+/** Returns whether clients can see a change. */
+function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boolean {
+  if (isHidden) return false
+  return checkpoint === undefined || Object.values(seen).some((value) => value !== undefined)
+}
+
+/**
+ * Returns a statement that makes changes whose expectation holds. `gathered` skips rows that are
+ * locked, `alone` waits for one. `limited` makes one change under the limits of the caller. A change
+ * of the callback that is no outcome of an attempt keeps the attempt under way out.
+ */
+function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): string {
+  const rows = `${schema}.task_rows`
+  const arrays = Object.values(COLUMNS).map((type, at) => `$${String(at + 1)}::${type}[]`)
+  const update = `UPDATE ${rows} AS task SET
+  status = coalesce(to_status, task.status), version = task.version + seen,
+  attempt = task.attempt - given_back,
+  crashes = CASE WHEN given_back = 1 THEN task.crashes - task.has_crashed::integer
+    WHEN to_status = 0 OR new_checkpoint IS NOT NULL THEN 0 ELSE task.crashes END,
+  has_crashed = task.has_crashed AND new_checkpoint IS NULL,
+  start_at = CASE WHEN ${IS_RETRY} THEN NULL ELSE task.start_at END,
+  finished_at = CASE WHEN ${IS_RETRY} THEN NULL WHEN to_status >= 2 AND task.status < 2
+    THEN ${SAME_NOW} ELSE task.finished_at END,
+  expires_at = coalesce(${SAME_NOW} + keep, task.expires_at),
+  sweep_at = coalesce(${SAME_NOW} + keep, task.sweep_at),
+  due_at = CASE WHEN to_status = 0 THEN ${SAME_NOW} + delay ELSE task.due_at END,
+  turn = CASE WHEN to_status IS NULL THEN task.turn END,
+  lease_until = CASE WHEN to_status IS NULL THEN task.lease_until END,
+  callback_run = task.callback_run
+    + (callback IS NOT NULL AND of_callback IS NULL)::integer,
+  callback_at = CASE WHEN callback < 0 THEN NULL
+    ELSE coalesce(${SAME_NOW} + callback, task.callback_at) END,
+  pool = coalesce(new_pool, task.pool),
+  has_files = coalesce(new_has_files, task.has_files),
+  file_bytes = coalesce(new_file_bytes, task.file_bytes),
+  details = coalesce(new_details, task.details),
+  input = CASE WHEN to_status = 2 THEN NULL ELSE task.input END,
+  checkpoint = CASE WHEN to_status = 2 THEN NULL WHEN has_checkpoint THEN new_checkpoint
+    ELSE task.checkpoint END,
+  result = CASE WHEN ${IS_RETRY} THEN NULL ELSE coalesce(new_result, task.result) END
+FROM ${kind === 'gathered' ? 'new JOIN free USING (id)' : 'new'}
+WHERE task.id = new.id AND task.birth = new.birth AND task.expires_at > ${SAME_NOW}
+  AND (of_version IS NULL OR task.version = of_version)
+  AND (of_run IS NULL OR task.run = of_run AND task.status = 1)
+  AND (of_callback IS NULL OR task.callback_run = of_callback AND task.status >= 2)
+  AND NOT coalesce(to_status = 0 AND task.status = 2, false)`
+  const known = {
+    details: 'CASE WHEN new_details IS NULL THEN task.details END',
+    result: 'CASE WHEN new_result IS NULL THEN task.result END',
+  }
+  const returned = `RETURNING ${taskColumns('task', known)}, ${keptBytes('task')} AS bytes`
+  const start = `WITH ${CLOCK}, new AS MATERIALIZED (
+  SELECT * FROM unnest(${arrays.join(', ')}) AS new (${Object.keys(COLUMNS).join(', ')})
+)`
+  if (kind === 'alone') return `${start} ${update} ${returned}`
+  if (kind === 'gathered') {
+    return `${start}, free AS MATERIALIZED (
+  SELECT id FROM ${rows} WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
+) ${update} ${returned}`
+  }
+  return `${start}, wanted AS (
+  SELECT $19::text AS caller, $20::text AS name, $21::bigint AS max, $22::bigint AS max_of_name
+), ${limitsSql(schema, false)}, updated AS (
+  ${update} AND (NOT EXISTS (SELECT FROM groups) OR task.caller IN (SELECT caller FROM valid))
+  ${returned}
+)
+SELECT updated.*, room <= 0 AS is_full FROM updated FULL JOIN groups ON true
+WHERE updated.id IS NOT NULL OR room <= 0`
+}
+
+const IS_RETRY = '(to_status = 0 AND task.status >= 2)'

@@ -1,0 +1,286 @@
+import { StoreUnavailableError } from '../../../src/stores/store.js'
+import type { CallerLimit, Created, NewTask, StoredTask } from '../../../src/engine/task.js'
+import { checkText } from '../check-text.js'
+import type { Query } from '../connections.js'
+import type { Database } from '../database.js'
+import { toLifetime } from '../lifetime.js'
+import { TurnBatches } from '../turn-batches.js'
+import { CLOCK, SAME_NOW, turnSql, type TaskReads } from './rows.js'
+
+/** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
+const MAX_BATCH_LENGTH = 262_144
+/** Number of attempts that are gathered with those of other tasks. */
+const GATHERED_TRIES = 2
+/** Time after which no further attempt is made, in milliseconds. */
+const MAX_MS = 2000
+/** A limit above this number is none. */
+const MAX_LIMIT = 1_000_000_000
+
+/** Limits of the caller: of all its unfinished tasks, and of those with the name of the task. */
+type Limits = readonly [max: number | null, maxOfName: number | null]
+
+/** Columns of a new task and their types, in the order of the parameters. */
+const COLUMNS = {
+  id: 'text', birth: 'text', key: 'text', owner: 'text', caller: 'text', name: 'text',
+  pool: 'text', priority: 'integer', input: 'text', details: 'text', at: 'float8',
+  delay: 'float8', keep: 'float8', has_files: 'boolean', file_bytes: 'float8',
+  max: 'bigint', max_of_name: 'bigint',
+} as const
+
+/** Outcome of one task of a batch. There is no row for a task whose turn has to come again. */
+interface Row {
+  readonly outcome: 'created' | 'exists' | 'caller_full'
+  /** Id of the new task. */
+  readonly id: string
+  /** Id of the task that has its id or key. */
+  readonly other: string
+  readonly created_at: number
+  readonly start_at: number | null
+  readonly expires_at: number
+}
+
+interface NewRow {
+  readonly task: NewTask
+  readonly limits: Limits
+}
+
+/** Tasks that are created together. */
+class Batch {
+  readonly ids = new Map<string, NewRow>()
+  readonly keys = new Set<string>()
+  /** Length of the texts. */
+  length = 0
+}
+
+/**
+ * Creates tasks. Those of one turn of the event loop are one statement; those of one caller take
+ * turns, because they would wait for each other in the database.
+ *
+ * A statement neither waits for the row of a caller that another transaction has locked, nor fails
+ * because of a task that was created meanwhile. Such tasks are left out, and tried again.
+ */
+export class Creates {
+  private readonly gathered: string
+  private readonly alone: string
+  private readonly clear: string
+  private readonly batches = new TurnBatches(() => new Batch(), (batch) => (
+    this.send(this.database.repeated, this.gathered, [...batch.ids.values()])
+  ))
+  /** Statements under way, by caller. */
+  private readonly busy = new Map<string, Promise<unknown>>()
+
+  constructor(private readonly database: Database, private readonly reads: TaskReads) {
+    const { schema } = database
+    this.gathered = createSql(schema, true)
+    this.alone = createSql(schema, false)
+    this.clear = clearSql(schema)
+  }
+
+  /** @param query - runs the statements in a transaction; default: each by itself */
+  async create(task: NewTask, limits: readonly CallerLimit[], query?: Query): Promise<Created> {
+    checkText(task.id, task.birth, task.key, task.owner, task.caller, task.name, task.pool)
+    const row = { task, limits: limitsOf(task, limits) }
+    const began = performance.now()
+    for (let tries = 0; performance.now() - began < MAX_MS; tries++) {
+      const found = query || tries >= GATHERED_TRIES
+        ? await this.createAlone(row, query) : await this.gather(row)
+      if (found?.outcome === 'created') return { outcome: 'created', task: newTask(task, found) }
+      if (found?.outcome === 'caller_full') return { outcome: 'caller_full' }
+      const other = found && await (query
+        ? this.reads.readIn(query, found.other) : this.reads.read(found.other))
+      if (other) return { outcome: other.birth === task.birth ? 'created' : 'exists', task: other }
+      // An expired task may have the id or the key, unless another call came first.
+      if (!found) await (query ?? this.database.repeated)(this.clear, [task.id, task.key ?? null])
+    }
+    throw new StoreUnavailableError('Too many calls create tasks of one caller, id or key')
+  }
+
+  private async gather(row: NewRow): Promise<Row | undefined> {
+    const { id, key, caller } = row.task
+    await this.idle(caller)
+    const { content: batch, sent } = this.batches.open(({ ids, keys, length }) => (
+      ids.has(id) || (key !== undefined && keys.has(key))
+        || length + lengthOf(row.task) > MAX_BATCH_LENGTH
+    ))
+    batch.ids.set(id, row)
+    if (key !== undefined) batch.keys.add(key)
+    batch.length += lengthOf(row.task)
+    return (await sent).get(id)
+  }
+
+  private async createAlone(row: NewRow, query?: Query): Promise<Row | undefined> {
+    if (query) return (await this.run(query, this.alone, [row])).get(row.task.id)
+    await this.idle(row.task.caller)
+    return (await this.send(this.database.repeated, this.alone, [row])).get(row.task.id)
+  }
+
+  /** Resolves when no statement of a caller is under way. */
+  private async idle(caller: string | undefined): Promise<void> {
+    if (caller === undefined) return
+    for (let busy = this.busy.get(caller); busy; busy = this.busy.get(caller)) await busy
+  }
+
+  private send(
+    query: Query, text: string, rows: readonly NewRow[],
+  ): Promise<ReadonlyMap<string, Row>> {
+    const sent = this.run(query, text, rows)
+    const callers = new Set(rows.map(({ task }) => task.caller).filter((each) => each !== undefined))
+    const settled = sent.then(() => undefined, () => undefined).then(() => {
+      for (const caller of callers) {
+        if (this.busy.get(caller) === settled) this.busy.delete(caller)
+      }
+    })
+    for (const caller of callers) this.busy.set(caller, settled)
+    return sent
+  }
+
+  private async run(
+    query: Query, text: string, rows: readonly NewRow[],
+  ): Promise<ReadonlyMap<string, Row>> {
+    const tasks = rows.map(({ task }) => task)
+    const found = await query<Row>(text, [
+      tasks.map(({ id }) => id), tasks.map(({ birth }) => birth),
+      tasks.map(({ key }) => key ?? null), tasks.map(({ owner }) => owner ?? ''),
+      tasks.map(({ caller }) => caller ?? ''), tasks.map(({ name }) => name),
+      tasks.map(({ pool }) => pool), tasks.map(({ priority }) => priority),
+      tasks.map(({ input }) => input.text), tasks.map(({ details }) => JSON.stringify(details)),
+      tasks.map(({ start }) => start && 'at' in start ? start.at : null),
+      tasks.map(({ start }) => start && 'delayMs' in start ? start.delayMs : null),
+      tasks.map(({ keepMs }) => toLifetime(keepMs)), tasks.map(({ hasFiles = false }) => hasFiles),
+      tasks.map(({ fileBytes = 0 }) => fileBytes), rows.map(({ limits: [max] }) => max), rows.map(({ limits: [, max] }) => max),
+    ])
+    return new Map(found.map((row) => [row.id, row]))
+  }
+}
+
+/** Returns limits as they are passed to a statement. */
+export function limitsOf(
+  { caller, name }: { readonly caller?: string | undefined, readonly name: string },
+  limits: readonly CallerLimit[] = [],
+): Limits {
+  if (caller === undefined) return [null, null]
+  const least = (of: string | undefined): number | null => {
+    const max = limits.filter((limit) => limit.name === of).map((limit) => limit.max)
+    return max.length === 0 ? null : Math.min(...max, MAX_LIMIT)
+  }
+  return [least(undefined), least(name)]
+}
+
+/**
+ * Returns common table expressions that decide on the limits of callers. Reads `wanted`, with
+ * `caller`, `name`, `max` and `max_of_name`. `groups` then has the number of tasks for which each has
+ * room, and `valid` the callers for which that number still holds: nobody else creates a task of
+ * theirs under a limit until the end of the transaction.
+ *
+ * The count is that of the snapshot of the statement. Tasks that have ended since then only make
+ * more room. A task that was created since then has changed the row of its caller.
+ *
+ * @param skips - leaves out callers whose row is locked, and does not wait for them
+ */
+export function limitsSql(schema: string, skips: boolean): string {
+  const unfinished = (limit: string, condition: string): string => `${limit} - (
+    SELECT count(*) FROM (
+      SELECT FROM ${schema}.task_rows AS task WHERE task.caller = asked.caller AND status < 2
+        AND expires_at > ${SAME_NOW} ${condition} LIMIT ${limit}
+    ) AS counted
+  )`
+  // A plan with a function that returns a set would be so costly by its estimate that it is compiled.
+  return `groups AS MATERIALIZED (
+  SELECT caller, name, max, max_of_name, least(
+    CASE WHEN max IS NOT NULL THEN ${unfinished('max', '')} END,
+    CASE WHEN max_of_name IS NOT NULL
+      THEN ${unfinished('max_of_name', 'AND task.name = asked.name')} END
+  ) AS room
+  FROM (
+    SELECT DISTINCT caller, name, max, max_of_name FROM wanted
+    WHERE max IS NOT NULL OR max_of_name IS NOT NULL
+  ) AS asked
+), known AS MATERIALIZED (
+  SELECT caller, changed_at FROM ${schema}.task_callers
+  WHERE caller IN (SELECT caller FROM groups WHERE room > 0)
+), added AS (
+  INSERT INTO ${schema}.task_callers (caller, changed_at)
+  SELECT DISTINCT caller, clock_timestamp() FROM groups
+  WHERE room > 0 AND caller NOT IN (SELECT caller FROM known) ORDER BY caller
+  ON CONFLICT DO NOTHING RETURNING caller
+), locked AS MATERIALIZED (
+  SELECT caller, changed_at FROM ${schema}.task_callers
+  WHERE caller IN (SELECT caller FROM known) ORDER BY caller FOR UPDATE ${skips ? 'SKIP LOCKED' : ''}
+), same AS MATERIALIZED (
+  SELECT caller FROM known JOIN locked USING (caller, changed_at)
+), changed AS (
+  UPDATE ${schema}.task_callers SET changed_at = clock_timestamp()
+  WHERE caller IN (SELECT caller FROM same)
+), valid AS MATERIALIZED (
+  SELECT caller FROM same UNION ALL SELECT caller FROM added
+)`
+}
+
+function createSql(schema: string, skips: boolean): string {
+  const rows = `${schema}.task_rows`
+  const arrays = Object.values(COLUMNS).map((type, at) => `$${String(at + 1)}::${type}[]`)
+  const names = Object.keys(COLUMNS).join(', ')
+  return `WITH ${CLOCK}, new AS MATERIALIZED (
+  SELECT *, coalesce(at, ${SAME_NOW} + delay, ${SAME_NOW}) AS due
+  FROM unnest(${arrays.join(', ')}) WITH ORDINALITY AS new (${names}, n)
+), found AS MATERIALIZED (
+  SELECT new.id, other.id AS other FROM new CROSS JOIN LATERAL (
+    (SELECT id FROM ${rows} AS old WHERE old.id = new.id AND expires_at > ${SAME_NOW} LIMIT 1)
+    UNION ALL
+    (SELECT id FROM ${rows} AS old WHERE old.key = new.key AND expires_at > ${SAME_NOW} LIMIT 1)
+    LIMIT 1
+  ) AS other
+), wanted AS MATERIALIZED (
+  SELECT *, row_number() OVER (PARTITION BY caller ORDER BY n) - 1 AS caller_place,
+    row_number() OVER (PARTITION BY caller, pool, priority ORDER BY n) - 1 AS place
+  FROM new WHERE id NOT IN (SELECT id FROM found)
+), ${limitsSql(schema, skips)}, admitted AS MATERIALIZED (
+  SELECT wanted.* FROM wanted LEFT JOIN groups ON ${IS_SAME_GROUP}
+  WHERE room IS NULL OR caller_place < room AND wanted.caller IN (SELECT caller FROM valid)
+), created AS (
+  INSERT INTO ${rows} (id, birth, key, owner, caller, name, pool, priority, input, details,
+    has_files, file_bytes, created_at, start_at, expires_at, sweep_at, due_at, turn)
+  SELECT id, birth, key, owner, caller, name, pool, priority, input, details,
+    has_files, file_bytes, ${SAME_NOW}, CASE WHEN due > ${SAME_NOW} THEN due END,
+    greatest(due, ${SAME_NOW}) + keep, greatest(due, ${SAME_NOW}) + keep,
+    greatest(due, ${SAME_NOW}),
+    CASE WHEN due <= ${SAME_NOW} THEN ${turnSql(rows, 'admitted')} END
+  FROM admitted ORDER BY key, id
+  ON CONFLICT DO NOTHING RETURNING id, created_at, start_at, expires_at
+)
+SELECT 'created' AS outcome, id, id AS other, created_at, start_at, expires_at FROM created
+UNION ALL SELECT 'exists', id, other, 0, 0, 0 FROM found
+UNION ALL SELECT 'caller_full', id, id, 0, 0, 0 FROM wanted JOIN groups ON ${IS_SAME_GROUP}
+WHERE room <= 0`
+}
+
+const IS_SAME_GROUP = `groups.caller = wanted.caller AND groups.name = wanted.name
+  AND groups.max IS NOT DISTINCT FROM wanted.max
+  AND groups.max_of_name IS NOT DISTINCT FROM wanted.max_of_name`
+
+/**
+ * Returns the statement that removes an expired task with an id or a key. If it has files, its row
+ * waits for their removal under another id.
+ */
+function clearSql(schema: string): string {
+  const isExpired = `(id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
+  return `WITH ${CLOCK}, moved AS (
+  UPDATE ${schema}.task_rows SET id = '~' || birth || '~' || id, key = NULL, turn = NULL
+  WHERE has_files AND ${isExpired}
+)
+DELETE FROM ${schema}.task_rows WHERE NOT has_files AND ${isExpired}`
+}
+
+function lengthOf({ input }: NewTask): number {
+  return input.text.length + 500
+}
+
+function newTask(task: NewTask, row: Row): StoredTask {
+  const { id, birth, key, owner, caller, name, pool, priority, details } = task
+  return {
+    id, birth, key, owner, caller, name, pool, priority, status: 'queued', version: 1, run: 0,
+    attempt: 0, crashes: 0, createdAt: row.created_at, startAt: row.start_at ?? undefined,
+    startedAt: undefined, runStartedAt: undefined, finishedAt: undefined,
+    expiresAt: row.expires_at, callbackRun: 0, callbackAt: undefined, details, result: undefined,
+  }
+}

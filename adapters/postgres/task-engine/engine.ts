@@ -1,0 +1,192 @@
+import type {
+  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
+} from '../../../src/engine/engine.js'
+import {
+  isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
+  type TaskChange, type TaskRef,
+} from '../../../src/engine/task.js'
+import type { ShareLimits } from '../../../src/stores/share-limits.js'
+import { isStoreUnavailable } from '../../../src/stores/store.js'
+import type { Transaction } from '../../../src/stores/transaction.js'
+import { Listener } from '../changes/listener.js'
+import { Notices, payloadOf } from '../changes/notices.js'
+import { checkText } from '../check-text.js'
+import type { Database } from '../database.js'
+import { Sweeper } from '../sweeper.js'
+import { checkOpen, queryOf } from '../transaction.js'
+import { Changes } from './changes.js'
+import { Creates } from './creates.js'
+import { CallerShares, expiredTasks } from './expiry.js'
+import { TaskLists } from './lists.js'
+import { NOW, TaskReads } from './rows.js'
+import { DUE, STOP, Worker } from './worker.js'
+
+/** Options of `PostgresTaskEngine`. */
+export interface PostgresTaskEngineOptions {
+  /** Limits of what the final tasks of one caller keep. */
+  readonly limits: ShareLimits
+  /**
+   * Time without a renewal after which another process takes a run, in milliseconds. Renewed at a
+   * third of it. Default 15,000.
+   */
+  readonly leaseMs?: number
+}
+
+/**
+ * Task engine on PostgreSQL 13 or later, or on PGlite: one row for each task. A task that nobody
+ * else works on takes three statements: one creates it, one begins its run, and one ends it. Calls
+ * of one turn of the event loop share statements.
+ */
+export class PostgresTaskEngine implements TaskEngine {
+  readonly shared: boolean
+  readonly durable = true
+  private readonly reads: TaskReads
+  private readonly creates: Creates
+  private readonly changes: Changes
+  private readonly lists: TaskLists
+  private readonly shares: CallerShares
+  private readonly notices: Notices
+  private readonly listener: Listener
+  private readonly worker: Worker
+  private readonly sweeper: Sweeper
+
+  /** @internal */
+  constructor(
+    private readonly database: Database, { limits, leaseMs = 15_000 }: PostgresTaskEngineOptions,
+  ) {
+    const { schema, repeated, background } = database
+    this.shared = database.shared
+    this.reads = new TaskReads(schema, repeated)
+    this.creates = new Creates(database, this.reads)
+    this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
+    this.lists = new TaskLists(schema, repeated)
+    this.notices = new Notices(database, 'tasks')
+    this.listener = new Listener(database, (ids) => this.reads.versions(ids), 'tasks')
+    this.shares = new CallerShares(background, schema, limits, (ids, hasFiles) => {
+      for (const id of ids) this.notify(id)
+      if (hasFiles) this.worker.look()
+    })
+    this.worker = new Worker({
+      database, leaseMs,
+      onBegun: ({ id }) => { this.notify(id) },
+      hint: (key) => { this.notices.add(key) },
+      listen: (key, listener) => this.listener.watch(key, listener),
+    })
+    this.sweeper = new Sweeper(expiredTasks(background, schema))
+  }
+
+  async create(
+    task: NewTask, { limits = [], transaction }: CreateOptions = {},
+  ): Promise<Created> {
+    if (transaction !== undefined) return this.createWithin(transaction, task, limits)
+    return unlessFull(async () => {
+      const created = await this.creates.create(task, limits)
+      if (created.outcome === 'created') this.noteCreated(created.task)
+      return created
+    })
+  }
+
+  async read(id: string): Promise<StoredTask | undefined> {
+    checkText(id)
+    return this.reads.read(id)
+  }
+
+  async readByKey(key: string): Promise<StoredTask | undefined> {
+    checkText(key)
+    return this.reads.readByKey(key)
+  }
+
+  async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
+    return unlessFull(() => this.changes.change({ ref, expected, change }))
+  }
+
+  async delete(ref: TaskRef, version: number): Promise<StoredTask | undefined> {
+    const task = await this.changes.delete(ref, version)
+    if (task === undefined) this.notify(ref.id)
+    return task
+  }
+
+  /** @throws {Error} `work` was called before. */
+  work(options: WorkOptions, handlers: WorkHandlers): void {
+    this.worker.begin(options, handlers)
+  }
+
+  async watch(id: string, listener: () => void): Promise<() => void> {
+    checkText(id)
+    return this.listener.watch(id, listener)
+  }
+
+  async list(query: TaskQuery): Promise<readonly StoredTask[]> {
+    return this.lists.page(query)
+  }
+
+  async counts(pool: string): Promise<PoolCounts> {
+    return this.lists.counts(pool)
+  }
+
+  async now(): Promise<number> {
+    const [row] = await this.database.repeated<{ readonly now: number }>(`SELECT ${NOW} AS now`)
+    return row?.now as number
+  }
+
+  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
+    await this.worker.close(drainMs)
+    this.listener.disconnect()
+    this.sweeper.close()
+    // Other processes wait for what this one wrote last.
+    await this.notices.flush()
+  }
+
+  private async createWithin(
+    transaction: Transaction, task: NewTask, limits: CreateOptions['limits'] = [],
+  ): Promise<Created> {
+    const query = queryOf(transaction)
+    await this.database.ready()
+    await checkOpen(query, this.database)
+    const created = await this.creates.create(task, limits, query)
+    if (created.outcome !== 'created') return created
+    const { id, startAt, pool } = created.task
+    const keys = [id, startAt === undefined ? DUE + pool : DUE]
+    await this.database.notify('tasks', keys.map(payloadOf), query)
+    return created
+  }
+
+  private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
+    this.notify(id)
+    if (startAt === undefined) this.worker.noteWaiting(pool)
+    else this.worker.noteDelayed(pool, startAt - createdAt)
+  }
+
+  private noteChange(
+    task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
+  ): void {
+    const { status, isHidden, delayMs = 0, callbackMs } = change
+    if (isHidden !== true) this.notify(task.id)
+    if (status !== undefined) {
+      const isOwn = 'run' in expected
+      this.worker.leases.note(task, isOwn)
+      if (!isOwn && task.run > 0) this.notices.add(STOP)
+      if (status === 'queued') this.worker.noteDelayed(task.pool, delayMs)
+    }
+    if (callbackMs !== undefined && callbackMs !== null) this.worker.noteCallback(callbackMs)
+    if (isFinalStatus(task.status) && task.caller !== undefined) {
+      this.shares.count(task.caller, bytes)
+    }
+  }
+
+  /** Tells the watchers of a task, in this process at once. */
+  private notify(id: string): void {
+    this.listener.notify(id)
+    this.notices.add(id)
+  }
+}
+
+/** Returns the outcome `full` instead of the error that the disk is full. */
+async function unlessFull<T>(work: () => Promise<T>): Promise<T | { readonly outcome: 'full' }> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isStoreUnavailable(error) && error.reason === 'full') return { outcome: 'full' }
+    throw error
+  }
+}

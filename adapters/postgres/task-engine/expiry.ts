@@ -1,0 +1,129 @@
+import type { StoredTask } from '../../../src/engine/task.js'
+import type { ShareLimits } from '../../../src/stores/share-limits.js'
+import type { Query } from '../connections.js'
+import type { SweepBatch } from '../sweeper.js'
+import { CLOCK, keptBytes, NOW, SAME_NOW, toTask, type TaskRow } from './rows.js'
+import type { WorkerSql } from './worker-sql.js'
+
+/** Memory of a row beside its texts, in bytes. An estimate. */
+const OVERHEAD = 500
+/** Part of its share that a caller writes between two checks, on average. */
+const PART = 1 / 16
+/** Maximum number of rows in one statement. */
+const BATCH = 1000
+/** Number of tasks whose files are removed at the same time. */
+const REMOVALS = 10
+
+/** A task that its caller has lost. */
+interface Evicted {
+  readonly id: string
+  readonly has_files: boolean
+}
+
+/**
+ * Limits what the final tasks of each caller keep. The end of a task starts a check of its caller
+ * with the probability that makes one check for each sixteenth of a share, on average. So no process
+ * keeps counters. The oldest tasks then expire. No request waits for it.
+ */
+export class CallerShares {
+  private readonly sql: string
+
+  /** @param onEvicted - called with the ids of tasks that have expired early */
+  constructor(
+    private readonly query: Query, schema: string, private readonly limits: ShareLimits,
+    private readonly onEvicted: (ids: readonly string[], hasFiles: boolean) => void,
+  ) {
+    const rows = `${schema}.task_rows`
+    this.sql = `WITH ${CLOCK}, surplus AS MATERIALIZED (
+  SELECT id FROM (
+    SELECT id, row_number() OVER newest AS place,
+      sum(${keptBytes('task')} + ${String(OVERHEAD)}) OVER newest AS total
+    FROM ${rows} AS task
+    WHERE caller = $1 AND caller <> '' AND status >= 2 AND expires_at > ${SAME_NOW}
+    WINDOW newest AS (ORDER BY finished_at DESC, created_at DESC, id DESC)
+  ) AS ranked
+  WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
+  ORDER BY place DESC LIMIT ${String(BATCH)}
+), free AS MATERIALIZED (
+  SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM surplus)) AND status >= 2
+  ORDER BY id FOR UPDATE SKIP LOCKED
+)
+UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
+WHERE id = ANY(ARRAY(SELECT id FROM free)) RETURNING id, has_files`
+  }
+
+  /** Starts a check for some of the tasks that have ended. Never throws. */
+  count(caller: string, bytes: number): void {
+    const { maxEntries, maxBytes } = this.limits
+    const part = Math.max(1 / maxEntries, (bytes + OVERHEAD) / maxBytes)
+    if (Math.random() >= part / PART) return
+    this.check(caller).catch(() => {
+      // The next check removes the tasks, or they expire.
+    })
+  }
+
+  private async check(caller: string): Promise<void> {
+    const { maxEntries, maxBytes } = this.limits
+    for (let count = BATCH; count === BATCH;) {
+      const rows = await this.query<Evicted>(this.sql, [caller, maxEntries, maxBytes])
+      if (rows.length > 0) this.onEvicted(rows.map(({ id }) => id), rows.some((row) => row.has_files))
+      count = rows.length
+    }
+  }
+}
+
+/**
+ * Returns the batches that delete expired tasks without files, and the rows of callers that have
+ * created nothing for an hour. Rows that another transaction has locked are left for later.
+ */
+export function expiredTasks(query: Query, schema: string): readonly (() => SweepBatch)[] {
+  const batch = (table: string, key: string, condition: string): SweepBatch => {
+    const sql = `WITH gone AS (
+  DELETE FROM ${schema}.${table} WHERE ${key} = ANY(ARRAY(
+    SELECT ${key} FROM ${schema}.${table} WHERE ${condition}
+    LIMIT ${String(BATCH)} FOR UPDATE SKIP LOCKED
+  )) RETURNING 1
+)
+SELECT count(*)::integer AS count FROM gone`
+    return async () => {
+      const [row] = await query<{ readonly count: number }>(sql)
+      return row?.count === BATCH
+    }
+  }
+  return [
+    () => batch('task_rows', 'id', `NOT has_files AND sweep_at <= (SELECT ${NOW})`),
+    () => batch('task_callers', 'caller', 'changed_at < now() - interval \'1 hour\''),
+  ]
+}
+
+/** Has the files of expired tasks removed, some tasks at a time. */
+export class FileRemovals {
+  private isRemoving = false
+
+  /** @param onMore - called if more tasks may be left */
+  constructor(
+    private readonly query: Query, private readonly sql: WorkerSql,
+    private readonly handler: (task: StoredTask) => Promise<boolean>,
+    private readonly onMore: () => void,
+  ) {}
+
+  /** Removes the files of some tasks. Never rejects. */
+  async remove(): Promise<void> {
+    if (this.isRemoving) return
+    this.isRemoving = true
+    try {
+      const rows = await this.query<TaskRow>(this.sql.takeRemovals, [REMOVALS])
+      await Promise.all(rows.map(async (row) => {
+        // The row may have made way for another task with its id.
+        const id = row.id.slice(row.id.lastIndexOf('~') + 1)
+        const isRemoved = await this.handler(toTask({ ...row, id })).catch(() => false)
+        await this.query(this.sql.removed, [row.id, row.birth, isRemoved])
+      }))
+      if (rows.length === REMOVALS) this.onMore()
+    } catch {
+      // The next look finds them again.
+    } finally {
+      this.isRemoving = false
+    }
+  }
+}

@@ -1,0 +1,158 @@
+import { TurnBatches } from '../turn-batches.js'
+import type { Query } from '../connections.js'
+import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/task.js'
+import type { Revision } from '../../../src/stores/store.js'
+
+/** The statuses in the order of their numbers. From 2 they are final. */
+export const STATUSES = ['queued', 'processing', 'completed', 'failed', 'cancelled'] as const
+
+/** SQL of the time of the server, in milliseconds since 1970. */
+export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8'
+/** The time of a statement, as a common table expression. `SAME_NOW` reads it, also for an index. */
+export const CLOCK = `clock AS MATERIALIZED (SELECT ${NOW} AS now)`
+export const SAME_NOW = '(SELECT now FROM clock)'
+
+/** Maximum number of tasks in one statement that reads. It bounds the size of a reply. */
+const MAX_READ = 64
+
+/** A task as a statement returns it. */
+export interface TaskRow {
+  readonly id: string
+  readonly birth: string
+  readonly key: string | null
+  readonly owner: string
+  readonly caller: string
+  readonly name: string
+  readonly pool: string
+  readonly priority: number
+  readonly status: number
+  readonly version: number
+  readonly run: number
+  readonly attempt: number
+  readonly crashes: number
+  readonly created_at: number
+  readonly start_at: number | null
+  readonly started_at: number | null
+  readonly run_started_at: number | null
+  readonly finished_at: number | null
+  readonly expires_at: number
+  readonly callback_run: number
+  readonly callback_at: number | null
+  readonly details: string
+  readonly result: string | null
+}
+
+/** Columns of a `TaskRow` that are returned as they are. */
+const PLAIN = [
+  'id', 'birth', 'name', 'pool', 'priority', 'status', 'version', 'run', 'attempt', 'crashes',
+  'created_at', 'start_at', 'started_at', 'run_started_at', 'finished_at', 'expires_at',
+  'callback_run', 'callback_at', 'details', 'result',
+]
+/** PGlite drops a byte order mark at the start of a text, so a sign stands before these. */
+const MARKED = ['key', 'owner', 'caller']
+
+/**
+ * Returns the SQL of the columns of a `TaskRow`.
+ *
+ * @param from - alias of the table
+ * @param replaced - SQL for some columns
+ */
+export function taskColumns(from: string, replaced: Readonly<Record<string, string>> = {}): string {
+  const plain = PLAIN.map((name) => `${replaced[name] ?? `${from}.${name}`} AS ${name}`)
+  return [...plain, ...MARKED.map((name) => `'=' || ${from}.${name} AS ${name}`)].join(', ')
+}
+
+/** Returns the task of a row. `details` and `result` may be known already. */
+export function toTask(
+  row: TaskRow, details = JSON.parse(row.details) as TaskDetails,
+  result = row.result ?? undefined,
+): StoredTask {
+  return {
+    id: row.id, birth: row.birth, key: row.key?.slice(1),
+    owner: row.owner.slice(1) || undefined, caller: row.caller.slice(1) || undefined,
+    name: row.name, pool: row.pool, priority: row.priority,
+    status: STATUSES[row.status] as TaskStatus,
+    version: row.version, run: row.run, attempt: row.attempt, crashes: row.crashes,
+    createdAt: row.created_at, startAt: row.start_at ?? undefined,
+    startedAt: row.started_at ?? undefined, runStartedAt: row.run_started_at ?? undefined,
+    finishedAt: row.finished_at ?? undefined, expiresAt: row.expires_at,
+    callbackRun: row.callback_run, callbackAt: row.callback_at ?? undefined, details, result,
+  }
+}
+
+/**
+ * Returns the SQL of the turn of a row that begins to wait. A caller that has nothing waiting in the
+ * pool gets the turn of the task that comes next; each further task one turn later. So callers take
+ * turns, whatever the number of tasks of each.
+ *
+ * @param rows - name of the table
+ * @param row - alias of the row, with `pool`, `priority`, `caller` and its `place` among those of
+ * its caller that begin to wait with it
+ */
+export function turnSql(rows: string, row: string): string {
+  const sameQueue = `pool = ${row}.pool AND priority = ${row}.priority AND turn IS NOT NULL`
+  return `${row}.place + greatest(
+  coalesce((SELECT turn FROM ${rows} WHERE ${sameQueue} ORDER BY turn LIMIT 1), 0),
+  coalesce((SELECT turn + 1 FROM ${rows} WHERE ${sameQueue} AND status < 2
+    AND caller = ${row}.caller ORDER BY turn DESC LIMIT 1), 0)
+)`
+}
+
+/** Returns the SQL of the bytes that a final task keeps. */
+export function keptBytes(task: string): string {
+  const texts = ['details', 'input', 'checkpoint', 'result']
+  const sizes = texts.map((name) => `coalesce(octet_length(${task}.${name}), 0)`)
+  return `(${task}.file_bytes + ${sizes.join(' + ')})::float8`
+}
+
+/** Reads tasks. Those of one turn of the event loop are one statement. */
+export class TaskReads {
+  private readonly sql: Readonly<Record<'byId' | 'byKey' | 'versions', string>>
+  private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, StoredTask>>
+
+  /** @param schema - quoted as an identifier */
+  constructor(schema: string, private readonly query: Query) {
+    const where = (condition: string): string => (
+      `FROM ${schema}.task_rows AS task WHERE ${condition} AND expires_at > ${NOW}`
+    )
+    this.sql = {
+      byId: `SELECT ${taskColumns('task')} ${where('id = ANY($1::text[])')}`,
+      byKey: `SELECT ${taskColumns('task')} ${where('key = $1')}`,
+      versions: `SELECT id, birth || ' ' || version AS version ${where('id = ANY($1::text[])')}`,
+    }
+    this.batches = new TurnBatches(
+      () => new Set<string>(), (ids) => this.readAll(this.query, [...ids]),
+    )
+  }
+
+  async read(id: string): Promise<StoredTask | undefined> {
+    const { content: ids, sent } = this.batches.open(({ size }) => size >= MAX_READ)
+    ids.add(id)
+    return (await sent).get(id)
+  }
+
+  /** Reads a task in a transaction. */
+  async readIn(query: Query, id: string): Promise<StoredTask | undefined> {
+    return (await this.readAll(query, [id])).get(id)
+  }
+
+  async readByKey(key: string): Promise<StoredTask | undefined> {
+    const [row] = await this.query<TaskRow>(this.sql.byKey, [key])
+    return row && toTask(row)
+  }
+
+  /** Returns the version of each of some tasks. */
+  async versions(ids: readonly string[]): Promise<ReadonlyMap<string, Revision>> {
+    const rows = await this.query<{ readonly id: string, readonly version: string }>(
+      this.sql.versions, [ids],
+    )
+    return new Map(rows.map(({ id, version }) => [id, version]))
+  }
+
+  private async readAll(
+    query: Query, ids: readonly string[],
+  ): Promise<ReadonlyMap<string, StoredTask>> {
+    const rows = await query<TaskRow>(this.sql.byId, [ids])
+    return new Map(rows.map((row) => [row.id, toTask(row)]))
+  }
+}

@@ -1,0 +1,300 @@
+import timers from 'node:timers'
+import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
+import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
+import type { StoredTask } from '../../../src/engine/task.js'
+import type { Database } from '../database.js'
+import { FileRemovals } from './expiry.js'
+import { ActiveRun, Leases, type RunRow } from './leases.js'
+import { toTask, type TaskRow } from './rows.js'
+import { workerSql, type WorkerSql } from './worker-sql.js'
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout, clearTimeout, setImmediate } = timers
+
+/** Longest and shortest time between two looks for what is due, in milliseconds. */
+const [LOOK_MS, MIN_LOOK_MS] = [1000, 10]
+/** Maximum number of runs that one statement begins in one pool. */
+const MAX_TAKEN = 50
+/** Milliseconds that aborted runs have to end. */
+const ABORT_GRACE_MS = 1000
+
+/** Hint that something has become due. With the name of a pool: that a task waits in it. */
+export const DUE = '!'
+/** Hint that the run of some task was ended from outside. */
+export const STOP = '?'
+
+interface Found {
+  /** Pools in which tasks wait. */
+  readonly pools: readonly string[]
+  readonly next_start_ms: number | null
+  readonly next_callback_ms: number | null
+  readonly has_removals: boolean
+  readonly has_more: boolean
+}
+
+/** The parts of the engine that its worker uses. */
+export interface WorkerHost {
+  readonly database: Database
+  readonly leaseMs: number
+  /** Called for each task whose run has begun. */
+  readonly onBegun: (task: StoredTask) => void
+  /** Sends a hint to the other processes. */
+  readonly hint: (key: string) => void
+  /** Begins to receive hints of other processes. */
+  readonly listen: (key: string, listener: () => void) => Promise<() => void>
+}
+
+/**
+ * Hands out what is due. A look every second, or when the next task is due, gives waiting tasks
+ * their turn, and finds what else there is to do. Runs are taken when something says that tasks
+ * wait: a call of this process, a hint of another one, or a look.
+ */
+export class Worker {
+  readonly leases: Leases
+  private readonly sql: WorkerSql
+  private work: { readonly options: WorkOptions, readonly handlers: WorkHandlers } | undefined
+  private files: FileRemovals | undefined
+  /** Pools in which tasks may wait. */
+  private readonly waiting = new Set<string>()
+  private hasToLook = false
+  private hasCallbacks = false
+  private isActive = false
+  private isClosing = false
+  private isListening = false
+  private readonly listening: (() => void)[] = []
+  private runs = 0
+  private callbacks = 0
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private timerAt = Infinity
+  private closed: Promise<void> | undefined
+  private onIdle: (() => void) | undefined
+
+  constructor(private readonly host: WorkerHost) {
+    this.sql = workerSql(host.database.schema)
+    this.leases = new Leases(host.database.query, this.sql.renew, host.leaseMs)
+  }
+
+  begin(options: WorkOptions, handlers: WorkHandlers): void {
+    if (this.work) throw new Error('work() was called already: an engine has one worker')
+    this.work = { options, handlers }
+    const { database } = this.host
+    this.files = new FileRemovals(database.background, this.sql, handlers.remove, () => { this.look() })
+    options.places.onFree((pool) => { if (this.waiting.has(pool)) this.act() })
+    this.look()
+  }
+
+  /** Notes that a task waits in a pool. Another process hears of it if this one has no place. */
+  noteWaiting(pool: string): void {
+    const places = this.work?.options.places
+    if (!this.isClosing && places?.pools.has(pool)) {
+      this.waiting.add(pool)
+      this.act()
+      if (places.freeIn(pool) > 0) return
+    }
+    this.host.hint(DUE + pool)
+  }
+
+  /** Notes that a task of a pool waits after some milliseconds, without a turn. */
+  noteDelayed(pool: string, delayMs: number): void {
+    if (delayMs > 0) return this.lookIn(delayMs)
+    this.look()
+    if (!((this.work?.options.places.freeIn(pool) ?? 0) > 0)) this.host.hint(DUE)
+  }
+
+  /** Notes that a callback is due in some milliseconds. */
+  noteCallback(delayMs: number): void {
+    if (delayMs > 0) return this.lookIn(delayMs)
+    this.hasCallbacks = true
+    this.act()
+    if (!((this.work?.options.callbacks ?? 0) > this.callbacks)) this.host.hint(DUE)
+  }
+
+  /** Looks for what is due, now. */
+  look(): void {
+    this.hasToLook = true
+    this.act()
+  }
+
+  close(drainMs: number): Promise<void> {
+    this.closed ??= this.shutDown(drainMs)
+    return this.closed
+  }
+
+  private act(): void {
+    if (this.isActive || this.isClosing || !this.work) return
+    this.isActive = true
+    // In a later turn of the event loop, so that what comes together is taken together.
+    setImmediate(() => {
+      this.actAll().then(() => {
+        this.isActive = false
+        // Something may have come after the last step.
+        if (this.hasWork()) this.act()
+      }, () => {
+        this.isActive = false
+        this.lookIn(LOOK_MS)
+      }).finally(() => { this.onIdle?.() })
+    })
+  }
+
+  private hasWork(): boolean {
+    const { places, callbacks } = (this.work as NonNullable<typeof this.work>).options
+    return this.hasToLook || (this.hasCallbacks && this.callbacks < callbacks)
+      || [...this.waiting].some((pool) => places.freeIn(pool) > 0)
+  }
+
+  private async actAll(): Promise<void> {
+    for (let isBusy = true; isBusy && !this.isClosing;) {
+      isBusy = this.hasToLook
+      if (this.hasToLook) await this.lookNow()
+      if (await this.takeRuns()) isBusy = true
+      if (await this.takeCallbacks()) isBusy = true
+    }
+  }
+
+  private async lookNow(): Promise<void> {
+    const { options: { places } } = this.work as NonNullable<typeof this.work>
+    clearTimeout(this.timer)
+    this.timer = undefined
+    this.timerAt = Infinity
+    this.listen()
+    const { query } = this.host.database
+    const [found] = await query<Found>(this.sql.look, [[...places.pools.keys()]])
+    this.hasToLook = found?.has_more ?? false
+    for (const pool of found?.pools ?? []) this.waiting.add(pool)
+    const nextCallback = found?.next_callback_ms ?? Infinity
+    if (nextCallback <= 0) this.hasCallbacks = true
+    if (found?.has_removals) void this.files?.remove()
+    const next = [found?.next_start_ms ?? Infinity, nextCallback].filter((ms) => ms > 0)
+    this.lookIn(Math.max(Math.min(LOOK_MS, ...next), MIN_LOOK_MS))
+  }
+
+  private lookIn(ms: number): void {
+    const at = performance.now() + ms
+    if (this.isClosing || !this.work || at >= this.timerAt) return
+    clearTimeout(this.timer)
+    this.timerAt = at
+    this.timer = setTimeout(() => {
+      this.timer = undefined
+      this.timerAt = Infinity
+      this.look()
+    }, Math.min(ms, LOOK_MS))
+    this.timer.unref()
+  }
+
+  /** Begins runs in the pools in which tasks wait. Resolves to `true` if more may be left. */
+  private async takeRuns(): Promise<boolean> {
+    let hasTaken = false
+    for (const pool of [...this.waiting]) if (await this.takeFrom(pool)) hasTaken = true
+    return hasTaken
+  }
+
+  private async takeFrom(pool: string): Promise<boolean> {
+    const { options: { places } } = this.work as NonNullable<typeof this.work>
+    let count = 0
+    while (count < MAX_TAKEN && places.tryAcquire(pool)) count++
+    if (count === 0) return false
+    this.waiting.delete(pool)
+    const leaseEnd = performance.now() + this.host.leaseMs
+    let rows: readonly RunRow[] = []
+    try {
+      rows = await this.host.database.query(this.sql.take, [pool, count, this.host.leaseMs])
+      if (rows.length === count) this.waiting.add(pool)
+    } catch (error) {
+      this.waiting.add(pool)
+      throw error
+    } finally {
+      this.release(pool, count - rows.length)
+    }
+    // Other processes may have a place for what is left.
+    if (rows.length === count && places.freeIn(pool) <= 0) this.host.hint(DUE + pool)
+    for (const row of rows) this.run(row, leaseEnd)
+    return rows.length > 0
+  }
+
+  private release(pool: string, count: number): void {
+    for (let n = 0; n < count; n++) this.work?.options.places.release(pool)
+  }
+
+  private run(row: RunRow, leaseEnd: number): void {
+    const run = new ActiveRun(row, leaseEnd)
+    this.runs++
+    this.leases.add(run)
+    this.host.onBegun(run.task)
+    // The process closed while the statement was under way.
+    if (this.isClosing) run.abort(new WorkerClosingError())
+    const end = (): void => {
+      this.runs--
+      this.leases.remove(run)
+      this.release(run.task.pool, 1)
+      this.onIdle?.()
+    }
+    void this.work?.handlers.run(run).then(end, end)
+  }
+
+  /** Begins attempts at callbacks. Resolves to `true` if more may be left. */
+  private async takeCallbacks(): Promise<boolean> {
+    const { options, handlers } = this.work as NonNullable<typeof this.work>
+    const places = options.callbacks - this.callbacks
+    if (!this.hasCallbacks || places <= 0) return false
+    this.hasCallbacks = false
+    this.callbacks += places
+    let rows: readonly TaskRow[] = []
+    try {
+      rows = await this.host.database.query<TaskRow>(this.sql.takeCallbacks, [places])
+    } finally {
+      this.callbacks -= places - rows.length
+    }
+    this.hasCallbacks ||= rows.length === places
+    const end = (): void => {
+      this.callbacks--
+      this.onIdle?.()
+      if (this.hasCallbacks) this.act()
+    }
+    for (const row of rows) void handlers.callback(toTask(row)).then(end, end)
+    return rows.length > 0
+  }
+
+  private listen(): void {
+    if (this.isListening) return
+    this.isListening = true
+    for (const stop of this.listening.splice(0)) stop()
+    const { options: { places } } = this.work as NonNullable<typeof this.work>
+    const listen = (key: string, listener: () => void): void => {
+      // What this process does not hear of, it finds when it looks.
+      this.host.listen(key, listener).then((stop) => {
+        this.listening.push(stop)
+      }, () => { this.isListening = false })
+    }
+    listen(DUE, () => { this.look() })
+    listen(STOP, () => { void this.leases.renew() })
+    for (const pool of places.pools.keys()) {
+      listen(DUE + pool, () => {
+        this.waiting.add(pool)
+        this.act()
+      })
+    }
+  }
+
+  private async shutDown(drainMs: number): Promise<void> {
+    this.isClosing = true
+    clearTimeout(this.timer)
+    await this.idle(drainMs)
+    this.leases.abort(new WorkerClosingError())
+    await this.idle(ABORT_GRACE_MS)
+    this.leases.stop()
+    for (const stop of this.listening.splice(0)) stop()
+  }
+
+  /** Resolves when nothing runs, or after some milliseconds. */
+  private async idle(ms: number): Promise<void> {
+    const isIdle = (): boolean => this.runs + this.callbacks === 0 && !this.isActive
+    if (isIdle()) return
+    let timer: ReturnType<typeof setTimeout> | undefined
+    await new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms)
+      this.onIdle = () => { if (isIdle()) resolve() }
+    })
+    clearTimeout(timer)
+    this.onIdle = undefined
+  }
+}

@@ -1,0 +1,294 @@
+import { randomBytes } from 'node:crypto'
+import timers from 'node:timers'
+import type { Queue } from 'bullmq'
+import type {
+  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
+} from '../../../src/engine/engine.js'
+import type {
+  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+} from '../../../src/engine/task.js'
+import type { Breaker } from '../../../src/stores/breaker.js'
+import { isStoreUnavailable } from '../../../src/stores/store.js'
+import type { RedisClient } from '../client.js'
+import { redisBreaker } from '../redis-breaker.js'
+import { runScript, type Script } from '../scripts.js'
+import { Silence } from '../silence.js'
+import { Watches } from '../watches.js'
+import { BullConnection } from './connection.js'
+import { checkOptions, type RedisTaskEngineOptions } from './options.js'
+import {
+  changeArguments, createArguments, expectedArguments, pageArguments, toTask, type Row,
+} from './rows.js'
+import { CHANGE, CREATE, DELETE, NOW, READ } from './task-scripts.js'
+import { Tickets, type Ticket } from './tickets.js'
+import { Worker } from './worker.js'
+import { COUNTS, PAGE } from './work-scripts.js'
+
+// Captured at once: Redis keeps real time, even under a test's fake timers.
+const { setTimeout } = timers
+
+/** Time that notices of new tickets are collected, in milliseconds. */
+const GATHER_MS = 5
+
+/**
+ * Task engine on Redis 6.2 or later (or Valkey), and BullMQ. A task is one hash. A script makes each
+ * change of it, together with everything that depends on it: one round trip. Ready tasks have a job
+ * in BullMQ, in turns between callers. The job only says that a task is ready; the hash decides
+ * whether a run begins.
+ */
+export class RedisTaskEngine implements TaskEngine {
+  readonly shared = true
+  readonly durable = true
+  private readonly client: RedisClient
+  private readonly base: string
+  /** Start of the names of channels. */
+  private readonly channels: string
+  private readonly share: readonly [number, number]
+  private readonly leaseMs: number
+  private readonly onError: (error: Error) => void
+  private readonly silence: Silence
+  private readonly breaker: Breaker
+  private watches: Watches | undefined
+  private watchCount = 0
+  private stopListening: (() => void)[] = []
+  private readonly connection: BullConnection
+  private readonly tickets: Tickets
+  private readonly id = randomBytes(9).toString('base64url')
+  private calls = 0
+  private worker: Worker | undefined
+  private closing: Promise<void> | undefined
+  private isClosed = false
+  /** Pools with new tickets that other processes are to be told of. */
+  private readonly unannounced = new Set<string>()
+  private isGathering = false
+
+  /** @throws {TypeError} An option is unknown or out of range. */
+  constructor(options: RedisTaskEngineOptions) {
+    const {
+      client, namespace, name, timeoutMs, leaseMs, maxTasksPerCaller, maxBytesPerCaller, onError,
+    } = checkOptions(options)
+    this.client = client
+    this.base = `{${namespace}}:task:`
+    this.channels = `${namespace}:task:`
+    this.share = [maxTasksPerCaller, maxBytesPerCaller]
+    this.leaseMs = leaseMs
+    this.onError = onError
+    this.silence = new Silence(() => client, timeoutMs)
+    this.breaker = redisBreaker(timeoutMs, () => { void this.silence.check() })
+    const connection = this.connection = new BullConnection(client, options.connection, namespace)
+    this.tickets = new Tickets({ connection, name, lockMs: leaseMs, timeoutMs, onError })
+  }
+
+  async create(
+    task: NewTask, { limits = [], transaction }: CreateOptions = {},
+  ): Promise<Created> {
+    if (transaction !== undefined) {
+      throw new TypeError('transaction needs the engine of longhaul/postgres')
+    }
+    const args = createArguments(task, limits)
+    const { start } = task
+    return orFull(async () => {
+      const [outcome, row, tickets] = await this.run(CREATE, ...args) as [
+        'created' | 'exists' | 'caller_full', Row | null, Ticket[],
+      ]
+      this.addTickets(tickets)
+      if (row === null) return { outcome: 'caller_full' }
+      const stored = toTask(row)
+      if (start !== undefined && stored.startAt !== undefined) {
+        this.worker?.tickIn(stored.startAt - stored.createdAt)
+      }
+      return { outcome: outcome as 'created' | 'exists', task: stored }
+    })
+  }
+
+  async read(id: string): Promise<StoredTask | undefined> {
+    return taskIn(await this.run(READ, 'id', id))
+  }
+
+  async readByKey(key: string): Promise<StoredTask | undefined> {
+    return taskIn(await this.run(READ, 'key', key))
+  }
+
+  async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
+    const args = [
+      ref.id, ref.birth, ...expectedArguments(expected), this.nonce(), ...this.share,
+      ...changeArguments(change),
+    ]
+    return orFull(async () => {
+      const [outcome, row, tickets] = await this.run(CHANGE, ...args) as [
+        'changed' | 'conflict' | 'caller_full', Row | null, Ticket[],
+      ]
+      this.addTickets(tickets)
+      if (outcome === 'caller_full') return { outcome }
+      const { callbackMs, delayMs = 0 } = change
+      if (typeof callbackMs === 'number') this.expectCallback(callbackMs)
+      if (delayMs > 0) this.worker?.tickIn(delayMs)
+      if (outcome === 'changed') return { outcome, task: toTask(row as Row) }
+      return { outcome, task: taskIn(row) }
+    })
+  }
+
+  async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
+    return taskIn(await this.run(DELETE, id, birth, version))
+  }
+
+  /** @throws {Error} `work` was called before. */
+  work(options: WorkOptions, handlers: WorkHandlers): void {
+    if (this.worker) throw new Error('work() was called before: an engine has one worker')
+    const { tickets, leaseMs, id, onError } = this
+    const worker = this.worker = new Worker({
+      tickets, leaseMs, id, onError,
+      run: (script, ...args) => this.run(script, ...args),
+      nonce: () => this.nonce(),
+      addTickets: (added) => { this.addTickets(added) },
+    }, options, handlers)
+    // A lost notice is harmless: the worker also searches every second.
+    const listen = (channel: string, listener: () => void): void => {
+      const { active, remove } = this.listen(channel, listener)
+      active.catch(() => undefined)
+      this.stopListening.push(remove)
+    }
+    for (const pool of options.places.pools.keys()) {
+      listen(`t:${pool}`, () => { worker.pump(pool) })
+    }
+    listen('c', () => { worker.tickIn(0) })
+    listen(`k:${id}`, () => { worker.checkRuns() })
+  }
+
+  async watch(id: string, listener: () => void): Promise<() => void> {
+    let remove: (() => void) | undefined
+    try {
+      await this.call(() => {
+        const watch = this.listen(`w:${id}`, listener)
+        remove = watch.remove
+        return watch.active
+      })
+    } catch (error) {
+      remove?.()
+      throw error
+    }
+    return remove as () => void
+  }
+
+  async list(query: TaskQuery): Promise<readonly StoredTask[]> {
+    const [rows, tickets] = await this.run(PAGE, ...pageArguments(query)) as [Row[], Ticket[]]
+    this.addTickets(tickets)
+    return rows.map(toTask)
+  }
+
+  async counts(pool: string): Promise<PoolCounts> {
+    const [running, waiting, delayed, oldest] = await this.run(COUNTS, pool) as [
+      number, number, number, (number | null)?,
+    ]
+    const counts = { running, waiting, delayed }
+    return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest ?? 0, 0) } : counts
+  }
+
+  now(): Promise<number> {
+    return this.run(NOW) as Promise<number>
+  }
+
+  close({ drainMs }: { readonly drainMs: number }): Promise<void> {
+    this.closing ??= this.shutDown(drainMs)
+    return this.closing
+  }
+
+  /** Returns BullMQ's own queue of a pool, for a board. */
+  bull(pool = 'default'): Queue {
+    return this.tickets.queueOf(pool) as Queue
+  }
+
+  private async shutDown(drainMs: number): Promise<void> {
+    if (this.worker) await this.worker.close(drainMs)
+    else await this.tickets.close(1500)
+    this.isClosed = true
+    for (const stop of this.stopListening) stop()
+    this.closeUnwatched()
+    this.silence.close()
+    this.connection.close()
+  }
+
+  /** Listens to a channel. The connection for notices stays open until the engine is closed. */
+  private listen(
+    channel: string, listener: () => void,
+  ): { readonly active: Promise<void>, readonly remove: () => void } {
+    const watches = this.watches ??= new Watches(this.client)
+    const { active, remove } = watches.add(this.channels + channel, listener)
+    this.watchCount++
+    let isRemoved = false
+    return {
+      active,
+      remove: () => {
+        if (isRemoved) return
+        isRemoved = true
+        remove()
+        this.watchCount--
+        this.closeUnwatched()
+      },
+    }
+  }
+
+  private closeUnwatched(): void {
+    if (this.watchCount > 0 || !this.isClosed) return
+    this.watches?.close()
+    this.watches = undefined
+  }
+
+  private run(script: Script, ...args: (string | number)[]): Promise<unknown> {
+    return this.call(() => runScript(this.client, script, 1, this.base, this.channels, ...args))
+  }
+
+  private call<T>(work: () => Promise<T>): Promise<T> {
+    return this.breaker.call(work, (reply) => reply)
+  }
+
+  private nonce(): string {
+    return this.id + (this.calls++).toString(36)
+  }
+
+  /** Adds jobs to BullMQ. Nobody waits for it: a lost ticket is found again. */
+  private addTickets(tickets: readonly Ticket[]): void {
+    if (tickets.length === 0 || this.isClosed) return
+    this.tickets.add(tickets).then(() => {
+      for (const [pool] of tickets) if (!this.worker?.pump(pool)) this.announce(`t:${pool}`)
+    }, (error: unknown) => {
+      if (!this.isClosed) this.onError(error as Error)
+    })
+  }
+
+  private expectCallback(delayMs: number): void {
+    this.worker?.tickIn(delayMs)
+    if (delayMs === 0) this.announce('c')
+  }
+
+  /** Notifies other processes: at once, and then of everything that comes soon together. */
+  private announce(channel: string): void {
+    this.unannounced.add(channel)
+    if (this.isGathering || this.isClosed) return
+    this.isGathering = true
+    const channels = [...this.unannounced]
+    this.unannounced.clear()
+    for (const each of channels) {
+      this.client.publish(this.channels + each, '').catch(() => undefined)
+    }
+    setTimeout(() => {
+      this.isGathering = false
+      const [first] = this.unannounced
+      if (first !== undefined) this.announce(first)
+    }, GATHER_MS).unref()
+  }
+}
+
+function taskIn(reply: unknown): StoredTask | undefined {
+  return reply === null ? undefined : toTask(reply as Row)
+}
+
+/** A Redis that is out of memory is full. */
+async function orFull<T>(work: () => Promise<T>): Promise<T | { readonly outcome: 'full' }> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isStoreUnavailable(error) && error.reason === 'full') return { outcome: 'full' }
+    throw error
+  }
+}

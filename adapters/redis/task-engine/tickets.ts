@@ -1,0 +1,191 @@
+import timers from 'node:timers'
+import type { Job as BullJob, JobsOptions, Queue, Worker } from 'bullmq'
+import { Silence } from '../silence.js'
+import { clientOf, type BullConnection } from './connection.js'
+import { loadBullMQ } from './load-bullmq.js'
+
+// Captured at once: Redis keeps real time, even under a test's fake timers.
+const { setTimeout, clearTimeout } = timers
+
+/** A ready task, in the form of the scripts. `run` is the number of its next run. */
+export type Ticket = readonly [
+  pool: string, priority: number, name: string, id: string, run: number, birth: string,
+]
+
+/** Data of a job of BullMQ. */
+export interface TicketData {
+  readonly taskId: string
+}
+
+export type TicketJob = BullJob<TicketData>
+
+/** Options of `Tickets`. */
+export interface TicketsOptions {
+  readonly connection: BullConnection
+  /** BullMQ's name of the queue of the default pool. */
+  readonly name: string
+  /** Time after which BullMQ takes a job from a process that does not renew its lock. */
+  readonly lockMs: number
+  /** Time after which a late reply leads to a check of the connection, in milliseconds. */
+  readonly timeoutMs: number
+  readonly onError: (error: Error) => void
+}
+
+/** The number of times that BullMQ may take a job from its worker: as often as that happens. */
+const MAX_STALLED = 1_000_000
+const REMOVED = { removeOnComplete: true, removeOnFail: true }
+
+/**
+ * The queues of BullMQ, one for each pool. A job is a ticket: it says that a task may be ready. It
+ * may be lost, and it may come twice: the script that begins the run decides. So no job ever fails
+ * or is retried, and none is delayed.
+ */
+export class Tickets {
+  private readonly queues = new Map<string, Queue<TicketData>>()
+  private readonly workers = new Map<string, Worker<TicketData>>()
+  private readonly silences = new Map<object, Silence>()
+
+  constructor(private readonly options: TicketsOptions) {}
+
+  /** Adds a job for each ticket that has none. */
+  async add(tickets: readonly Ticket[]): Promise<void> {
+    const byPool = new Map<string, Ticket[]>()
+    for (const ticket of tickets) {
+      const own = byPool.get(ticket[0])
+      if (own === undefined) byPool.set(ticket[0], [ticket])
+      else own.push(ticket)
+    }
+    await Promise.all([...byPool].map(([pool, own]) => {
+      const queue = this.queueOf(pool)
+      const jobs = own.map(jobOf)
+      const [first] = jobs
+      const added: Promise<unknown> = first !== undefined && jobs.length === 1
+        ? queue.add(first.name, first.data, first.opts) : queue.addBulk(jobs)
+      return this.noticed(queue, added)
+    }))
+  }
+
+  /**
+   * Takes the next job of a pool for this process, if there is one.
+   *
+   * @param done - job of this pool that is completed in the same command
+   */
+  async next(pool: string, token: string, done?: TicketJob): Promise<TicketJob | undefined> {
+    const worker = this.workerOf(pool)
+    if (done !== undefined) {
+      const next = await this.noticed(worker, this.complete(done, token, true))
+      if (Array.isArray(next)) {
+        const [data, id] = next as [Parameters<typeof BullJob.fromJSON>[1] | null, string?]
+        return data ? loadBullMQ().Job.fromJSON<TicketData>(worker, data, id) : undefined
+      }
+    }
+    return this.noticed(worker, worker.getNextJob(token, { block: false }))
+  }
+
+  /** Completes a job. BullMQ may have given it to another process, which does no harm. */
+  complete(job: TicketJob, token: string, isNextWanted = false): Promise<unknown> {
+    return job.moveToCompleted(null, token, isNextWanted).catch(() => undefined)
+  }
+
+  /** Gives back a job whose run has not begun. */
+  async giveBack(job: TicketJob, token: string): Promise<void> {
+    await job.moveToWait(token)
+  }
+
+  /** Renews the locks of jobs, so that boards show them as active. */
+  async renew(jobs: readonly TicketJob[], token: string): Promise<void> {
+    await Promise.all(jobs.map((job) => (
+      job.extendLock(token, this.options.lockMs).catch(() => undefined)
+    )))
+  }
+
+  /** BullMQ's queue of a pool. */
+  queueOf(pool: string): Queue<TicketData> {
+    let queue = this.queues.get(pool)
+    if (queue === undefined) {
+      const { connection, onError } = this.options
+      const { Queue } = loadBullMQ()
+      queue = new Queue<TicketData>(this.nameOf(pool), {
+        connection: connection.get(), prefix: connection.prefix,
+      })
+      // An `error` event without a listener would end the process.
+      queue.on('error', onError)
+      this.queues.set(pool, queue)
+    }
+    return queue
+  }
+
+  /** Closes BullMQ's connections, by force if that takes longer than `ms`. */
+  async close(ms: number): Promise<void> {
+    for (const silence of this.silences.values()) silence.close()
+    const workers = [...this.workers.values()]
+    // BullMQ 5 does not catch the errors of a connection that is closed before it is ready.
+    const all = [...workers, ...this.queues.values()]
+    await Promise.all(all.map((each) => settles(each.waitUntilReady(), ms)))
+    await Promise.all(workers.map(async (worker) => {
+      if (!await settles(worker.close(), ms)) await settles(worker.close(true), 100)
+    }))
+    await Promise.all([...this.queues.values()].map((queue) => settles(queue.close(), ms)))
+    // BullMQ would try for ever to connect to a server that is away. A client of the application is
+    // for the application to disconnect.
+    if (all.length === 0 || 'duplicate' in this.options.connection.get()) return
+    await Promise.all(all.map((each) => (
+      settles(clientOf(each).then((client) => { client?.disconnect?.() }), 100)
+    )))
+  }
+
+  private workerOf(pool: string): Worker<TicketData> {
+    let worker = this.workers.get(pool)
+    if (worker === undefined) {
+      const { connection, lockMs, onError } = this.options
+      const { Worker } = loadBullMQ()
+      worker = new Worker<TicketData>(this.nameOf(pool), null, {
+        connection: connection.get(), prefix: connection.prefix, autorun: false,
+        lockDuration: lockMs, stalledInterval: Math.max(lockMs / 2, 1000),
+        maxStalledCount: MAX_STALLED,
+      })
+      worker.on('error', onError)
+      worker.startStalledCheckTimer().catch(onError)
+      this.workers.set(pool, worker)
+    }
+    return worker
+  }
+
+  /** Checks the connection if a reply is late. A new connection sends the command again. */
+  private async noticed<T>(owner: object, work: Promise<T>): Promise<T> {
+    const { timeoutMs } = this.options
+    if (!await settles(work, timeoutMs)) {
+      let silence = this.silences.get(owner)
+      if (silence === undefined) {
+        silence = new Silence(() => clientOf(owner), timeoutMs)
+        this.silences.set(owner, silence)
+      }
+      void silence.check()
+    }
+    return work
+  }
+
+  private nameOf(pool: string): string {
+    return pool === 'default' ? this.options.name : `${this.options.name}.${pool}`
+  }
+}
+
+function jobOf([, priority, name, id, run, birth]: Ticket): {
+  readonly name: string, readonly data: TicketData, readonly opts: JobsOptions,
+} {
+  // One job for each run: BullMQ ignores one that is there. It allows no colon and no whole number.
+  const jobId = `${id}.${encodeURIComponent(birth)}.${String(run)}`
+  return { name, data: { taskId: id }, opts: { ...REMOVED, jobId, ...priority > 0 && { priority } } }
+}
+
+/** Resolves to `true` if `work` resolves or rejects within `ms` milliseconds. */
+export function settles(work: Promise<unknown>, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => { resolve(false) }, ms)
+    const done = (): void => {
+      clearTimeout(timer)
+      resolve(true)
+    }
+    work.then(done, done)
+  })
+}

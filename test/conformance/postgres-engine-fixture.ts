@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import pg from 'pg'
+import type {
+  EngineConformanceOptions, EngineFixture, EngineProcess, EngineSettings,
+} from '../../src/conformance/engine/index.js'
+import type { PgliteClient } from 'longhaul/postgres'
+import { Database, type PostgresOptions } from '../../adapters/postgres/database.js'
+import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
+import { TcpProxy } from '../servers/tcp-proxy.js'
+
+/** Options of the suite. A busy machine adds to the times of a server. */
+export const engineOptions: EngineConformanceOptions = {
+  toleranceMs: 200, leaseMs: 1200, timeoutMs: 20_000, hasTransactions: true, concurrency: 8,
+}
+
+type Options = Omit<PostgresOptions, 'pool' | 'schema'>
+
+/** Engines on a server, each with a pool and a network of its own. */
+export function serverFixture(url: string, settings: EngineSettings, options: Options = {}): EngineFixture {
+  const schema = newSchema()
+  const ends: (() => Promise<void>)[] = []
+  const own = new pg.Pool({ connectionString: url, max: 2 })
+  return {
+    open: async () => {
+      const { hostname, port } = new URL(url)
+      const proxy = await TcpProxy.to(Number(port))
+      const through = new URL(url)
+      through.host = `${hostname}:${String(proxy.port)}`
+      const pool = new pg.Pool({ connectionString: through.href, max: 6 })
+      pool.on('error', () => undefined)
+      const engine = engineOn({ pool, schema, ...options }, settings)
+      ends.push(async () => {
+        await engine.close({ drainMs: 0 })
+        proxy.close()
+        await pool.end()
+      })
+      const thaw = async (): Promise<void> => {
+        proxy.heal()
+        // The connections that lost something end. The pool notices that, and opens others.
+        for (let isBack = false; !isBack;) {
+          await setTimeout(50)
+          isBack = await engine.now().then(() => true, () => false)
+        }
+      }
+      // Creates the tables, which takes a while on a busy machine.
+      await engine.now()
+      return { engine, freeze: () => { proxy.swallow() }, thaw, kill: () => { proxy.close() } }
+    },
+    begin: async () => {
+      const client = await own.connect()
+      await client.query('BEGIN')
+      const end = async (statement: string): Promise<void> => {
+        await client.query(statement)
+        client.release()
+      }
+      return { transaction: client, commit: () => end('COMMIT'), rollback: () => end('ROLLBACK') }
+    },
+    close: async () => {
+      await Promise.all(ends.map((end) => end()))
+      await own.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+      await own.end()
+    },
+  }
+}
+
+/** Engines on one PGlite. A process that is cut off neither sends nor receives. */
+export function pgliteFixture(pglite: PgliteClient, settings: EngineSettings): EngineFixture {
+  const schema = newSchema()
+  const engines: PostgresTaskEngine[] = []
+  return {
+    open: async () => {
+      const link = new Link()
+      const engine = engineOn({ pool: link.to(pglite), schema }, settings)
+      engines.push(engine)
+      await engine.now()
+      return {
+        engine, freeze: () => { link.isFrozen = true }, thaw: () => { link.isFrozen = false },
+        kill: () => { link.isCut = true },
+      } satisfies EngineProcess
+    },
+    close: async () => {
+      await Promise.all(engines.map((engine) => engine.close({ drainMs: 0 })))
+      await pglite.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+    },
+  }
+}
+
+/** The way of one process to a PGlite. */
+class Link {
+  isFrozen = false
+  isCut = false
+
+  to(pglite: PgliteClient): PgliteClient {
+    return {
+      query: (text, values) => this.pass(() => pglite.query(text, values)),
+      transaction: (work) => this.pass(() => pglite.transaction(work)),
+      listen: (channel, listener) => this.pass(() => pglite.listen(channel, (payload) => {
+        if (!this.isFrozen && !this.isCut) listener(payload)
+      })),
+    }
+  }
+
+  private async pass<T>(work: () => Promise<T>): Promise<T> {
+    if (this.isCut) throw new Error('The process was killed')
+    if (this.isFrozen) return new Promise<never>(() => undefined)
+    const result = await work()
+    return this.isFrozen || this.isCut ? new Promise<never>(() => undefined) : result
+  }
+}
+
+function engineOn(options: PostgresOptions, { leaseMs, share }: EngineSettings): PostgresTaskEngine {
+  const { tasks: maxEntries = 100_000, bytes: maxBytes = 64 * 2 ** 20 } = share ?? {}
+  const database = new Database({ timeoutMs: 3000, ...options })
+  return new PostgresTaskEngine(database, { leaseMs, limits: { maxEntries, maxBytes } })
+}
+
+function newSchema(): string {
+  return `engine_${randomBytes(6).toString('hex')}`
+}

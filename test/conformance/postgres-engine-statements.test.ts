@@ -1,0 +1,108 @@
+// What the engine sends to the server: few statements for each task, and none that reads the whole table.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import pg from 'pg'
+import { Database } from '../../adapters/postgres/database.js'
+import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
+import { Places } from '../../src/engine/places.js'
+import type { NewTask } from '../../src/engine/task.js'
+import { Json } from '../../src/runtime/json.js'
+import { postgresForFile } from '../servers/postgres-server.js'
+
+const server = await postgresForFile({ settings: { autovacuum: 'off' } })
+const pool = new pg.Pool({ connectionString: server.url })
+const engine = new PostgresTaskEngine(
+  new Database({ pool, timeoutMs: 10_000 }), { limits: { maxEntries: 100_000, maxBytes: 2 ** 26 } },
+)
+after(() => engine.close({ drainMs: 0 }))
+
+/** Statements that were sent, without notices and looks for what is due. */
+let sent: string[] = []
+pool.on('connect', (client) => {
+  const query = client.query.bind(client) as (...values: unknown[]) => unknown
+  client.query = ((text: string, ...values: unknown[]) => {
+    if (!/pg_notify|has_removals|^LISTEN/.test(text)) sent.push(text)
+    return query(text, ...values)
+  }) as typeof client.query
+})
+
+const limits = [{ max: 1000 }]
+let births = 0
+const task = (id: string): NewTask => ({
+  id, birth: String(births++), key: `key of ${id}`, owner: 'ann', caller: 'ann', name: 'report',
+  pool: 'default', priority: 0, input: Json.of({ id }), details: {}, keepMs: 3_600_000,
+})
+const places = new Places(new Map([['default', 200]]))
+let onEnd = (): void => undefined
+
+/** Resolves when some more runs have ended. */
+function ended(count: number): Promise<void> {
+  return new Promise((resolve) => { onEnd = () => { if (--count === 0) resolve() } })
+}
+
+describe('statements of PostgresTaskEngine', () => {
+  before(async () => {
+    await engine.now()
+    await pool.query(`INSERT INTO longhaul.task_rows (id, birth, key, owner, caller, name, pool,
+  priority, status, created_at, finished_at, expires_at, sweep_at, due_at, turn, has_files,
+  file_bytes, details, input)
+SELECT 'x' || n, 'b', 'key' || n, 'owner' || n % 50, 'caller' || n % 50, 'n' || n % 3, 'other', 0,
+  CASE WHEN n <= 10000 THEN 0 ELSE 2 END, n, n, 1e14, 1e14, n, CASE WHEN n <= 10000 THEN n END,
+  false, 0, '{}', '1'
+FROM generate_series(1, 30000) AS n`)
+    await pool.query('ANALYZE longhaul.task_rows')
+    engine.work({ places, callbacks: 1 }, {
+      run: async ({ task: { id, birth, run } }) => {
+        await engine.change({ id, birth }, { run }, { status: 'completed', result: '1' })
+        onEnd()
+      },
+      callback: async () => undefined, remove: async () => true, abandon: () => undefined,
+    })
+  })
+
+  test('a task alone takes three', async () => {
+    sent = []
+    const end = ended(1)
+    await engine.create(task('alone'), { limits })
+    await end
+    assert.equal(sent.length, 3, sent.join('\n---\n'))
+  })
+
+  test('a hundred tasks that come together take three too', async () => {
+    sent = []
+    const end = ended(100)
+    await Promise.all(Array.from({ length: 100 }, (_, n) => (
+      engine.create(task(`together-${String(n)}`), { limits })
+    )))
+    await end
+    // Their runs may begin by several statements, of 50 each.
+    assert.ok(sent.length <= 6, `it were ${String(sent.length)}`)
+  })
+
+  test('none reads the whole table', async () => {
+    await pool.query('SELECT pg_stat_reset()')
+    const end = ended(20)
+    for (let n = 0; n < 20; n++) {
+      await engine.create(task(`one-${String(n)}`), { limits })
+      await engine.read(`x${String(n)}`)
+      await engine.readByKey(`key${String(n)}`)
+    }
+    await end
+    for (const of of ['all', { owner: 'owner7' }] as const) {
+      for (const order of ['newest', 'oldest'] as const) {
+        assert.equal((await engine.list({ of, order, limit: 20 })).length, 20)
+        assert.equal((await engine.list({ of, order, limit: 20, names: ['n1'], statuses: ['completed'] })).length, 20)
+      }
+    }
+    assert.equal((await engine.counts('default')).running, 0)
+    // A connection reports what it has read when it is idle.
+    await pool.end()
+    const client = new pg.Client(server.url)
+    await client.connect()
+    const { rows: [row] } = await client.query<{ n: string }>(
+      'SELECT seq_tup_read AS n FROM pg_stat_user_tables WHERE relname = \'task_rows\'',
+    )
+    await client.end()
+    assert.equal(Number(row?.n), 0)
+  })
+})

@@ -1,0 +1,193 @@
+// BullMQ's jobs are tickets: they may be lost, come twice, or be stale. Commands may be sent twice.
+import assert from 'node:assert/strict'
+import { after, test, type TestContext } from 'node:test'
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
+import { Redis } from 'ioredis'
+import type { RedisClient } from 'longhaul/redis'
+import { RedisTaskEngine } from '../../adapters/redis/task-engine/task-engine.js'
+import { BEGIN, DUE } from '../../adapters/redis/task-engine/work-scripts.js'
+import { eventually, Latch } from '../../src/conformance/waiting.js'
+import type { TaskRun } from '../../src/engine/engine.js'
+import { Places } from '../../src/engine/places.js'
+import type { NewTask } from '../../src/engine/task.js'
+import { Json } from '../../src/runtime/json.js'
+import { redisForFile } from '../servers/redis-server.js'
+
+const server = await redisForFile()
+const redis = new Redis(server.url, { maxRetriesPerRequest: null })
+after(() => { redis.disconnect() })
+let names = 0
+
+function open(t: TestContext, client: RedisClient = redis): { engine: RedisTaskEngine, namespace: string } {
+  const namespace = `tickets-${String(++names)}`
+  const engine = new RedisTaskEngine({ client, namespace })
+  t.after(() => engine.close({ drainMs: 0 }))
+  return { engine, namespace }
+}
+
+function task(id: string, others: Partial<NewTask> = {}): NewTask {
+  return {
+    id, birth: `birth of ${id}`, name: 'report', pool: 'default', priority: 0, input: Json.of(id), details: {},
+    keepMs: 60_000, ...others,
+  }
+}
+
+/** Works, and records the ids of the runs that began. */
+function work(
+  engine: RedisTaskEngine, perform?: (run: TaskRun) => Promise<void>, status: 'completed' | 'failed' = 'completed',
+): string[] {
+  const begun: string[] = []
+  engine.work({ places: new Places(new Map([['default', 2]])), callbacks: 2 }, {
+    run: async (run) => {
+      begun.push(run.task.id)
+      await perform?.(run)
+      await engine.change(run.task, { run: run.task.run }, { status })
+    },
+    callback: async () => undefined, remove: async () => true, abandon: () => undefined,
+  })
+  return begun
+}
+
+test('tickets that BullMQ has lost are added again', async (t) => {
+  const { engine } = open(t)
+  for (const id of ['one', 'two', 'three']) await engine.create(task(id))
+  await eventually(async () => await engine.bull().getJobCountByTypes('waiting') > 0, 5000, 'there is a job')
+  await engine.bull().obliterate({ force: true })
+  const begun = work(engine)
+  await eventually(() => begun.length === 3, 5000, 'all run')
+  assert.deepEqual(begun, ['one', 'two', 'three'])
+})
+
+test('a job that is repeated, stale or foreign begins no run, and goes', async (t) => {
+  const { engine } = open(t)
+  const latch = new Latch()
+  const begun = work(engine, () => latch.opened)
+  await engine.create(task('one'))
+  await eventually(() => begun.length === 1, 5000, 'the task runs')
+  for (const jobId of ['one.again', 'one.once-more']) await engine.bull().add('report', { taskId: 'one' }, { jobId, removeOnComplete: true })
+  await engine.bull().add('report', { taskId: 'nobody' }, { removeOnComplete: true })
+  await engine.create(task('two'))
+  await eventually(() => begun.length === 2, 5000, 'a later task runs')
+  latch.open()
+  await eventually(async () => await engine.bull().getJobCountByTypes('waiting', 'active', 'failed', 'completed') === 0, 5000, 'all jobs go')
+  assert.deepEqual(begun, ['one', 'two'])
+})
+
+test('a board shows a waiting and a running task with its name and id', async (t) => {
+  const { engine } = open(t)
+  const adapter = new BullMQAdapter(engine.bull())
+  await engine.create(task('one', { priority: 3 }))
+  await eventually(async () => (await adapter.getJobs(['prioritized'])).length === 1, 5000, 'it waits')
+  const latch = new Latch()
+  const begun = work(engine, () => latch.opened)
+  await eventually(() => begun.length === 1, 5000, 'it runs')
+  const [job] = await adapter.getJobs(['active'])
+  assert.deepEqual([job?.name, job?.data, job?.opts.priority], ['report', { taskId: 'one' }, 3])
+  latch.open()
+})
+
+test('a command that the client sends twice is one change', async (t) => {
+  const twice = new Redis(server.url, { maxRetriesPerRequest: null })
+  t.after(() => { twice.disconnect() })
+  const send = twice.evalsha.bind(twice) as (...args: unknown[]) => Promise<unknown>
+  Object.assign(twice, {
+    evalsha: async (sha: string, ...args: unknown[]) => {
+      // What is due comes once.
+      if (sha !== DUE.sha) await send(sha, ...args)
+      return send(sha, ...args)
+    },
+  })
+  const { engine } = open(t, twice)
+  const created = await engine.create(task('one', { caller: 'ann' }), { limits: [{ max: 1 }] })
+  assert.equal(created.outcome, 'created')
+  const runs: TaskRun[] = []
+  const begun = work(engine, async (run) => {
+    runs.push(run)
+    const changed = await engine.change(run.task, { run: run.task.run }, { details: { n: 1 } })
+    assert.equal(changed.outcome === 'changed' && changed.task.version, run.task.version + 1)
+  }, 'failed')
+  await eventually(async () => (await engine.read('one'))?.status === 'failed', 5000, 'it has failed')
+  assert.deepEqual([begun, runs[0]?.task.run, runs[0]?.input.value], [['one'], 1, 'one'])
+  const again = await engine.change(task('one'), { version: 4 }, { status: 'queued', limits: [{ max: 1 }] })
+  assert.equal(again.outcome, 'changed')
+  await eventually(() => begun.length === 2, 5000, 'it runs again, once')
+})
+
+test('a client with a key prefix has all keys under it, BullMQ included', async (t) => {
+  const client = new Redis(server.url, { keyPrefix: 'shop:', db: 1 })
+  t.after(() => { client.disconnect() })
+  const { engine, namespace } = open(t, client)
+  const begun = work(engine)
+  await engine.create(task('one', { key: 'key' }))
+  await eventually(async () => (await engine.readByKey('key'))?.status === 'completed', 5000, 'it runs')
+  assert.deepEqual(begun, ['one'])
+  const plain = new Redis(server.url, { db: 1 })
+  t.after(() => { plain.disconnect() })
+  const keys = await plain.keys('*')
+  assert.deepEqual(keys.filter((key) => !key.startsWith(`shop:{${namespace}}:task`)), [])
+  assert.deepEqual((await engine.list({ of: 'all', order: 'newest', limit: 10 })).map(({ id }) => id), ['one'])
+})
+
+test('nothing is left of tasks that have expired but the names of definitions and pools', async (t) => {
+  const { engine, namespace } = open(t)
+  const begun = work(engine)
+  const every = { owner: 'ann', caller: 'ann', keepMs: 300 }
+  await engine.create(task('one', { ...every, key: 'key' }), { limits: [{ max: 9 }] })
+  await engine.create(task('two', { ...every, start: { delayMs: 60_000 }, keepMs: -59_700 }))
+  await engine.create(task('three', { ...every, pool: 'nobody' }))
+  await engine.create(task('four', { ...every, pool: 'nobody', hasFiles: true }))
+  await eventually(() => begun.length === 1, 5000, 'one runs')
+  const left = [`{${namespace}}:task:names`, `{${namespace}}:task:pools`]
+  await eventually(async () => {
+    const keys = await redis.keys(`{${namespace}}:task:*`)
+    return keys.sort().join() === left.join()
+  }, 8000, 'all keys go')
+})
+
+test('a begin whose reply is lost is found again, and is no crash', async (t) => {
+  const lossy = new Redis(server.url, { maxRetriesPerRequest: null })
+  t.after(() => { lossy.disconnect() })
+  const send = lossy.evalsha.bind(lossy) as (...args: unknown[]) => Promise<unknown>
+  let lost = 0
+  Object.assign(lossy, {
+    evalsha: async (sha: string, ...args: unknown[]) => {
+      const reply = await send(sha, ...args)
+      // The first script that begins a run has no reply.
+      if (sha !== BEGIN.sha || lost++ > 0) return reply
+      throw new Error('Connection is closed.')
+    },
+  })
+  const { engine } = open(t, lossy)
+  const runs: TaskRun[] = []
+  work(engine, async (run) => { runs.push(run) })
+  await engine.create(task('one'))
+  await eventually(async () => (await engine.read('one'))?.status === 'completed', 5000, 'it is completed')
+  assert.deepEqual(runs.map((run) => [run.task.run, run.task.crashes, run.crashed]), [[1, 0, undefined]])
+})
+
+test('an option that is unknown or out of range is a TypeError', () => {
+  for (const [options, message] of [
+    [{ client: {} }, /must be an ioredis client/], [{ client: redis, lease: 1 }, /lease/],
+    [{ client: redis, leaseMs: 1 }, /leaseMs must be from 100/], [{ client: redis, timeoutMs: 1e6 }, /timeoutMs/],
+    [{ client: redis, namespace: 'a b' }, /namespace/], [{ client: redis, maxBytesPerCaller: 0 }, /maxBytesPerCaller/],
+  ] as const) {
+    assert.throws(() => new RedisTaskEngine(options as never), (error) => error instanceof TypeError && message.test(error.message))
+  }
+})
+
+test('a closed engine reads, changes and watches, and its tasks run in other processes', async (t) => {
+  const { engine, namespace } = open(t)
+  work(engine)
+  await engine.close({ drainMs: 0 })
+  let notices = 0
+  const stop = await engine.watch('one', () => { notices++ })
+  const created = await engine.create(task('one'))
+  assert.equal(created.outcome, 'created')
+  const other = new RedisTaskEngine({ client: redis, namespace })
+  t.after(() => other.close({ drainMs: 0 }))
+  const begun = work(other)
+  await eventually(async () => (await engine.read('one'))?.status === 'completed', 5000, 'it runs')
+  assert.deepEqual(begun, ['one'])
+  await eventually(() => notices >= 3, 5000, 'each change is noticed')
+  stop()
+})
