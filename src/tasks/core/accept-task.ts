@@ -7,14 +7,14 @@ import { newId } from '../../runtime/random-id.js'
 import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { checkedName } from '../definition/kept.js'
-import { shuttingDown } from '../intake/not-enqueued.js'
+import { queueFull, shuttingDown, tooManyTasks } from '../intake/not-enqueued.js'
 import type { Start } from '../intake/start-time.js'
 import { noCallbacks } from '../record/callbacks.js'
 import { releaseExternal, renewExternal } from '../record/external.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { detailsOf, stored } from './details.js'
-import { queueFull, tooManyTasks, type TaskCore } from './task-core.js'
+import type { TaskCore } from './task-core.js'
 
 /** Default of `maxPerOwner` for requests: unfinished tasks of all kinds without `maxPerOwner`. */
 const MAX_PER_CALLER = 100

@@ -1,4 +1,3 @@
-import { httpError } from '../../http/errors.js'
 import type { TaskEngine } from '../../engine/engine.js'
 import {
   isFinalStatus, type Changed, type Expected, type StoredTask, type TaskChange,
@@ -6,6 +5,7 @@ import {
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import { queueFull, tooManyTasks } from '../intake/not-enqueued.js'
 import { releaseExternal, renewExternal } from '../record/external.js'
 import { allFileKeys, hiddenFileKeys } from '../record/files.js'
 import type { OnTaskError } from '../record/report-error.js'
@@ -14,8 +14,8 @@ import { publishMove, taskChannel } from '../record/task-channel.js'
 import { deleteFiles } from '../run/files/stored-files.js'
 import { recordOf } from './details.js'
 
-/** Time that the input of a final task outlives the task, in milliseconds. */
-const MARGIN_MS = 3_600_000
+/** Time that files and the input of a task may outlive the task, in milliseconds. */
+export const MARGIN_MS = 3_600_000
 
 /** Settings of the core of tasks. Times are in milliseconds. */
 export interface CoreSettings {
@@ -121,12 +121,4 @@ export class TaskCore {
 /** Returns whether a task is final. */
 export function isFinalTask({ status }: StoredTask): boolean {
   return isFinalStatus(status)
-}
-
-export function tooManyTasks(): Error {
-  return httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
-}
-
-export function queueFull(): Error {
-  return httpError('queue_full', { headers: { 'retry-after': '1' } })
 }

@@ -3,8 +3,17 @@ import type { EnqueueOutcome } from '../../queues/queue.js'
 
 /** Returns the error for a task whose job the queue has not taken. */
 export function notEnqueued(outcome: Exclude<EnqueueOutcome, 'accepted'>): HttpError {
-  return outcome === 'closing'
-    ? shuttingDown() : httpError('queue_full', { headers: { 'retry-after': '1' } })
+  return outcome === 'closing' ? shuttingDown() : queueFull()
+}
+
+/** Returns the error for a task that there is no space for. */
+export function queueFull(): HttpError {
+  return httpError('queue_full', { headers: { 'retry-after': '1' } })
+}
+
+/** Returns the error for a caller who has too many unfinished tasks. */
+export function tooManyTasks(): HttpError {
+  return httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
 }
 
 /** Returns the error for requests that are refused because this process shuts down. */

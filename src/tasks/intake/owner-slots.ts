@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
-import { httpError } from '../../http/errors.js'
 import type { Store } from '../../stores/store.js'
 import { decode } from '../record/codec.js'
 import { elapsed } from '../record/elapsed.js'
 import { jobId, taskKey, taskOf } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
 import { isFinal } from '../record/state.js'
+import { tooManyTasks } from './not-enqueued.js'
 
 /**
  * Time for which a slot belongs to a job that no record names, from the first other request for it,
@@ -38,7 +38,7 @@ export async function acquireSlot(
     const key = `slot:${definition.name}:${String(n)}:${digestOf(counted)}`
     if (await takeSlot(store, key, { id, job, ttlMs })) return key
   }
-  throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
+  throw tooManyTasks()
 }
 
 /** Takes one slot for a task, or finds that the task has it. `false` if another task holds it. */

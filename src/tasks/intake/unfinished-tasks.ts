@@ -1,6 +1,6 @@
-import { httpError } from '../../http/errors.js'
 import type { Ledger } from '../record/ledger.js'
 import { isFinal } from '../record/state.js'
+import { tooManyTasks } from './not-enqueued.js'
 
 /** Maximum number of unfinished tasks of one party, unless the definition has `maxPerOwner`. */
 const MAX_PER_PARTY = 100
@@ -126,8 +126,4 @@ export class UnfinishedTasks {
     const [first] = this.parties.values()
     for (const id of [...first?.tasks.keys() ?? []]) this.remove(id)
   }
-}
-
-function tooManyTasks(): Error {
-  return httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
 }
