@@ -2,6 +2,7 @@ import {
   comparePositions as compare, LISTED_STATUSES, type ListEntry, type ListedStatus, type ListedTask, type ListQuery,
 } from '../../src/stores/task-index.js'
 import { ExpiryScanner } from './expiry-scanner.js'
+import { best, earlier, Head, later } from './list-heads.js'
 import { SortedTasks } from './sorted-tasks.js'
 import { ownText } from './text.js'
 
@@ -110,7 +111,7 @@ export class MemoryTaskLists {
     const start = from === undefined ? undefined : { createdAt: from, id: '' }
     const end = to === undefined ? undefined : { createdAt: to, id: '' }
     const isNewest = order === 'newest'
-    const heads: Head[] = []
+    const heads: Head<IndexedTask>[] = []
     for (const [kind, list] of lists?.byKind ?? []) {
       if (kinds && !kinds.has(kind)) continue
       const tasks = isNewest
@@ -217,37 +218,4 @@ export class MemoryTaskLists {
       yield isOver
     }
   }
-}
-
-/** The next task of one list. */
-class Head {
-  task: IndexedTask | undefined
-
-  constructor(private readonly tasks: Generator<IndexedTask, undefined>) {
-    this.advance()
-  }
-
-  advance(): void {
-    this.task = this.tasks.next().value
-  }
-}
-
-/** Returns the head whose task comes first. `sign` is -1 for the newest first. */
-function best(heads: readonly Head[], sign: 1 | -1): Head | undefined {
-  let first: Head | undefined
-  for (const head of heads) {
-    if (!head.task) continue
-    if (!first?.task || sign * compare(head.task, first.task) < 0) first = head
-  }
-  return first
-}
-
-type Position = ListQuery['after']
-
-function earlier(one: Position, other: Position): Position {
-  return one && other ? (compare(one, other) < 0 ? one : other) : one ?? other
-}
-
-function later(one: Position, other: Position): Position {
-  return one && other ? (compare(one, other) > 0 ? one : other) : one ?? other
 }

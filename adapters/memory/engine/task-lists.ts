@@ -1,6 +1,7 @@
 import { comparePositions as compare } from '../../../src/stores/task-index.js'
 import type { ListedStatus, TaskQuery } from '../../../src/engine/engine.js'
 import type { StoredTask } from '../../../src/engine/task.js'
+import { best, earlier, Head, later } from '../list-heads.js'
 import { SortedTasks } from '../sorted-tasks.js'
 
 /**
@@ -128,37 +129,4 @@ function removeFrom<T extends Listed>(lists: Lists<T>, kind: Kind, task: T): voi
   const list = lists.get(kind)
   list?.remove(task)
   if (list?.isEmpty) lists.delete(kind)
-}
-
-/** The next task of one list. */
-class Head<T> {
-  task: T | undefined
-
-  constructor(private readonly tasks: Generator<T, undefined>) {
-    this.advance()
-  }
-
-  advance(): void {
-    this.task = this.tasks.next().value
-  }
-}
-
-/** Returns the head whose task comes first. `sign` is -1 for the newest first. */
-function best<T extends Listed>(heads: readonly Head<T>[], sign: 1 | -1): Head<T> | undefined {
-  let first: Head<T> | undefined
-  for (const head of heads) {
-    if (!head.task) continue
-    if (!first?.task || sign * compare(head.task, first.task) < 0) first = head
-  }
-  return first
-}
-
-type Position = TaskQuery['after']
-
-function earlier(one: Position, other: Position): Position {
-  return one && other ? (compare(one, other) < 0 ? one : other) : one ?? other
-}
-
-function later(one: Position, other: Position): Position {
-  return one && other ? (compare(one, other) > 0 ? one : other) : one ?? other
 }

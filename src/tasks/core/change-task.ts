@@ -9,12 +9,10 @@ import { historyAfter, historyOfFinal } from '../record/run-history.js'
 import { renewFiles } from '../run/files/stored-files.js'
 import { limitsOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
-import { isFinalTask, type TaskCore } from './task-core.js'
+import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
 
 /** Number of attempts at a task that others change at the same time. */
 const MAX_TRIES = 20
-/** Time that the input of a task outlives the task, in milliseconds. */
-const MARGIN_MS = 3_600_000
 
 /** Returns whether the requester may see a task. */
 export type MaySee = (task: StoredTask) => boolean

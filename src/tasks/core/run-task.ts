@@ -23,10 +23,8 @@ import { ProgressWriter } from '../run/progress.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
-import { isFinalTask, type TaskCore } from './task-core.js'
+import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
 
-/** Time that the files of a run outlive the task, in milliseconds. */
-const FILES_MARGIN_MS = 3_600_000
 /** Time that a task may wait for a run that takes its files over, in milliseconds. */
 const FILES_WAIT_MS = 86_400_000
 /** Delay before a process that cannot run a task sees it again: minimum and maximum. */
@@ -244,7 +242,7 @@ export class RunningTask {
     return new RunFiles({
       taskId: task.id, run, blobs, stop,
       maxFileBytes: definition.maxFileBytes ?? maxFileBytes,
-      ttlMs: waitMs + definition.timeoutMs + core.retentionMs(task.name) + FILES_MARGIN_MS,
+      ttlMs: waitMs + definition.timeoutMs + core.retentionMs(task.name) + MARGIN_MS,
       reserve: async (slots) => {
         const fileRuns = withFileRun(this.details.fileRuns, run, slots)
         const dropped = droppedFileKeys({ id: task.id, ...this.details }, fileRuns)

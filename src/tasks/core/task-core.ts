@@ -14,8 +14,8 @@ import { publishMove, taskChannel } from '../record/task-channel.js'
 import { deleteFiles } from '../run/files/stored-files.js'
 import { recordOf } from './details.js'
 
-/** Time that the input of a final task outlives the task, in milliseconds. */
-const MARGIN_MS = 3_600_000
+/** Time that files and the input of a task may outlive the task, in milliseconds. */
+export const MARGIN_MS = 3_600_000
 
 /** Settings of the core of tasks. Times are in milliseconds. */
 export interface CoreSettings {

@@ -1,49 +1,13 @@
 // Two `createTasks` over one store share the bytes of an owner, with each other and with uploads.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, describe, test } from 'node:test'
-import { Redis } from 'ioredis'
-import pg from 'pg'
-import { FolderBlobs } from '../../../adapters/files/index.js'
+import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
-import { postgres } from '../../../adapters/postgres/index.js'
-import { RedisStore } from '../../../adapters/redis/index.js'
-import type { Blobs } from '../../../src/stores/blobs.js'
-import type { Store } from '../../../src/stores/store.js'
-import { postgresForFile } from '../../servers/postgres-server.js'
-import { redisUrl } from '../../servers/redis-server.js'
 import { bodyOf, KINDS, piecesOf, setUp } from '../../unit/tasks/http/background-bodies.js'
 import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
 import { setUp as setUpUploads } from '../../unit/uploads/kit.js'
+import { sharedStorages } from '../kit/shared-storages.js'
 
-const closing: (() => Promise<unknown>)[] = []
-const folder = mkdtempSync(join(tmpdir(), 'longhaul-owner-bytes-'))
-after(async () => {
-  for (const close of closing.reverse()) await close()
-  rmSync(folder, { recursive: true, force: true })
-})
-const url = await redisUrl()
-const server = await postgresForFile()
-
-interface Storage { readonly store: Store, readonly blobs: Blobs }
-
-const kinds: Readonly<Record<string, () => Storage>> = {
-  Redis() {
-    const client = new Redis(url)
-    const store = new RedisStore({ client, namespace: `bodies-${String(process.pid)}` })
-    const blobs = new FolderBlobs(folder, { shared: true })
-    closing.push(async () => client.quit(), () => store.close(), () => blobs.close())
-    return { store, blobs }
-  },
-  PostgreSQL() {
-    const pool = new pg.Pool({ connectionString: server.url })
-    const { store, blobs } = postgres({ pool })
-    closing.push(() => pool.end(), () => store.close(), () => blobs.close())
-    return { store, blobs }
-  },
-}
+const kinds = await sharedStorages('bodies')
 
 const REFUSED = '429 too_many_bytes'
 
