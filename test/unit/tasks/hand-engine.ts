@@ -100,7 +100,8 @@ export class HandEngine implements TaskEngine {
     const { callbackAt, callbackRun } = kept.task
     assert.ok(callbackAt !== undefined && callbackAt <= this.now(), 'no attempt is due')
     kept.task = { ...kept.task, callbackRun: callbackRun + 1, callbackAt: this.now() + 60_000 }
-    return this.handlers?.callback(kept.task)
+    const hold = setInterval(() => undefined, 60_000)
+    await this.handlers?.callback(kept.task).finally(() => { clearInterval(hold) })
   }
 
   create(task: NewTask, { limits = [] }: CreateOptions = {}): Created {
@@ -174,11 +175,14 @@ export class HandEngine implements TaskEngine {
     this.replaceRuns(kept)
     const run = new HandRun(kept)
     this.all.runs.add(run)
+    // Timers of the library let a process end.
+    const hold = setInterval(() => undefined, 60_000)
     const ended = this.handlers.run(run)
     this.own.set(run, ended)
     try {
       await ended
     } finally {
+      clearInterval(hold)
       this.all.runs.delete(run)
       this.own.delete(run)
     }
