@@ -14,7 +14,7 @@ import type { ListFilter } from '../list-options.js'
 import type { TasksOptions } from '../tasks-options.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { isTaskId } from '../record/ids.js'
-import { reportingTo } from '../record/report-error.js'
+import { reportError, reportingTo } from '../record/report-error.js'
 import { Subscriptions } from '../record/subscriptions.js'
 import { waitFor, type VisibleWaitOptions } from '../record/wait.js'
 import { Waiters } from '../record/waiters.js'
@@ -276,13 +276,17 @@ export class TaskService {
     if (run.isResumable) run.abort(new WorkerClosingError(), graceMs)
   }
 
-  /** Fails an unfinished task that ends with this process. */
+  /** Fails an unfinished task that ends with this process. Never rejects. */
   private async abandon(task: StoredTask): Promise<void> {
-    const { version } = task
+    const { id: taskId, name, version, attempt } = task
     const details = withFailure(detailsOf(task), failureOf('task_interrupted'))
-    await this.core.change(task, { version }, {
-      status: 'failed', details: stored(details), keepMs: this.core.retentionMs(task.name),
-    })
+    try {
+      await this.core.change(task, { version }, {
+        status: 'failed', details: stored(details), keepMs: this.core.retentionMs(name),
+      })
+    } catch (error) {
+      reportError(this.core.settings, error, { taskId, name }, attempt)
+    }
   }
 
   private async isReachable(): Promise<boolean> {
