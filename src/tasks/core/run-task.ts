@@ -281,7 +281,7 @@ export class RunningTask {
         break
       } catch (error) {
         if (performance.now() >= end) throw error
-        await core.retry.backOff(error, tries, core.engine.shared)
+        await core.retry.backOff(error, tries)
       }
     }
     const replaced = httpError('attempt_replaced')
