@@ -89,7 +89,7 @@ export class RunningTask {
     if (crashes >= core.settings.maxCrashes) return this.end({ failure: failureOf('task_lost') })
     const definition = core.definition(name)
     if (definition === undefined) {
-      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}` }))
+      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}.` }))
     }
     let input
     try {
@@ -184,6 +184,10 @@ export class RunningTask {
     if (!core.engine.durable || waitedMs >= core.settings.unknownTaskMs) {
       return this.end({ failure: toFailure(error) })
     }
+    if (details.returnedSince === undefined) {
+      const report = new Error(`${error.message} The task was given back.`, { cause: error })
+      reportError(core.settings, report, { taskId: task.id, name: task.name }, 0)
+    }
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
       details: stored({ ...details, returnedSince }),
@@ -198,7 +202,7 @@ export class RunningTask {
     const attempts = historyAfter(recordOf(this.task), {
       state, attempt: this.task.attempt, finishedAt: undefined,
     }, failure)
-    return { ...this.details, ...attempts && { attempts } }
+    return { ...this.details, returnedSince: undefined, ...attempts && { attempts } }
   }
 
   /** Returns details whose history has the run before this one, if that was lost. */

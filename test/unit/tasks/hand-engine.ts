@@ -62,6 +62,13 @@ export class HandEngine implements TaskEngine {
     return new HandEngine(this.durable, this.all)
   }
 
+  /** Removes a task, as if it had expired. */
+  drop(id: string): void {
+    const kept = this.kept(id)
+    this.all.tasks.delete(id)
+    this.replaceRuns(kept)
+  }
+
   /** Lets time pass. */
   pass(ms: number): void { this.all.skippedMs += ms }
 
