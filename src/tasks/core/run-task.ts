@@ -86,6 +86,7 @@ export class RunningTask {
 
   private async tryPerform(): Promise<void> {
     const { core, task: { name, crashes } } = this
+    if (this.run.crashed && !await this.noteCrash()) return
     if (crashes >= core.settings.maxCrashes) return this.end({ failure: failureOf('task_lost') })
     const definition = core.definition(name)
     if (definition === undefined) {
@@ -211,6 +212,13 @@ export class RunningTask {
     if (crashed === undefined) return details
     const after = { state: 'processing' as const, attempt, finishedAt: undefined }
     return { ...details, attempts: historyAfter(recordOf(crashed), after, undefined) }
+  }
+
+  /** Stores the history with the run before this one. Returns `false` if this run was replaced. */
+  private async noteCrash(): Promise<boolean> {
+    const { moved, task } = await this.core.changeRun(this.task, { details: stored(this.details) })
+    if (task) this.task = task
+    return moved
   }
 
   private report(done: number, total: number | undefined, message: string | undefined): void {

@@ -83,22 +83,26 @@ export class HandEngine implements TaskEngine {
   /** Returns the delay until the next run may begin, in milliseconds. */
   delayOf(id: string): number { return this.kept(id).dueAt - this.now() }
 
-  /** Begins a run in this process, and resolves once its handler has ended. */
-  async deliver(id: string): Promise<void> {
+  /**
+   * Begins a run in this process, and resolves once its handler has ended.
+   *
+   * @param how - `isKilled`: nothing tells the run that it was replaced, as if its process were dead
+   */
+  async deliver(id: string, how: { readonly isKilled?: boolean } = {}): Promise<void> {
     const kept = this.kept(id)
     assert.equal(kept.task.status, 'queued')
     assert.ok(kept.dueAt <= this.now(), 'the run is not due yet')
     kept.crashed = undefined
-    return this.begin(kept, begunTask(kept.task, this.now()))
+    return this.begin(kept, begunTask(kept.task, this.now()), how)
   }
 
   /** The same for a task whose run has lost its lease: that run may continue. */
-  async takeOver(id: string): Promise<void> {
+  async takeOver(id: string, how: { readonly isKilled?: boolean } = {}): Promise<void> {
     const kept = this.kept(id)
     assert.equal(kept.task.status, 'processing')
     kept.crashed = kept.task
     const task = begunTask(kept.task, this.now())
-    return this.begin(kept, { ...task, crashes: task.crashes + 1 })
+    return this.begin(kept, { ...task, crashes: task.crashes + 1 }, how)
   }
 
   /** Makes an attempt at a callback, and resolves once its handler has ended. */
@@ -176,14 +180,17 @@ export class HandEngine implements TaskEngine {
     }
   }
 
-  private async begin(kept: Kept, task: StoredTask): Promise<void> {
+  private async begin(
+    kept: Kept, task: StoredTask, { isKilled = false }: { readonly isKilled?: boolean },
+  ): Promise<void> {
     assert.ok(this.handlers, 'this process runs no tasks')
     kept.task = task
     this.replaceRuns(kept)
     const run = new HandRun(kept)
-    this.all.runs.add(run)
+    // A process that is killed is not told of anything.
+    if (!isKilled) this.all.runs.add(run)
     // Timers of the library let a process end.
-    const hold = setInterval(() => undefined, 60_000)
+    const hold = isKilled ? undefined : setInterval(() => undefined, 60_000)
     const ended = this.handlers.run(run)
     this.own.set(run, ended)
     try {
