@@ -157,13 +157,14 @@ export class RunningTask {
       returnedSince: undefined,
     }
     const { callback } = details
-    const { moved, task: now } = await core.changeRun(task, {
+    const { task: now } = await core.changeRun(task, {
       status, ...result !== undefined && { result },
       details: stored({ ...details, ...callback && { callback: { ...callback, state: 'pending' } } }),
       ...core.ending(task, callback !== undefined),
     })
     if (now) this.task = now
-    if (moved && now && isFinalTask(now)) await core.cleanUp(now)
+    // Also if it was final already: the answer to the first try may be lost.
+    if (now && isFinalTask(now)) await core.cleanUp(now)
   }
 
   /** Makes the task wait for its next run. */
