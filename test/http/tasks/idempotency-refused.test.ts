@@ -17,8 +17,8 @@ interface Api {
 
 function api(t: TestContext, work: AnyTaskDefinition, options: { maxQueued?: number, maxBytes?: number, maxWaiters?: number } = {}): Api {
   const { maxWaiters = 1000, ...rest } = options
-  const { store, queue } = memory(rest)
-  const tasks = createTasks({ store, queue, definitions: [work], concurrency: 1, maxWaiters, onError: () => undefined })
+  const { engine, store } = memory(rest)
+  const tasks = createTasks({ engine, store, definitions: [work], concurrency: 1, maxWaiters, onError: () => undefined })
   const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string | undefined })
   const handle = toFetch(submit(work), { onError: () => undefined })
   t.after(async () => {
