@@ -116,8 +116,10 @@ export class MemoryTaskEngine implements TaskEngine {
     })
   }
 
-  /** Returns the numbers of tasks and watches, and the bytes that `maxBytes` limits. */
-  usage(): MemoryTaskEngineUsage {
+  /** Returns the numbers of tasks and of watches, and the bytes that `maxBytes` limits. */
+  usage(): {
+    readonly tasks: number, readonly unfinished: number, readonly bytes: number, readonly watches: number,
+  } {
     const { unfinished, bytes } = this.#callers
     return { tasks: this.#byId.size, unfinished, bytes, watches: this.#watches.size }
   }
