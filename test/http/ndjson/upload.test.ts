@@ -276,7 +276,8 @@ describe('uploads over a socket', () => {
   })
 
   test('blobs of one process together with an engine of many are refused at construction', () => {
+    const sharedStore = Object.assign(Object.create(store) as typeof store, { shared: true })
     const shared: TaskEngine = Object.assign(Object.create(engine) as TaskEngine, { shared: true })
-    assert.throws(() => createTasks({ engine: shared, store, definitions: [upload.task] }), /blobs that all processes see/)
+    assert.throws(() => createTasks({ engine: shared, store: sharedStore, definitions: [upload.task] }), /blobs that all processes see/)
   })
 })
