@@ -2,18 +2,19 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
-import { BullMQQueue } from 'longhaul/bullmq'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { postgres } from 'longhaul/postgres'
+import { redis } from 'longhaul/redis'
 
 const require = createRequire(import.meta.url)
-const pool = { query() {}, connect() {}, on() {}, options: {} }
-const cjs = { ...require('longhaul/postgres'), ...require('longhaul/bullmq') }
-for (const make of [
-  () => postgres({ pool }), () => new PostgresQueue({ pool }), () => new BullMQQueue({ connection: {} }),
-  () => cjs.postgres({ pool }), () => new cjs.BullMQQueue({ connection: {} }),
-]) {
-  assert.throws(make, { message: 'Queues of longhaul/postgres and longhaul/bullmq need bullmq: npm install bullmq@6' })
+const client = { evalsha() {}, duplicate() {}, on() {}, options: { maxRetriesPerRequest: null } }
+for (const { redis: open } of [{ redis }, require('longhaul/redis')]) {
+  assert.throws(() => open({ client }).engine.bull(), {
+    message: 'The task engine of longhaul/redis needs bullmq: npm install bullmq@6'
+  })
 }
+
+const pool = { query() {}, connect() {}, on() {}, options: {} }
+for (const { postgres: open } of [{ postgres }, require('longhaul/postgres')]) assert.ok(open({ pool }).engine)
 
 const program = require.resolve('longhaul').replace(/dist.cjs.*/, 'dist/node/longhaul.js')
 const { stderr, status } = spawnSync(process.execPath, [program, 'migrate', '--url', 'postgres://127.0.0.1:1/x'], { encoding: 'utf8' })
