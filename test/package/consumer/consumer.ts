@@ -11,11 +11,11 @@ import Koa from 'koa'
 import { blobSource, content } from 'longhaul/content'
 import { compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type Handler } from 'longhaul'
 import { bulkCreate } from 'longhaul/bulk'
-import { isWorkerClosing, type TaskEngine } from 'longhaul/engine'
 import { parsePrefer } from 'longhaul/http'
 import { ndjsonDownload, ndjsonUpload } from 'longhaul/ndjson'
 import { openapi } from 'longhaul/openapi'
 import { requestId } from 'longhaul/policies'
+import { isWorkerClosing, type TaskEngine } from 'longhaul/engine'
 import { collection, type Repository } from 'longhaul/resources'
 import { isStoreUnavailable, type Store } from 'longhaul/stores'
 import { exportTask } from 'longhaul/export'
@@ -31,7 +31,7 @@ import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
-import { redis, type RedisClient } from 'longhaul/redis'
+import { redis, RedisStore, type RedisClient, type RedisOptions } from 'longhaul/redis'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
 const double = defineTask({
@@ -102,9 +102,10 @@ async function main(): Promise<void> {
   await frameworks()
 
   // What needs a server of its own is compiled, and is there.
-  const onRedis = (client: RedisClient): { engine: TaskEngine, store: Store } => redis({ client })
-  const onPostgres = (pool: PostgresPool): { engine: TaskEngine, store: Store } => postgres({ pool })
-  for (const each of [onRedis, onPostgres, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
+  const onRedis = (client: RedisClient): Store => new RedisStore({ client })
+  const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
+  const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
+  for (const each of [onRedis, onPostgres, redisEngine, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
   assert.equal(isWorkerClosing(new Error('no')), false)
   assert.equal(parsePrefer('wait=5').wait, 5)
 
@@ -129,15 +130,15 @@ async function told(): Promise<void> {
 /** An export ends in a file. */
 async function exportedFile(): Promise<void> {
   const users = exportTask({ name: 'users', format: 'csv', records: () => [{ id: 1 }] })
-  const parts = memory()
-  const own = createTasks({ ...parts, definitions: [users] })
+  const engine = memory()
+  const own = createTasks({ ...engine, definitions: [users] })
   const { taskId } = await own.submit(users, {})
   const end = await own.wait(taskId, { timeoutMs: 10_000 })
   assert.ok(end?.status === 'completed')
   assert.deepEqual(end.files?.map(({ name, size }) => [name, size]), [['users.csv', 7]])
   await own.close()
-  await parts.store.close()
-  await parts.blobs.close()
+  await engine.store.close()
+  await engine.blobs.close()
 }
 
 /** Records go into the blobs of a folder as they were sent; a task reads them; files and blobs are served in parts. */
@@ -148,8 +149,8 @@ async function files(): Promise<void> {
   const upload = ndjsonUpload<{ id: number }>({
     write: (records) => { users.push(...records) }, background: { name: 'read', blobs },
   })
-  const { engine: ownEngine, store: own } = memory()
-  const uploads = createTasks({ engine: ownEngine, store: own, definitions: [upload.task] })
+  const own = memory()
+  const uploads = createTasks({ ...own, definitions: [upload.task] })
   const endpoints = taskEndpoints(uploads, { statusPath: '/status/{id}', owner: 'anyone' })
   const path = join(folder, 'digits.txt')
   await writeFile(path, '0123456789')
@@ -163,7 +164,7 @@ async function files(): Promise<void> {
     'GET|HEAD /letters': content(() => blobSource(blobs, 'letters'))
   }))
   const resumable = resumableUpload(({ headers }) => ({ status: 200, headers: {}, body: String(headers['content-length']) }), {
-    blobs, store: own, owner: 'anyone', uploadPath: '/uploads/{id}',
+    blobs, store: own.store, owner: 'anyone', uploadPath: '/uploads/{id}',
   })
   const whole = await inject(resumable.create, { method: 'POST', path: '/', headers: { 'upload-complete': '?1' }, body: 'hello' })
   assert.equal(await whole.text(), '5')
@@ -186,7 +187,7 @@ async function files(): Promise<void> {
   }
   await uploads.close()
   await blobs.close()
-  await own.close()
+  await own.store.close()
   await rm(folder, { recursive: true, force: true })
 }
 

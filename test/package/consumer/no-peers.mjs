@@ -2,19 +2,15 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
-import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 
 const require = createRequire(import.meta.url)
-const client = { evalsha() {}, duplicate() {}, on() {}, options: { maxRetriesPerRequest: null } }
-for (const { redis: open } of [{ redis }, require('longhaul/redis')]) {
-  assert.throws(() => open({ client }).engine.bull(), {
-    message: 'The task engine of longhaul/redis needs bullmq: npm install bullmq@6'
-  })
+const client = { evalsha() {}, duplicate() {}, on() {}, options: {} }
+// A store on Redis alone needs no BullMQ.
+for (const make of [redis, require('longhaul/redis').redis]) {
+  const { engine } = make({ client })
+  assert.throws(() => engine.bull(), { message: 'The task engine of longhaul/redis needs bullmq: npm install bullmq@6' })
 }
-
-const pool = { query() {}, connect() {}, on() {}, options: {} }
-for (const { postgres: open } of [{ postgres }, require('longhaul/postgres')]) assert.ok(open({ pool }).engine)
 
 const program = require.resolve('longhaul').replace(/dist.cjs.*/, 'dist/node/longhaul.js')
 const { stderr, status } = spawnSync(process.execPath, [program, 'migrate', '--url', 'postgres://127.0.0.1:1/x'], { encoding: 'utf8' })
