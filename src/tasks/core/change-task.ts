@@ -1,6 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import type { StoredTask } from '../../engine/task.js'
-import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { shuttingDown } from '../record/not-accepted.js'
 import { renewExternal } from '../record/external.js'
 import { fileKey } from '../record/files.js'
