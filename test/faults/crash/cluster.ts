@@ -31,8 +31,11 @@ export async function crashCluster({ url, engine }: CrashDatabase) {
     return child
   }
 
+  /** A web process that lives. */
+  const client = new Client(await (await start('web')).url())
+
   return {
-    start,
+    start, client,
     /** Resolves once a process has ended itself. */
     died: async (child: ServerProcess): Promise<void> => { assert.deepEqual(await child.exited, { code: null, signal: 'SIGKILL' }, child.err) },
     /** Ends a process, which is gone when this resolves: what comes next has the tasks to itself. */
@@ -52,8 +55,13 @@ export async function crashCluster({ url, engine }: CrashDatabase) {
       const tasks = await engine.list({ of: 'all', order: 'newest', limit: 1000 })
       return tasks.map(({ id }) => id)
     },
-    /** A web process that lives. */
-    client: new Client(await (await start('web')).url()),
+    cancel: (to: Client, taskId: unknown): Promise<Answer> => to.ask('DELETE', `/tasks/${String(taskId)}`),
+    /** Deletes a final task. */
+    remove: async (to: Client, taskId: unknown): Promise<Answer> => {
+      const path = `/tasks/${String(taskId)}`
+      const { headers } = await client.ask('GET', path)
+      return to.ask('DELETE', path, { headers: { 'if-match': headers.get('etag') ?? '' } })
+    },
     submit: (to: Client, body: object, key?: string): Promise<Answer> => to.ask('POST', '/tasks', { body, headers: key === undefined ? {} : { 'idempotency-key': key } }),
   }
 }

@@ -28,7 +28,7 @@ const tasks = createTasks({
 })
 if (role === 'worker') console.log('ready')
 else {
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', callback: ({ callbackUrl }) => callbackUrl })
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', remove: 'forget', callback: ({ callbackUrl }) => callbackUrl })
   const server = createServer(toNode(router({ 'POST /tasks': submit(work, { respond: 'always' }), 'GET|HEAD|DELETE /tasks/{id}': status })))
   server.listen(0, '127.0.0.1', () => { console.log(`ready at http://127.0.0.1:${String((server.address() as AddressInfo).port)}`) })
 }

@@ -9,15 +9,15 @@ import type { CrashDatabase } from './database.js'
 
 /** Tests of web processes that end before or after each call of the engine that writes. */
 export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
-  const { client, submit, start, died, end, idle, points, taskIds } = cluster
+  const { client, submit, cancel, remove, start, died, end, idle, points, taskIds } = cluster
 
   describe('a web process that ends', () => {
     test('an accepted, a cancelled and a deleted task have two crash windows each: before and after their one call', async () => {
       const web = await start('web')
       const own = new Client(await web.url())
       const { json: { taskId } } = await submit(own, {}, 'counted')
-      await own.ask('DELETE', `/tasks/${String(taskId)}`)
-      await own.ask('DELETE', `/tasks/${String(taskId)}`)
+      await cancel(own, taskId)
+      await remove(own, taskId)
       assert.deepEqual(points(web), [
         'before create', 'after create', 'before cancelled', 'after cancelled', 'before delete', 'after delete',
       ])
@@ -60,7 +60,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
     test('after cancelled, while the task waits: a worker does nothing', async () => {
       const crashing = await start('web', 'after cancelled')
       const { json: { taskId } } = await submit(client, {})
-      await assert.rejects(new Client(await crashing.url()).ask('DELETE', `/tasks/${String(taskId)}`))
+      await assert.rejects(cancel(new Client(await crashing.url()), taskId))
       await died(crashing)
       const worker = await start('worker')
       await idle()
@@ -76,10 +76,10 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       const [crashing, worker] = await Promise.all([start('web', 'before cancelled'), start('worker')])
       const { json: { taskId } } = await submit(client, { endless: true })
       await eventually(async () => await runs(taskId) === 1, 30_000, 'the work runs')
-      await assert.rejects(new Client(await crashing.url()).ask('DELETE', `/tasks/${String(taskId)}`))
+      await assert.rejects(cancel(new Client(await crashing.url()), taskId))
       await died(crashing)
       assert.equal((await client.ask('GET', `/tasks/${String(taskId)}`)).json.status, 'processing')
-      assert.equal((await client.ask('DELETE', `/tasks/${String(taskId)}`)).json.status, 'cancelled')
+      assert.equal((await cancel(client, taskId)).json.status, 'cancelled')
       await idle()
       assert.equal(await runs(taskId), 1)
       await end(worker)
@@ -90,7 +90,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       const [crashing, worker] = await Promise.all([start('web', 'after cancelled'), start('worker')])
       const { json: { taskId } } = await submit(client, { endless: true, callbackUrl })
       await eventually(async () => await runs(taskId) === 1, 30_000, 'the work runs')
-      await assert.rejects(new Client(await crashing.url()).ask('DELETE', `/tasks/${String(taskId)}`))
+      await assert.rejects(cancel(new Client(await crashing.url()), taskId))
       await died(crashing)
       await eventually(() => seen.length === 1, 30_000, 'the receiver gets it')
       assert.equal((JSON.parse(seen[0]?.body ?? '{}') as { type: string }).type, 'task.cancelled')
@@ -104,13 +104,13 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       test(`${where}: the task is there as a whole, or gone`, async () => {
         const crashing = await start('web', where)
         const { json: { taskId } } = await submit(client, {}, where.replace(' ', '-'))
-        await client.ask('DELETE', `/tasks/${String(taskId)}`)
-        await assert.rejects(new Client(await crashing.url()).ask('DELETE', `/tasks/${String(taskId)}`))
+        await cancel(client, taskId)
+        await assert.rejects(remove(new Client(await crashing.url()), taskId))
         await died(crashing)
         assert.equal((await client.ask('GET', `/tasks/${String(taskId)}`)).status, status)
         const again = await submit(client, {}, where.replace(' ', '-'))
         assert.equal(again.json.taskId === taskId, status === 200, 'the key lives as long as the task')
-        await client.ask('DELETE', `/tasks/${String(again.json.taskId)}`)
+        await cancel(client, again.json.taskId)
       })
     }
   })
