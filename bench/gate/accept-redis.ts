@@ -1,6 +1,5 @@
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { redis } from 'longhaul/redis'
 import { acceptEightAtOnce, TIMEOUT_MS } from './accept.js'
 import type { Job } from './job.js'
@@ -8,9 +7,8 @@ import type { Job } from './job.js'
 /** Accepts tasks on Redis and BullMQ. The web process runs none of them. */
 export function acceptOnRedis(): Job {
   const client = new Redis(process.env['REDIS_URL'] ?? '', { maxRetriesPerRequest: null })
-  const queue = new BullMQQueue({ connection: client, timeoutMs: TIMEOUT_MS })
   const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })
-  const tasks = createTasks({ ...redis({ client, timeoutMs: TIMEOUT_MS }), queue, definitions: [report], worker: false })
+  const tasks = createTasks({ ...redis({ client, timeoutMs: TIMEOUT_MS }), definitions: [report], worker: false })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   return {
     run: acceptEightAtOnce(router({ 'POST /reports': endpoints.submit(report) })),

@@ -1,6 +1,7 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Json } from '../runtime/json.js'
 import type { Transaction } from '../stores/transaction.js'
+import type { ListPosition } from './list-position.js'
 import type { Places } from './places.js'
 import type {
   CallerLimit, Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
@@ -130,6 +131,11 @@ export interface TaskRun {
 export type ListedStatus =
   'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
 
+/** All statuses. */
+export const LISTED_STATUSES: readonly ListedStatus[] = [
+  'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
+]
+
 /** Query for one page. */
 export interface TaskQuery {
   /**
@@ -150,7 +156,7 @@ export interface TaskQuery {
   /** Maximum number of tasks: 1 to 1000. */
   readonly limit: number
   /** Position of the last task of the page before. Default: the first page. */
-  readonly after?: { readonly createdAt: number, readonly id: string } | undefined
+  readonly after?: ListPosition | undefined
 }
 
 /** Numbers of unfinished tasks. */

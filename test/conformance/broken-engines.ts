@@ -1,4 +1,4 @@
-import type { EngineFixture, EngineSettings } from '../../src/conformance/engine/index.js'
+import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
@@ -42,6 +42,7 @@ function engineLike(real: ModelEngine, faults: Partial<TaskEngine>): TaskEngine 
   return {
     shared: real.shared,
     durable: real.durable,
+    hasTransactions: real.hasTransactions,
     create: (task, options) => real.create(task, options),
     read: (id) => real.read(id),
     readByKey: (key) => real.readByKey(key),

@@ -25,6 +25,7 @@ interface ModelRun {
 export class ModelEngine implements TaskEngine {
   readonly shared: boolean
   readonly durable: boolean
+  readonly hasTransactions = false
   isFrozen = false
   isKilled = false
   private readonly runs = new Set<ModelRun>()

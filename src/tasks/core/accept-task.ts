@@ -1,7 +1,7 @@
 import { httpError } from '../../http/errors.js'
 import type { CallerLimit, NewTask, StoredTask } from '../../engine/task.js'
-import { checkPriority } from '../../queues/priority.js'
-import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { checkPriority } from '../definition/priority.js'
+import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Transaction } from '../../stores/transaction.js'
@@ -60,16 +60,19 @@ export async function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
 ): Promise<AcceptedTask> {
   if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
-  if (core.isClosing) throw shuttingDown()
   const task = newTask(core, definition, input, submitted)
   const { keeps } = detailsOf(task as unknown as StoredTask)
   await renewForLater(core, definition, keeps, submitted.start)
   const { transaction } = submitted
+  if (core.isClosing) throw shuttingDown()
   const created = await core.engine.create(task, {
     limits: limitsOf(definition, submitted), ...transaction && { transaction },
   })
   if (created.outcome === 'caller_full') throw tooManyTasks()
-  if (created.outcome === 'full') throw queueFull()
+  if (created.outcome === 'full') {
+    if (keeps !== undefined) await releaseExternal(definition, keeps)
+    throw queueFull()
+  }
   if (created.outcome === 'created') {
     if (taskChannel.hasSubscribers) publishAccepted(task.name, created.task)
     return { task: created.task, created: true }

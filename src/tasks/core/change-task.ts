@@ -1,6 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import type { StoredTask } from '../../engine/task.js'
-import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { shuttingDown } from '../record/not-accepted.js'
 import { renewExternal } from '../record/external.js'
 import { fileKey } from '../record/files.js'
@@ -73,7 +73,6 @@ export interface RetryRequest {
 export async function retryTask(
   core: TaskCore, id: string, { maySee, isRequest, key }: RetryRequest,
 ): Promise<StoredTask | undefined> {
-  if (core.isClosing) throw shuttingDown()
   const task = isTaskId(id) ? await core.read(id) : undefined
   if (!task || !maySee(task)) return undefined
   if (key !== undefined && detailsOf(task).retryKey === key) return task
@@ -93,6 +92,7 @@ export async function retryTask(
     ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }
+  if (core.isClosing) throw shuttingDown()
   const limits = limitsOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
   const { moved, task: now } = await core.change(task, { version: task.version }, {
     status: 'queued', details: stored(next), limits, keepMs: pendingMs, callbackMs: null,

@@ -3,7 +3,7 @@ import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
-import { retryDelay } from '../../queues/backoff.js'
+import { retryDelay } from '../definition/backoff.js'
 import { validate } from '../../schema/validate.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
 import { checkpointText } from '../definition/checkpoint-text.js'
@@ -87,10 +87,11 @@ export class RunningTask {
 
   private async tryPerform(): Promise<void> {
     const { core, task: { name, crashes } } = this
+    if (this.run.crashed && !await this.noteCrash()) return
     if (crashes >= core.settings.maxCrashes) return this.end({ failure: failureOf('task_lost') })
     const definition = core.definition(name)
     if (definition === undefined) {
-      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}` }))
+      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}.` }))
     }
     let input
     try {
@@ -158,13 +159,14 @@ export class RunningTask {
     }
     const { callback } = details
     const fileBytes = await outsideBytes(core, task, details, status)
-    const { moved, task: now } = await core.changeRun(task, {
+    const { task: now } = await core.changeRun(task, {
       status, ...result !== undefined && { result }, ...fileBytes !== undefined && { fileBytes },
       details: stored({ ...details, ...callback && { callback: { ...callback, state: 'pending' } } }),
       ...core.ending(task, callback !== undefined),
     })
     if (now) this.task = now
-    if (moved && now && isFinalTask(now)) await core.cleanUp(now)
+    // Also if it was final already: the answer to the first try may be lost.
+    if (now && isFinalTask(now)) await core.cleanUp(now)
   }
 
   /** Makes the task wait for its next run. */
@@ -186,6 +188,10 @@ export class RunningTask {
     if (!core.engine.durable || waitedMs >= core.settings.unknownTaskMs) {
       return this.end({ failure: toFailure(error) })
     }
+    if (details.returnedSince === undefined) {
+      const report = new Error(`${error.message} The task was given back.`, { cause: error })
+      reportError(core.settings, report, { taskId: task.id, name: task.name }, 0)
+    }
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
       details: stored({ ...details, returnedSince }),
@@ -200,7 +206,7 @@ export class RunningTask {
     const attempts = historyAfter(recordOf(this.task), {
       state, attempt: this.task.attempt, finishedAt: undefined,
     }, failure)
-    return { ...this.details, ...attempts && { attempts } }
+    return { ...this.details, returnedSince: undefined, ...attempts && { attempts } }
   }
 
   /** Returns details whose history has the run before this one, if that was lost. */
@@ -209,6 +215,13 @@ export class RunningTask {
     if (crashed === undefined) return details
     const after = { state: 'processing' as const, attempt, finishedAt: undefined }
     return { ...details, attempts: historyAfter(recordOf(crashed), after, undefined) }
+  }
+
+  /** Stores the history with the run before this one. Returns `false` if this run was replaced. */
+  private async noteCrash(): Promise<boolean> {
+    const { moved, task } = await this.core.changeRun(this.task, { details: stored(this.details) })
+    if (task) this.task = task
+    return moved
   }
 
   private report(done: number, total: number | undefined, message: string | undefined): void {
@@ -283,7 +296,7 @@ export class RunningTask {
         break
       } catch (error) {
         if (performance.now() >= end) throw error
-        await core.retry.backOff(error, tries, core.engine.shared)
+        await core.retry.backOff(error, tries)
       }
     }
     const replaced = httpError('attempt_replaced')

@@ -44,10 +44,12 @@ export interface Moved {
 /** The engine, and what every call of the core does around its changes. */
 export class TaskCore {
   /** Bounds how long a run waits for its engine. */
-  readonly retry = new StoreRetry()
+  readonly retry: StoreRetry
   isClosing = false
 
-  constructor(readonly settings: CoreSettings) {}
+  constructor(readonly settings: CoreSettings) {
+    this.retry = new StoreRetry(settings.engine.shared)
+  }
 
   get engine(): TaskEngine {
     return this.settings.engine

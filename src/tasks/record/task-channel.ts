@@ -8,7 +8,7 @@ import { isFinal, type TaskState } from './state.js'
  */
 export interface TaskEvent {
   /**
-   * `accepted`: a new task is on record and in the queue. `started`: a run has begun; with
+   * `accepted`: a new task is stored. `started`: a run has begun; with
    * `attempt` above 1 it is another one. `retried`: another run follows an ended one.
    * `finished`: the task is final. `checkpoint_dropped`: the run that has begun cannot use the
    * checkpoint of an earlier run, so the task starts over.
