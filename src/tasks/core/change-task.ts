@@ -7,7 +7,7 @@ import { fileKey } from '../record/files.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import { historyAfter, historyOfFinal } from '../record/run-history.js'
 import { renewFiles } from '../run/files/stored-files.js'
-import { limitsOf } from './accept-task.js'
+import { limitOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
 import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
 
@@ -91,9 +91,9 @@ export async function retryTask(
     ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }
-  const limits = limitsOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
+  const limit = limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
   const { moved, task: now } = await core.change(task, { version: task.version }, {
-    status: 'queued', details: stored(next), limits, keepMs: pendingMs, callbackMs: null,
+    status: 'queued', details: stored(next), limit, keepMs: pendingMs, callbackMs: null,
     pool: definition ? definition.pool ?? DEFAULT_POOL : task.pool,
   })
   if (moved) return now
