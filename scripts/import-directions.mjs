@@ -129,8 +129,6 @@ export function checkImport(path, specifier) {
     if (FRAMEWORKS.includes(from.folder) && to.folder === 'node') return to.rest === 'index.js' ? undefined : `adapters/${from.folder} uses adapters/node through its index.js only`
     // Both use one Redis, and share the check for half-open connections.
     if (from.folder === 'bullmq' && to.folder === 'redis') return undefined
-    // The queue is BullMQ's, with another database.
-    if (from.folder === 'postgres' && to.folder === 'bullmq') return undefined
     return to.folder === from.folder ? undefined : `adapters/${from.folder} must not know adapters/${to.folder}`
   }
   return undefined

@@ -3,7 +3,7 @@ export type { StoreEvent } from './diagnostics.js'
 export {
   isStoreUnavailable, StoreUnavailableError, type Conflict, type Counter, type CreateOptions,
   type Created, type Entry, type Evictable, type Existing, type Replaced, type ReplaceOptions,
-  type Revision, type Store, type TransactionStore, type Unsubscribe, type WriteOptions,
+  type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from './store.js'
 export type {
   ListedStatus, ListedTask, ListEntry, ListPosition, ListQuery, TaskChecks, TaskIndex, TaskLists,

@@ -21,25 +21,23 @@ import { TaskLists } from './lists.js'
 import { NOW, TaskReads } from './rows.js'
 import { DUE, STOP, Worker } from './worker.js'
 
-/** Options of `PostgresTaskEngine`. */
-export interface PostgresTaskEngineOptions {
+/** Settings of a `PostgresTaskEngine`. */
+export interface TaskEngineSettings {
   /** Limits of what the final tasks of one caller keep. */
   readonly limits: ShareLimits
-  /**
-   * Time without a renewal after which another process takes a run, in milliseconds. Renewed at a
-   * third of it. Default 15,000.
-   */
-  readonly leaseMs?: number
+  /** Time without a renewal after which another process takes a run, in milliseconds. */
+  readonly leaseMs: number
 }
 
 /**
- * Task engine on PostgreSQL 13 or later, or on PGlite: one row for each task. A task that nobody
+ * Task engine on PostgreSQL 13 or later, or on PGlite: one row for each task. Made by `postgres()`. A task that nobody
  * else works on takes three statements: one creates it, one begins its run, and one ends it. Calls
  * of one turn of the event loop share statements.
  */
 export class PostgresTaskEngine implements TaskEngine {
   readonly shared: boolean
   readonly durable = true
+  readonly hasTransactions = true
   private readonly reads: TaskReads
   private readonly creates: Creates
   private readonly changes: Changes
@@ -52,7 +50,7 @@ export class PostgresTaskEngine implements TaskEngine {
 
   /** @internal */
   constructor(
-    private readonly database: Database, { limits, leaseMs = 15_000 }: PostgresTaskEngineOptions,
+    private readonly database: Database, { limits, leaseMs }: TaskEngineSettings,
   ) {
     const { schema, repeated, background } = database
     this.shared = database.shared

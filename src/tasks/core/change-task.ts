@@ -9,6 +9,7 @@ import { historyAfter, historyOfFinal } from '../record/run-history.js'
 import { renewFiles } from '../run/files/stored-files.js'
 import { limitOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
+import { outsideBytes } from './outside-bytes.js'
 import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
 
 /** Number of attempts at a task that others change at the same time. */
@@ -36,8 +37,9 @@ export async function cancelTask(
     const attempts = historyAfter(recordOf(task), {
       state: 'cancelled', attempt: task.attempt, finishedAt: undefined,
     }, undefined)
+    const fileBytes = await outsideBytes(core, task, detailsOf(task), 'cancelled')
     const changed = await core.change(task, { version: task.version }, {
-      status: 'cancelled', ...core.ending(task, callback !== undefined),
+      status: 'cancelled', ...fileBytes !== undefined && { fileBytes }, ...core.ending(task, callback !== undefined),
       details: stored({
         ...details, ...attempts && { attempts },
         ...callback && { callback: { ...callback, state: 'pending' } },

@@ -23,6 +23,7 @@ import { ProgressWriter } from '../run/progress.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
+import { outsideBytes } from './outside-bytes.js'
 import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
 
 /** Time that a task may wait for a run that takes its files over, in milliseconds. */
@@ -156,8 +157,9 @@ export class RunningTask {
       returnedSince: undefined,
     }
     const { callback } = details
+    const fileBytes = await outsideBytes(core, task, details, status)
     const { moved, task: now } = await core.changeRun(task, {
-      status, ...result !== undefined && { result },
+      status, ...result !== undefined && { result }, ...fileBytes !== undefined && { fileBytes },
       details: stored({ ...details, ...callback && { callback: { ...callback, state: 'pending' } } }),
       ...core.ending(task, callback !== undefined),
     })

@@ -5,7 +5,7 @@ import {
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { releaseExternal, renewExternal } from '../record/external.js'
+import { releaseExternal, removeExternal, renewExternal } from '../record/external.js'
 import { queueFull, tooManyTasks } from '../record/not-accepted.js'
 import { allFileKeys, hiddenFileKeys } from '../record/files.js'
 import type { OnTaskError } from '../record/report-error.js'
@@ -99,7 +99,7 @@ export class TaskCore {
     const record = recordOf(task)
     await deleteFiles(this.settings.blobs, allFileKeys(record))
     if (record.keeps !== undefined) {
-      await releaseExternal(this.definition(task.name), record.keeps)
+      await removeExternal(this.definition(task.name), record.keeps, task)
     }
     return true
   }

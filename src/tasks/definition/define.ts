@@ -200,13 +200,9 @@ export interface AnyTaskDefinition
   check?(input: unknown): MaybePromise<void>
   /** Does the work. */
   run(input: unknown, context: TaskContext): unknown
-  readonly keeps?: {
+  readonly keeps?: Omit<Kept<never>, 'of'> & {
     /** Returns the name of the resource. */
     of(input: unknown): string,
-    /** Releases the resource. */
-    release(name: string): unknown,
-    /** Renews the resource. Returns false if it no longer exists. */
-    renew?(name: string, ttlMs: number): MaybePromise<boolean>,
   }
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes

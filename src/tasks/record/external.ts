@@ -1,4 +1,5 @@
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { EndedTask } from '../definition/kept.js'
 
 /**
  * Releases an external resource of a task that will not run any more; see `keeps` of `defineTask`.
@@ -9,6 +10,22 @@ export async function releaseExternal(
 ): Promise<void> {
   try {
     await definition?.keeps?.release(name)
+  } catch {
+    // It expires.
+  }
+}
+
+/**
+ * Removes what is left of the external resource of a task that is gone. Never rejects, because it
+ * expires by itself.
+ */
+export async function removeExternal(
+  definition: AnyTaskDefinition | undefined, name: string, { id, attempt, status }: EndedTask,
+): Promise<void> {
+  const { keeps } = definition ?? {}
+  if (keeps?.remove === undefined) return releaseExternal(definition, name)
+  try {
+    await keeps.remove(name, { id, attempt, status })
   } catch {
     // It expires.
   }

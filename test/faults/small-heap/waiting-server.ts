@@ -26,8 +26,8 @@ const again = defineTask({
     return input.length
   },
 })
-const { store, queue } = memory()
-const tasks = createTasks({ store, queue, definitions: [once, again], concurrency: 4, onError: () => undefined })
+const { engine, store } = memory()
+const tasks = createTasks({ engine, store, definitions: [once, again], concurrency: 4, onError: () => undefined })
 const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone', maxWaitSeconds: 600, syncTimeoutMs: 600_000 })
 const server = createServer()
 attach(server, router({

@@ -107,8 +107,8 @@ describe('a callback', () => {
 describe('without callbacks', () => {
   const work = defineTask({ name: 'work', run: () => 1 })
   test('a callback URL is an error, and is never dropped', async (t) => {
-    const { store, queue } = memory()
-    const tasks = createTasks({ store, queue, definitions: [work] })
+    const { engine, store } = memory()
+    const tasks = createTasks({ engine, store, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
     await assert.rejects(async () => serviceOf(tasks).accept(work, 1, { owner: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)

@@ -61,7 +61,7 @@ export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSen
   const { allow = ['127.0.0.1'], timeoutMs = 1000, maxAnswerBytes = 16_384, resolve, ownQueue = true, concurrency = 4, ...rest } = options
   // Timers of the library let a process end.
   const hold = setInterval(() => undefined, 60_000)
-  const { store, queue } = memory()
+  const { engine, store } = memory()
   const heard: unknown[] = []
   const echo = defineTask({
     name: 'echo',

@@ -20,7 +20,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 
 describe('uploads over a socket', () => {
   const seen: Item[] = []
-  const { store, queue, blobs } = memory()
+  const { engine, store, blobs } = memory()
   let waiting = false
   let stopped = false
   const write = async (records: Item[], { signal }: WriteContext): Promise<void> => {
@@ -35,7 +35,7 @@ describe('uploads over a socket', () => {
     seen.push(...records)
   }
   const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs } })
-  const tasks = createTasks({ store, queue, definitions: [upload.task] })
+  const tasks = createTasks({ engine, store, definitions: [upload.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
   let server: Running
   const errors: unknown[] = []

@@ -50,7 +50,7 @@ export async function databaseForFile() {
     options: Omit<TasksOptions<D>, 'store' | 'index' | 'queue'> & Pick<Partial<TasksOptions>, 'queue'>,
   ): Tasks<D> {
     const { store, index, queue } = postgres({ pool })
-    const tasks = createTasks({ store, queue, index, ...options })
+    const tasks = createTasks({ engine, store, index, ...options })
     closings.push(async () => {
       await tasks.close({ drainMs: 0 })
       await store.close()

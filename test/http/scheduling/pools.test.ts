@@ -195,7 +195,7 @@ for (const [title, open] of Object.entries(durable)) {
     closeAfter(t, web)
     const { taskId } = await web.submit(heavy, 'waits')
     const { store, queue, ...rest } = engine()
-    const closing = createTasks({ store, queue, ...rest, definitions, pools: POOLS, worker: false })
+    const closing = createTasks({ engine, store, ...rest, definitions, pools: POOLS, worker: false })
     await closing.close({ drainMs: 0 })
     assert.equal((await closing.cancel(taskId))?.status, 'cancelled')
     gate.resolve()
