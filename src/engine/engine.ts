@@ -4,13 +4,13 @@ import type { Transaction } from '../stores/transaction.js'
 import type { ListPosition } from './list-position.js'
 import type { Places } from './places.js'
 import type {
-  CallerLimit, Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from './task.js'
 
 /**
  * Keeps tasks, changes each of them atomically, finds what is due and hands it out.
  *
- * A task is one aggregate: its input, its idempotency key, its place in the limits of its caller,
+ * A task is one aggregate: its input, its idempotency key, its place in the limit of its caller,
  * its runs, its checkpoint and its callback live and die with it. Every call makes one change, or
  * none: a process that dies during a call leaves nothing to clean up.
  *
@@ -71,8 +71,6 @@ export interface TaskEngine {
 
 /** Options of `create`. */
 export interface CreateOptions {
-  /** Limits of the caller of the task. Default: none. */
-  readonly limits?: readonly CallerLimit[]
   /**
    * Open transaction of the application in which the task is written. Committed, it is due; rolled
    * back, it never was. Rejects with the error of the client. Default: none.

@@ -73,12 +73,10 @@ export class PostgresTaskEngine implements TaskEngine {
     this.sweeper = new Sweeper(expiredTasks(background, schema))
   }
 
-  async create(
-    task: NewTask, { limits = [], transaction }: CreateOptions = {},
-  ): Promise<Created> {
-    if (transaction !== undefined) return this.createWithin(transaction, task, limits)
+  async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
+    if (transaction !== undefined) return this.createWithin(transaction, task)
     return unlessFull(async () => {
-      const created = await this.creates.create(task, limits)
+      const created = await this.creates.create(task)
       if (created.outcome === 'created') this.noteCreated(created.task)
       return created
     })
@@ -135,13 +133,11 @@ export class PostgresTaskEngine implements TaskEngine {
     await this.notices.flush()
   }
 
-  private async createWithin(
-    transaction: Transaction, task: NewTask, limits: CreateOptions['limits'] = [],
-  ): Promise<Created> {
+  private async createWithin(transaction: Transaction, task: NewTask): Promise<Created> {
     const query = queryOf(transaction)
     await this.database.ready()
     await checkOpen(query, this.database)
-    const created = await this.creates.create(task, limits, query)
+    const created = await this.creates.create(task, query)
     if (created.outcome !== 'created') return created
     const { id, startAt, pool } = created.task
     const keys = [id, startAt === undefined ? DUE + pool : DUE]

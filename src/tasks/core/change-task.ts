@@ -7,7 +7,7 @@ import { fileKey } from '../record/files.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import { historyAfter, historyOfFinal } from '../record/run-history.js'
 import { renewFiles } from '../run/files/stored-files.js'
-import { limitsOf } from './accept-task.js'
+import { limitOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
 import { outsideBytes } from './outside-bytes.js'
 import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
@@ -93,9 +93,9 @@ export async function retryTask(
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }
   if (core.isClosing) throw shuttingDown()
-  const limits = limitsOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
+  const limit = limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
   const { moved, task: now } = await core.change(task, { version: task.version }, {
-    status: 'queued', details: stored(next), limits, keepMs: pendingMs, callbackMs: null,
+    status: 'queued', details: stored(next), limit, keepMs: pendingMs, callbackMs: null,
     pool: definition ? definition.pool ?? DEFAULT_POOL : task.pool,
   })
   if (moved) return now
