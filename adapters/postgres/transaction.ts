@@ -1,4 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { newId } from '../../src/runtime/random-id.js'
+import { StoreUnavailableError } from '../../src/stores/store.js'
 import { checkTransaction, type Transaction } from '../../src/stores/transaction.js'
 import type { Query } from './connections.js'
 import type { Database } from './database.js'
@@ -6,6 +8,10 @@ import { identitySql } from './identity.js'
 
 /** Setting that is lost at the end of a transaction. */
 const MARK = 'longhaul.transaction'
+/** Maximum time for which a transaction waits for another open one, in milliseconds. */
+const MAX_WAIT_MS = 2000
+/** First and longest delay between two attempts, in milliseconds. */
+const WAIT_MS = { first: 10, longest: 100 }
 
 /**
  * Returns the function that runs statements in a transaction of the application. It rejects with
@@ -51,5 +57,35 @@ export async function checkOpen(query: Query, database: Database): Promise<void>
     throw new TypeError(
       'postgres: transaction belongs to another database than the store of these tasks',
     )
+  }
+}
+
+/**
+ * Acquires the right to use some names in a transaction of the application, until it ends. Waits for
+ * another open transaction that has acquired one of them, for up to 2 seconds. Without this a write
+ * would wait for the end of that transaction, however long it takes.
+ *
+ * @param names - names by kind; `undefined`: none of this kind
+ * @throws {StoreUnavailableError} The other transaction is still open. This one stays usable.
+ */
+export async function acquire(
+  query: Query, schema: string, names: Readonly<Record<string, string | undefined>>,
+): Promise<void> {
+  const wanted = Object.entries(names).filter(([, name]) => name !== undefined)
+    .map(([kind, name]) => `${schema} ${kind} ${String(name)}`)
+  const end = performance.now() + MAX_WAIT_MS
+  for (let waitMs = WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, WAIT_MS.longest)) {
+    const [row] = await query<{ readonly acquired: boolean }>(
+      'SELECT bool_and(pg_try_advisory_xact_lock(hashtextextended(name, 0))) AS acquired '
+      + 'FROM unnest($1::text[]) AS name',
+      [wanted],
+    )
+    if (row?.acquired === true) return
+    if (performance.now() + waitMs > end) {
+      throw new StoreUnavailableError(
+        'Another open transaction creates a task with this id or key, or under a limit of this caller',
+      )
+    }
+    await pause(waitMs)
   }
 }

@@ -13,7 +13,7 @@ import { Notices, payloadOf } from '../changes/notices.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
 import { Sweeper } from '../sweeper.js'
-import { checkOpen, queryOf } from '../transaction.js'
+import { acquire, checkOpen, queryOf } from '../transaction.js'
 import { Changes } from './changes.js'
 import { Creates } from './creates.js'
 import { CallerShares, expiredTasks } from './expiry.js'
@@ -141,6 +141,10 @@ export class PostgresTaskEngine implements TaskEngine {
     const query = queryOf(transaction)
     await this.database.ready()
     await checkOpen(query, this.database)
+    const { id: newId, key, caller } = task
+    await acquire(query, this.database.schema, {
+      id: newId, key, caller: limits.length > 0 ? caller : undefined,
+    })
     const created = await this.creates.create(task, limits, query)
     if (created.outcome !== 'created') return created
     const { id, startAt, pool } = created.task

@@ -165,35 +165,12 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.match(String(heard[1]), /has not committed/)
   })
 
-  it('answers 202 if the store fails after the commit', async () => {
-    const engine = postgres({ pool })
+  it('answers 202 if the engine fails after the commit', async () => {
+    const { engine, store } = postgres({ pool })
     let isDown = false
-    const store: Store = Object.assign(Object.create(engine.store) as Store, {
-      get: (key: string) => (
-        isDown ? Promise.reject(new StoreUnavailableError('down')) : engine.store.get(key)
-      ),
-    })
-    const own = createTasks({ ...engine, store, definitions: [invoice], worker: false })
-    const { submit } = taskEndpoints(own, { statusPath: '/tasks/{id}', owner: 'anyone' })
-    const failing = createServer(toNode(submit(invoice, {
-      transaction: async (request, input, accept) => {
-        await transact(async (client) => { await accept(client) })
-        isDown = true
-      },
-    }))).listen(0, '127.0.0.1')
-    await once(failing, 'listening')
-    try {
-      const at = `http://127.0.0.1:${String((failing.address() as AddressInfo).port)}`
-      const response = await post({ id: 'down', amount: 1 }, {}, '/', at)
-      assert.equal(response.status, 202)
-      const { taskId } = await response.json() as { taskId: string }
-      isDown = false
-      assert.ok(await own.get(taskId), 'the task has committed')
-    } finally {
-      failing.close()
-      await own.close()
-      await engine.store.close()
-    }
+    const failing: TaskEngine = withFaults(engine, (call) => (
+      isDown && call === 'read' ? 'failed' : undefined
+    ))
   })
 
   it('an invalid body is refused before the hook', async () => {

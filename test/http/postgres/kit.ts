@@ -38,7 +38,7 @@ export async function databaseForFile() {
 
   /** Number of rows in all tables of longhaul, by table. */
   async function traces(): Promise<Record<string, number>> {
-    const tables = ['longhaul.entries', 'longhaul.counters', 'longhaul.task_checks', 'longhaul.tasks']
+    const tables = ['longhaul.entries', 'longhaul.counters', 'longhaul.task_rows', 'longhaul.task_callers']
     const counts = await Promise.all(tables.map(async (table) => (
       [table, Number((await pool.query<{ n: string }>(`SELECT count(*) AS n FROM ${table}`)).rows[0]?.n)] as const
     )))
