@@ -32,7 +32,7 @@ const PARTS = [
   ['*', 'longhaul/fastify'],
   ['*', 'longhaul/koa'],
   ['*', 'longhaul/files'],
-  ['*', 'longhaul/redis'],
+  ['*', 'longhaul/redis', 'bullmq'],
   ['*', 'longhaul/bullmq', 'bullmq'],
   ['*', 'longhaul/callbacks', 'ipaddr.js', 'standardwebhooks'],
   ['*', 'longhaul/client'],

@@ -5,7 +5,9 @@ import { MemoryTaskEngine, type MemoryTaskEngineOptions } from './engine/task-en
 import { MemoryStore, type MemoryStoreOptions } from './store.js'
 
 export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-export { MemoryTaskEngine, type MemoryTaskEngineOptions } from './engine/task-engine.js'
+export {
+  MemoryTaskEngine, type MemoryTaskEngineOptions, type MemoryTaskEngineUsage,
+} from './engine/task-engine.js'
 export { MemoryStore, type MemoryStoreOptions } from './store.js'
 export type { Clock } from '../../src/runtime/clock.js'
 

@@ -109,7 +109,7 @@ export interface Tasks<D extends Definitions = Definitions> {
    *
    * @throws {HttpError} 400 `invalid_cursor`: the cursor is malformed, or of a list with other
    * options
-   * @throws {TypeError} an option is unknown or makes no sense, or `createTasks` has no `index`
+   * @throws {TypeError} an option is unknown or makes no sense
    */
   list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
     options?: ListOptions<T, S>,

@@ -48,6 +48,16 @@ export interface MemoryTaskEngineOptions {
   readonly clock?: Clock
 }
 
+/** Result of `usage` of `MemoryTaskEngine`. */
+export interface MemoryTaskEngineUsage {
+  readonly tasks: number
+  /** Number of tasks that are queued or processing. */
+  readonly unfinished: number
+  /** Size of all tasks in bytes, which `maxBytes` limits. */
+  readonly bytes: number
+  readonly watches: number
+}
+
 const KNOWN = {
   maxUnfinished: 0, maxTasks: 0, maxBytes: 0, maxTasksPerCaller: 0, maxBytesPerCaller: 0,
   maxWatches: 0, clock: 0,
@@ -106,10 +116,12 @@ export class MemoryTaskEngine implements TaskEngine {
     })
   }
 
-  /** Returns the numbers of tasks, and the bytes that `maxBytes` limits. */
-  usage(): { readonly tasks: number, readonly unfinished: number, readonly bytes: number } {
+  /** Returns the numbers of tasks and of watches, and the bytes that `maxBytes` limits. */
+  usage(): {
+    readonly tasks: number, readonly unfinished: number, readonly bytes: number, readonly watches: number,
+  } {
     const { unfinished, bytes } = this.#callers
-    return { tasks: this.#byId.size, unfinished, bytes }
+    return { tasks: this.#byId.size, unfinished, bytes, watches: this.#watches.size }
   }
 
   now(): number {
@@ -272,7 +284,7 @@ export class MemoryTaskEngine implements TaskEngine {
 }
 
 /** Returns whether a change may be made. */
-function holds(task: StoredTask, expected: Expected, { status }: TaskChange): boolean {
+export function holds(task: StoredTask, expected: Expected, { status }: TaskChange): boolean {
   if (status === 'queued' && task.status === 'completed') return false
   if ('run' in expected) return task.run === expected.run && task.status === 'processing'
   if ('version' in expected) return task.version === expected.version

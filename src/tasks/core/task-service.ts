@@ -14,7 +14,7 @@ import type { ListFilter } from '../list-options.js'
 import type { TasksOptions } from '../tasks-options.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { isTaskId } from '../record/ids.js'
-import { reportingTo } from '../record/report-error.js'
+import { reportError, reportingTo } from '../record/report-error.js'
 import { Subscriptions } from '../record/subscriptions.js'
 import { waitFor, type VisibleWaitOptions } from '../record/wait.js'
 import { Waiters } from '../record/waiters.js'
@@ -48,7 +48,9 @@ export class TaskService {
   /** The active runs of synchronous responses. */
   readonly directRuns = new DirectRuns()
   /** Places for runs that queued tasks and synchronous requests share. */
-  readonly places: Places
+  private readonly places: Places
+  /** Places for runs of synchronous requests, of the pools that this process does not work for. */
+  private readonly directPlaces: Places
   private readonly deliveries: CallbackDeliveries | undefined
   private readonly running = new Set<RunningTask>()
   private closing: Promise<void> | undefined
@@ -90,6 +92,7 @@ export class TaskService {
       read: (id) => this.read(id), watch: (id, listener) => engine.watch(id, listener),
     })
     this.places = new Places(new Map([...pools].filter(([name]) => work.includes(name))))
+    this.directPlaces = new Places(new Map([...pools].filter(([name]) => !work.includes(name))))
     this.deliveries = callbacks?.open(this.core)
     if (work.length === 0) return
     engine.work({ places: this.places, callbacks: callbacks?.concurrency ?? 0 }, {
@@ -117,10 +120,14 @@ export class TaskService {
       : `${name} is not among the definitions of createTasks; add it there`)
   }
 
-  /** Returns whether this process does the work of synchronous requests itself. */
-  isDirectHere({ pool = DEFAULT_POOL }: AnyTaskDefinition): boolean {
-    const { direct, pools: { work } } = this
-    return direct === undefined ? work.includes(pool) : direct === 'here'
+  /**
+   * Returns the places for synchronous requests of this pool; `undefined` if this process does not
+   * do their work itself.
+   */
+  directPlacesOf(pool: string): Places | undefined {
+    const { direct, places, directPlaces, pools: { work } } = this
+    if (work.includes(pool)) return direct === 'queue' ? undefined : places
+    return direct === 'here' ? directPlaces : undefined
   }
 
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
@@ -276,13 +283,18 @@ export class TaskService {
     if (run.isResumable) run.abort(new WorkerClosingError(), graceMs)
   }
 
-  /** Fails an unfinished task that ends with this process. */
+  /** Fails an unfinished task that ends with this process. Never rejects. */
   private async abandon(task: StoredTask): Promise<void> {
-    const { version } = task
+    const { core } = this
+    const { id: taskId, name, version, attempt } = task
     const details = withFailure(detailsOf(task), failureOf('task_interrupted'))
-    await this.core.change(task, { version }, {
-      status: 'failed', details: stored(details), keepMs: this.core.retentionMs(task.name),
-    })
+    try {
+      await core.change(task, { version }, {
+        status: 'failed', details: stored(details), keepMs: core.retentionMs(name),
+      })
+    } catch (error) {
+      reportError(core.settings, error, { taskId, name }, attempt)
+    }
   }
 
   private async isReachable(): Promise<boolean> {

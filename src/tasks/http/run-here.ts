@@ -33,10 +33,10 @@ export function acquireRunPlace<C>(
   const { attempts, maxPerOwner, files } = definition
   const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
     || (maxPerOwner ?? Infinity) !== Infinity || files === true
-  if (!direct || needsRecord || !service.isDirectHere(definition)) return undefined
-  const { places } = service
+  if (!direct || needsRecord) return undefined
   const { pool = DEFAULT_POOL } = definition
-  if (!places.tryAcquire(pool)) return undefined
+  const places = service.directPlacesOf(pool)
+  if (!places?.tryAcquire(pool)) return undefined
   const memory = holdValue(input)
   if (memory === undefined) {
     places.release(pool)

@@ -5,7 +5,7 @@ import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
 import { memory, type MemoryStore, type MemoryTaskEngine } from '../../../adapters/memory/index.js'
 
-/** What a call to the store or the queue does instead of, or after, its work. */
+/** What a call to the store or the engine does instead of, or after, its work. */
 export type Fault = 'before' | 'after' | undefined
 
 /** Every call as `verb key`, and a hook that makes the n-th fail before or after its work. */
@@ -24,7 +24,7 @@ export class Spy {
 
   /** The calls that write. */
   get writes(): string[] {
-    return this.calls.filter((call) => !/^(get|watch|close)/.test(call))
+    return this.calls.filter((call) => !/^(get|read|watch|list|counts|now|close)/.test(call))
   }
 }
 
@@ -45,7 +45,10 @@ export class SpyStore implements Store {
 
 /** An engine whose calls go through a spy. */
 export function spyEngine(inner: TaskEngine, spy: Spy): TaskEngine {
-  const spied: Partial<TaskEngine> = {
+  return {
+    shared: inner.shared,
+    durable: inner.durable,
+    hasTransactions: inner.hasTransactions,
     create: (task, options) => spy.around(`create ${task.id}`, () => inner.create(task, options)),
     read: (id) => spy.around(`read ${id}`, () => inner.read(id)),
     readByKey: (key) => spy.around(`readByKey ${key}`, () => inner.readByKey(key)),
@@ -54,14 +57,12 @@ export function spyEngine(inner: TaskEngine, spy: Spy): TaskEngine {
     ),
     delete: (ref, version) => spy.around(`delete ${ref.id}`, () => inner.delete(ref, version)),
     watch: (id, listener) => spy.around(`watch ${id}`, () => inner.watch(id, listener)),
+    list: (query) => spy.around('list', () => inner.list(query)),
+    counts: (pool) => spy.around(`counts ${pool}`, () => inner.counts(pool)),
+    now: () => spy.around('now', () => inner.now()),
+    work: (options, handlers) => { inner.work(options, handlers) },
+    close: (options) => inner.close(options),
   }
-  return new Proxy(inner, {
-    get(_target, name) {
-      const value = (spied as Record<PropertyKey, unknown>)[name]
-        ?? (inner as unknown as Record<PropertyKey, unknown>)[name]
-      return typeof value === 'function' ? (value as (...all: unknown[]) => unknown).bind(inner) : value
-    },
-  })
 }
 
 export interface Bench {
