@@ -10,7 +10,7 @@ import { longhaul } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
-import { StoreUnavailableError, type Store } from 'longhaul/stores'
+import { withFaults } from '../../../src/conformance/engine/faults.js'
 import { databaseForFile } from './kit.js'
 
 const { pool, transact, tasksOver } = await databaseForFile()
@@ -168,9 +168,28 @@ describe('endpoints.submit with a transaction of the application', () => {
   it('answers 202 if the engine fails after the commit', async () => {
     const { engine, store } = postgres({ pool })
     let isDown = false
-    const failing: TaskEngine = withFaults(engine, (call) => (
-      isDown && call === 'read' ? 'failed' : undefined
-    ))
+    const faulty = withFaults(engine, (call) => isDown && call === 'read' ? 'failed' : undefined)
+    const own = createTasks({ engine: faulty, store, definitions: [invoice], worker: false })
+    const { submit } = taskEndpoints(own, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    const failing = createServer(toNode(submit(invoice, {
+      transaction: async (request, input, accept) => {
+        await transact(async (client) => { await accept(client) })
+        isDown = true
+      },
+    }))).listen(0, '127.0.0.1')
+    await once(failing, 'listening')
+    try {
+      const at = `http://127.0.0.1:${String((failing.address() as AddressInfo).port)}`
+      const response = await post({ id: 'down', amount: 1 }, {}, '/', at)
+      assert.equal(response.status, 202)
+      const { taskId } = await response.json() as { taskId: string }
+      isDown = false
+      assert.ok(await own.get(taskId), 'the task has committed')
+    } finally {
+      failing.close()
+      await own.close()
+      await store.close()
+    }
   })
 
   it('an invalid body is refused before the hook', async () => {
@@ -221,10 +240,10 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.ok(await rowOf('express') && await rowOf('fastify'))
   })
 
-  it('refuses a store without transactions, and a hook that is no function', () => {
+  it('refuses an engine without transactions, and a hook that is no function', () => {
     const inMemory = createTasks({ ...memory(), definitions: [invoice] })
     const { submit } = taskEndpoints(inMemory, { statusPath: '/tasks/{id}', owner: 'anyone' })
-    assert.throws(() => submit(invoice, { transaction }), { name: 'TypeError', message: /store of these tasks has no transactions/ })
+    assert.throws(() => submit(invoice, { transaction }), { name: 'TypeError', message: /needs the engine of longhaul\/postgres/ })
     assert.throws(() => endpoints.submit(invoice, { transaction: pool as never }), { name: 'TypeError', message: /must be a function/ })
   })
 })

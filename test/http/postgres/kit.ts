@@ -47,10 +47,10 @@ export async function databaseForFile() {
 
   /** Tasks over the database. They are closed at the end of the file, before the server stops. */
   function tasksOver<const D extends TasksOptions['definitions']>(
-    options: Omit<TasksOptions<D>, 'store' | 'index' | 'queue'> & Pick<Partial<TasksOptions>, 'queue'>,
+    options: Omit<TasksOptions<D>, 'engine' | 'store'>,
   ): Tasks<D> {
-    const { store, index, queue } = postgres({ pool })
-    const tasks = createTasks({ engine, store, index, ...options })
+    const { engine, store } = postgres({ pool })
+    const tasks = createTasks({ engine, store, ...options })
     closings.push(async () => {
       await tasks.close({ drainMs: 0 })
       await store.close()
