@@ -1,60 +1,57 @@
-// A process that ends at one write: node process.ts <url> <web | worker> <where, or -> [stalls that are allowed].
+// A process that ends at one call of its engine: node process.ts <url> <web | worker> <where, or -> [maxCrashes].
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createTasks, router, taskEndpoints } from 'longhaul'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { toNode } from 'longhaul/node'
-import type { Queue } from 'longhaul/queues'
-import type { Store } from 'longhaul/stores'
+import type { TaskEngine } from '../../../src/engine/engine.js'
 import { openPostgres } from './postgres.js'
 import { openRedis } from './redis.js'
 import { SECRET, workOn } from './work.js'
 
-const [, , url = '', role = '', where = '-', stalls = '1'] = process.argv
+const [, , url = '', role = '', where = '-', maxCrashes = '3'] = process.argv
 
 function here(point: string): void {
   if (point === where) process.kill(process.pid, 'SIGKILL')
 }
 
-/** Ends the process at a write of the store. */
-function crashAtWrites<S extends Store>(store: S): S {
-  const create = store.create.bind(store)
-  const replace = store.replace.bind(store)
-  store.create = async (key, value, options) => {
-    const outcome = await create(key, value, options)
-    here(`created ${key.slice(0, key.indexOf(':'))}`)
-    return outcome
-  }
-  store.replace = async (key, value, revision, options) => {
-    const state = key.startsWith('task:') ? /^\["(\w+)"/.exec(value)?.[1] : undefined
-    here(`before ${state ?? ''}`)
-    const outcome = await replace(key, value, revision, options)
-    here(`wrote ${state ?? ''}`)
-    return outcome
-  }
-  return store
+/** Ends the process before or after a call of the engine, or when the engine hands something out. */
+function crashing(engine: TaskEngine): TaskEngine {
+  const create = engine.create.bind(engine)
+  const change = engine.change.bind(engine)
+  const work = engine.work.bind(engine)
+  return Object.assign(engine, {
+    create: async (...args) => {
+      here('before created')
+      const outcome = await create(...args)
+      here('created')
+      return outcome
+    },
+    change: async (ref, expected, to) => {
+      here(`before ${to.status ?? ''}`)
+      const outcome = await change(ref, expected, to)
+      here(`wrote ${to.status ?? ''}`)
+      return outcome
+    },
+    work: (options, handlers) => {
+      work(options, {
+        ...handlers,
+        run: (run) => {
+          here('begun')
+          return handlers.run(run)
+        },
+      })
+    },
+  } satisfies Partial<TaskEngine>)
 }
 
-/** Ends the process once a job is in the queue. */
-function crashAtJobs<Q extends Queue>(queue: Q): Q {
-  const enqueue = queue.enqueue.bind(queue)
-  queue.enqueue = async (job, options) => {
-    const outcome = await enqueue(job, options)
-    here(`enqueued ${job.name}`)
-    return outcome
-  }
-  return queue
-}
-
-const { store, index, queue, callbackQueue, count } =
-  url.startsWith('redis:') ? openRedis(url, Number(stalls)) : openPostgres(url, Number(stalls))
+const { engine, store, count } = url.startsWith('redis:') ? openRedis(url) : openPostgres(url)
 const work = workOn(count)
 const tasks = createTasks({
-  store: crashAtWrites(store), queue: crashAtJobs(queue), ...index && { index, sweepMs: 1000 },
-  definitions: [work], worker: role === 'worker', concurrency: 4,
+  engine: crashing(engine), store, definitions: [work], worker: role === 'worker', concurrency: 4,
+  maxCrashes: Number(maxCrashes),
   callbacks: callbacks({
     sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 3, backoff: { type: 'fixed', delayMs: 100 },
-    queue: crashAtJobs(callbackQueue),
   }),
 })
 if (role === 'worker') console.log('ready')

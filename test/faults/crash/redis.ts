@@ -1,37 +1,26 @@
 import { after } from 'node:test'
 import { Redis } from 'ioredis'
-import { BullMQQueue } from 'longhaul/bullmq'
-import { RedisStore, RedisTaskIndex } from 'longhaul/redis'
+import { redis as redisParts } from 'longhaul/redis'
 import { redisForFile } from '../../servers/redis-server.js'
-import type { CrashDatabase, CrashEngine } from './database.js'
-import { TIMES } from './work.js'
+import type { CrashDatabase, CrashParts } from './database.js'
+import { LEASE_MS } from './work.js'
 
-const TASK = 'longhaul:e:task:'
-
-export function openRedis(url: string, maxStalledCount: number): CrashEngine {
+export function openRedis(url: string): CrashParts {
   const client = new Redis(url)
-  const connection = new Redis(url, { maxRetriesPerRequest: null })
-  return {
-    store: new RedisStore({ client }), index: new RedisTaskIndex({ client }),
-    queue: new BullMQQueue({ connection, ...TIMES, maxStalledCount }),
-    callbackQueue: new BullMQQueue({ connection, ...TIMES, name: 'callbacks' }),
-    count: (taskId) => client.incr(`runs:${taskId}`),
-  }
+  return { ...redisParts({ client, leaseMs: LEASE_MS }), count: (taskId) => client.incr(`runs:${taskId}`) }
 }
 
 /** A Redis of the file. */
-export async function crashRedis(): Promise<CrashDatabase & { readonly redis: Redis, readonly jobs: Redis }> {
+export async function crashRedis(): Promise<CrashDatabase & { readonly redis: Redis }> {
   const { url } = await redisForFile()
   const redis = new Redis(url)
-  const jobs = new Redis(url, { maxRetriesPerRequest: null })
-  const board = new BullMQQueue({ connection: jobs })
+  const { engine } = redisParts({ client: redis })
   after(async () => {
-    await board.close()
-    for (const client of [redis, jobs]) client.disconnect()
+    await engine.close({ drainMs: 0 })
+    redis.disconnect()
   })
   return {
-    url, redis, jobs, board,
+    url, redis, engine,
     runs: async (taskId) => Number(await redis.get(`runs:${taskId}`) ?? 0),
-    taskIds: async () => (await redis.keys(`${TASK}*`)).map((key) => key.slice(TASK.length)),
   }
 }

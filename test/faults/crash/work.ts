@@ -1,7 +1,7 @@
 import { defineTask } from 'longhaul'
 
-/** BullMQ's, shortened. */
-export const TIMES = { lockDurationMs: 1000, stalledIntervalMs: 500 }
+/** Lease of a run, shortened, in milliseconds. */
+export const LEASE_MS = 1000
 export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 /** Counts its runs. With `endless` a run lasts until it is told to stop, with `ms` for so long. A run may take 8 s. */
