@@ -72,7 +72,7 @@ export async function acceptTask(
     throw queueFull()
   }
   if (created.outcome === 'created') {
-    if (taskChannel.hasSubscribers) publishAccepted(task.name, created.task)
+    if (taskChannel.hasSubscribers && transaction === undefined) publishAccepted(created.task)
     return { task: created.task, created: true }
   }
   const existing = created.task
@@ -90,7 +90,7 @@ function newTask(
 ): NewTask {
   const {
     id = newId(), birth = newJobName(), owner, caller, start, priority, context, callbackUrl,
-    idempotency,
+    idempotency, transaction,
   } = submitted
   if (!isTaskId(id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -107,6 +107,7 @@ function newTask(
       job: newJobName(),
       ...idempotency && { fingerprint: idempotency.fingerprint },
       ...idempotency?.isDirect && { isDirect: true },
+      ...transaction !== undefined && { isTransactional: true },
       ...context !== undefined && { context },
       ...kept !== undefined && { keeps: kept },
       ...callbackUrl !== undefined && {
