@@ -101,8 +101,8 @@ export interface WorkHandlers {
    */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
-   * Deletes what a task has outside of the engine, because the task has expired or its caller is
-   * over its share. Resolves to `false` if that failed: then it is called again later. For tasks
+   * Deletes what a task has outside of the engine, because the task has expired, was deleted, or its
+   * caller is over its share. Resolves to `false` if that failed: then it is called again later. For tasks
    * with `hasFiles` only.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>

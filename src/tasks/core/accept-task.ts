@@ -66,12 +66,12 @@ export async function acceptTask(
   await renewForLater(core, definition, keeps, submitted.start)
   const { transaction } = submitted
   const created = await core.engine.create(task, {
-    limits: limitsOf(definition, submitted), ...transaction && { transaction },
+    limits: limitsOf(definition, submitted), ...transaction !== undefined && { transaction },
   })
   if (created.outcome === 'caller_full') throw tooManyTasks()
   if (created.outcome === 'full') throw queueFull()
   if (created.outcome === 'created') {
-    if (taskChannel.hasSubscribers) publishAccepted(task.name, created.task)
+    if (taskChannel.hasSubscribers && transaction === undefined) publishAccepted(created.task)
     return { task: created.task, created: true }
   }
   const existing = created.task
@@ -85,7 +85,7 @@ export async function acceptTask(
 
 function newTask(
   { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
-  { id = newId(), birth = newJobName(), owner, caller, start, priority, context, callbackUrl, idempotency }: Submitted,
+  { id = newId(), birth = newJobName(), owner, caller, start, priority, context, callbackUrl, idempotency, transaction }: Submitted,
 ): NewTask {
   if (!isTaskId(id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -102,6 +102,7 @@ function newTask(
       job: newJobName(),
       ...idempotency && { fingerprint: idempotency.fingerprint },
       ...idempotency?.isDirect && { isDirect: true },
+      ...transaction !== undefined && { isTransactional: true },
       ...context !== undefined && { context },
       ...kept !== undefined && { keeps: kept },
       ...callbackUrl !== undefined && {
