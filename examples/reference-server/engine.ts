@@ -3,21 +3,20 @@ import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
-import type { Blobs, Store, TaskIndex } from 'longhaul/stores'
-import type { Queue } from 'longhaul/queues'
-import { BullMQQueue } from 'longhaul/bullmq'
+import type { TaskEngine } from 'longhaul/engine'
+import type { Blobs, Store } from 'longhaul/stores'
 import { FolderBlobs } from 'longhaul/files'
-import { memory, MemoryQueue } from 'longhaul/memory'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { memory } from 'longhaul/memory'
+import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 
-/** Settings of the engine from the environment. */
+/** Settings of the storage from the environment. */
 export interface EngineConfig {
-  /** Redis with the records and jobs. Default: they are where `database` says. */
+  /** Redis with the tasks. Default: they are where `database` says. */
   readonly redisUrl?: string | undefined
   /**
    * Users: `memory`, `pglite`, or a `postgres://` or `redis://` address. Without Redis, a `postgres://` address also has the
-   * records, jobs and blobs; otherwise they are in this process. Default: the Redis if there is one, else `memory`.
+   * tasks and blobs; otherwise they are in this process. Default: the Redis if there is one, else `memory`.
    */
   readonly database?: string
   /** With Redis: the folder of uploads and reports, which all processes see. Default: one for this Redis in the folder for temporary files. */
@@ -26,22 +25,19 @@ export interface EngineConfig {
 
 /** Storage and execution of tasks. */
 export interface Engine {
+  readonly engine: TaskEngine
   readonly store: Store
-  readonly index: TaskIndex
-  readonly queue: Queue
   /** Uploads until their tasks have read them, and reports. */
   readonly blobs: Blobs
-  /** Queue of callbacks. */
-  readonly callbackQueue: Queue
-  /** Lets go of store and connections; the queue goes with its tasks. */
-  close(): Promise<void>
+  /** Closes the store and the connections. The tasks close their engine themselves. */
+  readonly close: () => Promise<void>
 }
 
 /** Time that closing a pool may take while PostgreSQL does not answer, in milliseconds. */
 const END_MS = 1000
 
-/** The work of a killed worker starts again within 20 s: its lock ends, and the check after that finds it. */
-const TIMES = { lockDurationMs: 8000, stalledIntervalMs: 4000 }
+/** The work of a killed worker starts again within 10 s: after its lease, once the next search has found it. */
+const LEASE_MS = 8000
 
 /** True for the address of a PostgreSQL. */
 export function isPostgres(database: string): boolean {
@@ -58,9 +54,9 @@ export function openEngine({ redisUrl, database = 'memory', blobsFolder }: Engin
 }
 
 function openMemory(): Engine {
-  const { store, index, queue, blobs } = memory()
+  const { engine, store, blobs } = memory()
   return {
-    store, index, queue, blobs, callbackQueue: new MemoryQueue(),
+    engine, store, blobs,
     close: async () => {
       await blobs.close()
       await store.close()
@@ -72,11 +68,9 @@ function openPostgres(connectionString: string): Engine {
   const report = reporter('PostgreSQL')
   const pool = new pg.Pool({ connectionString, max: 10, connectionTimeoutMillis: 2000, keepAlive: true, application_name: 'longhaul reference server' })
   pool.on('error', report)
-  const { store, index, blobs } = postgres({ pool })
-  const queue = new PostgresQueue({ pool, ...TIMES, onError: report })
-  const callbackQueue = new PostgresQueue({ pool, ...TIMES, onError: report, name: 'callbacks' })
+  const { engine, store, blobs } = postgres({ pool, leaseMs: LEASE_MS })
   return {
-    store, index, queue, blobs, callbackQueue,
+    engine, store, blobs,
     close: async () => {
       await blobs.close()
       await store.close()
@@ -92,22 +86,18 @@ export async function endPool(pool: pg.Pool): Promise<void> {
 
 function openRedis(redisUrl: string, blobsFolder: string, web: boolean): Engine {
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
-  // BullMQ's workers wait at Redis for as long as it takes.
-  const jobs = new Redis(redisUrl, { maxRetriesPerRequest: null, retryStrategy })
-  // A worker alone does best with one client for both.
-  const records = web ? new Redis(redisUrl, { enableAutoPipelining: true, retryStrategy }) : jobs
+  // BullMQ makes its own connection of a client with auto-pipelining. A worker alone does best with one client for both.
+  const client = new Redis(redisUrl, { maxRetriesPerRequest: null, enableAutoPipelining: web, retryStrategy })
   const report = reporter('Redis')
-  const clients = new Set([records, jobs])
-  for (const client of clients) client.on('error', report)
+  client.on('error', report)
   const blobs = new FolderBlobs(blobsFolder, { shared: true })
-  const { store, index } = redis({ client: records })
-  const how = { connection: jobs, ...TIMES, onError: report }
+  const { engine, store } = redis({ client, leaseMs: LEASE_MS, onError: report })
   return {
-    store, index, blobs, queue: new BullMQQueue(how), callbackQueue: new BullMQQueue({ ...how, name: 'callbacks' }),
+    engine, store, blobs,
     close: async () => {
       await blobs.close()
       await store.close()
-      for (const client of clients) client.disconnect()
+      client.disconnect()
     },
   }
 }

@@ -47,11 +47,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     headMs = 60_000,
   } = options
   const users = await openUsers(database)
-  const engine = openEngine(options, { web: true })
-  const { store, index, queue, blobs, callbackQueue } = engine
+  const { engine, store, blobs, close } = openEngine(options, { web: true })
   const { ndjson, bulk, definitions } = background(users, blobs)
   const tasks = createTasks({
-    store, index, queue, blobs, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
+    engine, store, blobs, callbacks: openCallbacks(options), worker: worker === 'on', definitions,
   })
   const document = new ApiDocument()
   // Counts all paths together, for each subject. A store that is full or away does not stop reads: requests that need it fail themselves.
@@ -91,7 +90,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
       const answered = connections.drain(drainMs + ANSWERS_MS)
       await tasks.close({ drainMs })
       await answered
-      await engine.close()
+      await close()
       await users.close()
     })(),
   }

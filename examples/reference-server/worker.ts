@@ -17,15 +17,14 @@ export interface WorkerOptions extends CallbackConfig, EngineConfig {
 export async function startWorker(config: WorkerOptions): Promise<RunningWorker> {
   const { redisUrl = 'memory', database = redisUrl, drainMs = 10_000 } = config
   const users = await openUsers(database)
-  const engine = openEngine(config, { web: false })
-  const { store, index, queue, blobs, callbackQueue } = engine
+  const { engine, store, blobs, close } = openEngine(config, { web: false })
   const { definitions } = background(users, blobs)
-  const tasks = createTasks({ store, index, queue, blobs, callbacks: openCallbacks(config, callbackQueue), definitions })
+  const tasks = createTasks({ engine, store, blobs, callbacks: openCallbacks(config), definitions })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {
       await tasks.close({ drainMs })
-      await engine.close()
+      await close()
       await users.close()
     })(),
   }
