@@ -1,15 +1,16 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Json } from '../runtime/json.js'
 import type { Transaction } from '../stores/transaction.js'
+import type { ListPosition } from './list-position.js'
 import type { Places } from './places.js'
 import type {
-  CallerLimit, Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from './task.js'
 
 /**
  * Keeps tasks, changes each of them atomically, finds what is due and hands it out.
  *
- * A task is one aggregate: its input, its idempotency key, its place in the limits of its caller,
+ * A task is one aggregate: its input, its idempotency key, its place in the limit of its caller,
  * its runs, its checkpoint and its callback live and die with it. Every call makes one change, or
  * none: a process that dies during a call leaves nothing to clean up.
  *
@@ -71,8 +72,6 @@ export interface TaskEngine {
 
 /** Options of `create`. */
 export interface CreateOptions {
-  /** Limits of the caller of the task. Default: none. */
-  readonly limits?: readonly CallerLimit[]
   /**
    * Open transaction of the application in which the task is written. Committed, it is due; rolled
    * back, it never was. Rejects with the error of the client. Default: none.
@@ -101,8 +100,8 @@ export interface WorkHandlers {
    */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
-   * Deletes what a task has outside of the engine, because the task has expired or its caller is
-   * over its share. Resolves to `false` if that failed: then it is called again later. For tasks
+   * Deletes what a task has outside of the engine, because the task has expired, was deleted, or its
+   * caller is over its share. Resolves to `false` if that failed: then it is called again later. For tasks
    * with `hasFiles` only.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
@@ -134,6 +133,11 @@ export interface TaskRun {
 export type ListedStatus =
   'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
 
+/** All statuses. */
+export const LISTED_STATUSES: readonly ListedStatus[] = [
+  'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
+]
+
 /** Query for one page. */
 export interface TaskQuery {
   /**
@@ -154,7 +158,7 @@ export interface TaskQuery {
   /** Maximum number of tasks: 1 to 1000. */
   readonly limit: number
   /** Position of the last task of the page before. Default: the first page. */
-  readonly after?: { readonly createdAt: number, readonly id: string } | undefined
+  readonly after?: ListPosition | undefined
 }
 
 /** Numbers of unfinished tasks. */

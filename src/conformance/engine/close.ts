@@ -108,7 +108,7 @@ export const sharedCloseCases: Cases<EngineContext> = {
     for (const n of [1, 2]) await context.created({ id: `waits-${String(n)}` })
     const closing = context.engine.close({ drainMs: context.timeoutMs })
     const second = await context.open()
-    await context.created({ id: 'later' }, {}, second.engine)
+    await context.created({ id: 'later' }, second.engine)
     await begun.change({ status: 'completed' })
     begun.latch.open()
     await context.soon(closing, 'close resolves')

@@ -1,6 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
-import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { shuttingDown } from '../record/not-accepted.js'
 import { renewExternal } from '../record/external.js'
 import { fileKey } from '../record/files.js'
@@ -9,7 +9,7 @@ import { historyAfter, historyOfFinal } from '../record/run-history.js'
 import { reportError } from '../record/report-error.js'
 import { failureOf } from '../run/failure.js'
 import { renewFiles } from '../run/files/stored-files.js'
-import { limitsOf } from './accept-task.js'
+import { limitOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
 import { outsideBytes } from './outside-bytes.js'
 import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
@@ -90,14 +90,15 @@ export async function retryTask(
   const next: Details = {
     ...withFailure(details, undefined),
     job: newJobName(), failures: undefined, progress: undefined, retryKey: key,
+    isTransactional: undefined,
     attempts: historyOfFinal(recordOf(task)),
     ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }
   if (core.isClosing) throw shuttingDown()
-  const limits = limitsOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
+  const limit = limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
   const { moved, task: now } = await core.change(task, { version: task.version }, {
-    status: 'queued', details: stored(next), limits, keepMs: pendingMs, callbackMs: null,
+    status: 'queued', details: stored(next), limit, keepMs: pendingMs, callbackMs: null,
     pool: definition ? definition.pool ?? DEFAULT_POOL : task.pool,
   })
   if (moved) return now

@@ -3,7 +3,7 @@ import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
-import { retryDelay } from '../../queues/backoff.js'
+import { retryDelay } from '../definition/backoff.js'
 import { validate } from '../../schema/validate.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
 import { checkpointText } from '../definition/checkpoint-text.js'
@@ -13,7 +13,7 @@ import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
 import type { TaskProgress } from '../record/record.js'
 import { reportError } from '../record/report-error.js'
 import { historyAfter } from '../record/run-history.js'
-import { publishCheckpointDropped } from '../record/task-channel.js'
+import { publishCheckpointDropped, publishStarted, taskChannel } from '../record/task-channel.js'
 import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/files/run-files.js'
 import { deleteFiles } from '../run/files/stored-files.js'
@@ -24,7 +24,7 @@ import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.j
 import { Stop } from '../run/stop.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
 import { outsideBytes } from './outside-bytes.js'
-import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
+import { isFinalTask, MARGIN_MS, publishCommitted, type TaskCore } from './task-core.js'
 
 /** Time that a task may wait for a run that takes its files over, in milliseconds. */
 const FILES_WAIT_MS = 86_400_000
@@ -67,6 +67,7 @@ export class RunningTask {
   async perform(): Promise<void> {
     const { core, task: { id: taskId, name, attempt } } = this
     const memory = holdText(this.run.input.text)
+    if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
       if (memory === undefined) await this.postpone()
       else await this.tryPerform()
@@ -105,6 +106,7 @@ export class RunningTask {
 
   private async runWith(definition: AnyTaskDefinition, input: never): Promise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
+    if (taskChannel.hasSubscribers) publishStarted(recordOf(this.task))
     this.files = this.openFiles(definition)
     const outcome = await runValidated(definition, input, {
       taskId, attempt, owner, context, stop,

@@ -1,4 +1,16 @@
-import { type Backoff } from './queue.js'
+/** Delay between attempts. */
+export interface Backoff {
+  readonly type: 'fixed' | 'exponential'
+  /**
+   * Delay before the second attempt in milliseconds. `exponential` doubles it for each further
+   * attempt.
+   */
+  readonly delayMs: number
+  /** Maximum delay in milliseconds. Default: one hour. */
+  readonly maxDelayMs?: number
+  /** Random share of the delay, 0 to 1, so that retries of many tasks do not coincide. Default 0. */
+  readonly jitter?: number
+}
 
 const HOUR = 3_600_000
 

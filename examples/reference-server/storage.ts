@@ -3,45 +3,38 @@ import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
-import type { Blobs, Store, TaskIndex } from 'longhaul/stores'
-import type { Queue } from 'longhaul/queues'
-import { BullMQQueue } from 'longhaul/bullmq'
+import type { TasksOptions } from 'longhaul'
+import type { Blobs, Store } from 'longhaul/stores'
 import { FolderBlobs } from 'longhaul/files'
-import { memory, MemoryQueue } from 'longhaul/memory'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { memory } from 'longhaul/memory'
+import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 
-/** Settings of the engine from the environment. */
-export interface EngineConfig {
-  /** Redis with the records and jobs. Default: they are where `database` says. */
+/** Settings of the storage from the environment. */
+export interface StorageConfig {
+  /** Redis with the tasks. Default: they are where `database` says. */
   readonly redisUrl?: string | undefined
   /**
    * Users: `memory`, `pglite`, or a `postgres://` or `redis://` address. Without Redis, a `postgres://` address also has the
-   * records, jobs and blobs; otherwise they are in this process. Default: the Redis if there is one, else `memory`.
+   * tasks and blobs; otherwise they are in this process. Default: the Redis if there is one, else `memory`.
    */
   readonly database?: string
   /** With Redis: the folder of uploads and reports, which all processes see. Default: one for this Redis in the folder for temporary files. */
   readonly blobsFolder?: string | undefined
 }
 
-/** Storage and execution of tasks. */
-export interface Engine {
+/** Where the tasks are. */
+export interface Storage {
+  readonly engine: TasksOptions['engine']
   readonly store: Store
-  readonly index: TaskIndex
-  readonly queue: Queue
   /** Uploads until their tasks have read them, and reports. */
   readonly blobs: Blobs
-  /** Queue of callbacks. */
-  readonly callbackQueue: Queue
-  /** Lets go of store and connections; the queue goes with its tasks. */
+  /** Closes store, blobs and connections. `tasks.close` closes the engine, before this. */
   close(): Promise<void>
 }
 
 /** Time that closing a pool may take while PostgreSQL does not answer, in milliseconds. */
 const END_MS = 1000
-
-/** The work of a killed worker starts again within 20 s: its lock ends, and the check after that finds it. */
-const TIMES = { lockDurationMs: 8000, stalledIntervalMs: 4000 }
 
 /** True for the address of a PostgreSQL. */
 export function isPostgres(database: string): boolean {
@@ -52,15 +45,15 @@ export function isPostgres(database: string): boolean {
  * Opens the parts that tasks need. With Redis or PostgreSQL, many processes share them; otherwise they are in this process.
  * `web`: the process answers polls, which then share their round trips to Redis.
  */
-export function openEngine({ redisUrl, database = 'memory', blobsFolder }: EngineConfig, { web }: { readonly web: boolean }): Engine {
+export function openStorage({ redisUrl, database = 'memory', blobsFolder }: StorageConfig, { web }: { readonly web: boolean }): Storage {
   if (redisUrl !== undefined) return openRedis(redisUrl, blobsFolder ?? defaultFolder(redisUrl), web)
   return isPostgres(database) ? openPostgres(database) : openMemory()
 }
 
-function openMemory(): Engine {
-  const { store, index, queue, blobs } = memory()
+function openMemory(): Storage {
+  const { engine, store, blobs } = memory()
   return {
-    store, index, queue, blobs, callbackQueue: new MemoryQueue(),
+    engine, store, blobs,
     close: async () => {
       await blobs.close()
       await store.close()
@@ -68,15 +61,13 @@ function openMemory(): Engine {
   }
 }
 
-function openPostgres(connectionString: string): Engine {
+function openPostgres(connectionString: string): Storage {
   const report = reporter('PostgreSQL')
   const pool = new pg.Pool({ connectionString, max: 10, connectionTimeoutMillis: 2000, keepAlive: true, application_name: 'longhaul reference server' })
   pool.on('error', report)
-  const { store, index, blobs } = postgres({ pool })
-  const queue = new PostgresQueue({ pool, ...TIMES, onError: report })
-  const callbackQueue = new PostgresQueue({ pool, ...TIMES, onError: report, name: 'callbacks' })
+  const { engine, store, blobs } = postgres({ pool })
   return {
-    store, index, queue, blobs, callbackQueue,
+    engine, store, blobs,
     close: async () => {
       await blobs.close()
       await store.close()
@@ -90,24 +81,20 @@ export async function endPool(pool: pg.Pool): Promise<void> {
   await Promise.race([pool.end(), new Promise((resolve) => { setTimeout(resolve, END_MS).unref() })])
 }
 
-function openRedis(redisUrl: string, blobsFolder: string, web: boolean): Engine {
+function openRedis(redisUrl: string, blobsFolder: string, web: boolean): Storage {
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
-  // BullMQ's workers wait at Redis for as long as it takes.
-  const jobs = new Redis(redisUrl, { maxRetriesPerRequest: null, retryStrategy })
-  // A worker alone does best with one client for both.
-  const records = web ? new Redis(redisUrl, { enableAutoPipelining: true, retryStrategy }) : jobs
+  // BullMQ cannot use a client with automatic pipelines: the engine makes a copy for it.
+  const client = new Redis(redisUrl, web ? { enableAutoPipelining: true, retryStrategy } : { maxRetriesPerRequest: null, retryStrategy })
   const report = reporter('Redis')
-  const clients = new Set([records, jobs])
-  for (const client of clients) client.on('error', report)
+  client.on('error', report)
   const blobs = new FolderBlobs(blobsFolder, { shared: true })
-  const { store, index } = redis({ client: records })
-  const how = { connection: jobs, ...TIMES, onError: report }
+  const { engine, store } = redis({ client, onError: report })
   return {
-    store, index, blobs, queue: new BullMQQueue(how), callbackQueue: new BullMQQueue({ ...how, name: 'callbacks' }),
+    engine, store, blobs,
     close: async () => {
       await blobs.close()
       await store.close()
-      for (const client of clients) client.disconnect()
+      client.disconnect()
     },
   }
 }

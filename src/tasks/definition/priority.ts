@@ -1,4 +1,4 @@
-/** Largest priority. BullMQ takes up to 2,097,151. */
+/** Largest priority. An engine on BullMQ could take 2,097,151. */
 export const MAX_PRIORITY = 1_000_000
 
 /**
