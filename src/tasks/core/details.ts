@@ -1,6 +1,6 @@
 import type { StoredTask, TaskDetails } from '../../engine/task.js'
 import type { CallbackState } from '../record/callback-state.js'
-import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
+import { snapshotOf, type TaskSnapshot } from '../record/snapshot.js'
 import type { RecordFiles } from '../record/files.js'
 import type { ErrorFields, TaskFailure, TaskProgress, TaskRecord } from '../record/record.js'
 import type { AttemptView } from '../record/run-history.js'
@@ -75,7 +75,7 @@ export function recordOf(task: StoredTask): TaskRecord {
     finishedAt: task.finishedAt, expiresAt: task.expiresAt,
     progress: details.progress, result: task.result,
     error: details.error, errorStatus: details.errorStatus, errorFields: details.errorFields,
-    claim: undefined, slot: undefined, keeps: details.keeps, attempts: details.attempts,
+    keeps: details.keeps, attempts: details.attempts,
     files: details.files, blobs: details.blobs, fileRuns: details.fileRuns,
     callback: callbackOf(task, details),
   }

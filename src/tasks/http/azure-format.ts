@@ -1,7 +1,7 @@
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { header, response } from '../../openapi/operation.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { members, text, time, type TaskFormat, type TaskFormatAnswer } from './formats.js'
 import { isFinal, type TaskState } from '../record/state.js'
 import { fileLinks } from '../record/files.js'

@@ -1,4 +1,4 @@
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { isFinal } from '../record/state.js'
 import type { Subscription, Subscriptions } from '../record/subscriptions.js'
 import type { WaiterSlot } from '../record/waiters.js'

@@ -1,7 +1,7 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
 import { jsonText } from '../../http/respond.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo } from '../record/owner.js'
 import { isFinal } from '../record/state.js'
 import { resultText, toTaskError } from '../record/view.js'

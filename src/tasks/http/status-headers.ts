@@ -1,6 +1,6 @@
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { httpDate } from '../../http/fields/dates.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { statusAt } from '../record/listed.js'
 import { isFinal } from '../record/state.js'
 

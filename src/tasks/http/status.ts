@@ -7,7 +7,7 @@ import { evaluatePreconditions, type PreconditionOutcome } from '../../http/fiel
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { refuseIdempotencyKey } from '../../http/idempotency-key.js'
 import { empty, jsonText, stream } from '../../http/respond.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, eventStream } from './event-stream.js'
 import { statusOperations } from './operations.js'

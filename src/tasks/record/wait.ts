@@ -1,4 +1,4 @@
-import type { TaskSnapshot } from './codec.js'
+import type { TaskSnapshot } from './snapshot.js'
 import { isFinal } from './state.js'
 import type { Subscriptions } from './subscriptions.js'
 

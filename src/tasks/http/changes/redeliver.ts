@@ -1,6 +1,6 @@
 import { httpError } from '../../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../../http/exchange.js'
-import type { TaskSnapshot } from '../../record/codec.js'
+import type { TaskSnapshot } from '../../record/snapshot.js'
 import { belongsTo, type OwnerId } from '../../record/owner.js'
 import { isFinal } from '../../record/state.js'
 import { bodyOf } from '../../record/view.js'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { after, describe, test, type TestContext } from 'node:test'
 import { MemoryStore } from '../../../../adapters/memory/index.js'
-import { toSnapshot, type TaskSnapshot } from '../../../../src/tasks/record/codec.js'
+import type { TaskSnapshot } from '../../../../src/tasks/record/snapshot.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { eventStream } from '../../../../src/tasks/http/event-stream.js'
 import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
@@ -20,9 +20,11 @@ const turn = () => new Promise(setImmediate)
 /** A signal that nobody aborts. */
 const never = () => new AbortController().signal
 
-/** The text of a record with this version. */
-function recordText(version: number, { state = 'processing', owner = '0' } = {}): string {
-  return `["${state}",${String(version)},1,1000,${String(Date.now() + HOUR)},${owner},0,0,0]\n{"taskId":"a","n":${String(version)}}`
+/** The task `a` with this version, as the store keeps it. */
+function taskText(version: number, { text = `{"taskId":"a","n":${String(version)}}`, ...more }: Partial<TaskSnapshot> = {}): string {
+  return JSON.stringify({
+    id: 'a', state: 'processing', version, attempt: 1, createdAt: 1000, expiresAt: Date.now() + HOUR, text, ...more,
+  })
 }
 
 /** A store with a task `a`, and a function that writes its next version. */
@@ -31,7 +33,7 @@ async function setUp(t: TestContext) {
   t.after(() => inner.close())
   const spy = new Spy()
   const store = new SpyStore(inner, spy)
-  const made = await inner.create('task:a', recordText(1), { ttlMs: HOUR })
+  const made = await inner.create('task:a', taskText(1), { ttlMs: HOUR })
   let revision = made.created ? made.revision : ''
   const write = async (text: string) => {
     const now = await inner.replace('task:a', text, revision, {})
@@ -41,7 +43,7 @@ async function setUp(t: TestContext) {
   const subscriptions = new Subscriptions({
     async read(id) {
       const entry = await store.get(`task:${id}`)
-      const task = entry && toSnapshot(id, entry.value)
+      const task = entry && JSON.parse(entry.value) as TaskSnapshot
       if (task) seen.push(task)
       return task
     },
@@ -57,7 +59,7 @@ describe('Subscriptions', () => {
     const controller = new AbortController()
     assert.equal((await subscriber.next(60_000, controller.signal))?.version, 1, 'the first is at once')
     const woken = subscriber.next(60_000, controller.signal)
-    await write(recordText(2))
+    await write(taskText(2))
     assert.equal((await within(woken, 1000))?.version, 2)
     assert.equal((await within(subscriber.next(10, controller.signal), 1000))?.version, 2)
     assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
@@ -80,7 +82,7 @@ describe('Subscriptions', () => {
     assert.ok(reads() <= 2, `${String(reads())} reads for those who came together`)
     const before = reads()
     const next = subscribers.map((subscriber) => subscriber.next(60_000, never()))
-    await write(recordText(2))
+    await write(taskText(2))
     const tasks = await within(Promise.all(next))
     assert.equal(reads() - before, 1)
     assert.equal(new Set(tasks).size, 1)
@@ -102,7 +104,7 @@ describe('Subscriptions', () => {
     const first = (await subscriptions.subscribe('a')).next(60_000, never())
     await turn()
     t.mock.method(inner, 'watch', () => () => undefined)
-    await write(recordText(2))
+    await write(taskText(2))
     const second = (await subscriptions.subscribe('a')).next(60_000, never())
     await turn()
     held = false
@@ -120,7 +122,7 @@ describe('Subscriptions', () => {
     const subscriber = await subscriptions.subscribe('a')
     await subscriber.next(60_000, never())
     const next = subscriber.next(60_000, never())
-    await write(recordText(2))
+    await write(taskText(2))
     assert.equal((await within(next))?.version, 2)
     assert.deepEqual(every, [3000])
     subscriber.close()
@@ -137,7 +139,7 @@ describe('Subscriptions', () => {
     for (const subscriber of subscribers) await subscriber.next(60_000, never())
     spy.fault = (call) => (call.startsWith('get') ? 'before' : undefined)
     const next = subscribers.map((subscriber) => assert.rejects(subscriber.next(60_000, never()), /did not happen/))
-    await write(recordText(2))
+    await write(taskText(2))
     await within(Promise.all(next))
     spy.fault = () => undefined
     assert.equal((await subscribers[0]?.now())?.version, 2)
@@ -172,7 +174,7 @@ describe('event streams', () => {
     const streams = [open(made, task, format), open(made, task, format)] as const
     for (const { next } of streams) assert.equal(String(await next()), 'retry: 2000\n\n')
     for (const { next } of streams) assert.match(String(await next()), /"n":1/)
-    await made.write(`${recordText(2).slice(0, -1)},"text":"${'x'.repeat(200_000)}"}`)
+    await made.write(taskText(2, { text: `{"taskId":"a","n":2,"text":"${'x'.repeat(200_000)}"}` }))
     const texts = await Promise.all(streams.map(async ({ next }) => {
       const pieces: Uint8Array[] = []
       for (let size = 0; size < 200_000; size += pieces.at(-1)?.byteLength ?? 0) pieces.push(await next() as Uint8Array)
@@ -192,7 +194,7 @@ describe('event streams', () => {
     const { next, events } = open(made, task)
     await next()
     assert.match(String(await next()), /"n":1/)
-    for (let version = 2; version <= 50; version++) await made.write(recordText(version))
+    for (let version = 2; version <= 50; version++) await made.write(taskText(version))
     await turn()
     assert.match(String(await next()), /"n":50/)
     await events.return?.()
@@ -203,7 +205,7 @@ describe('event streams', () => {
     const { next } = open(made, task)
     await next()
     await next()
-    await made.write(recordText(2, { owner: '"eve"' }))
+    await made.write(taskText(2, { owner: 'eve' }))
     assert.equal(await next(), undefined)
     assert.equal(made.subscriptions.size, 0)
   })
