@@ -12,7 +12,8 @@ import { postgresForFile } from '../servers/postgres-server.js'
 const server = await postgresForFile({ settings: { autovacuum: 'off' } })
 const pool = new pg.Pool({ connectionString: server.url })
 const engine = new PostgresTaskEngine(
-  new Database({ pool, timeoutMs: 10_000 }), { limits: { maxEntries: 100_000, maxBytes: 2 ** 26 } },
+  new Database({ pool, timeoutMs: 10_000 }),
+  { limits: { maxEntries: 100_000, maxBytes: 2 ** 26 }, leaseMs: 15_000 },
 )
 after(() => engine.close({ drainMs: 0 }))
 
