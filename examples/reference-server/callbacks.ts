@@ -12,7 +12,7 @@ export interface CallbackConfig {
   readonly callbackSecret?: string | undefined
 }
 
-/** Returns the callbacks of all tasks. */
+/** Callbacks that are signed with the secrets of this server. */
 export function openCallbacks(config: CallbackConfig): Callbacks {
   const { callbackSecret, tokens, callbackAllow = [] } = config
   const secrets = callbackSecrets(tokens)

@@ -13,11 +13,10 @@ export interface Engine {
 /** Web processes and workers have the same definitions, and share one Redis. */
 export function openEngine({ worker }: { readonly worker: boolean }): Engine {
   const url = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379'
-  // BullMQ needs `maxRetriesPerRequest: null`.
   const client = new Redis(url, { maxRetriesPerRequest: null })
   client.on('error', ({ message }) => { console.error(`Redis: ${message}`) })
-  // Work whose worker was killed starts again within 10 s.
-  const { engine, store } = redis({ client, leaseMs: 8000 })
+  // Work whose worker was killed starts again within 20 s.
+  const { engine, store } = redis({ client })
   const tasks = createTasks({ engine, store, definitions: [report], worker })
   return {
     tasks,

@@ -4,13 +4,13 @@ import type { Transaction } from '../stores/transaction.js'
 import type { ListPosition } from './list-position.js'
 import type { Places } from './places.js'
 import type {
-  CallerLimit, Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from './task.js'
 
 /**
  * Keeps tasks, changes each of them atomically, finds what is due and hands it out.
  *
- * A task is one aggregate: its input, its idempotency key, its place in the limits of its caller,
+ * A task is one aggregate: its input, its idempotency key, its place in the limit of its caller,
  * its runs, its checkpoint and its callback live and die with it. Every call makes one change, or
  * none: a process that dies during a call leaves nothing to clean up.
  *
@@ -63,16 +63,15 @@ export interface TaskEngine {
   /**
    * Hands out nothing more, waits up to `drainMs` milliseconds for what runs, then aborts its
    * signals with a `WorkerClosingError` and waits shortly. An engine that is not durable runs waiting
-   * tasks while there is time, and then calls `abandon` for each unfinished one. The other calls
-   * work as before: the application closes its connections itself.
+   * tasks while there is time, and then calls `abandon` for each unfinished one, and for each whose
+   * callback is due now or later. The other calls work as before: the application closes its
+   * connections itself.
    */
   close(options: { readonly drainMs: number }): Promise<void>
 }
 
 /** Options of `create`. */
 export interface CreateOptions {
-  /** Limits of the caller of the task. Default: none. */
-  readonly limits?: readonly CallerLimit[]
   /**
    * Open transaction of the application in which the task is written. Committed, it is due; rolled
    * back, it never was. Rejects with the error of the client. Default: none.
@@ -101,12 +100,15 @@ export interface WorkHandlers {
    */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
-   * Deletes what a task has outside of the engine, because the task has expired or its caller is
-   * over its share. Resolves to `false` if that failed: then it is called again later. For tasks
+   * Deletes what a task has outside of the engine, because the task has expired, was deleted, or its
+   * caller is over its share. Resolves to `false` if that failed: then it is called again later. For tasks
    * with `hasFiles` only.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
-  /** Ends an unfinished task whose process ends. Only called by engines that are not durable. */
+  /**
+   * Ends an unfinished task, or the callback of a final one, because the process ends. Only called by
+   * engines that are not durable.
+   */
   readonly abandon: (task: StoredTask) => MaybePromise<void>
 }
 

@@ -79,6 +79,8 @@ export interface NewTask extends TaskRef {
   readonly owner?: string | undefined
   /** 1 to 512 characters. Default: no limit counts the task. */
   readonly caller?: string | undefined
+  /** Limit that counts the task until it is final. Default: none. A task without a caller has none. */
+  readonly limit?: CallerLimit | undefined
   readonly name: string
   readonly pool: string
   readonly priority: number
@@ -101,11 +103,14 @@ export interface NewTask extends TaskRef {
   readonly fileBytes?: number
 }
 
-/** Limit of the unfinished tasks of one caller. */
+/**
+ * Limit of the unfinished tasks of one caller in one group. A group consists of the tasks that were
+ * created, or retried, under a limit with its name. A task without a limit is in no group.
+ */
 export interface CallerLimit {
-  /** Counts only tasks of this definition. Default: tasks of all definitions. */
-  readonly name?: string | undefined
-  /** Maximum number of unfinished tasks, this one included. */
+  /** Name of the group: 0 to 64 of `A-Z a-z 0-9 . _ -`. */
+  readonly group: string
+  /** Maximum number of unfinished tasks, this one included: a whole number from 1. */
   readonly max: number
 }
 
@@ -136,10 +141,10 @@ export interface TaskChange {
    */
   readonly isGivenBack?: boolean
   /**
-   * With `status: 'queued'` of a final task: removes `startAt`, `finishedAt` and `result`, and sets
-   * `crashes` to 0. The engine checks the limits again.
+   * With `status: 'queued'` of a final task, which removes `startAt`, `finishedAt` and `result`, and
+   * sets `crashes` to 0: limit that counts the task until it is final again. Default: none.
    */
-  readonly limits?: readonly CallerLimit[]
+  readonly limit?: CallerLimit | undefined
   /** Pool of later runs. */
   readonly pool?: string
   /** The task is kept for this time from now on, in milliseconds. */
@@ -166,7 +171,7 @@ export type Created =
   | { readonly outcome: 'created', readonly task: StoredTask }
   /** A task has this id or this key already. Nothing was created. */
   | { readonly outcome: 'exists', readonly task: StoredTask }
-  /** The caller has reached a limit. Nothing was created. */
+  /** The caller has reached the limit. Nothing was created. */
   | { readonly outcome: 'caller_full' }
   /** The engine has no space. Nothing was created. */
   | { readonly outcome: 'full' }
@@ -176,7 +181,7 @@ export type Changed =
   | { readonly outcome: 'changed', readonly task: StoredTask }
   /** Another change came first. `task` is the task as it is now; `undefined` if it is gone. */
   | { readonly outcome: 'conflict', readonly task: StoredTask | undefined }
-  /** A final task cannot wait again, because the caller has reached a limit. */
+  /** A final task cannot wait again, because the caller has reached the limit. */
   | { readonly outcome: 'caller_full' }
   /** The engine has no space. */
   | { readonly outcome: 'full' }

@@ -20,6 +20,8 @@ export interface Row {
   task: StoredTask
   input: Json | undefined
   checkpoint: string | undefined
+  /** Group in which the task counts until it is final. */
+  group: string | undefined
   dueAt: number
   leaseEndsAt: number
   /** The newest run began after a crash. */
@@ -63,13 +65,13 @@ export class ModelTasks {
     return key === undefined ? undefined : this.live().find(({ task }) => task.key === key)
   }
 
-  create(task: NewTask, limits: readonly CallerLimit[]): Created {
+  create(task: NewTask): Created {
     const same = this.row(task.id) ?? this.withKey(task.key)
     if (same) {
       const outcome = same.task.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: same.task }
     }
-    if (this.isOver(task.caller, limits)) return { outcome: 'caller_full' }
+    if (this.isOver(task.caller, task.limit)) return { outcome: 'caller_full' }
     if (this.live().length >= (this.settings.capacity ?? Infinity)) return { outcome: 'full' }
     const row = this.newRow(task)
     this.rows.set(task.id, row)
@@ -89,7 +91,8 @@ export class ModelTasks {
     const { status, details, result, delayMs = 0, keepMs, pool, callbackMs, checkpoint } = change
     if (status === 'queued') {
       if (isFinalStatus(task.status)) {
-        if (this.isOver(task.caller, change.limits ?? [])) return { outcome: 'caller_full' }
+        if (this.isOver(task.caller, change.limit)) return { outcome: 'caller_full' }
+        row.group = change.limit?.group
         const none = { startAt: undefined, finishedAt: undefined, result: undefined }
         Object.assign(task, none, { crashes: 0 })
       } else if (change.isGivenBack === true) {
@@ -131,8 +134,7 @@ export class ModelTasks {
     const row = this.row(ref.id)
     if (row?.task.birth !== ref.birth) return undefined
     if (row.task.version !== version || !isFinalStatus(row.task.status)) return row.task
-    this.rows.delete(ref.id)
-    this.notify(ref.id)
+    this.drop(ref.id, row)
     return undefined
   }
 
@@ -214,14 +216,15 @@ export class ModelTasks {
     return isFinalStatus(task.status) && task.callbackRun === expected.callbackRun
   }
 
-  /** Returns whether a caller has reached one of its limits. */
-  isOver(caller: string | undefined, limits: readonly CallerLimit[]): boolean {
-    if (caller === undefined) return false
-    const tasks = this.live().map(({ task }) => task)
-      .filter((task) => task.caller === caller && !isFinalStatus(task.status))
-    return limits.some(({ name, max }) => (
-      tasks.filter((task) => name === undefined || task.name === name).length >= max
-    ))
+  /** Returns whether a caller has reached a limit. */
+  isOver(caller: string | undefined, limit: CallerLimit | undefined): boolean {
+    if (caller === undefined || limit === undefined) return false
+    return this.live().filter((row) => this.isCounted(row, caller, limit.group)).length >= limit.max
+  }
+
+  /** Returns whether a task counts for a caller in a group. */
+  isCounted({ task, group: own }: Row, caller: string, group: string): boolean {
+    return task.caller === caller && own === group && !isFinalStatus(task.status)
   }
 
   /** Removes the oldest final tasks of a caller that is over its share. */
@@ -288,6 +291,7 @@ export class ModelTasks {
       },
       input: task.input,
       checkpoint: undefined,
+      group: task.limit?.group,
       dueAt: startAt ?? now,
       leaseEndsAt: 0,
       isAfterCrash: false,

@@ -97,7 +97,8 @@ test('a command that the client sends twice is one change', async (t) => {
     },
   })
   const { engine } = open(t, twice)
-  const created = await engine.create(task('one', { caller: 'ann' }), { limits: [{ max: 1 }] })
+  const limit = { group: '', max: 1 }
+  const created = await engine.create(task('one', { caller: 'ann', limit }))
   assert.equal(created.outcome, 'created')
   const runs: TaskRun[] = []
   const begun = work(engine, async (run) => {
@@ -107,7 +108,7 @@ test('a command that the client sends twice is one change', async (t) => {
   }, 'failed')
   await eventually(async () => (await engine.read('one'))?.status === 'failed', 5000, 'it has failed')
   assert.deepEqual([begun, runs[0]?.task.run, runs[0]?.input.value], [['one'], 1, 'one'])
-  const again = await engine.change(task('one'), { version: 4 }, { status: 'queued', limits: [{ max: 1 }] })
+  const again = await engine.change(task('one'), { version: 4 }, { status: 'queued', limit })
   assert.equal(again.outcome, 'changed')
   await eventually(() => begun.length === 2, 5000, 'it runs again, once')
 })
@@ -130,8 +131,8 @@ test('a client with a key prefix has all keys under it, BullMQ included', async 
 test('nothing is left of tasks that have expired but the names of definitions and pools', async (t) => {
   const { engine, namespace } = open(t)
   const begun = work(engine)
-  const every = { owner: 'ann', caller: 'ann', keepMs: 300 }
-  await engine.create(task('one', { ...every, key: 'key' }), { limits: [{ max: 9 }] })
+  const every = { owner: 'ann', caller: 'ann', limit: { group: '', max: 9 }, keepMs: 300 }
+  await engine.create(task('one', { ...every, key: 'key' }))
   await engine.create(task('two', { ...every, start: { delayMs: 60_000 }, keepMs: -59_700 }))
   await engine.create(task('three', { ...every, pool: 'nobody' }))
   await engine.create(task('four', { ...every, pool: 'nobody', hasFiles: true }))

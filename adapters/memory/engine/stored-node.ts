@@ -22,6 +22,8 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   fileBytes: number
   /** Bytes that count towards the limits. */
   bytes = 0
+  /** Name of the count of unfinished tasks in which the task is. */
+  countedAs: string | undefined
   /** Waits for its run, or for the start of it. */
   start: Start | undefined
   callback: CallbackAttempt | undefined

@@ -13,7 +13,7 @@ import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { ExpiryScanner } from '../expiry-scanner.js'
 import { wholeNumber } from '../limits.js'
 import { Watches } from '../watches.js'
-import { CallerTasks } from './caller-tasks.js'
+import { CallerTasks, countedAs } from './caller-tasks.js'
 import { changedTask, storedTask, StoredNode } from './stored-node.js'
 import { TaskLists } from './task-lists.js'
 import { Worker } from './worker.js'
@@ -107,7 +107,7 @@ export class MemoryTaskEngine implements TaskEngine {
       maxBytesPerCaller: wholeNumber(
         'maxBytesPerCaller', maxBytesPerCaller, 1, Number.MAX_SAFE_INTEGER,
       ),
-    }, (node) => { this.#drop(node) }, () => this.#byId.values())
+    }, (node) => { this.#drop(node) })
     this.#worker = new Worker({
       clock, now: () => this.now(), all: () => this.#byId.values(),
       onBegin: (node, task) => { this.#store(node, task) },
@@ -116,10 +116,8 @@ export class MemoryTaskEngine implements TaskEngine {
     })
   }
 
-  /** Returns the numbers of tasks and of watches, and the bytes that `maxBytes` limits. */
-  usage(): {
-    readonly tasks: number, readonly unfinished: number, readonly bytes: number, readonly watches: number,
-  } {
+  /** Returns the numbers of tasks and watches, and the bytes that `maxBytes` limits. */
+  usage(): MemoryTaskEngineUsage {
     const { unfinished, bytes } = this.#callers
     return { tasks: this.#byId.size, unfinished, bytes, watches: this.#watches.size }
   }
@@ -128,22 +126,22 @@ export class MemoryTaskEngine implements TaskEngine {
     return this.#offset + Math.floor(this.#clock.now())
   }
 
-  create(
-    task: NewTask, { limits = [], transaction }: CreateOptions = {},
-  ): MaybePromise<Created> {
+  create(task: NewTask, { transaction }: CreateOptions = {}): MaybePromise<Created> {
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
-    const { id, key } = task
+    const { id, key, caller, limit } = task
     const existing = this.#live(id) ?? (key === undefined ? undefined : this.#liveByKey(key))
     if (existing) {
       const outcome = existing.task.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.task }
     }
-    if (!this.#mayAdd(task.caller, limits)) return { outcome: 'caller_full' }
+    const counted = countedAs(caller, limit)
+    if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
     if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
     const stored = storedTask(task, this.now())
     const node = new StoredNode(stored, task)
+    node.countedAs = counted
     if (!this.#callers.add(node)) return { outcome: 'full' }
     this.#byId.set(id, node)
     if (key !== undefined) this.#byKey.set(key, node)
@@ -169,8 +167,11 @@ export class MemoryTaskEngine implements TaskEngine {
     if (!holds(before, expected, change)) return { outcome: 'conflict', task: before }
     const isRetry = isFinalStatus(before.status) && change.status === 'queued'
     if (isRetry) {
-      if (!this.#mayAdd(before.caller, change.limits ?? [])) return { outcome: 'caller_full' }
+      const { limit } = change
+      const counted = countedAs(before.caller, limit)
+      if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
       if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
+      node.countedAs = counted
     }
     this.#apply(node, expected, change)
     return { outcome: 'changed', task: node.task }
@@ -244,9 +245,8 @@ export class MemoryTaskEngine implements TaskEngine {
     if (task.version !== version) this.#watches.notify(task.id)
   }
 
-  #mayAdd(caller: string | undefined, limits: readonly CallerLimit[]): boolean {
-    return caller === undefined
-      || limits.every(({ name, max }) => this.#callers.count(caller, name) < max)
+  #isFull(counted: string | undefined, { max }: Partial<CallerLimit> = {}): boolean {
+    return counted !== undefined && max !== undefined && this.#callers.count(counted) >= max
   }
 
   #live(id: string): StoredNode | undefined {

@@ -77,13 +77,11 @@ export class RedisTaskEngine implements TaskEngine {
     this.tickets = new Tickets({ connection, name, lockMs: leaseMs, timeoutMs, onError })
   }
 
-  async create(
-    task: NewTask, { limits = [], transaction }: CreateOptions = {},
-  ): Promise<Created> {
+  async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
     if (transaction !== undefined) {
       throw new TypeError('transaction needs the engine of longhaul/postgres')
     }
-    const args = createArguments(task, limits)
+    const args = createArguments(task)
     const { start } = task
     const [outcome, row, tickets] = await this.run(CREATE, ...args) as [
       'created' | 'exists' | 'caller_full', Row | null, Ticket[],

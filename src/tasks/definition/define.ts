@@ -81,8 +81,8 @@ export interface TaskSettings {
    * Maximum number of unfinished tasks of this kind for one owner. More are answered with 429
    * `too_many_tasks`. A client without an owner counts by its principal, or by its network address.
    * The host's own tasks (`tasks.submit` without `owner`) are not counted. Default: for requests, 100 unfinished
-   * tasks of all kinds without `maxPerOwner` together, in each process that accepts them; for your
-   * own calls of `submit`, no limit. `Infinity`: no limit.
+   * tasks of all kinds without `maxPerOwner` together; for your own calls of `submit`, no limit.
+   * `Infinity`: no limit.
    */
   readonly maxPerOwner?: number
   /**

@@ -3,7 +3,7 @@ import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
-import type { TaskEngine } from 'longhaul/engine'
+import type { TasksOptions } from 'longhaul'
 import type { Blobs, Store } from 'longhaul/stores'
 import { FolderBlobs } from 'longhaul/files'
 import { memory } from 'longhaul/memory'
@@ -11,7 +11,7 @@ import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 
 /** Settings of the storage from the environment. */
-export interface EngineConfig {
+export interface StorageConfig {
   /** Redis with the tasks. Default: they are where `database` says. */
   readonly redisUrl?: string | undefined
   /**
@@ -23,21 +23,18 @@ export interface EngineConfig {
   readonly blobsFolder?: string | undefined
 }
 
-/** Storage and execution of tasks. */
-export interface Engine {
-  readonly engine: TaskEngine
+/** Where the tasks are. */
+export interface Storage {
+  readonly engine: TasksOptions['engine']
   readonly store: Store
   /** Uploads until their tasks have read them, and reports. */
   readonly blobs: Blobs
-  /** Closes the store and the connections. The tasks close their engine themselves. */
-  readonly close: () => Promise<void>
+  /** Closes store, blobs and connections. `tasks.close` closes the engine, before this. */
+  close(): Promise<void>
 }
 
 /** Time that closing a pool may take while PostgreSQL does not answer, in milliseconds. */
 const END_MS = 1000
-
-/** The work of a killed worker starts again within 10 s: after its lease, once the next search has found it. */
-const LEASE_MS = 8000
 
 /** True for the address of a PostgreSQL. */
 export function isPostgres(database: string): boolean {
@@ -48,12 +45,12 @@ export function isPostgres(database: string): boolean {
  * Opens the parts that tasks need. With Redis or PostgreSQL, many processes share them; otherwise they are in this process.
  * `web`: the process answers polls, which then share their round trips to Redis.
  */
-export function openEngine({ redisUrl, database = 'memory', blobsFolder }: EngineConfig, { web }: { readonly web: boolean }): Engine {
+export function openStorage({ redisUrl, database = 'memory', blobsFolder }: StorageConfig, { web }: { readonly web: boolean }): Storage {
   if (redisUrl !== undefined) return openRedis(redisUrl, blobsFolder ?? defaultFolder(redisUrl), web)
   return isPostgres(database) ? openPostgres(database) : openMemory()
 }
 
-function openMemory(): Engine {
+function openMemory(): Storage {
   const { engine, store, blobs } = memory()
   return {
     engine, store, blobs,
@@ -64,11 +61,11 @@ function openMemory(): Engine {
   }
 }
 
-function openPostgres(connectionString: string): Engine {
+function openPostgres(connectionString: string): Storage {
   const report = reporter('PostgreSQL')
   const pool = new pg.Pool({ connectionString, max: 10, connectionTimeoutMillis: 2000, keepAlive: true, application_name: 'longhaul reference server' })
   pool.on('error', report)
-  const { engine, store, blobs } = postgres({ pool, leaseMs: LEASE_MS })
+  const { engine, store, blobs } = postgres({ pool })
   return {
     engine, store, blobs,
     close: async () => {
@@ -84,14 +81,14 @@ export async function endPool(pool: pg.Pool): Promise<void> {
   await Promise.race([pool.end(), new Promise((resolve) => { setTimeout(resolve, END_MS).unref() })])
 }
 
-function openRedis(redisUrl: string, blobsFolder: string, web: boolean): Engine {
+function openRedis(redisUrl: string, blobsFolder: string, web: boolean): Storage {
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
-  // BullMQ makes its own connection of a client with auto-pipelining. A worker alone does best with one client for both.
-  const client = new Redis(redisUrl, { maxRetriesPerRequest: null, enableAutoPipelining: web, retryStrategy })
+  // BullMQ cannot use a client with automatic pipelines: the engine makes a copy for it.
+  const client = new Redis(redisUrl, web ? { enableAutoPipelining: true, retryStrategy } : { maxRetriesPerRequest: null, retryStrategy })
   const report = reporter('Redis')
   client.on('error', report)
   const blobs = new FolderBlobs(blobsFolder, { shared: true })
-  const { engine, store } = redis({ client, leaseMs: LEASE_MS, onError: report })
+  const { engine, store } = redis({ client, onError: report })
   return {
     engine, store, blobs,
     close: async () => {
