@@ -33,9 +33,9 @@ const PARTS = [
   ['*', 'longhaul/koa'],
   ['*', 'longhaul/files'],
   ['*', 'longhaul/redis', 'bullmq'],
-  ['*', 'longhaul/bullmq', 'bullmq'],
   ['*', 'longhaul/callbacks', 'ipaddr.js', 'standardwebhooks'],
   ['*', 'longhaul/client'],
+  ['*', 'longhaul/engine'],
   ['*', 'longhaul/conformance']
 ]
 

@@ -43,7 +43,6 @@ export interface Postgres {
  * a `PGlite`, which one process has for itself. They share the pool and the migrations.
  *
  * @example
- * const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
  * const tasks = createTasks({ ...postgres({ pool }), definitions: [report] })
  *
  * @throws {TypeError} An option is unknown or out of range.

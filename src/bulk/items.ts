@@ -41,8 +41,8 @@ const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions
  * import { bulkItems } from 'longhaul/bulk'
  * import { memory } from 'longhaul/memory'
  *
- * const { store, queue, blobs } = memory()
- * const tasks = createTasks({ store, queue, definitions: [] })
+ * const { engine, store, blobs } = memory()
+ * const tasks = createTasks({ engine, store, definitions: [] })
  * const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
  * export const handler = router({ '/tasks/{id}/items': bulkItems({ endpoints, blobs }) })
  *

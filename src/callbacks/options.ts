@@ -1,7 +1,7 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
-import { checkBackoff } from '../queues/backoff.js'
-import type { Backoff } from '../queues/queue.js'
+import { checkBackoff } from '../tasks/definition/backoff.js'
+import type { Backoff } from '../tasks/definition/backoff.js'
 import type { CallbackSender } from './sender.js'
 
 /** Options of `callbacks`. */

@@ -1,6 +1,7 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Json } from '../runtime/json.js'
 import type { Transaction } from '../stores/transaction.js'
+import type { ListPosition } from './list-position.js'
 import type { Places } from './places.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
@@ -62,8 +63,9 @@ export interface TaskEngine {
   /**
    * Hands out nothing more, waits up to `drainMs` milliseconds for what runs, then aborts its
    * signals with a `WorkerClosingError` and waits shortly. An engine that is not durable runs waiting
-   * tasks while there is time, and then calls `abandon` for each unfinished one. The other calls
-   * work as before: the application closes its connections itself.
+   * tasks while there is time, and then calls `abandon` for each unfinished one, and for each whose
+   * callback is due now or later. The other calls work as before: the application closes its
+   * connections itself.
    */
   close(options: { readonly drainMs: number }): Promise<void>
 }
@@ -98,12 +100,15 @@ export interface WorkHandlers {
    */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
-   * Deletes what a task has outside of the engine, because the task has expired or its caller is
-   * over its share. Resolves to `false` if that failed: then it is called again later. For tasks
+   * Deletes what a task has outside of the engine, because the task has expired, was deleted, or its
+   * caller is over its share. Resolves to `false` if that failed: then it is called again later. For tasks
    * with `hasFiles` only.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
-  /** Ends an unfinished task whose process ends. Only called by engines that are not durable. */
+  /**
+   * Ends an unfinished task, or the callback of a final one, because the process ends. Only called by
+   * engines that are not durable.
+   */
   readonly abandon: (task: StoredTask) => MaybePromise<void>
 }
 
@@ -128,6 +133,11 @@ export interface TaskRun {
 export type ListedStatus =
   'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
 
+/** All statuses. */
+export const LISTED_STATUSES: readonly ListedStatus[] = [
+  'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
+]
+
 /** Query for one page. */
 export interface TaskQuery {
   /**
@@ -148,7 +158,7 @@ export interface TaskQuery {
   /** Maximum number of tasks: 1 to 1000. */
   readonly limit: number
   /** Position of the last task of the page before. Default: the first page. */
-  readonly after?: { readonly createdAt: number, readonly id: string } | undefined
+  readonly after?: ListPosition | undefined
 }
 
 /** Numbers of unfinished tasks. */

@@ -5,8 +5,4 @@ export {
   type Created, type Entry, type Evictable, type Existing, type Replaced, type ReplaceOptions,
   type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from './store.js'
-export type {
-  ListedStatus, ListedTask, ListEntry, ListPosition, ListQuery, TaskChecks, TaskIndex, TaskLists,
-  TransactionIndex, Unlisted,
-} from './task-index.js'
 export type { Transaction } from './transaction.js'

@@ -1,6 +1,6 @@
 import { countedAsOwner, countedWithoutOwner } from '../http/counted-as.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { ListedStatus } from '../stores/task-index.js'
+import type { ListedStatus } from '../engine/engine.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
 import type { ListOptions, TaskPage } from './list-options.js'

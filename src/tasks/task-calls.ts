@@ -1,5 +1,5 @@
 import { checkNames } from '../runtime/option-names.js'
-import type { ListedStatus } from '../stores/task-index.js'
+import type { ListedStatus } from '../engine/engine.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { ContextOf } from './definition/task-types.js'
 import type { AcceptedTask } from './core/accept-task.js'

@@ -1,7 +1,7 @@
 import { countedAsOwner } from '../http/counted-as.js'
 import { checkOwnerId } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { ListedStatus } from '../stores/task-index.js'
+import type { ListedStatus } from '../engine/engine.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
 import { SUBMIT, type SubmitOptions } from './core/submit-options.js'
@@ -99,9 +99,6 @@ export interface Tasks<D extends Definitions = Definitions> {
    * Returns a page of the tasks of all owners, the newest first. `task` and `status` narrow the
    * type of its items. A page may have fewer items than `limit` although there is a next one.
    *
-   * A new task is listed once it is submitted. Another process may see a change of status in its
-   * filter some 20 milliseconds late; what a page shows of a task is always up to date.
-   *
    * @example
    * const { items, next } = await tasks.list({ status: 'failed', task: report, limit: 100 })
    * for (const { taskId, error } of items) console.error(taskId, error.code)
@@ -128,7 +125,7 @@ export interface Tasks<D extends Definitions = Definitions> {
   retry(id: string): Promise<Task<D[number]> | undefined>
   /**
    * Deletes a final task and all that it owns, such as a spooled upload. `false` if it is unknown or
-   * not final. An Idempotency-Key that started it is still taken.
+   * not final. Its Idempotency-Key can then be used again.
    *
    * @example
    * const isDeleted = await tasks.delete('a-task-id')
@@ -154,9 +151,9 @@ export interface Tasks<D extends Definitions = Definitions> {
   health(): Promise<TasksHealth>
   /**
    * Counts the work of each pool in all processes, for an operator. A pool that no process works
-   * shows by its `oldestWaitingMs`. A pool is absent if its queue cannot count.
+   * shows by its `oldestWaitingMs`.
    *
-   * On PostgreSQL the cost grows with the number of waiting tasks. Rejects if the queue does not
+   * On PostgreSQL the cost grows with the number of waiting tasks. Rejects if the engine does not
    * answer.
    *
    * @example
@@ -180,7 +177,7 @@ export interface Tasks<D extends Definitions = Definitions> {
 }
 
 /**
- * Creates tasks over a store and a queue.
+ * Creates tasks over a task engine and a store.
  *
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report] })

@@ -1,4 +1,4 @@
-import type { EngineFixture, EngineSettings } from '../../src/conformance/engine/index.js'
+import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
@@ -548,6 +548,14 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   })),
   rules('files of a task whose id is used again stay', 'the files of an expired task are removed even if its id is used again', (real) => ({
     removals: () => real.removals().filter(({ task }) => !real.rows.has(task.id)),
+  })),
+  rules('files of a deleted task stay', 'the files of a deleted task are removed once, although its id and key are used again', (real) => ({
+    delete: (ref, version) => {
+      const row = real.rows.get(ref.id)
+      const left = real.delete(ref, version)
+      if (row && left === undefined) real.gone.delete(row)
+      return left
+    },
   })),
   rules('files stay if their removal failed', 'files whose removal failed are removed later', (real) => ({
     removals: () => real.removals().filter(({ removeAt }) => removeAt === 0),

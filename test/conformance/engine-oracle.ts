@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Runner } from 'longhaul/conformance'
-import type { EngineFixture, EngineSettings } from '../../src/conformance/engine/index.js'
+import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import type { Expected, NewTask, StoredTask, TaskChange, TaskRef } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'

@@ -134,8 +134,7 @@ export class ModelTasks {
     const row = this.row(ref.id)
     if (row?.task.birth !== ref.birth) return undefined
     if (row.task.version !== version || !isFinalStatus(row.task.status)) return row.task
-    this.rows.delete(ref.id)
-    this.notify(ref.id)
+    this.drop(ref.id, row)
     return undefined
   }
 

@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import type {
   EngineConformanceOptions, EngineFixture, EngineProcess, EngineSettings,
-} from '../../src/conformance/engine/index.js'
+} from 'longhaul/conformance'
 import type { PgliteClient } from 'longhaul/postgres'
 import { Database, type DatabaseOptions } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'

@@ -13,7 +13,7 @@ const server = await postgresForFile({ settings: { autovacuum: 'off' } })
 const pool = new pg.Pool({ connectionString: server.url })
 const engine = new PostgresTaskEngine(
   new Database({ pool, timeoutMs: 10_000 }),
-  { limits: { maxEntries: 100_000, maxBytes: 2 ** 26 }, leaseMs: 15_000 },
+  { leaseMs: 15_000, limits: { maxEntries: 100_000, maxBytes: 2 ** 26 } },
 )
 after(() => engine.close({ drainMs: 0 }))
 

@@ -2,7 +2,7 @@ import * as runner from 'node:test'
 import { Cluster, Redis } from 'ioredis'
 import {
   engineConformance, type EngineFixture, type EngineSettings,
-} from '../../src/conformance/engine/index.js'
+} from 'longhaul/conformance'
 import { RedisTaskEngine } from 'longhaul/redis'
 import { comparesWithModel } from './engine-oracle.js'
 import { clusterForFile } from '../servers/redis-cluster.js'

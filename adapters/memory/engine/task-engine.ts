@@ -116,10 +116,8 @@ export class MemoryTaskEngine implements TaskEngine {
     })
   }
 
-  /** Returns the numbers of tasks and of watches, and the bytes that `maxBytes` limits. */
-  usage(): {
-    readonly tasks: number, readonly unfinished: number, readonly bytes: number, readonly watches: number,
-  } {
+  /** Returns the numbers of tasks and watches, and the bytes that `maxBytes` limits. */
+  usage(): MemoryTaskEngineUsage {
     const { unfinished, bytes } = this.#callers
     return { tasks: this.#byId.size, unfinished, bytes, watches: this.#watches.size }
   }

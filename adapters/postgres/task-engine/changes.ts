@@ -8,7 +8,7 @@ import { toLifetime } from '../lifetime.js'
 import { TurnBatches } from '../turn-batches.js'
 import { limitsSql } from './creates.js'
 import {
-  CLOCK, keptBytes, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskReads, type TaskRow,
+  CLOCK, keptBytes, SAME_NOW, STATUSES, taskColumns, toTask, type TaskReads, type TaskRow,
 } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
@@ -66,9 +66,7 @@ export class Changes {
       gathered: changeSql(schema, 'gathered'),
       alone: changeSql(schema, 'alone'),
       limited: changeSql(schema, 'limited'),
-      delete: `DELETE FROM ${schema}.task_rows WHERE id = $1 AND birth = $2 AND version = $3
-  AND status >= 2 AND expires_at > ${NOW}
-RETURNING 1`,
+      delete: deleteSql(schema),
     }
   }
 
@@ -81,6 +79,7 @@ RETURNING 1`,
     return { outcome: 'conflict', task: await this.current(ref) }
   }
 
+  /** Deletes a final task. If it has files, it expires, and its row waits for their removal. */
   async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
     checkText(id, birth)
     const rows = await this.database.query(this.sql.delete, [id, birth, version])
@@ -175,6 +174,18 @@ function valuesOf(requests: readonly Request[]): unknown[] {
 function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boolean {
   if (isHidden) return false
   return checkpoint === undefined || Object.values(seen).some((value) => value !== undefined)
+}
+
+function deleteSql(schema: string): string {
+  const isMeant = `id = $1 AND birth = $2 AND version = $3 AND status >= 2
+    AND expires_at > ${SAME_NOW}`
+  return `WITH ${CLOCK}, expired AS (
+  UPDATE ${schema}.task_rows SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
+  WHERE has_files AND ${isMeant} RETURNING 1
+), deleted AS (
+  DELETE FROM ${schema}.task_rows WHERE NOT has_files AND ${isMeant} RETURNING 1
+)
+SELECT FROM expired UNION ALL SELECT FROM deleted`
 }
 
 /**

@@ -6,14 +6,13 @@ import {
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
-import { isStoreUnavailable } from '../../../src/stores/store.js'
 import type { Transaction } from '../../../src/stores/transaction.js'
 import { Listener } from '../changes/listener.js'
 import { Notices, payloadOf } from '../changes/notices.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
 import { Sweeper } from '../sweeper.js'
-import { checkOpen, queryOf } from '../transaction.js'
+import { acquire, checkOpen, queryOf } from '../transaction.js'
 import { Changes } from './changes.js'
 import { Creates } from './creates.js'
 import { CallerShares, expiredTasks } from './expiry.js'
@@ -75,11 +74,9 @@ export class PostgresTaskEngine implements TaskEngine {
 
   async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
     if (transaction !== undefined) return this.createWithin(transaction, task)
-    return unlessFull(async () => {
-      const created = await this.creates.create(task)
-      if (created.outcome === 'created') this.noteCreated(created.task)
-      return created
-    })
+    const created = await this.creates.create(task)
+    if (created.outcome === 'created') this.noteCreated(created.task)
+    return created
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
@@ -93,7 +90,7 @@ export class PostgresTaskEngine implements TaskEngine {
   }
 
   async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
-    return unlessFull(() => this.changes.change({ ref, expected, change }))
+    return this.changes.change({ ref, expected, change })
   }
 
   async delete(ref: TaskRef, version: number): Promise<StoredTask | undefined> {
@@ -137,6 +134,10 @@ export class PostgresTaskEngine implements TaskEngine {
     const query = queryOf(transaction)
     await this.database.ready()
     await checkOpen(query, this.database)
+    const { id: newId, key, caller, limit } = task
+    await acquire(query, this.database.schema, {
+      id: newId, key, caller: limit === undefined ? undefined : caller,
+    })
     const created = await this.creates.create(task, query)
     if (created.outcome !== 'created') return created
     const { id, startAt, pool } = created.task
@@ -172,15 +173,5 @@ export class PostgresTaskEngine implements TaskEngine {
   private notify(id: string): void {
     this.listener.notify(id)
     this.notices.add(id)
-  }
-}
-
-/** Returns the outcome `full` instead of the error that the disk is full. */
-async function unlessFull<T>(work: () => Promise<T>): Promise<T | { readonly outcome: 'full' }> {
-  try {
-    return await work()
-  } catch (error) {
-    if (isStoreUnavailable(error) && error.reason === 'full') return { outcome: 'full' }
-    throw error
   }
 }

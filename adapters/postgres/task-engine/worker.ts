@@ -174,11 +174,11 @@ export class Worker {
     clearTimeout(this.timer)
     this.timerAt = at
     this.timer = setTimeout(() => {
-      this.timer = undefined
       this.timerAt = Infinity
       this.look()
     }, Math.min(ms, LOOK_MS))
-    this.timer.unref()
+    // A worker waits for a server that is down. Nothing else keeps its process alive then.
+    if (!this.host.database.shared) this.timer.unref()
   }
 
   /** Begins runs in the pools in which tasks wait. Resolves to `true` if more may be left. */

@@ -6,7 +6,7 @@ export interface EngineSettings {
   /** Lease of a run, in milliseconds. */
   readonly leaseMs: number
   /** Share of the final tasks of one caller. Default: the default of the engine. */
-  readonly share?: { readonly tasks: number, readonly bytes: number }
+  readonly share?: { readonly tasks: number, readonly bytes: number } | undefined
   /**
    * Maximum number of tasks. Only set if the option `isBounded` of the suite is. Default: the
    * default of the engine.

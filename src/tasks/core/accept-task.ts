@@ -1,7 +1,7 @@
 import { httpError } from '../../http/errors.js'
 import type { CallerLimit, NewTask, StoredTask } from '../../engine/task.js'
-import { checkPriority } from '../../queues/priority.js'
-import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { checkPriority } from '../definition/priority.js'
+import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Transaction } from '../../stores/transaction.js'
@@ -60,16 +60,19 @@ export async function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
 ): Promise<AcceptedTask> {
   if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
-  if (core.isClosing) throw shuttingDown()
   const task = newTask(core, definition, input, submitted)
   const { keeps } = detailsOf(task as unknown as StoredTask)
   await renewForLater(core, definition, keeps, submitted.start)
   const { transaction } = submitted
+  if (core.isClosing) throw shuttingDown()
   const created = await core.engine.create(task, transaction && { transaction })
   if (created.outcome === 'caller_full') throw tooManyTasks()
-  if (created.outcome === 'full') throw queueFull()
+  if (created.outcome === 'full') {
+    if (keeps !== undefined) await releaseExternal(definition, keeps)
+    throw queueFull()
+  }
   if (created.outcome === 'created') {
-    if (taskChannel.hasSubscribers) publishAccepted(task.name, created.task)
+    if (taskChannel.hasSubscribers && transaction === undefined) publishAccepted(created.task)
     return { task: created.task, created: true }
   }
   const existing = created.task
@@ -87,7 +90,7 @@ function newTask(
 ): NewTask {
   const {
     id = newId(), birth = newJobName(), owner, caller, start, priority, context, callbackUrl,
-    idempotency,
+    idempotency, transaction,
   } = submitted
   if (!isTaskId(id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -104,6 +107,7 @@ function newTask(
       job: newJobName(),
       ...idempotency && { fingerprint: idempotency.fingerprint },
       ...idempotency?.isDirect && { isDirect: true },
+      ...transaction !== undefined && { isTransactional: true },
       ...context !== undefined && { context },
       ...kept !== undefined && { keeps: kept },
       ...callbackUrl !== undefined && {

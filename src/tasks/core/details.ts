@@ -14,6 +14,8 @@ export interface Details extends RecordFiles {
   readonly fingerprint?: string | undefined
   /** `true` if the first request with the key asked for a synchronous response. */
   readonly isDirect?: true | undefined
+  /** `true` if the task was submitted in a transaction, so that the first run says it is accepted. */
+  readonly isTransactional?: true | undefined
   /** The part of the request's context that the run gets. */
   readonly context?: unknown
   /** Name of the external resource that the task owns; see `Kept`. */

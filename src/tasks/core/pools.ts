@@ -1,5 +1,5 @@
 import type { PoolCounts as Counts } from '../../engine/engine.js'
-import { DEFAULT_POOL, isPoolName } from '../../queues/queue-pools.js'
+import { DEFAULT_POOL, isPoolName } from '../definition/pool-name.js'
 import { checkBounds, COUNT } from '../definition/bounds.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 

@@ -3,7 +3,7 @@ import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
-import { retryDelay } from '../../queues/backoff.js'
+import { retryDelay } from '../definition/backoff.js'
 import { validate } from '../../schema/validate.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
 import { checkpointText } from '../definition/checkpoint-text.js'
@@ -13,7 +13,7 @@ import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
 import type { TaskProgress } from '../record/record.js'
 import { reportError } from '../record/report-error.js'
 import { historyAfter } from '../record/run-history.js'
-import { publishCheckpointDropped } from '../record/task-channel.js'
+import { publishCheckpointDropped, publishStarted, taskChannel } from '../record/task-channel.js'
 import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/files/run-files.js'
 import { deleteFiles } from '../run/files/stored-files.js'
@@ -24,7 +24,7 @@ import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.j
 import { Stop } from '../run/stop.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
 import { outsideBytes } from './outside-bytes.js'
-import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
+import { isFinalTask, MARGIN_MS, publishCommitted, type TaskCore } from './task-core.js'
 
 /** Time that a task may wait for a run that takes its files over, in milliseconds. */
 const FILES_WAIT_MS = 86_400_000
@@ -67,6 +67,7 @@ export class RunningTask {
   async perform(): Promise<void> {
     const { core, task: { id: taskId, name, attempt } } = this
     const memory = holdText(this.run.input.text)
+    if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
       if (memory === undefined) await this.postpone()
       else await this.tryPerform()
@@ -87,10 +88,11 @@ export class RunningTask {
 
   private async tryPerform(): Promise<void> {
     const { core, task: { name, crashes } } = this
+    if (this.run.crashed && !await this.noteCrash()) return
     if (crashes >= core.settings.maxCrashes) return this.end({ failure: failureOf('task_lost') })
     const definition = core.definition(name)
     if (definition === undefined) {
-      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}` }))
+      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}.` }))
     }
     let input
     try {
@@ -104,6 +106,7 @@ export class RunningTask {
 
   private async runWith(definition: AnyTaskDefinition, input: never): Promise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
+    if (taskChannel.hasSubscribers) publishStarted(recordOf(this.task))
     this.files = this.openFiles(definition)
     const outcome = await runValidated(definition, input, {
       taskId, attempt, owner, context, stop,
@@ -158,13 +161,14 @@ export class RunningTask {
     }
     const { callback } = details
     const fileBytes = await outsideBytes(core, task, details, status)
-    const { moved, task: now } = await core.changeRun(task, {
+    const { task: now } = await core.changeRun(task, {
       status, ...result !== undefined && { result }, ...fileBytes !== undefined && { fileBytes },
       details: stored({ ...details, ...callback && { callback: { ...callback, state: 'pending' } } }),
       ...core.ending(task, callback !== undefined),
     })
     if (now) this.task = now
-    if (moved && now && isFinalTask(now)) await core.cleanUp(now)
+    // Also if it was final already: the answer to the first try may be lost.
+    if (now && isFinalTask(now)) await core.cleanUp(now)
   }
 
   /** Makes the task wait for its next run. */
@@ -186,10 +190,15 @@ export class RunningTask {
     if (!core.engine.durable || waitedMs >= core.settings.unknownTaskMs) {
       return this.end({ failure: toFailure(error) })
     }
+    if (details.returnedSince === undefined) {
+      const report = new Error(`${error.message} The task was given back.`, { cause: error })
+      reportError(core.settings, report, { taskId: task.id, name: task.name }, 0)
+    }
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
       details: stored({ ...details, returnedSince }),
-      delayMs: Math.min(Math.max(waitedMs, RETURN_MS), MAX_RETURN_MS),
+      // A quarter, because the next one that takes it may again be a process that cannot run it.
+      delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (0.75 + Math.random() / 2),
     })
   }
 
@@ -200,7 +209,7 @@ export class RunningTask {
     const attempts = historyAfter(recordOf(this.task), {
       state, attempt: this.task.attempt, finishedAt: undefined,
     }, failure)
-    return { ...this.details, ...attempts && { attempts } }
+    return { ...this.details, returnedSince: undefined, ...attempts && { attempts } }
   }
 
   /** Returns details whose history has the run before this one, if that was lost. */
@@ -209,6 +218,13 @@ export class RunningTask {
     if (crashed === undefined) return details
     const after = { state: 'processing' as const, attempt, finishedAt: undefined }
     return { ...details, attempts: historyAfter(recordOf(crashed), after, undefined) }
+  }
+
+  /** Stores the history with the run before this one. Returns `false` if this run was replaced. */
+  private async noteCrash(): Promise<boolean> {
+    const { moved, task } = await this.core.changeRun(this.task, { details: stored(this.details) })
+    if (task) this.task = task
+    return moved
   }
 
   private report(done: number, total: number | undefined, message: string | undefined): void {
@@ -283,7 +299,7 @@ export class RunningTask {
         break
       } catch (error) {
         if (performance.now() >= end) throw error
-        await core.retry.backOff(error, tries, core.engine.shared)
+        await core.retry.backOff(error, tries)
       }
     }
     const replaced = httpError('attempt_replaced')

@@ -21,7 +21,7 @@ export interface OwnedSubmitOptions {
   readonly delayMs?: number | undefined
   /**
    * Time before which the first run does not begin, instead of `delayMs`. A time in the past is now.
-   * The clock of the queue decides: that of Redis or PostgreSQL with BullMQ, else that of this
+   * The clock of the engine decides: that of Redis or PostgreSQL, else that of this
    * process. Default: now.
    */
   readonly startAt?: Date | undefined

@@ -10,9 +10,9 @@ import { queueFull, tooManyTasks } from '../record/not-accepted.js'
 import { allFileKeys, hiddenFileKeys } from '../record/files.js'
 import type { OnTaskError } from '../record/report-error.js'
 import { StoreRetry } from '../record/store-retry.js'
-import { publishMove, taskChannel } from '../record/task-channel.js'
+import { publishAccepted, publishMove, taskChannel } from '../record/task-channel.js'
 import { deleteFiles } from '../run/files/stored-files.js'
-import { recordOf } from './details.js'
+import { detailsOf, recordOf } from './details.js'
 
 /** Time that files and the input of a task may outlive the task, in milliseconds. */
 export const MARGIN_MS = 3_600_000
@@ -44,10 +44,12 @@ export interface Moved {
 /** The engine, and what every call of the core does around its changes. */
 export class TaskCore {
   /** Bounds how long a run waits for its engine. */
-  readonly retry = new StoreRetry()
+  readonly retry: StoreRetry
   isClosing = false
 
-  constructor(readonly settings: CoreSettings) {}
+  constructor(readonly settings: CoreSettings) {
+    this.retry = new StoreRetry(settings.engine.shared)
+  }
 
   get engine(): TaskEngine {
     return this.settings.engine
@@ -113,9 +115,17 @@ export class TaskCore {
     if (changed.outcome === 'conflict') return { task: changed.task, moved: false }
     if (changed.outcome === 'caller_full') throw tooManyTasks()
     if (changed.outcome === 'full') throw queueFull()
-    if (taskChannel.hasSubscribers) publishMove(recordOf(from), recordOf(changed.task))
+    if (taskChannel.hasSubscribers) {
+      if (from.status === 'queued' && from.run === 0) publishCommitted(from)
+      publishMove(recordOf(from), recordOf(changed.task))
+    }
     return { task: changed.task, moved: true }
   }
+}
+
+/** Publishes at the first step of a task that it was accepted, if that was in a transaction. */
+export function publishCommitted(task: StoredTask): void {
+  if (detailsOf(task).isTransactional) publishAccepted(task)
 }
 
 /** Returns whether a task is final. */

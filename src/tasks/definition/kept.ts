@@ -10,8 +10,8 @@ export interface Kept<I> {
    */
   readonly of: (input: I) => string
   /**
-   * Releases it. Called once the task is completed or deleted, or could not be enqueued. It may be
-   * called again. What it throws is dropped. A failed task that is never deleted does not call it,
+   * Releases it. Called once the task is completed or deleted, or if there was no space for it. It
+   * may be called again. What it throws is dropped. A failed task that is never deleted does not call it,
    * and the process may die before the call, so let the thing expire by itself as well.
    */
   readonly release: (name: string) => unknown

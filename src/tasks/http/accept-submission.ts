@@ -47,7 +47,7 @@ export async function acceptSubmission<C>(
 ): Promise<AcceptedSubmission> {
   const { request, requester, definition, input, callbackUrl, direct } = submission
   const { service } = settings
-  let isInUse = false
+  let isOffered = false
   try {
     const idempotency = idempotencyOf(submission)
     const earlier = idempotency && await findEarlier(settings, submission, idempotency.key)
@@ -56,11 +56,12 @@ export async function acceptSubmission<C>(
       return earlier
     }
     const start = await startOf(service, submission)
-    isInUse = true
-    const { task, created } = await service.accept(definition, input, {
+    const submitted: Submitted = {
       owner: requester.owner, caller: countedAs(request, requester.owner), isRequest: true,
       context: settings.context(request), callbackUrl, start, idempotency,
-    })
+    }
+    isOffered = true
+    const { task, created } = await service.accept(definition, input, submitted)
     if (!created) await discardInput(submission)
     // A client may read the files after the response.
     if (idempotency === undefined && direct && !definition.files) {
@@ -68,7 +69,7 @@ export async function acceptSubmission<C>(
     }
     return toAccepted(task, { direct, replayed: !created })
   } catch (error) {
-    if (!isInUse || isRefusal(error)) await discardInput(submission)
+    if (!isOffered || isRefusal(error)) await discardInput(submission)
     throw error
   }
 }
@@ -143,6 +144,6 @@ export function requestFingerprint(request: HttpRequest<unknown>, body: unknown)
 
 /** Returns whether an error says that no task was created. */
 function isRefusal(error: unknown): boolean {
-  if (isHttpError(error)) return error.status < 500 || error.code === 'shutting_down'
-  return isStoreUnavailable(error) && error.reason === 'full'
+  return isHttpError(error) || error instanceof TypeError
+    || isStoreUnavailable(error) && error.reason === 'full'
 }

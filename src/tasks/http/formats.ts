@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
-import type { ListedStatus } from '../../stores/task-index.js'
+import type { ListedStatus } from '../../engine/engine.js'
 import { statusAt } from '../record/listed.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { fileLinks, withFileUrls } from '../record/files.js'

@@ -1,7 +1,9 @@
 import type { Transaction } from '../../stores/transaction.js'
 import { checkTransaction } from '../../stores/transaction.js'
+import { isStoreUnavailable } from '../../stores/store.js'
 import { newId } from '../../runtime/random-id.js'
 import type { AcceptedTask as Accepted } from '../core/accept-task.js'
+import type { TaskService } from '../core/task-service.js'
 import { newJobName } from '../record/ids.js'
 import {
   findTask, idempotencyOf, startOf, toAccepted, type AcceptedSubmission,
@@ -58,8 +60,20 @@ export async function submitInTransaction<C>(
   if (accepted === undefined) {
     throw new TypeError('submit: the option transaction must call submit(transaction)')
   }
-  if (await service.read(id) !== undefined) return toAccepted(accepted.task, { direct, replayed: false })
+  if (await hasCommitted(service, id)) {
+    return toAccepted(accepted.task, { direct, replayed: false })
+  }
   throw new Error(
     'submit: the option transaction has resolved, but its transaction has not committed',
   )
+}
+
+/** Returns whether a task is there. If the engine fails now, believes the application. */
+async function hasCommitted(service: TaskService, id: string): Promise<boolean> {
+  try {
+    return await service.read(id) !== undefined
+  } catch (error) {
+    if (isStoreUnavailable(error)) return true
+    throw error
+  }
 }

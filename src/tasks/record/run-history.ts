@@ -52,7 +52,7 @@ export function historyAfter(
   error: RunError | undefined,
 ): Run['attempts'] {
   if (before.state !== 'processing') return before.attempts
-  // The queue runs the task again, because the process of the last run has died.
+  // The engine runs the task again, because the process of the last run has died.
   if (now.attempt > before.attempt) return withRun(before, INTERRUPTED, Date.now())
   if (now.state === 'processing') return before.attempts
   if (now.state !== 'queued' && before.attempts === undefined) return undefined

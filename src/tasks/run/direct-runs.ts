@@ -7,7 +7,7 @@ import type { Stop } from './stop.js'
 const GRACE_MS = 2000
 
 /**
- * The active runs of direct answers. No queue knows them, so a process that shuts down waits for
+ * The active runs of direct answers. No engine knows them, so a process that shuts down waits for
  * them here.
  */
 export class DirectRuns {

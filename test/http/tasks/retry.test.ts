@@ -160,7 +160,7 @@ describe('POST {status}/retry', () => {
   test('of a task that expires in that moment is 404, and leaves nothing', async (t) => {
     const { retry, spy, store, engine, id } = await failedSite(t)
     // The task expires between the read and the change.
-    const task = engine.read(id)
+    const task = await engine.read(id)
     spy.fault = (call) => {
       if (call === `change ${id}` && task) engine.delete(task, task.version)
       return undefined

@@ -62,6 +62,13 @@ export class HandEngine implements TaskEngine {
     return new HandEngine(this.durable, this.all)
   }
 
+  /** Removes a task, as if it had expired. */
+  drop(id: string): void {
+    const kept = this.kept(id)
+    this.all.tasks.delete(id)
+    this.replaceRuns(kept)
+  }
+
   /** Lets time pass. */
   pass(ms: number): void { this.all.skippedMs += ms }
 
@@ -76,22 +83,26 @@ export class HandEngine implements TaskEngine {
   /** Returns the delay until the next run may begin, in milliseconds. */
   delayOf(id: string): number { return this.kept(id).dueAt - this.now() }
 
-  /** Begins a run in this process, and resolves once its handler has ended. */
-  async deliver(id: string): Promise<void> {
+  /**
+   * Begins a run in this process, and resolves once its handler has ended.
+   *
+   * @param how - `isKilled`: nothing tells the run that it was replaced, as if its process were dead
+   */
+  async deliver(id: string, how: { readonly isKilled?: boolean } = {}): Promise<void> {
     const kept = this.kept(id)
     assert.equal(kept.task.status, 'queued')
     assert.ok(kept.dueAt <= this.now(), 'the run is not due yet')
     kept.crashed = undefined
-    return this.begin(kept, begunTask(kept.task, this.now()))
+    return this.begin(kept, begunTask(kept.task, this.now()), how)
   }
 
   /** The same for a task whose run has lost its lease: that run may continue. */
-  async takeOver(id: string): Promise<void> {
+  async takeOver(id: string, how: { readonly isKilled?: boolean } = {}): Promise<void> {
     const kept = this.kept(id)
     assert.equal(kept.task.status, 'processing')
     kept.crashed = kept.task
     const task = begunTask(kept.task, this.now())
-    return this.begin(kept, { ...task, crashes: task.crashes + 1 })
+    return this.begin(kept, { ...task, crashes: task.crashes + 1 }, how)
   }
 
   /** Makes an attempt at a callback, and resolves once its handler has ended. */
@@ -100,7 +111,8 @@ export class HandEngine implements TaskEngine {
     const { callbackAt, callbackRun } = kept.task
     assert.ok(callbackAt !== undefined && callbackAt <= this.now(), 'no attempt is due')
     kept.task = { ...kept.task, callbackRun: callbackRun + 1, callbackAt: this.now() + 60_000 }
-    return this.handlers?.callback(kept.task)
+    const hold = setInterval(() => undefined, 60_000)
+    await this.handlers?.callback(kept.task).finally(() => { clearInterval(hold) })
   }
 
   create(task: NewTask, { limits = [] }: CreateOptions = {}): Created {
@@ -164,21 +176,27 @@ export class HandEngine implements TaskEngine {
     await Promise.all(this.own.values())
     if (this.durable) return
     for (const { task } of this.all.tasks.values()) {
-      if (!isFinalStatus(task.status)) await this.handlers?.abandon(task)
+      if (!isFinalStatus(task.status) || task.callbackAt !== undefined) await this.handlers?.abandon(task)
     }
   }
 
-  private async begin(kept: Kept, task: StoredTask): Promise<void> {
+  private async begin(
+    kept: Kept, task: StoredTask, { isKilled = false }: { readonly isKilled?: boolean },
+  ): Promise<void> {
     assert.ok(this.handlers, 'this process runs no tasks')
     kept.task = task
     this.replaceRuns(kept)
     const run = new HandRun(kept)
-    this.all.runs.add(run)
+    // A process that is killed is not told of anything.
+    if (!isKilled) this.all.runs.add(run)
+    // Timers of the library let a process end.
+    const hold = isKilled ? undefined : setInterval(() => undefined, 60_000)
     const ended = this.handlers.run(run)
     this.own.set(run, ended)
     try {
       await ended
     } finally {
+      clearInterval(hold)
       this.all.runs.delete(run)
       this.own.delete(run)
     }

@@ -1,5 +1,6 @@
 import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
 import type { TaskEngine } from '../../../src/engine/engine.js'
+import { withFaults } from '../../../src/conformance/engine/faults.js'
 import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
 import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
@@ -14,12 +15,16 @@ export class Spy {
   fault: (call: string, n: number) => Fault = () => undefined
 
   async around<T>(call: string, work: () => MaybePromise<T>): Promise<T> {
-    const n = this.calls.push(call)
-    const fault = this.fault(call, n)
+    const fault = this.note(call)
     if (fault === 'before') throw new StoreUnavailableError(`${call} did not happen`)
     const value = await work()
     if (fault === 'after') throw new StoreUnavailableError(`${call} happened, but nobody knows`)
     return value
+  }
+
+  /** Notes a call. Returns its fault. */
+  note(call: string): Fault {
+    return this.fault(call, this.calls.push(call))
   }
 
   /** The calls that write. */
@@ -45,24 +50,10 @@ export class SpyStore implements Store {
 
 /** An engine whose calls go through a spy. */
 export function spyEngine(inner: TaskEngine, spy: Spy): TaskEngine {
-  return {
-    shared: inner.shared,
-    durable: inner.durable,
-    hasTransactions: inner.hasTransactions,
-    create: (task, options) => spy.around(`create ${task.id}`, () => inner.create(task, options)),
-    read: (id) => spy.around(`read ${id}`, () => inner.read(id)),
-    readByKey: (key) => spy.around(`readByKey ${key}`, () => inner.readByKey(key)),
-    change: (ref, expected, change) => (
-      spy.around(`change ${ref.id}`, () => inner.change(ref, expected, change))
-    ),
-    delete: (ref, version) => spy.around(`delete ${ref.id}`, () => inner.delete(ref, version)),
-    watch: (id, listener) => spy.around(`watch ${id}`, () => inner.watch(id, listener)),
-    list: (query) => spy.around('list', () => inner.list(query)),
-    counts: (pool) => spy.around(`counts ${pool}`, () => inner.counts(pool)),
-    now: () => spy.around('now', () => inner.now()),
-    work: (options, handlers) => { inner.work(options, handlers) },
-    close: (options) => inner.close(options),
-  }
+  return withFaults(inner, (call, of) => {
+    const fault = spy.note(`${call} ${of}`)
+    return fault === undefined ? undefined : fault === 'before' ? 'failed' : 'lost'
+  })
 }
 
 export interface Bench {

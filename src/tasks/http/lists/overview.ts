@@ -2,7 +2,7 @@ import { compose, describe, type Handler, type Policy } from '../../../http/exch
 import { json } from '../../../http/respond.js'
 import { checkNames } from '../../../runtime/option-names.js'
 import type { TaskEngine } from '../../../engine/engine.js'
-import { LISTED_STATUSES, type ListedStatus } from '../../../stores/task-index.js'
+import { LISTED_STATUSES, type ListedStatus } from '../../../engine/engine.js'
 import type { ListFilter } from '../../list-options.js'
 import type { TaskSnapshot } from '../../record/codec.js'
 import { bodyOf, type TaskBody } from '../../record/view.js'
