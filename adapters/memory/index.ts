@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../../src/runtime/clock.js'
+import { systemClock } from '../../src/runtime/clock.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 import { MemoryTaskEngine, type MemoryTaskEngineOptions } from './engine/task-engine.js'

@@ -63,8 +63,9 @@ export interface TaskEngine {
   /**
    * Hands out nothing more, waits up to `drainMs` milliseconds for what runs, then aborts its
    * signals with a `WorkerClosingError` and waits shortly. An engine that is not durable runs waiting
-   * tasks while there is time, and then calls `abandon` for each unfinished one. The other calls
-   * work as before: the application closes its connections itself.
+   * tasks while there is time, and then calls `abandon` for each unfinished one, and for each whose
+   * callback is due now or later. The other calls work as before: the application closes its
+   * connections itself.
    */
   close(options: { readonly drainMs: number }): Promise<void>
 }
@@ -104,7 +105,10 @@ export interface WorkHandlers {
    * with `hasFiles` only.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
-  /** Ends an unfinished task whose process ends. Only called by engines that are not durable. */
+  /**
+   * Ends an unfinished task, or the callback of a final one, because the process ends. Only called by
+   * engines that are not durable.
+   */
   readonly abandon: (task: StoredTask) => MaybePromise<void>
 }
 

@@ -102,7 +102,7 @@ export class ModelEngine implements TaskEngine {
     clearInterval(this.timer)
     if (this.durable || !this.handlers) return
     for (const { task } of this.tasks.live()) {
-      if (!isFinalStatus(task.status)) await this.handlers.abandon(task)
+      if (!isFinalStatus(task.status) || task.callbackAt !== undefined) await this.handlers.abandon(task)
     }
   }
 

@@ -326,11 +326,11 @@ export class Worker {
     if (this.#turn !== undefined) clearImmediate(this.#turn)
     this.#turn = undefined
     const reason = new WorkerClosingError()
-    const left = [...this.#host.all()].filter(({ task }) => !isFinalStatus(task.status))
+    const left = [...this.#host.all()].filter(({ task }) => isLeft(task))
     for (const { running } of left) running?.abort(reason)
     await atMost(ABORT_GRACE_MS, this.#until(() => this.#runs() === 0))
     for (const node of left) {
-      if (!isFinalStatus(node.task.status)) await this.#handlers?.abandon(node.task)
+      if (isLeft(node.task)) await this.#handlers?.abandon(node.task)
     }
   }
 
@@ -350,4 +350,9 @@ export class Worker {
     for (const count of this.#running.values()) runs += count
     return runs
   }
+}
+
+/** Returns whether a task still has a run or a callback to come. */
+function isLeft({ status, callbackAt }: StoredTask): boolean {
+  return !isFinalStatus(status) || callbackAt !== undefined
 }

@@ -1,11 +1,13 @@
 import { httpError } from '../../http/errors.js'
-import type { StoredTask } from '../../engine/task.js'
+import type { StoredTask, TaskChange } from '../../engine/task.js'
 import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { shuttingDown } from '../record/not-accepted.js'
 import { renewExternal } from '../record/external.js'
 import { fileKey } from '../record/files.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import { historyAfter, historyOfFinal } from '../record/run-history.js'
+import { reportError } from '../record/report-error.js'
+import { failureOf } from '../run/failure.js'
 import { renewFiles } from '../run/files/stored-files.js'
 import { limitOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
@@ -128,6 +130,27 @@ export async function deleteTask(
     task = now
   }
   throw changedMeanwhile()
+}
+
+/** Fails what a task still has to do, because it ends with this process. Never rejects. */
+export async function abandonTask(core: TaskCore, task: StoredTask): Promise<void> {
+  const { id: taskId, name, version, attempt } = task
+  try {
+    await core.change(task, { version }, abandoned(task, core.retentionMs(name)))
+  } catch (error) {
+    reportError(core.settings, error, { taskId, name }, attempt)
+  }
+}
+
+/** Returns the change of a task whose run or callback ends with its process. */
+function abandoned(task: StoredTask, keepMs: number): TaskChange {
+  const { callback, ...rest } = detailsOf(task)
+  const details: Details = {
+    ...rest, ...callback && { callback: { ...callback, state: 'failed', fault: 'interrupted' } },
+  }
+  if (isFinalTask(task)) return { details: stored(details), callbackMs: null }
+  const failed = withFailure(details, failureOf('task_interrupted'))
+  return { status: 'failed', details: stored(failed), keepMs }
 }
 
 function requireRetryable(task: StoredTask): void {

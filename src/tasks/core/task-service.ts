@@ -14,20 +14,19 @@ import type { ListFilter } from '../list-options.js'
 import type { TasksOptions } from '../tasks-options.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { isTaskId } from '../record/ids.js'
-import { reportError, reportingTo } from '../record/report-error.js'
+import { reportingTo } from '../record/report-error.js'
 import { Subscriptions } from '../record/subscriptions.js'
 import { waitFor, type VisibleWaitOptions } from '../record/wait.js'
 import { Waiters } from '../record/waiters.js'
 import { DirectRuns } from '../run/direct-runs.js'
-import { failureOf } from '../run/failure.js'
 import { validateInput } from '../run/run.js'
 import { noCallbacks, type CallbackDeliveries } from './callbacks.js'
 import { acceptTask, type AcceptedTask, type Submitted } from './accept-task.js'
 import {
-  cancelTask, deleteTask, retryTask, type Condition, type Deleted, type MaySee,
+  abandonTask, cancelTask, deleteTask, retryTask, type Condition, type Deleted, type MaySee,
   type RetryRequest,
 } from './change-task.js'
-import { detailsOf, stored, toSnapshot, withFailure } from './details.js'
+import { toSnapshot } from './details.js'
 import { toPools, type PoolCounts, type Pools } from './pools.js'
 import { RunningTask } from './run-task.js'
 import { TaskCore } from './task-core.js'
@@ -99,7 +98,7 @@ export class TaskService {
       run: (run) => this.run(run),
       callback: async (task) => this.deliveries?.deliver(task),
       remove: (task) => this.core.removeFiles(task),
-      abandon: (task) => this.abandon(task),
+      abandon: (task) => abandonTask(this.core, task),
     })
   }
 
@@ -281,20 +280,6 @@ export class TaskService {
   /** Lets another process continue a run from its checkpoint, because this one closes. */
   private handOver(run: RunningTask, graceMs: number): void {
     if (run.isResumable) run.abort(new WorkerClosingError(), graceMs)
-  }
-
-  /** Fails an unfinished task that ends with this process. Never rejects. */
-  private async abandon(task: StoredTask): Promise<void> {
-    const { core } = this
-    const { id: taskId, name, version, attempt } = task
-    const details = withFailure(detailsOf(task), failureOf('task_interrupted'))
-    try {
-      await core.change(task, { version }, {
-        status: 'failed', details: stored(details), keepMs: core.retentionMs(name),
-      })
-    } catch (error) {
-      reportError(core.settings, error, { taskId, name }, attempt)
-    }
   }
 
   private async isReachable(): Promise<boolean> {

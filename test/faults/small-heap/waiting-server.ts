@@ -38,6 +38,6 @@ attach(server, router({
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', (message) => {
   if (message === 'go') start()
-  process.send?.({ ...queue.usage(), runs, requests: serviceOf(tasks).waiters.size + serviceOf(tasks).directRuns.size, heap: process.memoryUsage().heapUsed })
+  process.send?.({ ...engine.usage(), runs, requests: serviceOf(tasks).waiters.size + serviceOf(tasks).directRuns.size, heap: process.memoryUsage().heapUsed })
 })
 process.on('disconnect', () => process.exit())

@@ -14,6 +14,8 @@ const servers = { Redis: await redisForFile(), PostgreSQL: await postgresForFile
 
 interface Here {
   readonly tasks: Tasks
+  /** Submits a task that never ends. Returns its id. */
+  readonly submit: () => Promise<string>
   /** Ids of the tasks whose runs have begun here. */
   readonly began: string[]
   /** Ids of the tasks whose runs were aborted here. */
@@ -38,16 +40,14 @@ for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () 
         reject(signal.reason as Error)
       })
     }) })
-    const tasks = createTasks({ ...parts, definitions: [endless], worker, onError: () => undefined }) as Tasks
+    const tasks = createTasks({ ...parts, definitions: [endless], worker, onError: () => undefined })
     t.after(async () => {
       for (const id of began) await tasks.cancel(id).catch(() => undefined)
       await tasks.close({ drainMs: 0 })
       await close()
     })
-    return { tasks, began, aborted }
+    return { tasks: tasks as Tasks, submit: async () => (await tasks.submit(endless, {})).taskId, began, aborted }
   }
-
-  const submit = async ({ tasks }: Here): Promise<string> => (await tasks.submit('endless', {})).taskId
 
   test('a process that lives keeps its lease; once it was killed, its task runs again soon after the lease', async (t) => {
     const { process: holder, id } = await startHolder()
@@ -63,7 +63,7 @@ for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () 
 
   test('an outage longer than the lease fails no task: its run is aborted, and the task runs again', async (t) => {
     const [one, other] = [openHere(t, true), openHere(t, false)]
-    const id = await submit(one)
+    const id = await one.submit()
     await eventually(() => one.began.length === 1, 5000, 'the task runs')
     server.freeze()
     await eventually(() => one.aborted.length === 1, 5000, 'the run ends before another process may take it')
@@ -81,7 +81,7 @@ for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () 
 
   test('a cancel from another process aborts the run where it is', async (t) => {
     const [one, other] = [openHere(t, true), openHere(t, false)]
-    const id = await submit(one)
+    const id = await one.submit()
     await eventually(() => one.began.includes(id), 5000, 'the task runs')
     assert.equal((await other.tasks.cancel(id))?.status, 'cancelled')
     await eventually(() => one.aborted.includes(id), 2000, 'the run is aborted at once')

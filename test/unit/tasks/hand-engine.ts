@@ -176,7 +176,7 @@ export class HandEngine implements TaskEngine {
     await Promise.all(this.own.values())
     if (this.durable) return
     for (const { task } of this.all.tasks.values()) {
-      if (!isFinalStatus(task.status)) await this.handlers?.abandon(task)
+      if (!isFinalStatus(task.status) || task.callbackAt !== undefined) await this.handlers?.abandon(task)
     }
   }
 
