@@ -23,7 +23,7 @@ export interface StorageConfig {
   readonly blobsFolder?: string | undefined
 }
 
-/** Where the tasks are. */
+/** The parts that keep tasks and files. */
 export interface Storage {
   readonly engine: TasksOptions['engine']
   readonly store: Store
