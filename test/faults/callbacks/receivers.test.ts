@@ -250,7 +250,7 @@ describe('callbacks are fair (15.12)', () => {
     const ids: string[] = []
     for (let n = 0; n < 500; n++) ids.push(await submit(machine.url, {}, 'ann'))
     const states = () => Promise.all(ids.map(async (id) => (await tasks.get(id))?.callback))
-    await eventually(async () => (await states()).every((callback) => callback?.state !== 'waiting'))
+    for (const id of ids) await tasks.wait(id, { timeoutMs: 5000 })
     const id = await submit(good.url, {}, 'bob')
     assert.equal((await settled(id)).state, 'delivered')
     assert.deepEqual(new Set((await states()).map((callback) => callback?.state)), new Set(['pending']), 'none is given up')
