@@ -37,7 +37,7 @@ export type { TaskEvent } from './tasks/record/task-channel.js'
 export type { TaskSnapshot } from './tasks/record/snapshot.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
 export type { AttemptView, RunError } from './tasks/record/run-history.js'
-export type { TaskState } from './tasks/record/state.js'
+export type { TaskStatus } from './engine/task.js'
 export type {
   CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,
   Task, TaskCallback,

@@ -1,7 +1,8 @@
-import { TurnBatches } from '../turn-batches.js'
-import type { Query } from '../connections.js'
+import { LeasedRun } from '../../../src/engine/leases.js'
 import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/task.js'
 import type { Revision } from '../../../src/stores/store.js'
+import type { Query } from '../connections.js'
+import { TurnBatches } from '../turn-batches.js'
 
 /** The statuses in the order of their numbers. From 2 they are final. */
 export const STATUSES = ['queued', 'processing', 'completed', 'failed', 'cancelled'] as const
@@ -42,6 +43,14 @@ export interface TaskRow {
   readonly result: string | null
 }
 
+/** A run as the statement that begins it returns it. */
+export interface RunRow extends TaskRow {
+  readonly input: string
+  readonly checkpoint: string | null
+  readonly has_crashed: boolean
+  readonly lost_run_started_at: number | null
+}
+
 /** Columns of a `TaskRow` that are returned as they are. */
 const PLAIN = [
   'id', 'birth', 'name', 'pool', 'priority', 'status', 'version', 'run', 'attempt', 'crashes',
@@ -78,6 +87,16 @@ export function toTask(
     finishedAt: row.finished_at ?? undefined, expiresAt: row.expires_at,
     callbackRun: row.callback_run, callbackAt: row.callback_at ?? undefined, details, result,
   }
+}
+
+/** Returns the run of a row. `leaseEnd` is of the monotonic clock. */
+export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
+  const task = toTask(row)
+  const crashed = row.has_crashed ? {
+    ...task, version: task.version - 1, run: task.run - 1, attempt: task.attempt - 1,
+    crashes: task.crashes - 1, runStartedAt: row.lost_run_started_at ?? undefined,
+  } : undefined
+  return new LeasedRun(task, row.input, row.checkpoint?.slice(1), crashed, leaseEnd)
 }
 
 /**

@@ -7,7 +7,6 @@ import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../../src/engine/task.js'
 import type { Breaker } from '../../../src/stores/breaker.js'
-import { isStoreUnavailable } from '../../../src/stores/store.js'
 import type { RedisClient } from '../client.js'
 import { redisBreaker } from '../redis-breaker.js'
 import { runScript, type Script } from '../scripts.js'
@@ -84,18 +83,16 @@ export class RedisTaskEngine implements TaskEngine {
     }
     const args = createArguments(task)
     const { start } = task
-    return orFull(async () => {
-      const [outcome, row, tickets] = await this.run(CREATE, ...args) as [
-        'created' | 'exists' | 'caller_full', Row | null, Ticket[],
-      ]
-      this.addTickets(tickets)
-      if (row === null) return { outcome: 'caller_full' }
-      const stored = toTask(row)
-      if (start !== undefined && stored.startAt !== undefined) {
-        this.worker?.tickIn(stored.startAt - stored.createdAt)
-      }
-      return { outcome: outcome as 'created' | 'exists', task: stored }
-    })
+    const [outcome, row, tickets] = await this.run(CREATE, ...args) as [
+      'created' | 'exists' | 'caller_full', Row | null, Ticket[],
+    ]
+    this.addTickets(tickets)
+    if (row === null) return { outcome: 'caller_full' }
+    const stored = toTask(row)
+    if (start !== undefined && stored.startAt !== undefined) {
+      this.worker?.tickIn(stored.startAt - stored.createdAt)
+    }
+    return { outcome: outcome as 'created' | 'exists', task: stored }
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
@@ -111,18 +108,16 @@ export class RedisTaskEngine implements TaskEngine {
       ref.id, ref.birth, ...expectedArguments(expected), this.nonce(), ...this.share,
       ...changeArguments(change),
     ]
-    return orFull(async () => {
-      const [outcome, row, tickets] = await this.run(CHANGE, ...args) as [
-        'changed' | 'conflict' | 'caller_full', Row | null, Ticket[],
-      ]
-      this.addTickets(tickets)
-      if (outcome === 'caller_full') return { outcome }
-      const { callbackMs, delayMs = 0 } = change
-      if (typeof callbackMs === 'number') this.expectCallback(callbackMs)
-      if (delayMs > 0) this.worker?.tickIn(delayMs)
-      if (outcome === 'changed') return { outcome, task: toTask(row as Row) }
-      return { outcome, task: taskIn(row) }
-    })
+    const [outcome, row, tickets] = await this.run(CHANGE, ...args) as [
+      'changed' | 'conflict' | 'caller_full', Row | null, Ticket[],
+    ]
+    this.addTickets(tickets)
+    if (outcome === 'caller_full') return { outcome }
+    const { callbackMs, delayMs = 0 } = change
+    if (typeof callbackMs === 'number') this.expectCallback(callbackMs)
+    if (delayMs > 0) this.worker?.tickIn(delayMs)
+    if (outcome === 'changed') return { outcome, task: toTask(row as Row) }
+    return { outcome, task: taskIn(row) }
   }
 
   async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
@@ -274,14 +269,4 @@ export class RedisTaskEngine implements TaskEngine {
 
 function taskIn(reply: unknown): StoredTask | undefined {
   return reply === null ? undefined : toTask(reply as Row)
-}
-
-/** A Redis that is out of memory is full. */
-async function orFull<T>(work: () => Promise<T>): Promise<T | { readonly outcome: 'full' }> {
-  try {
-    return await work()
-  } catch (error) {
-    if (isStoreUnavailable(error) && error.reason === 'full') return { outcome: 'full' }
-    throw error
-  }
 }

@@ -197,7 +197,8 @@ export class RunningTask {
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
       details: stored({ ...details, returnedSince }),
-      delayMs: Math.min(Math.max(waitedMs, RETURN_MS), MAX_RETURN_MS),
+      // A quarter, because the next one that takes it may again be a process that cannot run it.
+      delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (0.75 + Math.random() / 2),
     })
   }
 

@@ -1,8 +1,8 @@
+import type { TaskStatus } from '../../engine/task.js'
 import type { ErrorDetail } from '../../http/errors.js'
 import { callbackText, type CallbackState } from './callback-state.js'
 import type { RecordFiles } from './files.js'
 import type { AttemptView } from './run-history.js'
-import type { TaskState } from './state.js'
 
 /** Progress of the work, in units of the task's own. */
 export interface TaskProgress {
@@ -22,34 +22,26 @@ export interface TaskFailure {
 /** Header fields of a stored error by their lower-case names. */
 export type ErrorFields = Readonly<Record<string, string>>
 
-/** One task as one flat object. Times are milliseconds since 1970. */
+/** One task as its views are made of it. Times are milliseconds since 1970. */
 export interface TaskRecord extends RecordFiles {
   readonly id: string
   readonly name: string
   readonly owner: string | undefined
-  /** Party that a task without an owner counts for, such as a network address. */
-  readonly party?: string | undefined
-  readonly state: TaskState
-  /**
-   * New for each submission and each retry. Makes the ids of callback messages and the names of
-   * blobs.
-   */
-  readonly job: string
-  /** Number of runs that clients see. */
+  readonly state: TaskStatus
+  /** Number of runs that have begun. */
   readonly attempt: number
   /** Counts changes that a client can see; ETag and event ids are made of it. */
   readonly version: number
   readonly createdAt: number
   /** Earliest start of the first run, for a task that was submitted for later. */
-  readonly startAt?: number | undefined
-  /** Pool in which it waits or was run. */
-  readonly pool?: string | undefined
-  /** Order among the waiting tasks of its pool. */
-  readonly priority?: number | undefined
+  readonly startAt: number | undefined
+  readonly pool: string
+  /** Order among waiting tasks. */
+  readonly priority: number
   /** Start of the first run. */
   readonly startedAt: number | undefined
   /** Start of the latest run, if it was not the first. */
-  readonly runStartedAt?: number | undefined
+  readonly runStartedAt: number | undefined
   readonly finishedAt: number | undefined
   readonly expiresAt: number
   readonly progress: TaskProgress | undefined
@@ -59,11 +51,11 @@ export interface TaskRecord extends RecordFiles {
   /** The HTTP status of `error`, for answers that wait for the work. */
   readonly errorStatus: number | undefined
   /** Header fields of `error`, such as Retry-After, for answers that wait for the work. */
-  readonly errorFields?: ErrorFields | undefined
+  readonly errorFields: ErrorFields | undefined
   /** The name of the external resource that the task owns; see `Kept`. */
-  readonly keeps?: string | undefined
+  readonly keeps: string | undefined
   /** The ended runs, if there was more than one. */
-  readonly attempts?: readonly AttemptView[] | undefined
+  readonly attempts: readonly AttemptView[] | undefined
   /** The callback to send when the task is final, and its state. */
   readonly callback: CallbackState | undefined
 }
@@ -71,7 +63,7 @@ export interface TaskRecord extends RecordFiles {
 const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'
 
 /** The status and message of each state, as clients see them. */
-const STATUS: Readonly<Record<TaskState, string>> = {
+const STATUS: Readonly<Record<TaskStatus, string>> = {
   queued: ACCEPTED,
   processing: ACCEPTED,
   completed: '"completed","message":"The task is completed."',

@@ -1,10 +1,10 @@
-import { type ErrorFields, type TaskRecord, toTaskText } from './record.js'
-import type { TaskState } from './state.js'
+import type { TaskStatus } from '../../engine/task.js'
+import { toTaskText, type ErrorFields, type TaskRecord } from './record.js'
 
-/** A task for readers, with unparsed JSON for clients. */
+/** A task for readers, with JSON text for clients. */
 export interface TaskSnapshot {
   readonly id: string
-  readonly state: TaskState
+  readonly state: TaskStatus
   readonly version: number
   /** Number of the latest run; 0 before the first one. */
   readonly attempt: number
@@ -21,7 +21,7 @@ export interface TaskSnapshot {
   readonly text: string
 }
 
-/** Returns the snapshot of a task. */
+/** Returns a task as the HTTP layer reads it. */
 export function snapshotOf(record: TaskRecord): TaskSnapshot {
   const { id, state, version, attempt, createdAt, startAt, expiresAt } = record
   const { owner, errorStatus, errorFields, blobs } = record

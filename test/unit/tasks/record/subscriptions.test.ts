@@ -20,11 +20,14 @@ const turn = () => new Promise(setImmediate)
 /** A signal that nobody aborts. */
 const never = () => new AbortController().signal
 
-/** The task `a` with this version, as the store keeps it. */
-function taskText(version: number, { text = `{"taskId":"a","n":${String(version)}}`, ...more }: Partial<TaskSnapshot> = {}): string {
-  return JSON.stringify({
-    id: 'a', state: 'processing', version, attempt: 1, createdAt: 1000, expiresAt: Date.now() + HOUR, text, ...more,
-  })
+/** A task with this version, as text. */
+function recordText(version: number, { state = 'processing' as TaskSnapshot['state'], owner = '0', more = '' } = {}): string {
+  const task: TaskSnapshot = {
+    id: 'a', state, version, attempt: 1, createdAt: 1000, startAt: undefined, expiresAt: Date.now() + HOUR,
+    owner: owner === '0' ? undefined : JSON.parse(owner) as string, errorStatus: undefined, errorFields: undefined,
+    text: `{"taskId":"a","n":${String(version)}${more}}`,
+  }
+  return JSON.stringify(task)
 }
 
 /** A store with a task `a`, and a function that writes its next version. */
@@ -33,7 +36,7 @@ async function setUp(t: TestContext) {
   t.after(() => inner.close())
   const spy = new Spy()
   const store = new SpyStore(inner, spy)
-  const made = await inner.create('task:a', taskText(1), { ttlMs: HOUR })
+  const made = await inner.create('task:a', recordText(1), { ttlMs: HOUR })
   let revision = made.created ? made.revision : ''
   const write = async (text: string) => {
     const now = await inner.replace('task:a', text, revision, {})
@@ -59,7 +62,7 @@ describe('Subscriptions', () => {
     const controller = new AbortController()
     assert.equal((await subscriber.next(60_000, controller.signal))?.version, 1, 'the first is at once')
     const woken = subscriber.next(60_000, controller.signal)
-    await write(taskText(2))
+    await write(recordText(2))
     assert.equal((await within(woken, 1000))?.version, 2)
     assert.equal((await within(subscriber.next(10, controller.signal), 1000))?.version, 2)
     assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
@@ -82,7 +85,7 @@ describe('Subscriptions', () => {
     assert.ok(reads() <= 2, `${String(reads())} reads for those who came together`)
     const before = reads()
     const next = subscribers.map((subscriber) => subscriber.next(60_000, never()))
-    await write(taskText(2))
+    await write(recordText(2))
     const tasks = await within(Promise.all(next))
     assert.equal(reads() - before, 1)
     assert.equal(new Set(tasks).size, 1)
@@ -104,7 +107,7 @@ describe('Subscriptions', () => {
     const first = (await subscriptions.subscribe('a')).next(60_000, never())
     await turn()
     t.mock.method(inner, 'watch', () => () => undefined)
-    await write(taskText(2))
+    await write(recordText(2))
     const second = (await subscriptions.subscribe('a')).next(60_000, never())
     await turn()
     held = false
@@ -122,7 +125,7 @@ describe('Subscriptions', () => {
     const subscriber = await subscriptions.subscribe('a')
     await subscriber.next(60_000, never())
     const next = subscriber.next(60_000, never())
-    await write(taskText(2))
+    await write(recordText(2))
     assert.equal((await within(next))?.version, 2)
     assert.deepEqual(every, [3000])
     subscriber.close()
@@ -139,7 +142,7 @@ describe('Subscriptions', () => {
     for (const subscriber of subscribers) await subscriber.next(60_000, never())
     spy.fault = (call) => (call.startsWith('get') ? 'before' : undefined)
     const next = subscribers.map((subscriber) => assert.rejects(subscriber.next(60_000, never()), /did not happen/))
-    await write(taskText(2))
+    await write(recordText(2))
     await within(Promise.all(next))
     spy.fault = () => undefined
     assert.equal((await subscribers[0]?.now())?.version, 2)
@@ -174,7 +177,7 @@ describe('event streams', () => {
     const streams = [open(made, task, format), open(made, task, format)] as const
     for (const { next } of streams) assert.equal(String(await next()), 'retry: 2000\n\n')
     for (const { next } of streams) assert.match(String(await next()), /"n":1/)
-    await made.write(taskText(2, { text: `{"taskId":"a","n":2,"text":"${'x'.repeat(200_000)}"}` }))
+    await made.write(recordText(2, { more: `,"text":"${'x'.repeat(200_000)}"` }))
     const texts = await Promise.all(streams.map(async ({ next }) => {
       const pieces: Uint8Array[] = []
       for (let size = 0; size < 200_000; size += pieces.at(-1)?.byteLength ?? 0) pieces.push(await next() as Uint8Array)
@@ -194,7 +197,7 @@ describe('event streams', () => {
     const { next, events } = open(made, task)
     await next()
     assert.match(String(await next()), /"n":1/)
-    for (let version = 2; version <= 50; version++) await made.write(taskText(version))
+    for (let version = 2; version <= 50; version++) await made.write(recordText(version))
     await turn()
     assert.match(String(await next()), /"n":50/)
     await events.return?.()
@@ -205,7 +208,7 @@ describe('event streams', () => {
     const { next } = open(made, task)
     await next()
     await next()
-    await made.write(taskText(2, { owner: 'eve' }))
+    await made.write(recordText(2, { owner: '"eve"' }))
     assert.equal(await next(), undefined)
     assert.equal(made.subscriptions.size, 0)
   })

@@ -13,13 +13,14 @@ import { newId } from '../../../../src/runtime/random-id.js'
 import { isTaskId } from '../../../../src/tasks/record/ids.js'
 import { toTaskText, type TaskRecord } from '../../../../src/tasks/record/record.js'
 import { toResultText } from '../../../../src/tasks/record/result.js'
-import type { TaskState } from '../../../../src/tasks/record/state.js'
 import { StatusPath } from '../../../../src/tasks/http/status-path.js'
 
-const STATES: TaskState[] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
+const STATES: TaskRecord['state'][] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
 const record: TaskRecord = {
-  id: 'a1', name: 'export', owner: undefined, state: 'queued', job: 'j1', attempt: 0, version: 1, createdAt: 1_700_000_000_000, startedAt: undefined, finishedAt: undefined,
-  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, errorFields: undefined, callback: undefined,
+  id: 'a1', name: 'export', owner: undefined, state: 'queued', attempt: 0, version: 1, createdAt: 1_700_000_000_000,
+  startAt: undefined, pool: 'default', priority: 0, startedAt: undefined, runStartedAt: undefined, finishedAt: undefined,
+  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined,
+  errorFields: undefined, keeps: undefined, attempts: undefined, callback: undefined,
 }
 
 describe('records', () => {
