@@ -21,11 +21,11 @@ const turn = () => new Promise(setImmediate)
 const never = () => new AbortController().signal
 
 /** A task with this version, as text. */
-function recordText(version: number, { state = 'processing' as TaskSnapshot['state'], owner = '0' } = {}): string {
+function recordText(version: number, { state = 'processing' as TaskSnapshot['state'], owner = '0', more = '' } = {}): string {
   const task: TaskSnapshot = {
     id: 'a', state, version, attempt: 1, createdAt: 1000, startAt: undefined, expiresAt: Date.now() + HOUR,
     owner: owner === '0' ? undefined : JSON.parse(owner) as string, errorStatus: undefined, errorFields: undefined,
-    text: `{"taskId":"a","n":${String(version)}}`,
+    text: `{"taskId":"a","n":${String(version)}${more}}`,
   }
   return JSON.stringify(task)
 }
@@ -177,7 +177,7 @@ describe('event streams', () => {
     const streams = [open(made, task, format), open(made, task, format)] as const
     for (const { next } of streams) assert.equal(String(await next()), 'retry: 2000\n\n')
     for (const { next } of streams) assert.match(String(await next()), /"n":1/)
-    await made.write(`${recordText(2).slice(0, -1)},"text":"${'x'.repeat(200_000)}"}`)
+    await made.write(recordText(2, { more: `,"text":"${'x'.repeat(200_000)}"` }))
     const texts = await Promise.all(streams.map(async ({ next }) => {
       const pieces: Uint8Array[] = []
       for (let size = 0; size < 200_000; size += pieces.at(-1)?.byteLength ?? 0) pieces.push(await next() as Uint8Array)
