@@ -20,7 +20,8 @@ export {
   defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition,
   type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
-export type { Kept } from './tasks/definition/kept.js'
+export type { Backoff } from './tasks/definition/backoff.js'
+export type { EndedTask, Kept } from './tasks/definition/kept.js'
 export type {
   FileContent, TaskFile, TaskFiles, WriteFileOptions,
 } from './tasks/definition/files.js'

@@ -14,7 +14,7 @@ export const CODE: Readonly<Record<string, readonly string[]>> = {
   '2.7': ['examples/reference-server/callbacks.ts', 'src/callbacks/target.ts'],
   '2.8': ['examples/reference-server/select.ts'],
   '2.9': ['src/http/respond.ts', 'src/http/failure.ts'],
-  '3': ['src/tasks/record/state.ts', 'src/tasks/record/record.ts'],
+  '3': ['src/engine/task.ts', 'src/tasks/record/record.ts'],
   '4.1': ['src/resources/collection.ts', 'src/resources/items.ts'],
   '4.1.PATCH': ['src/resources/merge-patch.ts', 'src/resources/item-body.ts'],
   '4.1.HEAD': ['src/resources/route.ts'],

@@ -48,7 +48,9 @@ export interface EngineProcess {
 /** A transaction of the application that is open. */
 export interface OpenTransaction {
   readonly transaction: Transaction
+  /** Commits the transaction. */
   commit(): Promise<void>
+  /** Rolls the transaction back. */
   rollback(): Promise<void>
 }
 

@@ -43,7 +43,7 @@ test('each blob of a run that was killed is named by its task, however many runs
   })
   const hand = new HandEngine()
   // The folder of several processes.
-  const shared = Object.assign(blobs, { shared: true }) as unknown as MemoryBlobs
+  const shared = Object.assign(blobs, { shared: true })
   const tasks = createTasks({
     store: new SpyStore(memory().store, new Spy(), true), engine: hand, blobs: shared,
     definitions: [definition], maxCrashes: RUNS, onError: () => undefined,
