@@ -34,10 +34,10 @@ export type { SpooledBody } from './tasks/definition/spool.js'
 export type { SpooledTaskOptions } from './tasks/definition/spooled-task.js'
 export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/callback-state.js'
 export type { TaskEvent } from './tasks/record/task-channel.js'
-export type { TaskSnapshot } from './tasks/record/codec.js'
+export type { TaskSnapshot } from './tasks/record/snapshot.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
 export type { AttemptView, RunError } from './tasks/record/run-history.js'
-export type { TaskState } from './tasks/record/state.js'
+export type { TaskStatus } from './engine/task.js'
 export type {
   CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,
   Task, TaskCallback,

@@ -1,7 +1,9 @@
 import { systemClock } from '../../src/runtime/clock.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-import { MemoryTaskEngine, type MemoryTaskEngineOptions } from './engine/task-engine.js'
+import {
+  MEMORY_TASK_ENGINE, MemoryTaskEngine, type MemoryTaskEngineOptions,
+} from './engine/task-engine.js'
 import { MemoryStore, type MemoryStoreOptions } from './store.js'
 
 export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
@@ -19,6 +21,7 @@ export interface MemoryOptions extends MemoryTaskEngineOptions {
   readonly blobs?: Omit<MemoryBlobsOptions, 'now'>
 }
 
+const MEMORY = { ...MEMORY_TASK_ENGINE, store: 0, blobs: 0 } satisfies Record<keyof MemoryOptions, 0>
 const BLOBS = { maxBytes: 0 } satisfies Record<keyof NonNullable<MemoryOptions['blobs']>, 0>
 
 /** Result of `memory`. */
@@ -38,6 +41,7 @@ export interface Memory {
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function memory(options: MemoryOptions = {}): Memory {
+  checkNames('memory', options, MEMORY)
   const { blobs = {}, store = {}, ...engine } = options
   checkNames('memory: blobs', blobs, BLOBS)
   const { clock = systemClock } = options

@@ -56,10 +56,10 @@ const own = { of: { owner: 'observed' }, order: 'newest', limit: 50 } as const
 const every = { of: 'all', order: 'newest', limit: 50 } as const
 const QUERIES: Readonly<Record<string, (places: Places) => TaskQuery>> = {
   'own tasks, first page': () => own,
-  'own tasks, third page': ({ observed }) => ({ ...own, after: observed[100] as StoredTask }),
+  'own tasks, third page': ({ observed }) => ({ ...own, after: observed[100] }),
   'own tasks of one status and name': () => ({ ...own, statuses: ['completed'], names: ['report'] }),
   'all owners, first page': () => every,
-  'all owners, in the middle': ({ all }) => ({ ...every, after: all[all.length >> 1] as StoredTask }),
+  'all owners, in the middle': ({ all }) => ({ ...every, after: all[all.length >> 1] }),
 }
 
 /** Time of a page in milliseconds: the least of some rounds, which other programs disturb least. */

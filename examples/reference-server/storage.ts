@@ -3,7 +3,7 @@ import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
-import type { TasksOptions } from 'longhaul'
+import type { TaskEngine } from 'longhaul/engine'
 import type { Blobs, Store } from 'longhaul/stores'
 import { FolderBlobs } from 'longhaul/files'
 import { memory } from 'longhaul/memory'
@@ -23,9 +23,9 @@ export interface StorageConfig {
   readonly blobsFolder?: string | undefined
 }
 
-/** Where the tasks are. */
+/** The parts that keep tasks and files. */
 export interface Storage {
-  readonly engine: TasksOptions['engine']
+  readonly engine: TaskEngine
   readonly store: Store
   /** Uploads until their tasks have read them, and reports. */
   readonly blobs: Blobs

@@ -173,7 +173,10 @@ export type Created =
   | { readonly outcome: 'exists', readonly task: StoredTask }
   /** The caller has reached the limit. Nothing was created. */
   | { readonly outcome: 'caller_full' }
-  /** The engine has no space. Nothing was created. */
+  /**
+   * The bounds of the engine are reached. Nothing was created. A server without space is a
+   * `StoreUnavailableError` with the reason `full` instead.
+   */
   | { readonly outcome: 'full' }
 
 /** Outcome of `change`. */
@@ -183,5 +186,5 @@ export type Changed =
   | { readonly outcome: 'conflict', readonly task: StoredTask | undefined }
   /** A final task cannot wait again, because the caller has reached the limit. */
   | { readonly outcome: 'caller_full' }
-  /** The engine has no space. */
+  /** The bounds of the engine are reached. */
   | { readonly outcome: 'full' }

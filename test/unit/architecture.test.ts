@@ -101,7 +101,7 @@ describe('a wrong import is reported', () => {
 
 describe('a right import is not', () => {
   const right: [path: string, from: string][] = [
-    ['src/index.ts', './tasks/record/state.js'],
+    ['src/index.ts', './engine/task.js'],
     ['src/http/x.ts', './errors.js'],
     ['src/http/x.ts', 'node:zlib'],
     ['src/http/x.ts', 'fast-json-stringify'],

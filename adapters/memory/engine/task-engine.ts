@@ -58,7 +58,8 @@ export interface MemoryTaskEngineUsage {
   readonly watches: number
 }
 
-const KNOWN = {
+/** Names of the options. */
+export const MEMORY_TASK_ENGINE = {
   maxUnfinished: 0, maxTasks: 0, maxBytes: 0, maxTasksPerCaller: 0, maxBytesPerCaller: 0,
   maxWatches: 0, clock: 0,
 } satisfies Record<keyof MemoryTaskEngineOptions, 0>
@@ -88,7 +89,7 @@ export class MemoryTaskEngine implements TaskEngine {
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryTaskEngineOptions = {}) {
-    checkNames('MemoryTaskEngine', options, KNOWN)
+    checkNames('MemoryTaskEngine', options, MEMORY_TASK_ENGINE)
     const { clock = systemClock } = options
     this.#clock = clock
     this.#offset = Math.floor(Date.now() - clock.now())

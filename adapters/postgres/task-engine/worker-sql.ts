@@ -1,6 +1,6 @@
 import type { LeasedRun, Renewal } from '../../../src/engine/leases.js'
+import type { Database } from '../database.js'
 import { CLOCK, SAME_NOW, taskColumns, turnSql } from './rows.js'
-import type { WorkerHost } from './worker.js'
 
 /** Maximum number of tasks that one statement makes ready. */
 const MAX_READY = 500
@@ -34,7 +34,8 @@ export interface WorkerSql {
 
 /** Renews the leases of runs by one statement. Returns the outcome for each. */
 export async function renewLeases(
-  { database, leaseMs }: Pick<WorkerHost, 'database' | 'leaseMs'>, { renew }: WorkerSql,
+  { database, leaseMs }: { readonly database: Database, readonly leaseMs: number },
+  { renew }: WorkerSql,
   runs: readonly LeasedRun[],
 ): Promise<readonly Renewal[]> {
   const tasks = runs.map(({ task }) => task)

@@ -114,14 +114,17 @@ export class RedisTaskEngine implements TaskEngine {
     this.addTickets(tickets)
     if (outcome === 'caller_full') return { outcome }
     const { callbackMs, delayMs = 0 } = change
-    if (typeof callbackMs === 'number') this.expectCallback(callbackMs)
+    if (typeof callbackMs === 'number') this.expectDue(callbackMs)
     if (delayMs > 0) this.worker?.tickIn(delayMs)
     if (outcome === 'changed') return { outcome, task: toTask(row as Row) }
     return { outcome, task: taskIn(row) }
   }
 
   async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
-    return taskIn(await this.run(DELETE, id, birth, version))
+    const reply = await this.run(DELETE, id, birth, version)
+    if (reply !== 1) return taskIn(reply)
+    this.expectDue(0)
+    return undefined
   }
 
   /** @throws {Error} `work` was called before. */
@@ -261,7 +264,8 @@ export class RedisTaskEngine implements TaskEngine {
     })
   }
 
-  private expectCallback(delayMs: number): void {
+  /** A callback, or the removal of files, is due after `delayMs`. */
+  private expectDue(delayMs: number): void {
     this.worker?.tickIn(delayMs)
     if (delayMs === 0) this.announcements.add(`${this.channels}c`)
   }

@@ -164,14 +164,13 @@ if not c.isHidden then notify(t) end
 return {'changed', reply(id), tickets}
 `)
 
-/** ARGV: 2 id, 3 birth, 4 version. Returns the task if it stays, else nothing. */
+/** ARGV: 2 id, 3 birth, 4 version. Returns the task if it stays, 1 if it leaves files, else nothing. */
 export const DELETE = script(`${CHANGES}
 local t = live(ARGV[2])
 if not t or t.birth ~= ARGV[3] then return false end
 if not FINAL[t.m[STATUS]] or t.m[VERSION] ~= tonumber(ARGV[4]) then return reply(t.row) end
-t.m[FILES] = 0
 retire(t)
-return false
+return t.m[FILES] == 1 and 1
 `)
 
 /** ARGV: 2 row, 3 delay of the next attempt in ms, or empty if the files were removed. */

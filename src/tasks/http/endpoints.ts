@@ -13,7 +13,7 @@ import { ENDPOINTS_OPTIONS, type TaskEndpointsOptions } from './endpoints-option
 import { taskFormat } from './formats.js'
 import { EncodedBodies } from './encoded-bodies.js'
 import { StatusPath } from './status-path.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester } from '../../http/requester.js'
 import { answerOnce, progressOf } from './answer-once.js'

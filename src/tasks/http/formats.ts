@@ -3,7 +3,7 @@ import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import { statusAt } from '../record/listed.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { fileLinks, withFileUrls } from '../record/files.js'
 import { bodyOf } from '../record/view.js'
 

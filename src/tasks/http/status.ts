@@ -7,7 +7,7 @@ import { evaluatePreconditions, type PreconditionOutcome } from '../../http/fiel
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { refuseIdempotencyKey } from '../../http/idempotency-key.js'
 import { empty, jsonText, stream } from '../../http/respond.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, eventStream } from './event-stream.js'
 import { statusOperations } from './operations.js'
@@ -15,7 +15,7 @@ import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { Requester } from '../../http/requester.js'
 import { countedAs } from '../../http/counted-as.js'
 import type { EncodedBodies } from './encoded-bodies.js'
-import { isFinal } from '../record/state.js'
+import { isFinalStatus } from '../../engine/task.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from '../record/wait.js'
 import type { Condition } from '../core/change-task.js'
@@ -114,11 +114,11 @@ async function poll<C>(
   const { service, format } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
-    ? (now: TaskSnapshot) => isFinal(now.state)
+    ? (now: TaskSnapshot) => isFinalStatus(now.state)
     : (now: TaskSnapshot) => !etagMatches(known, etagOf(now), 'weak')
   let now: TaskSnapshot | undefined = task
   // A final task can't change: it is not waited for.
-  if (!isFinal(task.state) && !until(task)) {
+  if (!isFinalStatus(task.state) && !until(task)) {
     const slot = service.waiters.tryAcquire(request.signal, countedAs(request, requester.owner))
     if (!slot) return answer(settings, request, task)
     try {
@@ -146,7 +146,7 @@ function events<C>(
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
-  if (isFinal(task.state) && lastEventId === eventId(task)) {
+  if (isFinalStatus(task.state) && lastEventId === eventId(task)) {
     return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
   }
   const counted = countedAs(request, requester.owner)

@@ -1,5 +1,5 @@
 import { cutText } from '../../runtime/cut-text.js'
-import type { TaskState } from './state.js'
+import type { TaskStatus } from '../../engine/task.js'
 
 /** Maximum number of runs in the history of a task. The oldest are dropped first. */
 const MAX_RUNS = 10
@@ -27,7 +27,7 @@ export interface RunError {
 
 /** The members of a record that its history is made of. Times are milliseconds since 1970. */
 interface Run {
-  readonly state: TaskState
+  readonly state: TaskStatus
   readonly attempt: number
   readonly attempts?: readonly AttemptView[] | undefined
   readonly startedAt: number | undefined

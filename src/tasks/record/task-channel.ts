@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { TaskRecord } from './record.js'
-import { isFinal, type TaskState } from './state.js'
+import { isFinalStatus, type TaskStatus } from '../../engine/task.js'
 
 /**
  * A message of the `diagnostics_channel` `longhaul:task`: one step of a task, published in the
@@ -19,7 +19,7 @@ export interface TaskEvent {
   /** The name of the definition. */
   readonly name: string
   readonly owner: string | undefined
-  readonly state: TaskState
+  readonly state: TaskStatus
   /** Runs that have begun. */
   readonly attempt: number
   /** The code of the error of a task that has failed. */
@@ -55,7 +55,7 @@ export function publishStarted(record: TaskRecord): void {
 /** Publishes a change of a record if it is a step of the task. Progress and callbacks are not. */
 export function publishMove(before: TaskRecord, now: TaskRecord): void {
   if (now.state === before.state) return
-  else if (isFinal(now.state)) publish('finished', now)
+  else if (isFinalStatus(now.state)) publish('finished', now)
   else publish('retried', now)
 }
 

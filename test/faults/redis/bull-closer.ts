@@ -12,4 +12,4 @@ const tasks = createTasks({ engine, store, definitions: [work] })
 process.once('SIGTERM', () => {
   void tasks.close({ drainMs: 1000 }).then(() => store.close()).then(() => { client.disconnect() })
 })
-await tasks.submit(work)
+await tasks.submit(work, undefined)

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
-import type {
-  CreateOptions, PoolCounts, TaskEngine, TaskRun, WorkHandlers,
-} from '../../../src/engine/engine.js'
+import type { PoolCounts, TaskEngine, TaskRun, WorkHandlers } from '../../../src/engine/engine.js'
 import { RunSignal } from '../../../src/engine/run-signal.js'
 import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import {
-  isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
+  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
@@ -16,6 +14,7 @@ interface Kept {
   task: StoredTask
   readonly input: string
   readonly hasFiles: boolean
+  limit: CallerLimit | undefined
   checkpoint: string | undefined
   crashed: StoredTask | undefined
   /** Time from which the next run may begin. */
@@ -115,15 +114,15 @@ export class HandEngine implements TaskEngine {
     await this.handlers?.callback(kept.task).finally(() => { clearInterval(hold) })
   }
 
-  create(task: NewTask, { limits = [] }: CreateOptions = {}): Created {
-    const { id, key, birth } = task
+  create(task: NewTask): Created {
+    const { id, key, birth, limit } = task
     const existing = this.live(id)?.task ?? (key === undefined ? undefined : this.readByKey(key))
     if (existing) return { outcome: existing.birth === birth ? 'created' : 'exists', task: existing }
-    if (!this.mayAdd(task.caller, limits)) return { outcome: 'caller_full' }
+    if (!this.mayAdd(task.caller, limit)) return { outcome: 'caller_full' }
     const stored = storedTask(task, this.now())
     this.all.tasks.set(id, {
       task: stored, input: task.input.text, hasFiles: task.hasFiles ?? false,
-      checkpoint: undefined, crashed: undefined, dueAt: stored.startAt ?? stored.createdAt,
+      limit, checkpoint: undefined, crashed: undefined, dueAt: stored.startAt ?? stored.createdAt,
     })
     return { outcome: 'created', task: stored }
   }
@@ -140,7 +139,10 @@ export class HandEngine implements TaskEngine {
     const { task: before } = kept
     if (!holds(before, expected, change)) return { outcome: 'conflict', task: before }
     const isRetry = isFinalStatus(before.status) && change.status === 'queued'
-    if (isRetry && !this.mayAdd(before.caller, change.limits ?? [])) return { outcome: 'caller_full' }
+    if (isRetry) {
+      if (!this.mayAdd(before.caller, change.limit)) return { outcome: 'caller_full' }
+      kept.limit = change.limit
+    }
     kept.task = changedTask(before, expected, change, this.now(), kept.crashed)
     if (change.checkpoint !== undefined) kept.checkpoint = change.checkpoint ?? undefined
     if (kept.task.status === 'completed') kept.checkpoint = undefined
@@ -217,10 +219,11 @@ export class HandEngine implements TaskEngine {
     return kept && kept.task.expiresAt > this.now() ? kept : undefined
   }
 
-  private mayAdd(caller: string | undefined, limits: NonNullable<CreateOptions['limits']>): boolean {
-    const unfinished = this.list().filter((task) => task.caller === caller && !isFinalStatus(task.status))
-    return caller === undefined || limits.every(({ name, max }) => (
-      unfinished.filter((task) => name === undefined || task.name === name).length < max
+  private mayAdd(caller: string | undefined, limit: CallerLimit | undefined): boolean {
+    if (caller === undefined || limit === undefined) return true
+    const counted = [...this.all.tasks.values()].filter(({ task, limit: other }) => (
+      task.caller === caller && other?.group === limit.group && !isFinalStatus(task.status)
     ))
+    return counted.length < limit.max
   }
 }
