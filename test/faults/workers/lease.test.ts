@@ -46,7 +46,7 @@ for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () 
       await tasks.close({ drainMs: 0 })
       await close()
     })
-    return { tasks: tasks as Tasks, submit: async () => (await tasks.submit(endless, {})).taskId, began, aborted }
+    return { tasks, submit: async () => (await tasks.submit(endless, {})).taskId, began, aborted }
   }
 
   test('a process that lives keeps its lease; once it was killed, its task runs again soon after the lease', async (t) => {
