@@ -73,20 +73,25 @@ export async function acquire(
 ): Promise<void> {
   const wanted = Object.entries(names).filter(([, name]) => name !== undefined)
     .map(([kind, name]) => `${schema} ${kind} ${String(name)}`)
-  const [row] = await query<{ readonly acquired: boolean }>(
-    'SELECT bool_and(pg_try_advisory_xact_lock(hashtextextended(name, 0))) AS acquired '
-    + 'FROM unnest($1::text[]) AS name', [wanted],
-  )
+  // In one order, and none after one that is taken, so that two transactions never have what the
+  // other one waits for.
+  const tried = wanted.reduceRight((rest, _, at) => (
+    `CASE WHEN pg_try_advisory_xact_lock(hashtextextended($${String(at + 1)}::text, 0)) `
+    + `THEN ${rest} ELSE false END`
+  ), 'true')
+  const [row] = await query<{ readonly acquired: boolean }>(`SELECT ${tried} AS acquired`, wanted)
   if (row?.acquired !== true) await waitFor(query, wanted)
 }
 
 async function waitFor(query: Query, names: readonly string[]): Promise<void> {
-  const setTimeLimit = 'SELECT set_config(\'lock_timeout\', $1::text, true)'
+  const setLimit = 'SELECT set_config(\'statement_timeout\', $1::text, true)'
   await query(`SAVEPOINT ${SAVEPOINT}`)
-  const [before] = await query<{ readonly limit: string }>(
-    'SELECT current_setting(\'lock_timeout\') AS limit',
+  const [own] = await query<{ readonly ms: number }>(
+    'SELECT setting::float8 AS ms FROM pg_settings WHERE name = \'statement_timeout\'',
   )
-  await query(setTimeLimit, [String(MAX_WAIT_MS)])
+  const ownMs = own?.ms ?? 0
+  // 0 is no limit.
+  await query(setLimit, [String(Math.min(ownMs || MAX_WAIT_MS, MAX_WAIT_MS))])
   try {
     await query(
       'SELECT pg_advisory_xact_lock(hashtextextended(name, 0)) FROM unnest($1::text[]) AS name',
@@ -94,12 +99,12 @@ async function waitFor(query: Query, names: readonly string[]): Promise<void> {
     )
   } catch (error) {
     await query(`ROLLBACK TO SAVEPOINT ${SAVEPOINT}`)
-    // 55P03: lock_timeout.
-    if ((sqlState(error) ?? sqlState((error as Error).cause)) !== '55P03') throw error
+    // 57014: statement_timeout.
+    if ((sqlState(error) ?? sqlState((error as Error).cause)) !== '57014') throw error
     throw new StoreUnavailableError(
       'Another open transaction creates a task with this id or key, or under a limit of this caller',
     )
   }
-  await query(setTimeLimit, [before?.limit])
+  await query(setLimit, [String(ownMs)])
   await query(`RELEASE SAVEPOINT ${SAVEPOINT}`)
 }

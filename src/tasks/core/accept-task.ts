@@ -65,7 +65,9 @@ export async function acceptTask(
   await renewForLater(core, definition, keeps, submitted.start)
   const { transaction } = submitted
   if (core.isClosing) throw shuttingDown()
-  const created = await core.engine.create(task, transaction && { transaction })
+  const created = await core.engine.create(
+    task, transaction === undefined ? undefined : { transaction },
+  )
   if (created.outcome === 'caller_full') throw tooManyTasks()
   if (created.outcome === 'full') {
     if (keeps !== undefined) await releaseExternal(definition, keeps)

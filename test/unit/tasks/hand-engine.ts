@@ -42,6 +42,7 @@ class Shared {
   readonly tasks = new Map<string, Kept>()
   readonly runs = new Set<HandRun>()
   readonly listeners = new Map<string, Set<() => void>>()
+  readonly startedAt = Math.floor(Date.now() - performance.now())
   skippedMs = 0
 }
 
@@ -71,7 +72,8 @@ export class HandEngine implements TaskEngine {
   /** Lets time pass. */
   pass(ms: number): void { this.all.skippedMs += ms }
 
-  now(): number { return Date.now() + this.all.skippedMs }
+  /** Never goes back, unlike the clock of the computer. */
+  now(): number { return this.all.startedAt + Math.floor(performance.now()) + this.all.skippedMs }
 
   /** Returns a task as it is stored. */
   at(id: string): StoredTask { return this.kept(id).task }
