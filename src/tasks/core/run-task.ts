@@ -4,16 +4,12 @@ import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
 import { retryDelay } from '../definition/backoff.js'
-import { validate } from '../../schema/validate.js'
-import type { Checkpoint } from '../definition/checkpoint.js'
-import { checkpointText } from '../definition/checkpoint-text.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
 import type { TaskProgress } from '../record/record.js'
 import { reportError } from '../record/report-error.js'
 import { historyAfter } from '../record/run-history.js'
-import { publishCheckpointDropped, publishStarted, taskChannel } from '../record/task-channel.js'
+import { publishStarted, taskChannel } from '../record/task-channel.js'
 import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/files/run-files.js'
 import { deleteFiles } from '../run/files/stored-files.js'
@@ -24,6 +20,7 @@ import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.j
 import { Stop } from '../run/stop.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
 import { outsideBytes } from './outside-bytes.js'
+import { openCheckpoint } from './run-checkpoint.js'
 import { isFinalTask, MARGIN_MS, publishCommitted, type TaskCore } from './task-core.js'
 
 /** Time that a task may wait for a run that takes its files over, in milliseconds. */
@@ -33,8 +30,6 @@ const RETURN_MS = 1000
 const MAX_RETURN_MS = 30_000
 /** Delay of a run that finds no memory for its input, in milliseconds. */
 const NO_MEMORY_MS = 500
-/** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
-const MAX_SAVE_MS = 30_000
 
 /** One run of one task, from its input to its outcome. */
 export class RunningTask {
@@ -113,7 +108,10 @@ export class RunningTask {
       lastAttempt: failures + 1 >= definition.attempts,
       progress: (done, total, message) => { this.report(done, total, message) },
       files: this.files ?? NO_FILES,
-      checkpoint: await this.openCheckpoint(definition),
+      checkpoint: await openCheckpoint({
+        core: this.core, task: this.task, definition, stop, saved: this.run.checkpoint,
+        isOver: () => this.isOver,
+      }),
       timeoutMs: definition.timeoutMs, maxResultBytes: this.core.settings.maxResultBytes,
     })
     this.isOver = true
@@ -198,7 +196,7 @@ export class RunningTask {
       status: 'queued', isGivenBack: true, isHidden: true,
       details: stored({ ...details, returnedSince }),
       // A quarter, because the next one that takes it may again be a process that cannot run it.
-      delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (0.75 + Math.random() / 2),
+      delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (1 - Math.random() / 4),
     })
   }
 
@@ -270,77 +268,4 @@ export class RunningTask {
       keep: (names) => this.write({ ...this.details, blobs: names }, true),
     })
   }
-
-  /** Returns the checkpoint of this run, with the value of an earlier one. */
-  private async openCheckpoint(definition: AnyTaskDefinition): Promise<Checkpoint> {
-    if (definition.checkpoint === undefined) return UNDECLARED
-    let last: Promise<unknown> = Promise.resolve()
-    return {
-      value: await this.savedValue(definition),
-      save: async (value) => {
-        const text = checkpointText(definition.name, value)
-        const saved = last.then(() => this.saveCheckpoint(definition, text))
-        last = saved.catch(() => undefined)
-        await saved
-        if (this.stop.aborted) throw this.stop.reason
-      },
-    }
-  }
-
-  private async saveCheckpoint({ version = '' }: AnyTaskDefinition, text: string): Promise<void> {
-    const { core, task, stop } = this
-    const end = performance.now() + MAX_SAVE_MS
-    for (let tries = 1; ; tries++) {
-      if (this.isOver) throw httpError('attempt_replaced')
-      try {
-        const change = { checkpoint: `${JSON.stringify(version)}\n${text}` }
-        const { moved } = await core.change(task, { run: task.run }, change)
-        if (moved) return
-        break
-      } catch (error) {
-        if (performance.now() >= end) throw error
-        await core.retry.backOff(error, tries)
-      }
-    }
-    const replaced = httpError('attempt_replaced')
-    stop.abort(replaced)
-    throw replaced
-  }
-
-  private async savedValue(definition: AnyTaskDefinition): Promise<unknown> {
-    const { checkpoint } = this.run
-    if (checkpoint === undefined) return undefined
-    const { value, fault } = await readCheckpoint(definition, checkpoint)
-    if (fault === undefined) return value
-    const { core, task } = this
-    const record = recordOf(task)
-    publishCheckpointDropped(record)
-    reportError(core.settings, fault, { taskId: task.id, name: task.name }, task.attempt)
-    return undefined
-  }
-}
-
-/** Reads a checkpoint: the version that has saved it, and the value. */
-async function readCheckpoint(
-  definition: AnyTaskDefinition, checkpoint: string,
-): Promise<{ readonly value?: unknown, readonly fault?: Error }> {
-  const end = checkpoint.indexOf('\n')
-  const saved = JSON.parse(checkpoint.slice(0, end)) as string
-  const { name, version = '' } = definition
-  if (saved !== version) {
-    return { fault: dropped(`It was saved by version ${saved || 'none'} of ${name}, and this process has version ${version || 'none'}.`) }
-  }
-  try {
-    const schema = definition.checkpoint as NonNullable<typeof definition.checkpoint>
-    const outcome = await validate(schema, JSON.parse(checkpoint.slice(end + 1)))
-    if (!('details' in outcome)) return { value: outcome.value }
-    return { fault: dropped(`The schema of ${name} refuses it.`, outcome.details) }
-  } catch (error) {
-    return { fault: dropped(`The schema of ${name} failed on it.`, error) }
-  }
-}
-
-function dropped(why: string, cause?: unknown): Error {
-  const message = `The checkpoint of the task was dropped, and the task starts over. ${why}`
-  return httpError('checkpoint_dropped', { message, cause })
 }

@@ -106,14 +106,17 @@ async function importWithKill({ client, killAndRestart }: Site, count: number): 
   assert.deepEqual(now.result.errors.map(({ line }) => line), Array.from({ length: Math.min(bad, 100) }, (_, at) => at * 1000 + 8))
 }
 
-for (const { name, url, count } of databases) {
-  describe(`an import of the reference server on ${name} goes on at the last committed line, with the same report`, () => {
-    for (const [what, start] of Object.entries({ 'its worker': webAndWorker, 'the one process of the server': oneProcess })) {
-      test(`when ${what} is killed`, async (t) => {
-        const site = await start(url)
-        t.after(site.end)
-        await importWithKill(site, count)
-      })
-    }
-  })
-}
+// At the same time, because each of them waits for leases.
+describe('an import of the reference server', { concurrency: true }, () => {
+  for (const { name, url, count } of databases) {
+    describe(`on ${name} continues at the last committed line, with the same report,`, () => {
+      for (const [what, start] of Object.entries({ 'its worker': webAndWorker, 'the one process of the server': oneProcess })) {
+        test(`when ${what} is killed`, async (t) => {
+          const site = await start(url)
+          t.after(site.end)
+          await importWithKill(site, count)
+        })
+      }
+    })
+  }
+})
