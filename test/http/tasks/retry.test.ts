@@ -162,7 +162,7 @@ describe('POST {status}/retry', () => {
     // The task expires between the read and the change.
     const task = await engine.read(id)
     spy.fault = (call) => {
-      if (call === `change ${id}` && task) engine.delete(task, task.version)
+      if (call === `change ${id}` && task) void engine.delete(task, task.version)
       return undefined
     }
     const response = await retry()

@@ -43,7 +43,7 @@ function createFinal(engine: MemoryTaskEngine, id: string, { result = '1', ...mo
   const created = engine.create(taskOf(id, more)) as Created
   assert.equal(created.outcome, 'created')
   const { task } = created as { readonly task: StoredTask }
-  engine.change(task, { version: task.version }, { status: 'failed', result })
+  void engine.change(task, { version: task.version }, { status: 'failed', result })
 }
 
 const idsOf = async (engine: MemoryTaskEngine) => (await engine.list({ of: 'all', order: 'oldest', limit: 1000 })).map(({ id }) => id)
@@ -77,7 +77,7 @@ describe('bounds of MemoryTaskEngine', () => {
     const retry = () => (engine.change(final, { version: final.version }, { status: 'queued' }) as { outcome: string }).outcome
     assert.equal(retry(), 'full')
     const delayed = engine.read('delayed') as StoredTask
-    engine.change(delayed, { version: delayed.version }, { status: 'cancelled' })
+    void engine.change(delayed, { version: delayed.version }, { status: 'cancelled' })
     assert.equal(retry(), 'changed')
     assert.equal(outcomeOf(engine, 'more'), 'full')
     assert.equal(engine.usage().unfinished, 3)
@@ -96,7 +96,7 @@ describe('bounds of MemoryTaskEngine', () => {
 
   test('two bytes count for each unit of a text', () => {
     const engine = new MemoryTaskEngine()
-    engine.create(taskOf('a', { input: Json.of('\u20ac'.repeat(10_000)) }))
+    void engine.create(taskOf('a', { input: Json.of('\u20ac'.repeat(10_000)) }))
     assert.ok(engine.usage().bytes >= 20_000)
   })
 
@@ -106,7 +106,7 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.equal(outcomeOf(engine, 'large', { input }), 'created')
     assert.equal(outcomeOf(engine, 'small'), 'full')
     const large = engine.read('large') as StoredTask
-    engine.change(large, { version: 1 }, { status: 'completed' })
+    void engine.change(large, { version: 1 }, { status: 'completed' })
     assert.equal(outcomeOf(engine, 'small'), 'created')
     assert.equal(outcomeOf(engine, 'large-again', { input }), 'full')
   })
@@ -134,7 +134,7 @@ describe('bounds of MemoryTaskEngine', () => {
     const engine = new MemoryTaskEngine()
     const value = Array.from({ length: 5000 }, (_, n) => ({ n }))
     const { length } = JSON.stringify(value)
-    engine.create(taskOf('large', { input: Json.of(value) }))
+    void engine.create(taskOf('large', { input: Json.of(value) }))
     assert.ok(engine.usage().bytes < 2 * length + 2000, String(engine.usage().bytes))
     value.length = 0
     let seen: unknown
@@ -186,7 +186,7 @@ describe('what MemoryTaskEngine evicts', () => {
     work(engine, ending(engine), { remove: async () => ++calls === 2 })
     createFinal(engine, 'a', { hasFiles: true })
     const task = engine.read('a') as StoredTask
-    engine.delete(task, task.version)
+    void engine.delete(task, task.version)
     await turn()
     assert.equal(calls, 1)
     for (let n = 0; n < 3; n++) await clock.advance(60_000)
@@ -209,7 +209,7 @@ describe('runs of MemoryTaskEngine', () => {
     const engine = new MemoryTaskEngine()
     const ran: string[] = []
     for (let n = 0; n < 8; n++) outcomeOf(engine, String(n))
-    for (const id of ['0', '3', '7']) engine.change(engine.read(id) as StoredTask, { version: 1 }, { status: 'cancelled' })
+    for (const id of ['0', '3', '7']) void engine.change(engine.read(id) as StoredTask, { version: 1 }, { status: 'cancelled' })
     outcomeOf(engine, '8')
     work(engine, ending(engine, ran))
     await engine.close({ drainMs: 5000 })
