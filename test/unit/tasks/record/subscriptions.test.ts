@@ -21,7 +21,9 @@ const turn = () => new Promise(setImmediate)
 const never = () => new AbortController().signal
 
 /** A task with this version, as text. */
-function recordText(version: number, { state = 'processing', owner = '0', more = '' } = {}): string {
+function recordText(
+  version: number, { state = 'processing', owner = '0', more = '' }: { state?: TaskSnapshot['state'], owner?: string, more?: string } = {},
+): string {
   const task: TaskSnapshot = {
     id: 'a', state, version, attempt: 1, createdAt: 1000, startAt: undefined, expiresAt: Date.now() + HOUR,
     owner: owner === '0' ? undefined : JSON.parse(owner) as string, errorStatus: undefined, errorFields: undefined,
