@@ -5,10 +5,10 @@ import { pause } from '../waiting.js'
 
 /**
  * Fault of one call. `lost`: the call is made, and its answer is lost. `failed`: the call is not
- * made. `late`: the call is made after some milliseconds. `slow`: its answer comes after some
- * milliseconds.
+ * made. `late`: the call is made after some milliseconds. A promise: the call is made when it
+ * resolves. `slow`: its answer comes after some milliseconds.
  */
-export type Fault = 'lost' | 'failed' | 'late' | 'slow'
+export type Fault = 'lost' | 'failed' | 'late' | 'slow' | Promise<void>
 
 /** Names of the calls that can have a fault. */
 export type FaultyCall =
@@ -28,6 +28,7 @@ export function withFaults(engine: TaskEngine, next: NextFault): TaskEngine {
     const fault = next(name, of)
     if (fault === 'failed') throw new StoreUnavailableError('The call fails, on purpose.')
     if (fault === 'late') await pause(20)
+    if (fault instanceof Promise) await fault
     const outcome = await make()
     if (fault === 'lost') throw new StoreUnavailableError('The answer is lost, on purpose.')
     if (fault === 'slow') await pause(20)

@@ -3,6 +3,7 @@ import type { TaskEngine } from '../../engine/engine.js'
 import { StoreUnavailableError } from '../../stores/store.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Cases } from '../runner.js'
+import { Latch } from '../waiting.js'
 import { HOUR, taskOf, type EngineContext } from './context.js'
 import { withFaults } from './faults.js'
 import { untilOpened } from './worker.js'
@@ -42,12 +43,14 @@ export const lostCases: Cases<EngineContext> = {
     const other = (await context.open()).engine
     const limit = { ...COUNTED, max: 1 }
     const busy = await context.created({ id: 'busy', caller: 'ann', limit, pool })
-    const slow = withFaults(context.engine, () => 'late')
+    const latch = new Latch()
+    const slow = withFaults(context.engine, () => latch.opened)
     const first = slow.create(context.task({ id: 'one', key: 'key', caller: 'ann', limit: COUNTED, pool }))
     const again = (id: string) => other.create(context.task({ id, key: 'key', caller: 'ann', limit, pool }))
     assert.equal((await again('two')).outcome, 'caller_full')
     await context.changed(busy, { version: 1 }, { status: 'cancelled' }, other)
     const third = await again('three')
+    latch.open()
     const outcomes = [third, await first, await again('four')]
     assert.equal(new Set(outcomes.map((outcome) => taskOf(outcome).birth)).size, 1)
     assert.equal((await assertWhole(context, other, callers)).length, 2)
