@@ -99,8 +99,6 @@ export interface NewTask extends TaskRef {
   readonly keepMs: number
   /** `true` if something outside of the engine has to be deleted with the task. Default `false`. */
   readonly hasFiles?: boolean
-  /** Bytes outside of the engine that count for the caller once the task is final. Default 0. */
-  readonly fileBytes?: number
 }
 
 /**
@@ -122,6 +120,15 @@ export type Expected =
   | { readonly run: number }
   /** This attempt at the callback is the newest one, and the task is final. */
   | { readonly callbackRun: number }
+
+/**
+ * Bytes of one task outside of the engine, and the maximum for all final tasks of its caller. Above
+ * it, the caller loses its own oldest tasks with such bytes, but not the one that is changed.
+ */
+export interface FileShare {
+  readonly bytes: number
+  readonly max: number
+}
 
 /** Changes of one task, made in one step. An absent property stays as it is. */
 export interface TaskChange {
@@ -161,7 +168,8 @@ export interface TaskChange {
    */
   readonly checkpoint?: string | null
   readonly hasFiles?: boolean
-  readonly fileBytes?: number
+  /** Bytes that the task keeps outside of the engine once it is final. Default: as before, at first 0. */
+  readonly files?: FileShare
   /** `true` if clients cannot see this change, so `version` stays. Default `false`. */
   readonly isHidden?: boolean
 }

@@ -67,6 +67,13 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly maxFileBytes?: number
   /**
+   * Maximum size of what the finished tasks of one owner keep in blobs, in bytes: result files,
+   * reports, bodies of tasks that may be retried. Beyond it, the owner loses its own oldest tasks
+   * with files, but never the newest. Default: a quarter of `maxBytes` of the blobs if they have
+   * one, else 10 GiB.
+   */
+  readonly maxFileBytesPerOwner?: number
+  /**
    * Maximum number of requests that wait in this process: long polls, `respond-async, wait=N` and
    * event streams. Beyond it, the first two are answered at once, and an event stream is a 503
    * `service_unavailable`. Default 1000.

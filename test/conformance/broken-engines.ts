@@ -118,6 +118,7 @@ const GIVEN_BACK = 'a run that is given back counts as no attempt, and runs agai
 const SENT = 'the outcome of an attempt ends the callback, or delays the next attempt'
 const FILTERS = 'filters of owner, status and name select their tasks'
 const DELETE = 'delete removes a final task at its version only'
+const FILE_SHARE = 'files have a share of their own, and only tasks with files make room'
 const SHARE = 'a caller over its share loses its own oldest final tasks, and nobody else does'
 const RANDOM = 'with lost answers, delays and crashes, every acknowledged task ends once and nothing is left'
 
@@ -561,6 +562,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     removals: () => real.removals().filter(({ removeAt }) => removeAt === 0),
   })),
   rules('an expired task runs on', 'the run of a task that expires is stopped, and can write nothing', () => ({ renew: () => true })),
+  rules('a share of files has no limit', FILE_SHARE, () => ({ evictFiles: () => undefined })),
   rules('a share has no limit', SHARE, () => ({ evict: () => undefined })),
   rules('everybody pays for one caller', SHARE, (real) => ({
     evict: (caller) => {
@@ -576,7 +578,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       real.evict(caller)
     },
   })),
-  rules('bytes are not counted', 'the share is one of bytes too, of results, details, inputs, checkpoints and files', (real) => ({
+  rules('bytes are not counted', 'the share is one of bytes too, of results, details, inputs and checkpoints', (real) => ({
     evict: (caller) => {
       const own = [...real.rows.values()].filter(({ task }) => task.caller === caller && isFinalStatus(task.status))
       if (own.length > 12) real.rows.delete(own[0]?.task.id ?? '')

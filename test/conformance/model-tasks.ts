@@ -1,6 +1,7 @@
 import type { PoolCounts, TaskQuery } from '../../src/engine/engine.js'
 import {
-  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask,
+  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type FileShare,
+  type NewTask,
   type StoredTask, type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import type { Json } from '../../src/runtime/json.js'
@@ -27,7 +28,7 @@ export interface Row {
   /** The newest run began after a crash. */
   isAfterCrash: boolean
   hasFiles: boolean
-  fileBytes: number
+  files: FileShare | undefined
   /** Earliest time of the next attempt to remove the files. */
   removeAt: number
 }
@@ -120,13 +121,14 @@ export class ModelTasks {
       task.crashes = 0
     }
     row.hasFiles = change.hasFiles ?? row.hasFiles
-    row.fileBytes = change.fileBytes ?? row.fileBytes
+    row.files = change.files ?? row.files
     const hidden = ['checkpoint', 'isHidden']
     const isVisible = Object.keys(change).some((name) => !hidden.includes(name))
     if (isVisible && change.isHidden !== true) task.version++
     row.task = task
     this.notify(ref.id)
     this.evict(task.caller)
+    this.evictFiles(task.caller, change.files)
     return { outcome: 'changed', task }
   }
 
@@ -240,6 +242,20 @@ export class ModelTasks {
     }
   }
 
+  /** Removes the oldest tasks with files above the share, but not the newest. */
+  evictFiles(caller: string | undefined, files: FileShare | undefined): void {
+    if (files === undefined || caller === undefined) return
+    const final = this.live()
+      .filter(({ task }) => task.caller === caller && isFinalStatus(task.status))
+      .filter((row) => (row.files?.bytes ?? 0) > 0)
+    final.sort((a, b) => (a.task.finishedAt ?? 0) - (b.task.finishedAt ?? 0))
+    const bytes = (): number => final.reduce((sum, row) => sum + (row.files?.bytes ?? 0), 0)
+    while (final.length > 1 && bytes() > files.max) {
+      const row = final.shift() as Row
+      this.drop(row.task.id, row)
+    }
+  }
+
   notify(id: string): void {
     for (const listener of this.watchers.get(id) ?? []) {
       setImmediate(() => { try { listener() } catch { /* It harms nobody. */ } })
@@ -296,16 +312,16 @@ export class ModelTasks {
       leaseEndsAt: 0,
       isAfterCrash: false,
       hasFiles: task.hasFiles ?? false,
-      fileBytes: task.fileBytes ?? 0,
+      files: undefined,
       removeAt: 0,
     }
   }
 }
 
-function bytesOf({ task, input, checkpoint = '', fileBytes }: Row): number {
+function bytesOf({ task, input, checkpoint = '' }: Row): number {
   const { details, result = '' } = task
   const texts = [input?.text ?? '', checkpoint, JSON.stringify(details), result]
-  return texts.reduce((sum, text) => sum + Buffer.byteLength(text), fileBytes)
+  return texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
 }
 
 function compareRanks(a: readonly number[], b: readonly number[]): number {

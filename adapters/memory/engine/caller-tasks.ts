@@ -1,4 +1,4 @@
-import { isFinalStatus, type CallerLimit, type TaskStatus } from '../../../src/engine/task.js'
+import { isFinalStatus, type CallerLimit, type FileShare, type TaskStatus } from '../../../src/engine/task.js'
 import { OwnerShares } from '../owner-shares.js'
 import type { StoredNode } from './stored-node.js'
 
@@ -24,6 +24,8 @@ export class CallerTasks {
   /** Numbers of unfinished tasks, by `countedAs` of their nodes. */
   readonly #counts = new Map<string, number>()
   readonly #shares = new OwnerShares<StoredNode>()
+  /** Bytes of final tasks outside of the engine, by caller. */
+  readonly #fileBytes = new Map<string, number>()
 
   constructor(
     private readonly limits: TaskLimits, private readonly evict: (node: StoredNode) => void,
@@ -58,6 +60,14 @@ export class CallerTasks {
     this.#makeSpace(node)
   }
 
+  /** Sets what a task keeps outside of the engine. */
+  setFiles(node: StoredNode, files: FileShare): void {
+    const isCounted = node.share !== undefined
+    if (isCounted) this.#countFiles(node, -1)
+    node.files = files
+    if (isCounted) this.#countFiles(node, 1)
+  }
+
   /** Removes a task. */
   remove(node: StoredNode): void {
     this.#leave(node, node.task.status)
@@ -75,12 +85,18 @@ export class CallerTasks {
     const share = node.share ??= this.#shares.of(node.task.caller)
     this.#shares.add(share, node.bytes)
     share.free.push(node)
+    this.#countFiles(node, 1)
     if (share.owner === undefined) return
     const { maxTasksPerCaller, maxBytesPerCaller } = this.limits
     while (share.entries > maxTasksPerCaller || share.bytes > maxBytesPerCaller) {
       const { first } = share.free
-      if (first === undefined || first === node) return
+      if (first === undefined || first === node) break
       this.evict(first)
+    }
+    while ((this.#fileBytes.get(share.owner) ?? 0) > (node.files?.max ?? Infinity)) {
+      const oldest = oldestWithFiles(share.free.first)
+      if (oldest === undefined || oldest === node) return
+      this.evict(oldest)
     }
   }
 
@@ -95,6 +111,7 @@ export class CallerTasks {
     this.#finalBytes -= node.bytes
     const { share } = node
     if (share === undefined) return
+    this.#countFiles(node, -1)
     share.free.remove(node)
     this.#shares.remove(share, node.bytes)
     node.share = undefined
@@ -110,6 +127,13 @@ export class CallerTasks {
     }
   }
 
+  #countFiles({ files, task: { caller } }: StoredNode, by: 1 | -1): void {
+    if (caller === undefined || files === undefined) return
+    const bytes = (this.#fileBytes.get(caller) ?? 0) + by * files.bytes
+    if (bytes === 0) this.#fileBytes.delete(caller)
+    else this.#fileBytes.set(caller, bytes)
+  }
+
   #count({ countedAs }: StoredNode, by: 1 | -1): void {
     if (countedAs === undefined) return
     const count = this.count(countedAs) + by
@@ -123,4 +147,11 @@ export function countedAs(
   caller: string | undefined, limit: CallerLimit | undefined,
 ): string | undefined {
   return caller === undefined || limit === undefined ? undefined : `${limit.group}\n${caller}`
+}
+
+function oldestWithFiles(first: StoredNode | undefined): StoredNode | undefined {
+  for (let node = first; node; node = node.next) {
+    if ((node.files?.bytes ?? 0) > 0) return node
+  }
+  return undefined
 }

@@ -225,7 +225,7 @@ export class MemoryTaskEngine implements TaskEngine {
     const task = changedTask(before, expected, change, this.now(), node.crashed)
     const { status } = change
     if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
-    if (change.fileBytes !== undefined) node.fileBytes = change.fileBytes
+    if (change.files !== undefined) this.#callers.setFiles(node, change.files)
     if (change.checkpoint !== undefined) node.checkpoint = change.checkpoint ?? undefined
     if (status === 'completed') {
       node.input = undefined

@@ -45,7 +45,7 @@ export const taskRows: Migration = {
   callback_run integer NOT NULL DEFAULT 0,
   callback_at float8,
   has_files boolean NOT NULL,
-  file_bytes float8 NOT NULL,
+  file_bytes float8 NOT NULL DEFAULT 0,
   details text NOT NULL,
   input text,
   checkpoint text,

@@ -165,7 +165,7 @@ function valuesOf(requests: readonly Request[]): unknown[] {
     changes.map(({ checkpoint }) => checkpoint !== undefined),
     changes.map(({ checkpoint = null }) => checkpoint),
     changes.map(({ hasFiles = null }) => hasFiles),
-    changes.map(({ fileBytes = null }) => fileBytes),
+    changes.map(({ files }) => files?.bytes ?? null),
     changes.map((change) => isVisible(change) ? 1 : 0),
   ]
 }

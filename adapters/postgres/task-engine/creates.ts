@@ -18,7 +18,7 @@ const MAX_MS = 2000
 const COLUMNS = {
   id: 'text', birth: 'text', key: 'text', owner: 'text', caller: 'text', limit_group: 'text',
   max: 'bigint', name: 'text', pool: 'text', priority: 'integer', input: 'text', details: 'text',
-  at: 'float8', delay: 'float8', keep: 'float8', has_files: 'boolean', file_bytes: 'float8',
+  at: 'float8', delay: 'float8', keep: 'float8', has_files: 'boolean',
 } as const
 
 /** Outcome of one task of a batch. There is no row for a task whose turn has to come again. */
@@ -135,7 +135,6 @@ export class Creates {
       tasks.map(({ start }) => start && 'at' in start ? start.at : null),
       tasks.map(({ start }) => start && 'delayMs' in start ? start.delayMs : null),
       tasks.map(({ keepMs }) => toLifetime(keepMs)), tasks.map(({ hasFiles = false }) => hasFiles),
-      tasks.map(({ fileBytes = 0 }) => fileBytes),
     ])
     return new Map(found.map((row) => [row.id, row]))
   }
@@ -209,9 +208,9 @@ function createSql(schema: string, skips: boolean): string {
   WHERE room IS NULL OR group_place < room AND caller IN (SELECT caller FROM valid)
 ), created AS (
   INSERT INTO ${rows} (id, birth, key, owner, caller, limit_group, name, pool, priority, input,
-    details, has_files, file_bytes, created_at, start_at, expires_at, sweep_at, due_at, turn)
+    details, has_files, created_at, start_at, expires_at, sweep_at, due_at, turn)
   SELECT id, birth, key, owner, caller, limit_group, name, pool, priority, input, details,
-    has_files, file_bytes, ${SAME_NOW}, CASE WHEN due > ${SAME_NOW} THEN due END,
+    has_files, ${SAME_NOW}, CASE WHEN due > ${SAME_NOW} THEN due END,
     greatest(due, ${SAME_NOW}) + keep, greatest(due, ${SAME_NOW}) + keep,
     greatest(due, ${SAME_NOW}),
     CASE WHEN due <= ${SAME_NOW} THEN ${turnSql(rows, 'admitted')} END

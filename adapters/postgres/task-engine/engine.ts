@@ -165,7 +165,7 @@ export class PostgresTaskEngine implements TaskEngine {
     }
     if (callbackMs !== undefined && callbackMs !== null) this.worker.noteCallback(callbackMs)
     if (isFinalStatus(task.status) && task.caller !== undefined) {
-      this.shares.count(task.caller, bytes)
+      this.shares.count(task.caller, bytes, change.files)
     }
   }
 

@@ -121,7 +121,7 @@ export function turnSql(rows: string, row: string): string {
 export function keptBytes(task: string): string {
   const texts = ['details', 'input', 'checkpoint', 'result']
   const sizes = texts.map((name) => `coalesce(octet_length(${task}.${name}), 0)`)
-  return `(${task}.file_bytes + ${sizes.join(' + ')})::float8`
+  return `(${sizes.join(' + ')})::float8`
 }
 
 /** Reads tasks. Those of one turn of the event loop are one statement. */

@@ -160,8 +160,16 @@ local function stopRun(t)
   if t.m[WORKER] ~= '' then call('PUBLISH', channel .. 'k:' .. t.m[WORKER], '') end
 end
 
+local function unshareFiles(t)
+  local set = base .. 'f:' .. (t.caller or '')
+  if call('ZREM', set, t.row) == 0 then return end
+  call('HINCRBY', base .. 'fb', t.caller, -t.m[FILE_BYTES])
+  if call('EXISTS', set) == 0 then call('HDEL', base .. 'fb', t.caller) end
+end
+
 local function unshare(t)
   if not t.caller then return end
+  unshareFiles(t)
   local set = base .. 's:' .. t.caller
   if call('ZREM', set, t.row) == 0 then return end
   call('HINCRBY', base .. 'sb', t.caller, -t.m[BYTES])
@@ -224,7 +232,7 @@ local function placeOf(caller, group, max)
 end
 
 local function measure(t)
-  local h, bytes = base .. 'h:' .. t.row, t.m[FILE_BYTES]
+  local h, bytes = base .. 'h:' .. t.row, 0
   for _, field in ipairs({'input', 'details', 'result', 'checkpoint'}) do
     bytes = bytes + call('HSTRLEN', h, field)
   end
@@ -245,6 +253,22 @@ local function share(t, mostTasks, mostBytes)
     local other = load(first)
     if other then retire(other) else call('ZREM', set, first) end
     total = tonumber(call('HGET', base .. 'sb', t.caller) or 0)
+  end
+end
+
+-- Counts what a final task keeps elsewhere for its caller, who loses the oldest such tasks.
+local function shareFiles(t, mostBytes)
+  if not t.caller or t.m[FILE_BYTES] == 0 then return end
+  local set = base .. 'f:' .. t.caller
+  if call('ZADD', set, 'NX', micros, t.row) == 1 then
+    call('HINCRBY', base .. 'fb', t.caller, t.m[FILE_BYTES])
+  end
+  for _ = 1, 100 do
+    if tonumber(call('HGET', base .. 'fb', t.caller) or 0) <= mostBytes then return end
+    local first = call('ZRANGE', set, 0, 0)[1]
+    if first == t.row then return end
+    local other = load(first)
+    if other then retire(other) else call('ZREM', set, first) end
   end
 end
 `

@@ -62,14 +62,14 @@ function taskOf(
 export function createArguments(task: NewTask): Argument[] {
   const {
     id, birth, key = '', owner = '', caller = '', name, pool, priority, input, details, start,
-    keepMs, hasFiles = false, fileBytes = 0, limit,
+    keepMs, hasFiles = false, limit,
   } = task
   const [kind, ms] = start === undefined
     ? ['', 0]
     : 'at' in start ? ['at', Math.ceil(start.at)] : ['delay', Math.ceil(start.delayMs)]
   return [
     id, birth, key, owner, caller, name, pool, priority, input.text, JSON.stringify(details),
-    kind, ms, Math.ceil(keepMs), hasFiles ? 1 : 0, fileBytes,
+    kind, ms, Math.ceil(keepMs), hasFiles ? 1 : 0,
     ...limit ? [limit.group, limit.max] : [],
   ]
 }
@@ -84,7 +84,7 @@ export function expectedArguments(expected: Expected): [string, number] {
 export function changeArguments(change: TaskChange): Argument[] {
   const {
     status, details, result, delayMs, isGivenBack, limit, pool, keepMs, callbackMs, checkpoint,
-    hasFiles, fileBytes,
+    hasFiles, files,
   } = change
   const pairs: Argument[] = []
   const add = (name: string, value: Argument | undefined): void => {
@@ -104,7 +104,8 @@ export function changeArguments(change: TaskChange): Argument[] {
   if (checkpoint === null) add('noCheckpoint', 1)
   else add('checkpoint', checkpoint)
   add('hasFiles', hasFiles === undefined ? undefined : Number(hasFiles))
-  add('fileBytes', fileBytes)
+  add('fileBytes', files?.bytes)
+  add('maxFileBytes', files?.max)
   add('isHidden', isVisible(change) ? undefined : 1)
   return pairs
 }

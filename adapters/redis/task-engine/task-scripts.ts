@@ -10,7 +10,7 @@ import { CHANGES, READS } from './lua.js'
 /**
  * ARGV: 2 id, 3 birth, 4 key, 5 owner, 6 caller, 7 name, 8 pool, 9 priority, 10 input,
  * 11 details, 12 `at`, `delay` or empty, 13 its milliseconds, 14 lifetime in ms, 15 files (0, 1),
- * 16 bytes of files, then group and maximum of its limit, if it has one. Absent texts are empty.
+ * then group and maximum of its limit, if it has one. Absent texts are empty.
  * Returns {outcome, task, tickets}.
  */
 export const CREATE = script(`${CHANGES}
@@ -24,7 +24,7 @@ end
 if found then
   return {found.birth == birth and 'created' or 'exists', reply(found.row), tickets}
 end
-local place = placeOf(caller ~= '' and caller, ARGV[17], ARGV[18])
+local place = placeOf(caller ~= '' and caller, ARGV[16], ARGV[17])
 if not place then return {'caller_full', false, tickets} end
 local start = now
 if ARGV[12] == 'at' then start = math.max(now, tonumber(ARGV[13]))
@@ -33,7 +33,7 @@ local isLater = start > now
 local t = {row = id, birth = birth, key = key ~= '' and key, owner = owner ~= '' and owner,
   caller = caller ~= '' and caller, name = name, m = {'queued', 1, 0, 0, 0, tonumber(ARGV[9]), now,
     isLater and start or 0, 0, 0, 0, start + ARGV[14], 0, 0, pool, '', '', -1, tonumber(ARGV[15]),
-    tonumber(ARGV[16]), 0, '', pool, 0, place}}
+    0, 0, '', pool, 0, place}}
 local fields = {'birth', birth, 'name', name, 'details', ARGV[11], 'input', ARGV[10]}
 for _, field in ipairs({'key', 'owner', 'caller'}) do
   if t[field] then
@@ -132,7 +132,10 @@ if c.checkpoint or c.noCheckpoint then
 end
 if c.status == 'completed' then call('HDEL', h, 'input', 'checkpoint') end
 if c.hasFiles then m[FILES] = tonumber(c.hasFiles) end
-if c.fileBytes then m[FILE_BYTES] = tonumber(c.fileBytes) end
+if c.fileBytes then
+  unshareFiles(t)
+  m[FILE_BYTES] = tonumber(c.fileBytes)
+end
 if c.keepMs then
   m[EXPIRES] = now + c.keepMs
   call('ZADD', base .. 'exp', m[EXPIRES], id)
@@ -153,6 +156,7 @@ m[NONCE] = nonce
 if FINAL[m[STATUS]] then
   list(t, FINAL[m[STATUS]])
   share(t, tonumber(ARGV[7]), tonumber(ARGV[8]))
+  shareFiles(t, tonumber(c.maxFileBytes or 1e18))
   -- If no process works, Redis itself removes the row a day later.
   if m[FILES] == 0 then call('PEXPIREAT', h, m[EXPIRES] + 86400000) else call('PERSIST', h) end
 elseif m[STATUS] == 'queued' and c.status then

@@ -11,7 +11,7 @@ import { failureOf } from '../run/failure.js'
 import { renewFiles } from '../run/files/stored-files.js'
 import { limitOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
-import { outsideBytes } from './outside-bytes.js'
+import { outsideFiles } from './outside-files.js'
 import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
 
 /** Number of attempts at a task that others change at the same time. */
@@ -39,9 +39,9 @@ export async function cancelTask(
     const attempts = historyAfter(recordOf(task), {
       state: 'cancelled', attempt: task.attempt, finishedAt: undefined,
     }, undefined)
-    const fileBytes = await outsideBytes(core, task, detailsOf(task), 'cancelled')
+    const kept = await outsideFiles(core, task, detailsOf(task), 'cancelled')
     const changed = await core.change(task, { version: task.version }, {
-      status: 'cancelled', ...fileBytes !== undefined && { fileBytes }, ...core.ending(task, callback !== undefined),
+      status: 'cancelled', ...kept && { files: kept }, ...core.ending(task, callback !== undefined),
       details: stored({
         ...details, ...attempts && { attempts },
         ...callback && { callback: { ...callback, state: 'pending' } },

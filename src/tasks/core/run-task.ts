@@ -19,7 +19,7 @@ import { ProgressWriter } from '../run/progress.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
-import { outsideBytes } from './outside-bytes.js'
+import { outsideFiles } from './outside-files.js'
 import { openCheckpoint } from './run-checkpoint.js'
 import { isFinalTask, MARGIN_MS, publishCommitted, type TaskCore } from './task-core.js'
 
@@ -158,9 +158,9 @@ export class RunningTask {
       returnedSince: undefined,
     }
     const { callback } = details
-    const fileBytes = await outsideBytes(core, task, details, status)
+    const kept = await outsideFiles(core, task, details, status)
     const { task: now } = await core.changeRun(task, {
-      status, ...result !== undefined && { result }, ...fileBytes !== undefined && { fileBytes },
+      status, ...result !== undefined && { result }, ...kept && { files: kept },
       details: stored({ ...details, ...callback && { callback: { ...callback, state: 'pending' } } }),
       ...core.ending(task, callback !== undefined),
     })

@@ -27,6 +27,8 @@ export interface CoreSettings {
   readonly unknownTaskMs: number
   readonly maxResultBytes: number
   readonly maxFileBytes: number
+  /** Maximum size of the files that final tasks of one caller keep, in bytes. */
+  readonly maxFileBytesPerOwner: number
   readonly progressIntervalMs: number
   /** Runs in a row that may end with their worker, without a new checkpoint. */
   readonly maxCrashes: number

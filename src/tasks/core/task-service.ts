@@ -78,6 +78,7 @@ export class TaskService {
       definitions: new Map(definitions.map((definition) => [definition.name, definition])),
       unknownTaskMs: options.unknownTaskMs ?? 3_600_000,
       maxFileBytes: options.maxFileBytes ?? 10 * 2 ** 30,
+      maxFileBytesPerOwner: options.maxFileBytesPerOwner ?? (blobs?.maxBytes ?? 40 * 2 ** 30) / 4,
       progressIntervalMs: options.progressIntervalMs ?? 200,
       maxCrashes: options.maxCrashes ?? 3,
       hasCallbacks: callbacks !== undefined,
