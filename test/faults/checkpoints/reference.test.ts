@@ -76,7 +76,8 @@ async function kill(...processes: readonly ServerProcess[]): Promise<void> {
 }
 
 /** Imports lines, more of them if the import was completed before its process was killed. */
-async function importWithKill({ client, killAndRestart }: Site, count: number): Promise<void> {
+async function importWithKill(site: Site, count: number): Promise<void> {
+  const { client, killAndRestart } = site
   const body = bodyOf(count)
   const bad = count / 1000
   const headers = { 'content-type': 'application/x-ndjson', prefer: 'respond-async' }
@@ -96,7 +97,7 @@ async function importWithKill({ client, killAndRestart }: Site, count: number): 
   const reached = now.progress?.done ?? 0
   await killAndRestart()
   await read()
-  if (now.status === 'completed' && now.attempt === 1) return importWithKill({ client, killAndRestart }, 2 * count)
+  if (now.status === 'completed' && now.attempt === 1) return importWithKill(site, 2 * count)
   // The record shows the progress of the first run until the second one reports its own.
   let lowest = Infinity
   for (; now.status === 'processing'; await read()) lowest = Math.min(lowest, now.progress?.done ?? Infinity)
