@@ -119,8 +119,9 @@ export interface Tasks<D extends Definitions = Definitions> {
    * const task = await tasks.retry('a-task-id')
    *
    * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict` (another call
-   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`,
-   * `service_unavailable` or `shutting_down`
+   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`
+   * or `shutting_down`
+   * @throws {StoreUnavailableError} the engine does not answer
    */
   retry(id: string): Promise<Task<D[number]> | undefined>
   /**

@@ -54,7 +54,8 @@ export interface AcceptedTask {
  * has all that it needs to run, whatever happens to this process.
  *
  * @throws {HttpError} 409 `conflict`, 410 `gone`, 422 `idempotency_key_reused`, 429
- * `too_many_tasks`, 503 `queue_full`, `service_unavailable` or `shutting_down`
+ * `too_many_tasks`, 503 `queue_full` or `shutting_down`
+ * @throws {StoreUnavailableError} The engine does not answer.
  */
 export async function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,

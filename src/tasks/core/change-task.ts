@@ -70,7 +70,8 @@ export interface RetryRequest {
  * repetition with the same key returns the task as it is.
  *
  * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict`, 410 `gone`, 429
- * `too_many_tasks`, 503 `queue_full`, `service_unavailable` or `shutting_down`
+ * `too_many_tasks`, 503 `queue_full` or `shutting_down`
+ * @throws {StoreUnavailableError} The engine does not answer.
  */
 export async function retryTask(
   core: TaskCore, id: string, { maySee, isRequest, key }: RetryRequest,
@@ -84,6 +85,9 @@ export async function retryTask(
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
   if (!await renewExternal(definition, keeps, keptMs)) {
+    // Another retry may have used it meanwhile, and released it at the end.
+    const now = await core.read(id)
+    if (now && maySee(now)) requireRetryable(now)
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
   if (blobs) await renewFiles(blobs, files.map((file) => fileKey(id, file)), keptMs)

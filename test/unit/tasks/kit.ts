@@ -6,8 +6,11 @@ import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
 import { memory, type MemoryStore, type MemoryTaskEngine } from '../../../adapters/memory/index.js'
 
-/** What a call to the store or the engine does instead of, or after, its work. */
-export type Fault = 'before' | 'after' | undefined
+/**
+ * What a call to the store or the engine does instead of, or after, its work. A promise: a call to
+ * the engine is made when it resolves.
+ */
+export type Fault = 'before' | 'after' | Promise<void> | undefined
 
 /** Every call as `verb key`, and a hook that makes the n-th fail before or after its work. */
 export class Spy {
@@ -52,7 +55,7 @@ export class SpyStore implements Store {
 export function spyEngine(inner: TaskEngine, spy: Spy): TaskEngine {
   return withFaults(inner, (call, of) => {
     const fault = spy.note(`${call} ${of}`)
-    return fault === undefined ? undefined : fault === 'before' ? 'failed' : 'lost'
+    return fault === 'before' ? 'failed' : fault === 'after' ? 'lost' : fault
   })
 }
 
