@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 const FOLDERS = [
-  'bulk', 'ndjson', 'export', 'uploads', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'queues',
-  'client', 'conformance', 'testing', 'memory', 'redis', 'postgres', 'bullmq', 'files', 'node', 'fetch', 'fastify', 'koa'
+  'bulk', 'ndjson', 'export', 'uploads', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'engine',
+  'client', 'conformance', 'testing', 'memory', 'redis', 'postgres', 'files', 'node', 'fetch', 'fastify', 'koa'
 ]
 
 /**

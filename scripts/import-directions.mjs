@@ -17,7 +17,7 @@ const PURE_BUILTINS = new Set([
   'string_decoder', 'timers', 'timers/promises', 'url', 'util', 'zlib'
 ])
 
-const CONTRACTS = ['stores', 'queues', 'repositories', 'engine']
+const CONTRACTS = ['stores', 'repositories', 'engine']
 const VOCABULARY = ['runtime', 'http', 'schema', ...CONTRACTS]
 
 /**
@@ -30,7 +30,6 @@ export const FOLDERS = {
   'http': ['runtime'],
   'schema': ['runtime', 'http'],
   'stores': [],
-  'queues': [],
   'engine': ['runtime', 'stores'],
   'repositories': ['runtime', 'http'],
   'openapi': VOCABULARY,
@@ -38,12 +37,11 @@ export const FOLDERS = {
   'json-array': ['runtime', 'http', 'schema'],
   'tasks/definition': VOCABULARY,
   'tasks/record': [...VOCABULARY, 'tasks/definition'],
-  'tasks/intake': [...VOCABULARY, 'tasks/definition', 'tasks/record'],
-  'tasks/run': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record', 'tasks/intake'],
-  'tasks': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record', 'tasks/intake', 'tasks/run'],
-  'tasks/core': [...VOCABULARY, 'tasks/definition', 'tasks/record', 'tasks/intake', 'tasks/run', 'tasks'],
+  'tasks/run': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record'],
+  'tasks': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record', 'tasks/run', 'tasks/core'],
+  'tasks/core': [...VOCABULARY, 'tasks/definition', 'tasks/record', 'tasks/run', 'tasks'],
   'content': [...VOCABULARY, 'openapi'],
-  'tasks/http': [...VOCABULARY, 'openapi', 'idempotency', 'content', 'tasks/definition', 'tasks/record', 'tasks/intake', 'tasks/run', 'tasks'],
+  'tasks/http': [...VOCABULARY, 'openapi', 'idempotency', 'content', 'tasks/definition', 'tasks/record', 'tasks/run', 'tasks', 'tasks/core'],
   'resources': [...VOCABULARY, 'openapi'],
   'policies': [...VOCABULARY, 'openapi', 'idempotency'],
   'versions': [...VOCABULARY, 'openapi'],
@@ -91,7 +89,7 @@ function checkPackage(from, specifier) {
     if (!specifier.startsWith('node:')) return `write node:${bare}`
     return from.area === 'src' && from.folder !== SOCKETS && !PURE_BUILTINS.has(bare) && !(from.folder === SUITES && bare.startsWith('assert')) ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
   }
-  if (from.area === 'src' && ['stores', 'queues'].includes(from.folder)) return `${from.folder} are contracts: they need no package`
+  if (from.area === 'src' && ['stores', 'engine'].includes(from.folder)) return `${from.folder} is a contract: it needs no package`
   if (from.area === 'src' && !runtimeDependencies.has(name)) return `src imports only the dependencies in package.json, and ${name} is none`
   if (from.area === 'adapters' && !allowedPeers.has(name)) return `adapters import only the (peer) dependencies in package.json, and ${name} is none`
   return undefined
@@ -127,10 +125,6 @@ export function checkImport(path, specifier) {
     if (to.area === 'src') return undefined
     if (to.area !== 'adapters') return 'adapters import src and themselves only'
     if (FRAMEWORKS.includes(from.folder) && to.folder === 'node') return to.rest === 'index.js' ? undefined : `adapters/${from.folder} uses adapters/node through its index.js only`
-    // Both use one Redis, and share the check for half-open connections.
-    if (from.folder === 'bullmq' && to.folder === 'redis') return undefined
-    // The queue is BullMQ's, with another database.
-    if (from.folder === 'postgres' && to.folder === 'bullmq') return undefined
     return to.folder === from.folder ? undefined : `adapters/${from.folder} must not know adapters/${to.folder}`
   }
   return undefined

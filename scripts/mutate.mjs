@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util'
 import { mutationsOf } from './mutations.mjs'
 
 /** The sources that are changed. */
-const ROOMS = ['src/http/', 'src/tasks/', 'src/ndjson/', 'src/policies/', 'src/versions/', 'src/bulk/', 'src/queues/', 'src/content/', 'src/resources/', 'src/callbacks/']
+const ROOMS = ['src/http/', 'src/tasks/', 'src/ndjson/', 'src/policies/', 'src/versions/', 'src/bulk/', 'src/engine/', 'src/content/', 'src/resources/', 'src/callbacks/']
 /** The tests that run: those that need no Redis and no browser, and take less than a minute. */
 const TESTS = [
   'test/unit/', 'test/http/hosts/node-', 'test/http/hosts/upstream', 'test/http/hosts/fetch.test',

@@ -27,11 +27,11 @@ const GUIDE = {
   'longhaul/client': 'client.md',
   'longhaul/conformance': 'writing-an-adapter.md',
   'longhaul/stores': 'writing-an-adapter.md',
+  'longhaul/engine': 'writing-an-adapter.md',
   'longhaul/testing': 'testing-your-handlers.md',
   'longhaul/memory': 'getting-started.md',
   'longhaul/redis': 'redis-and-workers.md',
   'longhaul/postgres': 'postgres.md',
-  'longhaul/bullmq': 'redis-and-workers.md',
   'longhaul/node': 'embedding.md',
   'longhaul/fetch': 'embedding.md',
   'longhaul/fastify': 'embedding.md',
@@ -49,7 +49,7 @@ not know throws a \`TypeError\` that lists the options it knows.
 const DEFAULT_SENTENCE = /(?:^|(?<=[.:] ))Default:? ((?:`[^`]*`|[^.`]|\.(?! |$))+)(?:\.|$) ?/
 
 /** Methods that the author of an adapter writes, not the application. */
-const OF_ADAPTERS = /^(?:Store|Blobs|Queue|TaskIndex|RunSlots|(?:Memory|Redis|Folder|BullMQ|Postgres)\w+)#/
+const OF_ADAPTERS = /^(?:Store|Blobs|TaskEngine|Places|RunSignal|(?:Memory|Redis|Folder|Postgres)\w+)#/
 
 /** Returns the text of docs/guide/options.md as the sources have it now. */
 export function optionsReference() {

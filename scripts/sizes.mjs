@@ -32,10 +32,10 @@ const PARTS = [
   ['*', 'longhaul/fastify'],
   ['*', 'longhaul/koa'],
   ['*', 'longhaul/files'],
-  ['*', 'longhaul/redis'],
-  ['*', 'longhaul/bullmq', 'bullmq'],
+  ['*', 'longhaul/redis', 'bullmq'],
   ['*', 'longhaul/callbacks', 'ipaddr.js', 'standardwebhooks'],
   ['*', 'longhaul/client'],
+  ['*', 'longhaul/engine'],
   ['*', 'longhaul/conformance']
 ]
 

@@ -8,12 +8,12 @@ import { findCycles, readImports } from './import-graph.mjs'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 /**
- * The files that a submission over HTTP passes, in the order of reading: the handler, reading the request, accepting it, claiming its
- * key, writing the task, the answer.
+ * The files that a submission over HTTP passes, in the order of reading: the handler, reading the request, accepting it, creating
+ * the task, the answer.
  */
 const SUBMISSION = [
   'src/tasks/http/submit.ts', 'src/tasks/http/submission.ts', 'src/tasks/http/accept-submission.ts',
-  'src/idempotency/once-task.ts', 'src/tasks/intake/accept-task.ts', 'src/tasks/http/respond-async.ts',
+  'src/tasks/core/accept-task.ts', 'src/tasks/http/respond-async.ts',
 ]
 
 const imports = readImports()

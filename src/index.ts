@@ -20,7 +20,8 @@ export {
   defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition,
   type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
-export type { Kept } from './tasks/definition/kept.js'
+export type { Backoff } from './tasks/definition/backoff.js'
+export type { EndedTask, Kept } from './tasks/definition/kept.js'
 export type {
   FileContent, TaskFile, TaskFiles, WriteFileOptions,
 } from './tasks/definition/files.js'
@@ -29,15 +30,15 @@ export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { ListOptions, TaskPage } from './tasks/list-options.js'
 export type { OwnedTasks } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'
-export type { Callbacks } from './tasks/record/callbacks.js'
+export type { Callbacks } from './tasks/core/callbacks.js'
 export type { SpooledBody } from './tasks/definition/spool.js'
 export type { SpooledTaskOptions } from './tasks/definition/spooled-task.js'
 export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/callback-state.js'
 export type { TaskEvent } from './tasks/record/task-channel.js'
-export type { TaskSnapshot } from './tasks/record/codec.js'
+export type { TaskSnapshot } from './tasks/record/snapshot.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
 export type { AttemptView, RunError } from './tasks/record/run-history.js'
-export type { TaskState } from './tasks/record/state.js'
+export type { TaskStatus } from './engine/task.js'
 export type {
   CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,
   Task, TaskCallback,
@@ -48,10 +49,9 @@ export type {
 export type { JsonForm, JsonSafe } from './tasks/definition/json-form.js'
 export type { SubmitArguments, TaskHandle } from './tasks/task-calls.js'
 export type { TasksHealth } from './tasks/service-types.js'
-export type { PoolCounts, PoolOptions } from './tasks/run/pools.js'
+export type { PoolCounts, PoolOptions } from './tasks/core/pools.js'
 export type { WaitOptions } from './tasks/record/wait.js'
-export type { Accepted } from './tasks/intake/accept-task.js'
-export type { OwnedSubmitOptions, SubmitOptions } from './tasks/intake/submit-options.js'
+export type { OwnedSubmitOptions, SubmitOptions } from './tasks/core/submit-options.js'
 export { permanent } from './tasks/run/failure.js'
 export { azureFormat, type AzureFormatOptions } from './tasks/http/azure-format.js'
 export { taskEndpoints, type TaskEndpoints } from './tasks/http/endpoints.js'

@@ -1,7 +1,7 @@
 /** Interval in milliseconds of the timer that keeps a Worker alive. */
 const KEEP_ALIVE_MS = 1000
 
-/** Promises that wait for an empty queue. */
+/** Promises that wait for an idle engine. */
 export class IdleWaiters {
   #resolvers: (() => void)[] = []
 
@@ -10,10 +10,20 @@ export class IdleWaiters {
     return new Promise((resolve) => { this.#resolvers.push(resolve) })
   }
 
-  /** Resolves all promises: the queue is empty. */
+  /** Resolves all promises: the engine is idle. */
   resolve(): void {
     for (const resolve of this.#resolvers.splice(0)) resolve()
   }
+}
+
+/**
+ * Waits for `done`, at most `ms` milliseconds. The timer keeps the process alive, so that draining
+ * is not cut short.
+ */
+export async function atMost(ms: number, done: Promise<unknown>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])
+  clearTimeout(timer)
 }
 
 /**

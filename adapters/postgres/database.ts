@@ -21,8 +21,8 @@ const CHECK_MS = 5000
 /** Maximum time of a statement that no request waits for, in milliseconds. */
 const BACKGROUND_MS = 30_000
 
-/** Options of the database of an engine. */
-export interface PostgresOptions {
+/** Options of the access to a database. */
+export interface DatabaseOptions {
   /** Your `pg.Pool`, or a `PGlite`. You close it yourself. */
   readonly pool: PostgresPool | PgliteClient
   /**
@@ -47,7 +47,7 @@ export interface PostgresOptions {
 
 /**
  * All access to the database of the host: deadlines, the circuit breaker, migrations at first use.
- * The store, the blobs and the index of one engine share it.
+ * The task engine, the store and the blobs of one `postgres()` share it.
  */
 export class Database {
   /** True if other processes see the same data. */
@@ -69,7 +69,7 @@ export class Database {
   constructor(
     {
       pool, schema = 'longhaul', migrate = true, timeoutMs = 1500, preparedStatements = false,
-    }: PostgresOptions,
+    }: DatabaseOptions,
   ) {
     checkSchema('postgres', schema)
     if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {

@@ -1,83 +1,69 @@
 import { checkNames } from '../../src/runtime/option-names.js'
 import { shareLimits } from '../../src/stores/share-limits.js'
 import { PostgresBlobs } from './blobs/blobs.js'
-import { Database, type PostgresOptions } from './database.js'
-import type { PgliteClient, PostgresPool } from './client.js'
-import { PostgresQueue } from './queue.js'
+import { Database, type DatabaseOptions } from './database.js'
 import { PostgresStore } from './store.js'
-import { FirstWrites } from './tasks/first-writes.js'
-import { PostgresTaskIndex } from './tasks/task-index.js'
-
-/** The parts that `postgres()` creates on a PGlite. The queue is a `MemoryQueue`. */
-export interface PgliteEngine {
-  readonly store: PostgresStore
-  readonly blobs: PostgresBlobs
-  readonly index: PostgresTaskIndex
-}
-
-/** The parts that `postgres()` creates on a `pg.Pool`. */
-export interface PostgresEngine extends PgliteEngine {
-  readonly queue: PostgresQueue
-}
+import { PostgresTaskEngine } from './task-engine/engine.js'
 
 /** Options of `postgres`. */
-export interface PostgresEngineOptions extends PostgresOptions {
+export interface PostgresOptions extends DatabaseOptions {
   /**
-   * Maximum number of entries that one owner leaves behind: finished tasks, stored responses,
-   * finished uploads. Beyond it, the owner loses its own oldest. They are removed after a
-   * further sixteenth was written, on average. Default 100,000.
+   * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
+   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
+   */
+  readonly leaseMs?: number
+  /**
+   * Maximum number of finished tasks that one owner leaves behind. The same number bounds its stored
+   * responses and finished uploads. Beyond it, the owner loses its own oldest, never those of
+   * another. They are removed after a further sixteenth was written, on average. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
-  /** Maximum size of these entries in bytes, before compression. Default 64 MiB. */
+  /**
+   * Maximum size of the finished tasks of one owner in bytes, before compression: inputs,
+   * checkpoints, results and files. The same number bounds its stored responses and finished
+   * uploads. Default 64 MiB.
+   */
   readonly maxBytesPerOwner?: number
 }
 
 const KNOWN = {
-  pool: 0, schema: 0, migrate: 0, timeoutMs: 0, preparedStatements: 0, maxEntriesPerOwner: 0,
-  maxBytesPerOwner: 0,
-} satisfies Record<keyof PostgresEngineOptions, 0>
+  pool: 0, schema: 0, migrate: 0, timeoutMs: 0, preparedStatements: 0, leaseMs: 0,
+  maxEntriesPerOwner: 0, maxBytesPerOwner: 0,
+} satisfies Record<keyof PostgresOptions, 0>
+
+/** Result of `postgres`. */
+export interface Postgres {
+  readonly engine: PostgresTaskEngine
+  readonly store: PostgresStore
+  readonly blobs: PostgresBlobs
+}
 
 /**
- * A store, blobs and a task index on a PGlite, which one process has for itself. The queue is a
- * `MemoryQueue` of `longhaul/memory`.
+ * Creates a task engine, a store and blobs on one PostgreSQL 13 or later, over your `pg.Pool`, or on
+ * a `PGlite`, which one process has for itself. They share the pool and the migrations.
  *
  * @example
- * const tasks = createTasks({ ...postgres({ pool }), queue: new MemoryQueue(), definitions })
+ * const tasks = createTasks({ ...postgres({ pool }), definitions: [report] })
  *
- * @throws {TypeError} An option is not valid or unknown.
+ * @throws {TypeError} An option is unknown or out of range.
  */
-export function postgres(
-  options: PostgresEngineOptions & { readonly pool: PgliteClient },
-): PgliteEngine
-/**
- * A store, blobs, a task index and a queue on one PostgreSQL 13 or later, over the `pg.Pool` of the
- * host.
- *
- * @example
- * const tasks = createTasks({ ...postgres({ pool }), definitions })
- *
- * @throws {TypeError} An option is not valid or unknown.
- */
-export function postgres(
-  options: PostgresEngineOptions & { readonly pool: PostgresPool },
-): PostgresEngine
-export function postgres(options: PostgresEngineOptions): PgliteEngine | PostgresEngine {
+export function postgres(options: PostgresOptions): Postgres {
   if (typeof (options as { query?: unknown } | undefined)?.query === 'function') {
     throw new TypeError('postgres: pass the pool as an option: postgres({ pool })')
   }
   checkNames('postgres', options, KNOWN)
-  const { maxEntriesPerOwner, maxBytesPerOwner, ...rest } = options
+  const { leaseMs = 15_000, maxEntriesPerOwner, maxBytesPerOwner, ...rest } = options
+  if (!(leaseMs >= 100 && leaseMs <= 86_400_000)) {
+    throw new TypeError(`postgres: leaseMs must be from 100 to 86400000, not ${String(leaseMs)}`)
+  }
   const limits = shareLimits('postgres', {
     ...maxEntriesPerOwner !== undefined && { maxEntriesPerOwner },
     ...maxBytesPerOwner !== undefined && { maxBytesPerOwner },
   })
   const database = new Database(rest)
-  const firstWrites = new FirstWrites(database)
-  const parts = {
-    store: new PostgresStore(database, firstWrites, limits),
+  return {
+    engine: new PostgresTaskEngine(database, { limits, leaseMs }),
+    store: new PostgresStore(database, limits),
     blobs: new PostgresBlobs(database),
-    index: new PostgresTaskIndex(database, firstWrites),
   }
-  if (!database.shared) return parts
-  return { ...parts, queue: new PostgresQueue({ ...rest, pool: options.pool as PostgresPool }) }
 }

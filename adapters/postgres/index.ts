@@ -1,12 +1,9 @@
-export {
-  postgres, type PgliteEngine, type PostgresEngine, type PostgresEngineOptions,
-} from './engine.js'
-export { PostgresQueue, type PostgresQueueOptions } from './queue.js'
+export { postgres, type Postgres, type PostgresOptions } from './engine.js'
 export { PostgresBlobs } from './blobs/blobs.js'
 export { migrate, type MigrateOptions } from './migrate.js'
 export { PostgresStore } from './store.js'
-export { PostgresTaskIndex } from './tasks/task-index.js'
-export type { PostgresOptions } from './database.js'
+export { PostgresTaskEngine } from './task-engine/engine.js'
+export type { DatabaseOptions } from './database.js'
 export type {
   PgliteClient, PostgresClient, PostgresPool, PostgresPoolClient,
 } from './client.js'

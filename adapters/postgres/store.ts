@@ -2,11 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created, type Entry,
-  type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
-  type TransactionStore, type Unsubscribe,
+  type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
 } from '../../src/stores/store.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
-import type { Transaction } from '../../src/stores/transaction.js'
 import { checkText } from './check-text.js'
 import type { Database } from './database.js'
 import { Entries } from './entries.js'
@@ -16,10 +14,6 @@ import { Notices } from './changes/notices.js'
 import { ownerOf, PostgresOwnerShares } from './owner-shares.js'
 import { Reads } from './reads.js'
 import { Sweeper } from './sweeper.js'
-import type { FirstWrites } from './tasks/first-writes.js'
-import { Replacements } from './tasks/replacements.js'
-import { PostgresTransactionStore } from './transaction-store.js'
-import { checkOpen, queryOf } from './transaction.js'
 
 /**
  * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write
@@ -29,7 +23,6 @@ export class PostgresStore implements Store {
   readonly shared: boolean
   private readonly entries: Entries
   private readonly reads: Reads
-  private readonly replacements: Replacements
   private readonly notices: Notices
   private readonly shares: PostgresOwnerShares
   private readonly listener: Listener
@@ -40,20 +33,16 @@ export class PostgresStore implements Store {
   private isClosed = false
 
   /** @internal */
-  constructor(
-    private readonly database: Database, private readonly firstWrites: FirstWrites,
-    limits: ShareLimits,
-  ) {
+  constructor(private readonly database: Database, limits: ShareLimits) {
     this.shared = database.shared
     this.entries = new Entries(database.schema)
     this.reads = new Reads(this.entries, database.repeated)
-    this.replacements = new Replacements(database, this.entries)
     this.notices = new Notices(database)
     this.shares = new PostgresOwnerShares(database.background, database.schema, limits, (key) => {
       this.notices.add(key)
     })
     this.listener = new Listener(database, (keys) => this.entries.revisions(database.query, keys))
-    this.sweeper = new Sweeper(['entries', 'counters', 'tasks'].map((table) => (
+    this.sweeper = new Sweeper(['entries', 'counters'].map((table) => (
       () => expiredRows(database.background, `${database.schema}.${table}`)
     )))
   }
@@ -75,8 +64,6 @@ export class PostgresStore implements Store {
       const revision = this.newRevision()
       const owner = ownerOf(options)
       const entry = { key, value, revision, ttlMs, owner }
-      // A key that nobody watches is new and random.
-      if (!notify && owner === null && await this.firstWrites.create(entry)) return { created: true, revision }
       for (;;) {
         if (await this.entries.create(query, entry)) {
           if (notify) this.notices.add(key)
@@ -100,9 +87,10 @@ export class PostgresStore implements Store {
     const owner = ownerOf(options)
     return this.call('replace', async () => {
       checkText(key, value, old)
+      const query = this.database.repeated
       const revision = this.newRevision()
-      if (!await this.replacements.replace({ key, value, revision, old, ttlMs, owner })) {
-        const entry = await this.entries.get(this.database.repeated, key)
+      if (!await this.entries.replace(query, key, value, { old, revision, ttlMs, owner })) {
+        const entry = await this.entries.get(query, key)
         if (entry?.revision !== revision) return { replaced: false, entry }
       }
       this.notices.add(key)
@@ -132,17 +120,6 @@ export class PostgresStore implements Store {
 
   watch(key: string, listener: () => void): Promise<Unsubscribe> {
     return this.call('watch', () => this.listener.watch(key, listener))
-  }
-
-  async within(transaction: Transaction): Promise<TransactionStore> {
-    if (this.isClosed) throw new StoreUnavailableError('The store is closed')
-    const { database, entries } = this
-    const query = queryOf(transaction)
-    await database.ready()
-    await checkOpen(query, database)
-    return new PostgresTransactionStore(query, {
-      store: this, entries, schema: database.schema, newRevision: () => this.newRevision(),
-    })
   }
 
   async close(): Promise<void> {

@@ -1,25 +1,39 @@
 import { checkNames } from '../../src/runtime/option-names.js'
-import { REDIS_STORE, RedisStore, type RedisStoreOptions } from './store.js'
-import { RedisTaskIndex } from './task-index.js'
+import { RedisStore } from './store.js'
+import { REDIS_TASK_ENGINE, type RedisTaskEngineOptions } from './task-engine/options.js'
+import { RedisTaskEngine } from './task-engine/task-engine.js'
+
+/**
+ * Options of `redis`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit two things, each on its own:
+ * the final tasks of one caller, and the entries in the store of one owner.
+ */
+export type RedisOptions = RedisTaskEngineOptions
 
 /** The parts that `redis()` creates. */
-export interface RedisEngine {
+export interface RedisParts {
+  readonly engine: RedisTaskEngine
   readonly store: RedisStore
-  readonly index: RedisTaskIndex
 }
 
 /**
- * A store and a task index on one Redis. The queue is `BullMQQueue` of
- * `longhaul/bullmq`, with the same `namespace`.
+ * Creates a task engine and a store on one Redis. The engine also needs the package `bullmq`. A
+ * blob store is not part of it: use `FolderBlobs` of `longhaul/files`.
  *
  * @example
- * const queue = new BullMQQueue({ connection: client, namespace: 'shop' })
- * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), queue, definitions })
+ * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), definitions })
  *
- * @throws {TypeError} an option makes no sense
+ * @throws {TypeError} An option is unknown or out of range.
  */
-export function redis(options: RedisStoreOptions): RedisEngine {
-  checkNames('redis', options, REDIS_STORE)
-  const { maxEntriesPerOwner: _entries, maxBytesPerOwner: _bytes, ...index } = options
-  return { store: new RedisStore(options), index: new RedisTaskIndex(index) }
+export function redis(options: RedisOptions): RedisParts {
+  checkNames('redis', options, REDIS_TASK_ENGINE)
+  const engine = new RedisTaskEngine(options)
+  const { client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner } = options
+  const store = new RedisStore({
+    client,
+    ...namespace !== undefined && { namespace },
+    ...timeoutMs !== undefined && { timeoutMs },
+    ...maxEntriesPerOwner !== undefined && { maxEntriesPerOwner },
+    ...maxBytesPerOwner !== undefined && { maxBytesPerOwner },
+  })
+  return { engine, store }
 }

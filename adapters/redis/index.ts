@@ -1,4 +1,5 @@
-export { redis, type RedisEngine } from './engine.js'
-export { RedisTaskIndex, type RedisTaskIndexOptions } from './task-index.js'
+export { redis, type RedisParts, type RedisOptions } from './engine.js'
+export { type RedisTaskEngineOptions } from './task-engine/options.js'
+export { RedisTaskEngine } from './task-engine/task-engine.js'
 export { RedisStore, type RedisStoreOptions } from './store.js'
 export type { RedisClient } from './client.js'

@@ -14,7 +14,7 @@ export async function simulated(file: string, watchers: number, changes: number)
   const programs: Program[] = []
   try {
     for (let at = 0; at < PROCESSES; at++) {
-      const [program] = await Program.start(file, at % 2, { node: ['--expose-gc'], args: [redis.url] })
+      const [program] = await Program.start(file, at % 2, { node: ['--expose-gc'], args: [redis.url, at === 0 ? 'worker' : 'web'] })
       programs.push(program)
     }
     const [runner] = programs as [Program]

@@ -1,7 +1,6 @@
 // One of several processes that share a Redis. Its watchers read the event stream of one task without a socket.
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, taskEndpoints, type TaskContext } from 'longhaul'
-import { MemoryQueue } from 'longhaul/memory'
 import { redis } from 'longhaul/redis'
 import { inject } from 'longhaul/testing'
 import { settledHeap } from '../frame/heap.js'
@@ -9,7 +8,7 @@ import { settledHeap } from '../frame/heap.js'
 type Order = { readonly path: string, readonly count: number } | 'submit' | 'tick' | 'next' | 'held'
 
 const now = (): number => performance.timeOrigin + performance.now()
-const client = new Redis(process.argv[2] ?? '')
+const client = new Redis(process.argv[2] ?? '', { maxRetriesPerRequest: null })
 let context: TaskContext | undefined
 let ticks = 0
 let watchers = 0
@@ -25,7 +24,7 @@ const forever = defineTask({
   },
 })
 const tasks = createTasks({
-  ...redis({ client }), queue: new MemoryQueue(), definitions: [forever], maxWaiters: 100_000, maxWaitersPerOwner: 100_000,
+  ...redis({ client }), definitions: [forever], worker: process.argv[3] === 'worker', maxWaiters: 100_000, maxWaitersPerOwner: 100_000,
 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 

@@ -1,5 +1,5 @@
 // npm run bench:postgres:growth [-- --tasks 1000000 --days 3]: what tasks leave in PostgreSQL, day after day.
-// A "day" accepts and runs that many tasks, then deletes their rows as the sweep of expired rows does, and waits for autovacuum.
+// A "day" accepts and runs that many tasks, then deletes their rows as the engine does when they expire, and waits for autovacuum.
 import { parseArgs } from 'node:util'
 import { createTasks, defineTask } from 'longhaul'
 import { postgres } from 'longhaul/postgres'
@@ -19,8 +19,8 @@ interface Table { readonly name: string, readonly bytes: number, readonly live: 
 const server = await startPostgres({ settings: { autovacuum_naptime: '5s' } })
 const pool = new pg.Pool({ connectionString: server.url, max: 20, connectionTimeoutMillis: 5000 })
 const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })
-const engine = postgres({ pool, timeoutMs: 10_000 })
-const tasks = createTasks({ ...engine, definitions: [report], concurrency: UNDER_WAY })
+const { engine, store, blobs } = postgres({ pool, timeoutMs: 10_000 })
+const tasks = createTasks({ engine, store, blobs, definitions: [report], concurrency: UNDER_WAY })
 const [{ position = '' } = {}] = (await pool.query<{ position: string }>('SELECT pg_current_wal_lsn()::text AS position')).rows
 const rows: string[][] = []
 
@@ -33,8 +33,8 @@ for (let day = 1; day <= days; day++) {
 }
 const [wal] = (await pool.query<{ bytes: string }>('SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), $1::pg_lsn)::text AS bytes', [position])).rows
 await tasks.close()
-await engine.store.close()
-await engine.blobs.close()
+await store.close()
+await blobs.close()
 await pool.end()
 await server.stop()
 process.stdout.write(`${table(['after', 'table', 'MiB with indexes', 'live rows', 'dead rows'], rows)}
@@ -56,14 +56,11 @@ async function runTasks(day: number): Promise<void> {
 
 /** Deletes what expires at the end of a day, a thousand rows at a time, and waits until autovacuum has seen to the tables. */
 async function expire(): Promise<void> {
-  const expired = { entries: 'key LIKE \'task:%\'', tasks: 'true' }
-  for (const [name, condition] of Object.entries(expired)) {
-    for (let deleted = 1; deleted > 0;) {
-      const { rowCount } = await pool.query(
-        `DELETE FROM longhaul.${name} WHERE ctid = ANY (ARRAY(SELECT ctid FROM longhaul.${name} WHERE ${condition} LIMIT 1000))`,
-      )
-      deleted = rowCount ?? 0
-    }
+  for (let deleted = 1; deleted > 0;) {
+    const { rowCount } = await pool.query(
+      'DELETE FROM longhaul.task_rows WHERE ctid = ANY (ARRAY(SELECT ctid FROM longhaul.task_rows LIMIT 1000))',
+    )
+    deleted = rowCount ?? 0
   }
   for (const end = performance.now() + 180_000; performance.now() < end;) {
     await new Promise((resolve) => { setTimeout(resolve, 2000) })

@@ -12,9 +12,9 @@ import { report } from '../report.js'
 const pool = new pg.Pool({
   connectionString: process.env['DATABASE_URL'], max: 10, connectionTimeoutMillis: 3000,
 })
-const engine = postgres({ pool })
+const { engine, store, blobs } = postgres({ pool })
 const worker = process.env['WORKER'] !== 'off'
-const tasks = createTasks({ ...engine, definitions: [report], worker })
+const tasks = createTasks({ engine, store, blobs, definitions: [report], worker })
 const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 const routes = router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
@@ -27,8 +27,8 @@ async function stop(): Promise<void> {
   const answered = new Promise((resolve) => { server.close(resolve) })
   await tasks.close()
   await answered
-  await engine.store.close()
-  await engine.blobs.close()
+  await store.close()
+  await blobs.close()
   await pool.end()
 }
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => { void stop() })

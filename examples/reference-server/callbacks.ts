@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto'
 import { HttpError, isHttpError, type Callbacks, type FindCallback } from 'longhaul'
-import type { Queue } from 'longhaul/queues'
 import { callbacks, httpSender, type CallbackSender } from 'longhaul/callbacks'
 import type { Context, Token } from './auth.js'
 
@@ -13,12 +12,12 @@ export interface CallbackConfig {
   readonly callbackSecret?: string | undefined
 }
 
-/** Callbacks with their own queue, so that dead receivers take no slots from tasks. */
-export function openCallbacks(config: CallbackConfig, queue: Queue): Callbacks {
+/** Callbacks that are signed with the secrets of this server. */
+export function openCallbacks(config: CallbackConfig): Callbacks {
   const { callbackSecret, tokens, callbackAllow = [] } = config
   const secrets = callbackSecrets(tokens)
   return callbacks({
-    sender: openSender(callbackAllow), queue,
+    sender: openSender(callbackAllow),
     secrets: (owner) => {
       const secret = callbackSecret ?? secrets.get(owner ?? '')
       if (secret === undefined) throw new HttpError(403, 'forbidden', { message: 'There is no secret to sign your callbacks with.' })

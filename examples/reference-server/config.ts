@@ -2,11 +2,11 @@ import { accessSync, constants, mkdirSync } from 'node:fs'
 import { httpSender } from 'longhaul/callbacks'
 import { tunnel } from 'longhaul/node'
 import { parseTokens, type Token } from './auth.js'
-import { defaultFolder, isPostgres, type EngineConfig } from './engine.js'
+import { defaultFolder, isPostgres, type StorageConfig } from './storage.js'
 import { callbackSecrets, type CallbackConfig } from './callbacks.js'
 
 /** Settings from the environment. All of it is read and checked here, before anything starts. */
-export interface Config extends CallbackConfig, EngineConfig {
+export interface Config extends CallbackConfig, StorageConfig {
   readonly host: string
   /** 0: the system picks a free one. */
   readonly port: number

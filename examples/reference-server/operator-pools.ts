@@ -18,7 +18,7 @@ const SCHEMA: Fragment = {
           running: { type: 'integer' },
           waiting: { type: 'integer' },
           delayed: { type: 'integer' },
-          oldestWaitingMs: { type: 'number', description: 'Absent if no job waits' },
+          oldestWaitingMs: { type: 'number', description: 'Absent if no task waits' },
         },
       },
     },
@@ -30,7 +30,7 @@ export function operatorPools(tasks: Tasks): Handler<Context> {
   return describe<Context>(
     async () => json(200, { pools: await tasks.pools() }, { 'cache-control': 'no-store' }),
     [operation('GET', {
-      summary: 'Numbers of jobs of each pool, for operators',
+      summary: 'Numbers of unfinished tasks of each pool, for operators',
       responses: {
         200: response('The pools', { headers: fields('Cache-Control'), schema: SCHEMA }),
         ...errorResponses('service_unavailable'),

@@ -9,9 +9,9 @@ import { authorize, identify, type Context } from './auth.js'
 import { openCallbacks } from './callbacks.js'
 import { publicTokens, type Config } from './config.js'
 import { Connections } from './connections.js'
-import { openEngine } from './engine.js'
 import { ApiDocument } from './openapi.js'
 import { routes } from './routes.js'
+import { openStorage } from './storage.js'
 import { background } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
 
@@ -47,12 +47,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     headMs = 60_000,
   } = options
   const users = await openUsers(database)
-  const engine = openEngine(options, { web: true })
-  const { store, index, queue, blobs, callbackQueue } = engine
+  const storage = openStorage(options, { web: true })
+  const { engine, store, blobs } = storage
   const { ndjson, bulk, definitions } = background(users, blobs)
-  const tasks = createTasks({
-    store, index, queue, blobs, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
-  })
+  const tasks = createTasks({ engine, store, blobs, callbacks: openCallbacks(options), worker: worker === 'on', definitions })
   const document = new ApiDocument()
   // Counts all paths together, for each subject. A store that is full or away does not stop reads: requests that need it fail themselves.
   const limited = rateLimit<Context>({ store, onStoreError: 'allow', policies: [{ name: 'default', limit, windowSeconds: 60 }] })
@@ -91,7 +89,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
       const answered = connections.drain(drainMs + ANSWERS_MS)
       await tasks.close({ drainMs })
       await answered
-      await engine.close()
+      await storage.close()
       await users.close()
     })(),
   }

@@ -1,15 +1,15 @@
 import { createTasks } from 'longhaul'
 import { openCallbacks, type CallbackConfig } from './callbacks.js'
-import { openEngine, type EngineConfig } from './engine.js'
+import { openStorage, type StorageConfig } from './storage.js'
 import { background } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
 
 export interface RunningWorker {
-  /** Stops: running tasks get `drainMs`, and the rest is handed back. Later calls have no effect. */
+  /** Stops: running tasks get `drainMs`, and the rest goes to other workers. Later calls have no effect. */
   stop(): Promise<void>
 }
 
-export interface WorkerOptions extends CallbackConfig, EngineConfig {
+export interface WorkerOptions extends CallbackConfig, StorageConfig {
   readonly drainMs?: number
 }
 
@@ -17,15 +17,15 @@ export interface WorkerOptions extends CallbackConfig, EngineConfig {
 export async function startWorker(config: WorkerOptions): Promise<RunningWorker> {
   const { redisUrl = 'memory', database = redisUrl, drainMs = 10_000 } = config
   const users = await openUsers(database)
-  const engine = openEngine(config, { web: false })
-  const { store, index, queue, blobs, callbackQueue } = engine
+  const storage = openStorage(config, { web: false })
+  const { engine, store, blobs } = storage
   const { definitions } = background(users, blobs)
-  const tasks = createTasks({ store, index, queue, blobs, callbacks: openCallbacks(config, callbackQueue), definitions })
+  const tasks = createTasks({ engine, store, blobs, callbacks: openCallbacks(config), definitions })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {
       await tasks.close({ drainMs })
-      await engine.close()
+      await storage.close()
       await users.close()
     })(),
   }

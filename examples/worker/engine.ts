@@ -1,6 +1,5 @@
 import { Redis } from 'ioredis'
 import { createTasks, type Tasks } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { redis } from 'longhaul/redis'
 import { report } from '../report.js'
 
@@ -14,20 +13,18 @@ export interface Engine {
 /** Web processes and workers have the same definitions, and share one Redis. */
 export function openEngine({ worker }: { readonly worker: boolean }): Engine {
   const url = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379'
-  const records = new Redis(url, { enableAutoPipelining: true })
-  const jobs = new Redis(url, { maxRetriesPerRequest: null })
-  for (const client of [records, jobs]) client.on('error', ({ message }) => { console.error(`Redis: ${message}`) })
-  const { store, index } = redis({ client: records })
+  const client = new Redis(url, { maxRetriesPerRequest: null })
+  client.on('error', ({ message }) => { console.error(`Redis: ${message}`) })
   // Work whose worker was killed starts again within 20 s.
-  const queue = new BullMQQueue({ connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000 })
-  const tasks = createTasks({ store, index, queue, definitions: [report], worker })
+  const { engine, store } = redis({ client })
+  const tasks = createTasks({ engine, store, definitions: [report], worker })
   return {
     tasks,
     stop: async (answered) => {
       await tasks.close({ drainMs: Number(process.env['DRAIN_MS'] ?? 10_000) })
       await answered
       await store.close()
-      for (const client of [records, jobs]) client.disconnect()
+      client.disconnect()
     },
   }
 }

@@ -5,7 +5,7 @@ import { check, consumer, entries, peers, run } from './run.mjs'
 
 /** Packages that load when they are first needed. */
 export const LAZY = ['ajv', 'fast-json-stringify']
-/** Peers that load when they are first needed. The entry point with their name loads them with its first queue. */
+/** Peers that load when they are first needed. */
 const LAZY_PEERS = ['bullmq']
 
 /** @param {string[]} majors of Node that are tested beside the present one */

@@ -75,11 +75,11 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
  *   users.push(user)
  *   return user
  * }
- * const { store, queue, blobs } = memory()
+ * const { engine, store, blobs } = memory()
  * const createUsers = bulkCreate({
  *   repository: { create }, background: { name: 'create-users', blobs },
  * })
- * const tasks = createTasks({ store, queue, definitions: [createUsers.task] })
+ * const tasks = createTasks({ engine, store, definitions: [createUsers.task] })
  * const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
  * export const handler = router({
  *   'POST /users/bulk': createUsers.handler(endpoints), '/tasks/{id}': endpoints.status,

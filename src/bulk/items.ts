@@ -9,7 +9,7 @@ import { operation, parameter, response } from '../openapi/operation.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { isFinal } from '../tasks/record/state.js'
+import { isFinalStatus } from '../engine/task.js'
 import { isOnlyFailed } from './item-selection.js'
 import { itemSchema, onlyParameter } from './operation.js'
 import { MAX_RUNS, reportKey } from './stored-report.js'
@@ -41,8 +41,8 @@ const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions
  * import { bulkItems } from 'longhaul/bulk'
  * import { memory } from 'longhaul/memory'
  *
- * const { store, queue, blobs } = memory()
- * const tasks = createTasks({ store, queue, definitions: [] })
+ * const { engine, store, blobs } = memory()
+ * const tasks = createTasks({ engine, store, definitions: [] })
  * const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
  * export const handler = router({ '/tasks/{id}/items': bulkItems({ endpoints, blobs }) })
  *
@@ -77,7 +77,7 @@ async function findReport<C>(
   const only = isOnlyFailed(request) ? 'failed' : 'all'
   const task = await endpoints.find(request, '/items')
   if (task === undefined) return undefined
-  if (!isFinal(task.state)) throw httpError('task_not_final', { headers: { 'retry-after': '1' } })
+  if (!isFinalStatus(task.state)) throw httpError('task_not_final', { headers: { 'retry-after': '1' } })
   // If the last run was killed, it has stored no report. The one before it may have.
   const last = task.state === 'completed' ? task.attempt : Math.max(task.attempt - MAX_RUNS, 0) + 1
   for (let run = task.attempt; run >= last; run--) {

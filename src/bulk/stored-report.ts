@@ -1,5 +1,7 @@
 import type { Blobs } from '../stores/blobs.js'
+import type { EndedTask, Kept } from '../tasks/definition/kept.js'
 import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
+import type { Spool } from '../tasks/definition/spool.js'
 import type { BulkPosition, ReportText } from './bulk-position.js'
 import type { BulkItem, ReportSink } from './report.js'
 
@@ -14,6 +16,29 @@ export const MAX_RUNS = 10
  */
 export function reportKey(taskId: string, run: number, only: 'all' | 'failed'): string {
   return `bulk-report/${taskId}/${run}/${only}`
+}
+
+/** Returns the keys of the reports that the last runs of a task may have left. */
+function reportKeys({ id, attempt }: Pick<EndedTask, 'id' | 'attempt'>): readonly string[] {
+  const runs = Array.from({ length: MAX_RUNS }, (_, back) => attempt - back).filter((run) => run > 0)
+  return runs.flatMap((run) => [reportKey(id, run, 'all'), reportKey(id, run, 'failed')])
+}
+
+/** Returns what a task keeps beside its body: its reports. */
+export function keepingReports(
+  { blobs, keeps }: Pick<Spool, 'blobs' | 'keeps'>,
+): Required<Pick<Kept<never>, 'remove' | 'bytes'>> {
+  return {
+    async remove(blob, task) {
+      await keeps.release(blob)
+      for (const key of reportKeys(task)) await blobs.delete(key)
+    },
+    async bytes(blob, task) {
+      const sizes = [await keeps.bytes(blob, task)]
+      for (const key of reportKeys(task)) sizes.push((await blobs.stat(key))?.size ?? 0)
+      return sizes.reduce((total, size) => total + size, 0)
+    },
+  }
 }
 
 /** Text that is kept in memory until it becomes a part, in UTF-16 units. */
@@ -134,12 +159,9 @@ export class StoredReport implements ReportSink {
    * fill the blobs. Never rejects, because they expire.
    */
   private async deleteEarlier(): Promise<void> {
-    const { blobs, taskId, run } = this.options
+    const { blobs, taskId: id, run } = this.options
     try {
-      for (let earlier = run - 1; earlier > Math.max(run - MAX_RUNS, 0); earlier--) {
-        await blobs.delete(reportKey(taskId, earlier, 'all'))
-        await blobs.delete(reportKey(taskId, earlier, 'failed'))
-      }
+      for (const key of reportKeys({ id, attempt: run - 1 })) await blobs.delete(key)
     } catch {
       // They expire.
     }

@@ -18,7 +18,7 @@ import {
   decodeLimits, isValue, largeBody, measure, readBody, type BulkBody,
 } from './request-body.js'
 import type { BulkSettings } from './settings.js'
-import { StoredReport } from './stored-report.js'
+import { keepingReports, StoredReport } from './stored-report.js'
 
 /** Input of the task: a batch in the blobs. */
 export interface SpooledBatch extends SpooledBody {
@@ -129,7 +129,7 @@ export function spooledBulk<T>(
   })
   return {
     task: spooledTask<SpooledBatch, BulkTaskResult, BulkPosition>(
-      spool, background, input, run, POSITION,
+      spool, background, input, run, POSITION, keepingReports(spool),
     ),
     maxInlineBytes,
     async spool(endpoints, request, selection, bytes = bytesOf(request)) {

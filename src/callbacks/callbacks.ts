@@ -1,7 +1,7 @@
-import { CALLBACK_OPTIONS, checkOptions, type CallbackOptions } from './options.js'
-import { Dispatcher } from './dispatcher.js'
+import { CALLBACK_OPTIONS, callbackSettings, type CallbackOptions } from './options.js'
+import { Deliveries } from './deliveries.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { Callbacks } from '../tasks/record/callbacks.js'
+import type { Callbacks } from '../tasks/core/callbacks.js'
 import { httpSender } from './http-sender/sender.js'
 
 /**
@@ -21,7 +21,7 @@ import { httpSender } from './http-sender/sender.js'
 export function callbacks(options: CallbackOptions): Callbacks {
   checkNames('callbacks', options, CALLBACK_OPTIONS)
   const { sender = httpSender() } = options
-  const sent = { ...options, sender }
-  checkOptions(sent)
-  return { open: (host) => new Dispatcher(sent, host) }
+  const settings = callbackSettings({ ...options, sender })
+  // Twice as many, because an attempt that exceeds a limit only postpones itself.
+  return { concurrency: 2 * settings.maxInFlight, open: (core) => new Deliveries(core, settings) }
 }

@@ -160,9 +160,9 @@ export class Deliveries {
 }
 
 function messageOf(task: StoredTask, { url }: CallbackDetails): Message {
-  const { id, job, state, finishedAt = task.createdAt, result, error } = recordOf(task)
+  const { id, state, finishedAt = task.createdAt, result, error } = recordOf(task)
   if (state === 'queued' || state === 'processing') {
     throw new TypeError('Only a task that has ended has a callback to send')
   }
-  return { url, id: messageId({ id, job }), body: messageBody({ id, state, finishedAt, result, error }) }
+  return { url, id: messageId({ id, job: detailsOf(task).job }), body: messageBody({ id, state, finishedAt, result, error }) }
 }

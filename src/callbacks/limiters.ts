@@ -66,28 +66,3 @@ export class InFlightLimiter {
     return this.counts.get(key) >= max
   }
 }
-
-/** Limits the callbacks that wait in the memory of this process, in total and for each owner. */
-export class WaitingLimiter {
-  private readonly ownerOf = new Map<string, string | undefined>()
-  private readonly perOwner = new KeyCounts<string | undefined>()
-
-  constructor(private readonly max: number, private readonly maxPerOwner: number) {}
-
-  /** Counts the callback of a task, once. Returns `false` if a limit is reached. */
-  add(taskId: string, owner: string | undefined): boolean {
-    if (this.ownerOf.has(taskId)) return true
-    if (this.ownerOf.size >= this.max || this.perOwner.get(owner) >= this.maxPerOwner) return false
-    this.ownerOf.set(taskId, owner)
-    this.perOwner.add(owner)
-    return true
-  }
-
-  /** Stops counting the callback of a task. */
-  delete(taskId: string): void {
-    if (!this.ownerOf.has(taskId)) return
-    const owner = this.ownerOf.get(taskId)
-    this.ownerOf.delete(taskId)
-    this.perOwner.remove(owner)
-  }
-}

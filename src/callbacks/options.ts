@@ -1,8 +1,7 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
-import { checkBackoff } from '../queues/backoff.js'
-import type { Backoff, Queue } from '../queues/queue.js'
-import type { CallbackHost } from '../tasks/record/callbacks.js'
+import { checkBackoff } from '../tasks/definition/backoff.js'
+import type { Backoff } from '../tasks/definition/backoff.js'
 import type { CallbackSender } from './sender.js'
 
 /** Options of `callbacks`. */
@@ -16,11 +15,6 @@ export interface CallbackOptions {
   /** Sends the requests. Default: `httpSender()`. */
   readonly sender?: CallbackSender
   /**
-   * Queue in which callbacks wait. Default: the queue of the tasks. With a separate queue, slow or
-   * unreachable receivers cannot block tasks.
-   */
-  readonly queue?: Queue
-  /**
    * Maximum number of attempts for one callback. Default 14, which takes about 9 hours with the
    * default back-off.
    */
@@ -30,10 +24,7 @@ export interface CallbackOptions {
    * `Retry-After` takes precedence, up to one day.
    */
   readonly backoff?: Backoff
-  /**
-   * Maximum number of concurrent requests in this process. Default: 20 with a separate queue, else
-   * half of the tasks' `concurrency`.
-   */
+  /** Maximum number of concurrent requests in this process. Default 20. */
   readonly maxInFlight?: number
   /**
    * Maximum number of concurrent requests to one receiver in this process: to one host name,
@@ -45,27 +36,17 @@ export interface CallbackOptions {
    * count as one owner. Default: three quarters of `maxInFlight`.
    */
   readonly maxPerOwner?: number
-  /**
-   * Maximum number of callbacks that wait in the memory of this process, if the queue is not
-   * durable. Further ones fail with the fault `no_room`. Default 500.
-   */
-  readonly maxWaiting?: number
-  /** Maximum number of waiting callbacks for one owner. Default: half of `maxWaiting`. */
-  readonly maxWaitingPerOwner?: number
 }
 
 /** Names of the options. */
 export const CALLBACK_OPTIONS = {
   secrets: 0,
   sender: 0,
-  queue: 0,
   attempts: 0,
   backoff: 0,
   maxInFlight: 0,
   maxPerHost: 0,
   maxPerOwner: 0,
-  maxWaiting: 0,
-  maxWaitingPerOwner: 0,
 } satisfies Record<keyof CallbackOptions, 0>
 
 const BACKOFF = { type: 0, delayMs: 0, maxDelayMs: 0, jitter: 0 } satisfies Record<keyof Backoff, 0>
@@ -74,18 +55,16 @@ const BACKOFF = { type: 0, delayMs: 0, maxDelayMs: 0, jitter: 0 } satisfies Reco
 export type ResolvedOptions = CallbackOptions & { readonly sender: CallbackSender }
 
 /** Options with their defaults applied. */
-export interface CallbackSettings extends Required<CallbackOptions> {
-  readonly ownQueue: boolean
-}
+export type CallbackSettings = Required<CallbackOptions>
 
 /**
  * Checks each option by itself.
  *
  * @throws {TypeError} An option is out of range.
  */
-export function checkOptions(options: ResolvedOptions): void {
+function check(options: ResolvedOptions): void {
   const { sender, secrets, backoff } = options
-  const { attempts, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner } = options
+  const { attempts, maxInFlight, maxPerHost, maxPerOwner } = options
   const fault = (what: string) => new TypeError(`callbacks: ${what}`)
   if (typeof sender?.send !== 'function' || typeof sender.check !== 'function') {
     throw fault('sender must be a CallbackSender, such as httpSender() from longhaul/callbacks')
@@ -94,7 +73,7 @@ export function checkOptions(options: ResolvedOptions): void {
     throw fault('secrets must be a function that returns the secrets of an owner')
   }
   for (const [name, value = 1] of Object.entries({
-    attempts, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner,
+    attempts, maxInFlight, maxPerHost, maxPerOwner,
   })) {
     if (!Number.isInteger(value) || value < 1) {
       throw fault(`${name} must be a whole number from 1, not ${String(value)}`)
@@ -106,43 +85,16 @@ export function checkOptions(options: ResolvedOptions): void {
 }
 
 /**
- * Applies defaults and checks the options against the tasks.
+ * Checks the options and applies their defaults.
  *
- * @throws {TypeError} The queue of the callbacks does not fit the queue or store of the tasks.
+ * @throws {TypeError} An option is out of range.
  */
-export function callbackSettings(
-  options: ResolvedOptions,
-  { queue: queueOfTasks, shared, concurrency }: CallbackHost,
-): CallbackSettings {
-  const fault = (what: string) => new TypeError(`createTasks: ${what}`)
-  const { sender, secrets, queue = queueOfTasks, attempts = 14, maxWaiting = 500 } = options
+export function callbackSettings(options: ResolvedOptions): CallbackSettings {
+  check(options)
+  const { sender, secrets, attempts = 14, maxInFlight = 20 } = options
   const { backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 } } =
     options
-  const ownQueue = queue !== queueOfTasks
-  const { maxInFlight = ownQueue ? 20 : Math.max(1, Math.floor(concurrency / 2)) } = options
   const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = options
   const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = options
-  const { maxWaitingPerOwner = Math.max(1, Math.floor(maxWaiting / 2)) } = options
-  if (queueOfTasks.durable && !queue.durable) {
-    throw fault(
-      'the queue of the callbacks is not durable, but the queue of the tasks is; ' +
-      'a crash of this process would lose callbacks',
-    )
-  }
-  if (queue.durable && !shared) {
-    throw fault('several processes share the queue of the callbacks, but the store is for one process')
-  }
-  return {
-    sender,
-    secrets,
-    queue,
-    ownQueue,
-    attempts,
-    backoff,
-    maxInFlight,
-    maxPerHost,
-    maxPerOwner,
-    maxWaiting,
-    maxWaitingPerOwner,
-  }
+  return { sender, secrets, attempts, backoff, maxInFlight, maxPerHost, maxPerOwner }
 }

@@ -1,6 +1,6 @@
 import { parseHttpDate } from '../http/fields/dates.js'
-import { retryDelay } from '../queues/backoff.js'
-import type { Backoff } from '../queues/queue.js'
+import { retryDelay } from '../tasks/definition/backoff.js'
+import type { Backoff } from '../tasks/definition/backoff.js'
 import type { CallbackFault } from '../tasks/record/callback-state.js'
 import type { CallbackReply } from './sender.js'
 

@@ -19,7 +19,7 @@ export interface TaskFailure {
 
 /** Reason why a callback was not delivered. */
 export type CallbackFault =
-  'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'no_room' | 'interrupted'
+  'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
 
 /** Delivery of the callback of a task. Times are ISO 8601. */
 export interface TaskCallback {

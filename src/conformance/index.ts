@@ -1,11 +1,10 @@
 export { type BlobsConformanceOptions, type BlobsFixture } from './blobs-context.js'
 export { blobsConformance } from './blobs-suite.js'
 export {
-  type TaskIndexConformanceOptions, type TaskIndexFixture,
-} from './task-index/context.js'
-export { taskIndexConformance } from './task-index/suite.js'
-export { type QueueConformanceOptions, type QueueFixture } from './queue-context.js'
-export { queueConformance } from './queue-suite.js'
+  type EngineConformanceOptions, type EngineFixture, type EngineProcess, type EngineSettings,
+  type OpenTransaction,
+} from './engine/fixture.js'
+export { engineConformance } from './engine/suite.js'
 export { type Runner } from './runner.js'
 export {
   type OwnerShare, type StoreConformanceOptions, type StoreFixture,

@@ -1,15 +1,16 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Json } from '../runtime/json.js'
 import type { Transaction } from '../stores/transaction.js'
+import type { ListPosition } from './list-position.js'
 import type { Places } from './places.js'
 import type {
-  CallerLimit, Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from './task.js'
 
 /**
  * Keeps tasks, changes each of them atomically, finds what is due and hands it out.
  *
- * A task is one aggregate: its input, its idempotency key, its place in the limits of its caller,
+ * A task is one aggregate: its input, its idempotency key, its place in the limit of its caller,
  * its runs, its checkpoint and its callback live and die with it. Every call makes one change, or
  * none: a process that dies during a call leaves nothing to clean up.
  *
@@ -25,6 +26,8 @@ export interface TaskEngine {
   readonly shared: boolean
   /** `true` if tasks survive the process. */
   readonly durable: boolean
+  /** `true` if `create` takes a transaction of the application. */
+  readonly hasTransactions: boolean
   /**
    * Creates a task unless its id or its key is taken. Two calls with one key at the same time make
    * one task. A repetition of a call (same `birth`) gets `created`.
@@ -60,16 +63,15 @@ export interface TaskEngine {
   /**
    * Hands out nothing more, waits up to `drainMs` milliseconds for what runs, then aborts its
    * signals with a `WorkerClosingError` and waits shortly. An engine that is not durable runs waiting
-   * tasks while there is time, and then calls `abandon` for each unfinished one. The other calls
-   * work as before: the application closes its connections itself.
+   * tasks while there is time, and then calls `abandon` for each unfinished one, and for each whose
+   * callback is due now or later. The other calls work as before: the application closes its
+   * connections itself.
    */
   close(options: { readonly drainMs: number }): Promise<void>
 }
 
 /** Options of `create`. */
 export interface CreateOptions {
-  /** Limits of the caller of the task. Default: none. */
-  readonly limits?: readonly CallerLimit[]
   /**
    * Open transaction of the application in which the task is written. Committed, it is due; rolled
    * back, it never was. Rejects with the error of the client. Default: none.
@@ -98,12 +100,15 @@ export interface WorkHandlers {
    */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
-   * Deletes what a task has outside of the engine, because the task has expired or its caller is
-   * over its share. Resolves to `false` if that failed: then it is called again later. For tasks
+   * Deletes what a task has outside of the engine, because the task has expired, was deleted, or its
+   * caller is over its share. Resolves to `false` if that failed: then it is called again later. For tasks
    * with `hasFiles` only.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
-  /** Ends an unfinished task whose process ends. Only called by engines that are not durable. */
+  /**
+   * Ends an unfinished task, or the callback of a final one, because the process ends. Only called by
+   * engines that are not durable.
+   */
   readonly abandon: (task: StoredTask) => MaybePromise<void>
 }
 
@@ -128,6 +133,11 @@ export interface TaskRun {
 export type ListedStatus =
   'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
 
+/** All statuses. */
+export const LISTED_STATUSES: readonly ListedStatus[] = [
+  'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
+]
+
 /** Query for one page. */
 export interface TaskQuery {
   /**
@@ -148,7 +158,7 @@ export interface TaskQuery {
   /** Maximum number of tasks: 1 to 1000. */
   readonly limit: number
   /** Position of the last task of the page before. Default: the first page. */
-  readonly after?: { readonly createdAt: number, readonly id: string } | undefined
+  readonly after?: ListPosition | undefined
 }
 
 /** Numbers of unfinished tasks. */

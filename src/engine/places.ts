@@ -29,6 +29,7 @@ export class Places {
     return true
   }
 
+  /** Releases a place, and tells the listener. */
   release(pool: string): void {
     this.free.set(pool, this.freeIn(pool) + 1)
     this.listener?.(pool)

@@ -79,6 +79,8 @@ export interface NewTask extends TaskRef {
   readonly owner?: string | undefined
   /** 1 to 512 characters. Default: no limit counts the task. */
   readonly caller?: string | undefined
+  /** Limit that counts the task until it is final. Default: none. A task without a caller has none. */
+  readonly limit?: CallerLimit | undefined
   readonly name: string
   readonly pool: string
   readonly priority: number
@@ -97,15 +99,16 @@ export interface NewTask extends TaskRef {
   readonly keepMs: number
   /** `true` if something outside of the engine has to be deleted with the task. Default `false`. */
   readonly hasFiles?: boolean
-  /** Bytes outside of the engine that count for the caller once the task is final. Default 0. */
-  readonly fileBytes?: number
 }
 
-/** Limit of the unfinished tasks of one caller. */
+/**
+ * Limit of the unfinished tasks of one caller in one group. A group consists of the tasks that were
+ * created, or retried, under a limit with its name. A task without a limit is in no group.
+ */
 export interface CallerLimit {
-  /** Counts only tasks of this definition. Default: tasks of all definitions. */
-  readonly name?: string | undefined
-  /** Maximum number of unfinished tasks, this one included. */
+  /** Name of the group: 0 to 64 of `A-Z a-z 0-9 . _ -`. */
+  readonly group: string
+  /** Maximum number of unfinished tasks, this one included: a whole number from 1. */
   readonly max: number
 }
 
@@ -117,6 +120,15 @@ export type Expected =
   | { readonly run: number }
   /** This attempt at the callback is the newest one, and the task is final. */
   | { readonly callbackRun: number }
+
+/**
+ * Bytes of one task outside of the engine, and the maximum for all final tasks of its caller. Above
+ * it, the caller loses its own oldest tasks with such bytes, but not the one that is changed.
+ */
+export interface FileShare {
+  readonly bytes: number
+  readonly max: number
+}
 
 /** Changes of one task, made in one step. An absent property stays as it is. */
 export interface TaskChange {
@@ -136,10 +148,10 @@ export interface TaskChange {
    */
   readonly isGivenBack?: boolean
   /**
-   * With `status: 'queued'` of a final task: removes `startAt`, `finishedAt` and `result`, and sets
-   * `crashes` to 0. The engine checks the limits again.
+   * With `status: 'queued'` of a final task, which removes `startAt`, `finishedAt` and `result`, and
+   * sets `crashes` to 0: limit that counts the task until it is final again. Default: none.
    */
-  readonly limits?: readonly CallerLimit[]
+  readonly limit?: CallerLimit | undefined
   /** Pool of later runs. */
   readonly pool?: string
   /** The task is kept for this time from now on, in milliseconds. */
@@ -156,7 +168,8 @@ export interface TaskChange {
    */
   readonly checkpoint?: string | null
   readonly hasFiles?: boolean
-  readonly fileBytes?: number
+  /** Bytes that the task keeps outside of the engine once it is final. Default: as before, at first 0. */
+  readonly files?: FileShare
   /** `true` if clients cannot see this change, so `version` stays. Default `false`. */
   readonly isHidden?: boolean
 }
@@ -166,9 +179,12 @@ export type Created =
   | { readonly outcome: 'created', readonly task: StoredTask }
   /** A task has this id or this key already. Nothing was created. */
   | { readonly outcome: 'exists', readonly task: StoredTask }
-  /** The caller has reached a limit. Nothing was created. */
+  /** The caller has reached the limit. Nothing was created. */
   | { readonly outcome: 'caller_full' }
-  /** The engine has no space. Nothing was created. */
+  /**
+   * The bounds of the engine are reached. Nothing was created. A server without space is a
+   * `StoreUnavailableError` with the reason `full` instead.
+   */
   | { readonly outcome: 'full' }
 
 /** Outcome of `change`. */
@@ -176,7 +192,7 @@ export type Changed =
   | { readonly outcome: 'changed', readonly task: StoredTask }
   /** Another change came first. `task` is the task as it is now; `undefined` if it is gone. */
   | { readonly outcome: 'conflict', readonly task: StoredTask | undefined }
-  /** A final task cannot wait again, because the caller has reached a limit. */
+  /** A final task cannot wait again, because the caller has reached the limit. */
   | { readonly outcome: 'caller_full' }
-  /** The engine has no space. */
+  /** The bounds of the engine are reached. */
   | { readonly outcome: 'full' }

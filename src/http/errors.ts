@@ -79,7 +79,6 @@ export const ERROR_CODES = {
   upload_superseded: [409, 'A newer request for this upload has replaced this one.'],
   gone: [410, 'This is no longer here.'],
   version_gone: [410, 'This version is no longer served.'],
-  idempotent_task_gone: [410, 'The task that this Idempotency-Key started has been deleted.'],
   precondition_failed: [412, 'A precondition does not hold.'],
   body_too_large: [413, 'The body is too large.'],
   unsupported_media_type: [415, 'The media type of the body is not supported.'],

@@ -2,25 +2,10 @@ import { httpError, type HttpError } from '../http/errors.js'
 import type { ResponseHeaders } from '../http/exchange.js'
 import type { Entry, Revision, Store } from '../stores/store.js'
 
-/** The stored claim of an Idempotency-Key. */
-export type Claim = TaskClaim | AnswerClaim
-
-/** A claim for a task. Its id is chosen with the claim, so every retry gets the same task. */
-export interface TaskClaim {
-  readonly kind: 'task'
-  readonly fingerprint: string
-  readonly taskId: string
-  /** True if the first request asked for a direct answer. Retries get the same kind. */
-  readonly direct: boolean
-  /** True if the task is recorded and enqueued. */
-  readonly accepted: boolean
-}
-
 /**
  * A claim for the response of a handler. Without `answer` the work runs, and the claim is a lease.
  */
 export interface AnswerClaim {
-  readonly kind: 'answer'
   readonly fingerprint: string
   /** Id of the request that does the work. */
   readonly holder: string
@@ -37,24 +22,25 @@ export interface StoredAnswer {
 }
 
 /** A claim with its revision in the store. */
-export interface HeldClaim<K extends Claim = Claim> {
-  readonly claim: K
+export interface HeldClaim {
+  readonly claim: AnswerClaim
   readonly revision: Revision
 }
 
 /** A claim: `fresh` if this request made it, otherwise the one that exists. */
-export type OpenedClaim<K extends Claim> =
-  | { readonly fresh: true; readonly held: HeldClaim<K> }
-  | { readonly fresh: false; readonly held: HeldClaim }
+export interface OpenedClaim {
+  readonly fresh: boolean
+  readonly held: HeldClaim
+}
 
 /**
  * Creates a claim, unless one exists.
  *
  * @throws {HttpError} 422 `idempotency_key_reused`: the existing claim belongs to another request.
  */
-export async function openClaim<K extends Claim>(
-  store: Store, key: string, claim: K, ttlMs: number,
-): Promise<OpenedClaim<K>> {
+export async function openClaim(
+  store: Store, key: string, claim: AnswerClaim, ttlMs: number,
+): Promise<OpenedClaim> {
   const made = await store.create(key, JSON.stringify(claim), { ttlMs })
   if (made.created) return { fresh: true, held: { claim, revision: made.revision } }
   const held = toHeld(made.entry)
@@ -64,19 +50,10 @@ export async function openClaim<K extends Claim>(
 
 /** Decodes a claim from its entry. */
 export function toHeld(entry: Entry): HeldClaim {
-  return { claim: JSON.parse(entry.value) as Claim, revision: entry.revision }
+  return { claim: JSON.parse(entry.value) as AnswerClaim, revision: entry.revision }
 }
 
 /** Returns the error for a key that is in use by another request that has not ended. */
 export function stillRunning(): HttpError {
   return httpError('idempotent_request_running', { headers: { 'retry-after': '1' } })
-}
-
-/** Deletes a claim whose work had no effect. If the store fails, the claim expires by itself. */
-export async function releaseClaim(store: Store, key: string, revision: Revision): Promise<void> {
-  try {
-    await store.delete(key, revision)
-  } catch {
-    // The claim expires soon.
-  }
 }

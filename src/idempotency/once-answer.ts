@@ -5,7 +5,7 @@ import { newId } from '../runtime/random-id.js'
 import { errorResponse } from '../http/respond.js'
 import type { Entry, Store } from '../stores/store.js'
 import {
-  openClaim, stillRunning, toHeld, type AnswerClaim, type Claim, type TaskClaim,
+  openClaim, stillRunning, toHeld, type AnswerClaim,
 } from './claim.js'
 import { Lease, LEASE_MS } from './lease.js'
 import { isRefusal } from './refusal.js'
@@ -65,32 +65,30 @@ const UNKNOWN_BYTES = 1_048_576
  * Answers and errors are kept alike. Only a refusal (`isRefusal`) of work without an effect
  * releases the key.
  *
- * @returns a `TaskClaim` if the key belongs to a task; `undefined` if `work` returns no answer,
- * which releases the key
+ * @returns `undefined` if `work` returns no response, which releases the key
  * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and the
  * errors of `work`
  */
 export async function onceAnswer(
   request: HttpRequest<unknown>, options: OnceAnswerOptions, work: OnceWork<KeptAnswer | undefined>,
-): Promise<HttpResponse | undefined | TaskClaim> {
+): Promise<HttpResponse | undefined> {
   const { store, key, fingerprint } = options
   const deadline = performance.now() + options.waitMs
   for (let tried = 0; tried < TRIES; tried++) {
-    const wanted: AnswerClaim = { kind: 'answer', fingerprint, holder: newId() }
+    const wanted: AnswerClaim = { fingerprint, holder: newId() }
     const { fresh, held } = await openClaim(store, key, wanted, LEASE_MS)
     if (fresh) return perform(request, options, new Lease(store, key, held), work)
     const claim = isDecided(held.claim)
       ? held.claim
       : await decided(options, deadline - performance.now(), request)
-    if (claim?.kind === 'task') return claim
     if (claim?.answer) return replay(claim.answer)
     if (claim) break
   }
   throw stillRunning()
 }
 
-function isDecided(claim: Claim): boolean {
-  return claim.kind === 'task' || claim.answer !== undefined
+function isDecided(claim: AnswerClaim): boolean {
+  return claim.answer !== undefined
 }
 
 /**
@@ -99,7 +97,7 @@ function isDecided(claim: Claim): boolean {
 async function decided(
   { store, key, owner }: OnceAnswerOptions, timeoutMs: number,
   { signal, headers }: HttpRequest<unknown>,
-): Promise<Claim | undefined> {
+): Promise<AnswerClaim | undefined> {
   const place = WAITING.open(owner)
   const bytes = WAITING_BYTES.open(owner)
   try {

@@ -31,13 +31,13 @@ export class KeyedProgress {
   }
 
   /**
-   * Returns the answer that is stored for the key; `undefined` if the work has not ended, or is a
-   * task. The caller has no body to compare with that of the first request.
+   * Returns the answer that is stored for the key; `undefined` if the work has not ended. The caller
+   * has no body to compare with that of the first request.
    */
   async answer(): Promise<HttpResponse | undefined> {
     const entry = await this.store.get(this.claim)
     const claim = entry && toHeld(entry).claim
-    return claim?.kind === 'answer' && claim.answer ? replay(claim.answer) : undefined
+    return claim?.answer ? replay(claim.answer) : undefined
   }
 
   /**

@@ -1,5 +1,3 @@
-import { readFailure } from '../http/failure.js'
-
 /**
  * Statuses of requests without an effect: the request, its credentials or conditions were refused.
  */
@@ -7,9 +5,6 @@ const REFUSED = new Set([
   400, 401, 403, 404, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429,
   431, 501,
 ])
-
-/** Errors of accepting a task after which nothing of the task remains. */
-const NOT_ACCEPTED = new Set(['queue_full', 'shutting_down', 'store_full'])
 
 /**
  * Returns true if a response means that the request had no effect, so that a retry may do the work.
@@ -21,10 +16,4 @@ export function isRefusal(status: number, headers: Readonly<Record<string, unkno
   return REFUSED.has(status)
     || (status === 503 && headers['retry-after'] !== undefined)
     || (status === 409 && headers['upload-offset'] !== undefined)
-}
-
-/** Returns true if an error proves that a task was not accepted. */
-export function wasNotAccepted(error: unknown): boolean {
-  const { status, code, expected } = readFailure(error)
-  return NOT_ACCEPTED.has(code) || (status < 500 && expected)
 }

@@ -15,12 +15,20 @@ export class Json {
     this.#text = text
   }
 
-  /** @param value - a value that JSON can carry and that nobody changes afterwards */
+  /**
+   * Returns the JSON of a value.
+   *
+   * @param value - a value that JSON can carry and that nobody changes afterwards
+   */
   static of(value: unknown): Json {
     return new Json(true, value, undefined)
   }
 
-  /** @param text - well-formed JSON; the empty string stands for `undefined` */
+  /**
+   * Returns the JSON of a text.
+   *
+   * @param text - well-formed JSON; the empty string stands for `undefined`
+   */
   static fromText(text: string): Json {
     return new Json(false, undefined, text)
   }

@@ -11,7 +11,7 @@
  * renewed. A `ttlMs` of 0 or less writes a blob that expires at once.
  */
 export interface Blobs {
-  /** True if other processes read the same blobs. A queue that spans processes requires it. */
+  /** True if other processes read the same blobs. An engine that spans processes requires it. */
   readonly shared: boolean
   /**
    * Maximum number of bytes of all blobs. One owner may use a quarter of them by default, for

@@ -3,10 +3,6 @@ export type { StoreEvent } from './diagnostics.js'
 export {
   isStoreUnavailable, StoreUnavailableError, type Conflict, type Counter, type CreateOptions,
   type Created, type Entry, type Evictable, type Existing, type Replaced, type ReplaceOptions,
-  type Revision, type Store, type TransactionStore, type Unsubscribe, type WriteOptions,
+  type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from './store.js'
-export type {
-  ListedStatus, ListedTask, ListEntry, ListPosition, ListQuery, TaskChecks, TaskIndex, TaskLists,
-  TransactionIndex, Unlisted,
-} from './task-index.js'
 export type { Transaction } from './transaction.js'

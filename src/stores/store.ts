@@ -1,5 +1,3 @@
-import type { Transaction } from './transaction.js'
-
 /**
  * Storage contract: a key-value store with compare-and-set, expiry, counters and change notices.
  * Tasks, idempotency claims, rate limits and callbacks use it.
@@ -66,39 +64,10 @@ export interface Store {
    */
   watch(key: string, listener: () => void): Unsubscribe | Promise<Unsubscribe>
   /**
-   * Returns the same store inside a transaction of the application. Absent if the store has no
-   * transactions that an application can open, as in memory and on Redis.
-   *
-   * Checks first that `transaction` is open and belongs to the database of this store. Rejects with
-   * a `TypeError` if not, and leaves the transaction usable. Writes nothing.
-   */
-  within?(transaction: Transaction): Promise<TransactionStore>
-  /**
    * Releases timers, watches and connections that the store opened. The caller's client stays open.
    * Every later call rejects with a `StoreUnavailableError`, except `close`.
    */
   close(): Promise<void>
-}
-
-/**
- * A store whose reads and writes belong to a transaction: they see its rows, and commit or roll
- * back with it. Made by `Store.within`. Its methods are called one after the other.
- *
- * If a statement fails, the promise rejects with the error of the client, so that the application
- * can retry the transaction by the code of that error. There is no deadline beside those of the
- * application's connection, because a statement cannot be abandoned while the transaction is open.
- *
- * `watch` and `close` are those of the store that it was made of.
- */
-export interface TransactionStore extends Store {
-  /**
-   * Acquires the right to write `key` until the transaction ends. Resolves to `false` if another
-   * open transaction has acquired it. Never waits for that one.
-   *
-   * A caller acquires a key that other transactions may create, before it creates it. Without this
-   * the write would wait for the end of the other transaction, or fail and abort this one.
-   */
-  acquire(key: string): Promise<boolean>
 }
 
 /**

@@ -11,8 +11,7 @@ export interface Transaction {
 }
 
 /**
- * Checks that a value can be a transaction. Only the database tells whether one is open; see
- * `Store.within`.
+ * Checks that a value can be a transaction. Only the database tells whether one is open.
  *
  * @throws {TypeError} The value has no function `query`.
  */

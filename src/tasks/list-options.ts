@@ -1,5 +1,5 @@
 import { checkNames } from '../runtime/option-names.js'
-import { LISTED_STATUSES, type ListedStatus, type ListQuery } from '../stores/task-index.js'
+import { LISTED_STATUSES, type ListedStatus, type TaskQuery } from '../engine/engine.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Task } from './record/view.js'
 
@@ -43,7 +43,7 @@ const KNOWN = {
 } satisfies Record<keyof ListOptions, 0>
 
 /** Filter of a list: everything that a query has except the position of its page. */
-export type ListFilter = Omit<ListQuery, 'after'>
+export type ListFilter = Omit<TaskQuery, 'after'>
 
 /**
  * Returns the filter that options name.

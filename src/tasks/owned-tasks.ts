@@ -1,15 +1,15 @@
 import { countedAsOwner, countedWithoutOwner } from '../http/counted-as.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { ListedStatus } from '../stores/task-index.js'
+import type { ListedStatus } from '../engine/engine.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
 import type { ListOptions, TaskPage } from './list-options.js'
-import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/submit-options.js'
+import { OWNED_SUBMIT, type OwnedSubmitOptions } from './core/submit-options.js'
 import { belongsTo, type OwnerId } from './record/owner.js'
 import type { Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
-import type { TaskService } from './task-service.js'
+import type { TaskService } from './core/task-service.js'
 
 /**
  * The tasks of one owner, or those without an owner for an anonymous client. A task of another
@@ -68,7 +68,7 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
    *
    * @throws {HttpError} 400 `invalid_cursor`: the cursor is malformed, or of a list with another
    * owner or other options
-   * @throws {TypeError} an option is unknown or makes no sense, or `createTasks` has no `index`
+   * @throws {TypeError} an option is unknown or makes no sense
    */
   list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
     options?: ListOptions<T, S>,
@@ -81,8 +81,9 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
    * const task = await tasks.ownedBy('ann').retry('a-task-id')
    *
    * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict` (another call
-   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`,
-   * `service_unavailable` or `shutting_down`
+   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`
+   * or `shutting_down`
+   * @throws {StoreUnavailableError} the engine does not answer
    */
   retry(id: string): Promise<Task<D[number]> | undefined>
   /**
@@ -116,8 +117,9 @@ class ServedOwnedTasks implements OwnedTasks {
   ): Promise<TaskHandle<T>> {
     checkNames('ownedBy: submit', options, OWNED_SUBMIT)
     const owner = this.#owner
-    const counted = countedFor(owner)
-    const accepted = await this.#service.submit(definition, input, { ...options, owner, counted })
+    const accepted = await this.#service.submit(definition, input, {
+      ...options, owner, caller: countedFor(owner),
+    })
     return this.#calls.handle(definition, accepted)
   }
 
@@ -145,7 +147,7 @@ class ServedOwnedTasks implements OwnedTasks {
   }
 
   retry(id: string): Promise<Task | undefined> {
-    return this.#calls.retry(id, () => countedFor(this.#owner))
+    return this.#calls.retry(id)
   }
 
   delete(id: string): Promise<boolean> {

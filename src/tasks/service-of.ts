@@ -1,4 +1,4 @@
-import type { TaskService } from './task-service.js'
+import type { TaskService } from './core/task-service.js'
 
 /** Marks the objects that `createTasks` returns, in every copy of this package. */
 const MARK = Symbol.for('longhaul.tasks')

@@ -1,16 +1,15 @@
 import { checkNames } from '../runtime/option-names.js'
-import type { ListedStatus } from '../stores/task-index.js'
+import type { ListedStatus } from '../engine/engine.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { ContextOf } from './definition/task-types.js'
-import type { Accepted } from './intake/accept-task.js'
-import type { OwnedSubmitOptions } from './intake/submit-options.js'
+import type { AcceptedTask } from './core/accept-task.js'
+import type { OwnedSubmitOptions } from './core/submit-options.js'
 import { toFilter, type ListFilter, type ListOptions, type TaskPage } from './list-options.js'
-import type { TaskSnapshot } from './record/codec.js'
+import type { TaskSnapshot } from './record/snapshot.js'
 import type { IsVisible } from './record/owner.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
-import type { RetryRequest } from './run/retry-task.js'
-import type { TaskService } from './task-service.js'
+import type { TaskService } from './core/task-service.js'
 
 /**
  * The options of a submission: `O`. They are required, with their `context`, if the definition says
@@ -60,24 +59,24 @@ export class TaskCalls {
     return await this.find(id) !== undefined && this.service.redeliver(id)
   }
 
-  async retry(id: string, counted: RetryRequest['counted']): Promise<Task | undefined> {
-    return shown(await this.service.retry(id, { isVisible: this.isVisible, counted }))
+  async retry(id: string): Promise<Task | undefined> {
+    return shown(await this.service.retry(id, { maySee: this.isVisible }))
   }
 
   async delete(id: string): Promise<boolean> {
-    return await this.service.forget(id, this.isVisible) === 'forgotten'
+    return await this.service.forget(id, this.isVisible) === 'deleted'
   }
 
   async list<T extends AnyTaskDefinition, S extends ListedStatus>(
     where: string, of: ListFilter['of'], options: ListOptions<T, S>,
   ): Promise<TaskPage<T, S>> {
     const filter = toFilter(where, options, of, (definition) => this.service.mustHave(definition))
-    const { items, next } = await this.service.lister.page(where, filter, options.cursor)
+    const { items, next } = await this.service.list(filter, options.cursor)
     // The filter has what the types say.
     return { items: items.map(toTask), ...next !== undefined && { next } } as never
   }
 
-  handle(definition: AnyTaskDefinition, { task, created }: Accepted): TaskHandle {
+  handle(definition: AnyTaskDefinition, { task, created }: AcceptedTask): TaskHandle {
     const { id } = task
     return {
       taskId: id,

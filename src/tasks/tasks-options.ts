@@ -1,23 +1,19 @@
-import type { Queue } from '../queues/queue.js'
+import type { TaskEngine } from '../engine/engine.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
-import type { TaskIndex } from '../stores/task-index.js'
-import type { Callbacks } from './record/callbacks.js'
-import type { PoolOptions } from './run/pools.js'
+import type { Callbacks } from './core/callbacks.js'
+import type { PoolOptions } from './core/pools.js'
 import type { Definitions } from './definition/task-types.js'
 
 /** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {
-  /** Keeps the records, such as `store` of `memory()` or `redis()`. */
-  readonly store: Store
-  /** Runs the tasks: `queue` of `memory()`, or a `BullMQQueue`. */
-  readonly queue: Queue
+  /** Keeps the tasks and hands them out: that of `memory()`, `redis()` or `postgres()`. */
+  readonly engine: TaskEngine
   /**
-   * Lists tasks, for `list`, and finds those whose job was lost. `memory()`, `redis()` and
-   * `postgres()` include one. Default: none. Then `list` fails, and a task whose job was lost stays
-   * unfinished until `pendingMs` is over.
+   * Keeps counters, uploads and the responses of idempotency keys. `memory()`, `redis()` and
+   * `postgres()` include one.
    */
-  readonly index?: TaskIndex
+  readonly store: Store
   /**
    * Keeps the files that runs write. `memory()` and `postgres()` include blobs; with `redis()` pass
    * `new FolderBlobs(folder, { shared: true })` of `longhaul/files`. Required if a definition has
@@ -42,7 +38,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly pools?: Readonly<Record<string, PoolOptions>>
   /**
-   * Pools whose tasks this process runs, such as `['heavy']`. Requires a queue that spans processes.
+   * Pools whose tasks this process runs, such as `['heavy']`. Requires an engine that spans processes.
    * Default: all.
    */
   readonly work?: readonly string[]
@@ -71,6 +67,13 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly maxFileBytes?: number
   /**
+   * Maximum size of what the finished tasks of one owner keep in blobs, in bytes: result files,
+   * reports, bodies of tasks that may be retried. Beyond it, the owner loses its own oldest tasks
+   * with files, but never the newest. Default: a quarter of `maxBytes` of the blobs if they have
+   * one, else 10 GiB.
+   */
+  readonly maxFileBytesPerOwner?: number
+  /**
    * Maximum number of requests that wait in this process: long polls, `respond-async, wait=N` and
    * event streams. Beyond it, the first two are answered at once, and an event stream is a 503
    * `service_unavailable`. Default 1000.
@@ -83,21 +86,13 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly maxWaitersPerOwner?: number
   /**
-   * Lease of this process on its tasks, in milliseconds, if the store is shared and the queue is
-   * not. If the process does not renew it in time, its tasks fail (`task_interrupted`). Default
-   * 15 000.
+   * Maximum number of runs in a row that end with their process, without a new checkpoint. Then the
+   * task fails (`task_lost`), so that one which ends every process ends. Default 3.
    */
-  readonly leaseMs?: number
+  readonly maxCrashes?: number
   /**
-   * Interval of the sweeps that check that each unfinished task has a job, in milliseconds. A lost
-   * job is found within two intervals; with tens of thousands of unfinished tasks for each worker,
-   * within up to 16. A task that was submitted in a `transaction` waits for some seconds at most,
-   * if its process has died. Default 30 000.
-   */
-  readonly sweepMs?: number
-  /**
-   * Maximum time that a task waits for a worker that can run it, in milliseconds, if the queue
-   * spans processes. A worker returns a job if it does not know the definition, or if its schema
+   * Maximum time that a task waits for a worker that can run it, in milliseconds, if the engine
+   * spans processes. A worker gives a task back if it does not know the definition, or if its schema
    * refuses the input. After that time the task fails (`unknown_task`, `invalid_input`). Default 1
    * hour, enough for a rolling deploy.
    */

@@ -1,20 +1,20 @@
 import { countedAsOwner } from '../http/counted-as.js'
 import { checkOwnerId } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { ListedStatus } from '../stores/task-index.js'
+import type { ListedStatus } from '../engine/engine.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
-import { SUBMIT, type SubmitOptions } from './intake/submit-options.js'
+import { SUBMIT, type SubmitOptions } from './core/submit-options.js'
 import type { ListOptions, TaskPage } from './list-options.js'
 import { createOwnedTasks, type OwnedTasks } from './owned-tasks.js'
 import { allTasks, ownerToSubmitFor, refuseOwner } from './record/owner.js'
 import type { Task } from './record/view.js'
-import type { PoolCounts } from './run/pools.js'
+import type { PoolCounts } from './core/pools.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { bindService } from './service-of.js'
 import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
 import type { TasksHealth } from './service-types.js'
-import { TaskService } from './task-service.js'
+import { TaskService } from './core/task-service.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
@@ -99,9 +99,6 @@ export interface Tasks<D extends Definitions = Definitions> {
    * Returns a page of the tasks of all owners, the newest first. `task` and `status` narrow the
    * type of its items. A page may have fewer items than `limit` although there is a next one.
    *
-   * A new task is listed once it is submitted. Another process may see a change of status in its
-   * filter some 20 milliseconds late; what a page shows of a task is always up to date.
-   *
    * @example
    * const { items, next } = await tasks.list({ status: 'failed', task: report, limit: 100 })
    * for (const { taskId, error } of items) console.error(taskId, error.code)
@@ -109,7 +106,7 @@ export interface Tasks<D extends Definitions = Definitions> {
    *
    * @throws {HttpError} 400 `invalid_cursor`: the cursor is malformed, or of a list with other
    * options
-   * @throws {TypeError} an option is unknown or makes no sense, or `createTasks` has no `index`
+   * @throws {TypeError} an option is unknown or makes no sense
    */
   list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
     options?: ListOptions<T, S>,
@@ -122,13 +119,14 @@ export interface Tasks<D extends Definitions = Definitions> {
    * const task = await tasks.retry('a-task-id')
    *
    * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict` (another call
-   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`,
-   * `service_unavailable` or `shutting_down`
+   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`
+   * or `shutting_down`
+   * @throws {StoreUnavailableError} the engine does not answer
    */
   retry(id: string): Promise<Task<D[number]> | undefined>
   /**
    * Deletes a final task and all that it owns, such as a spooled upload. `false` if it is unknown or
-   * not final. An Idempotency-Key that started it is still taken.
+   * not final. Its Idempotency-Key can then be used again.
    *
    * @example
    * const isDeleted = await tasks.delete('a-task-id')
@@ -154,9 +152,9 @@ export interface Tasks<D extends Definitions = Definitions> {
   health(): Promise<TasksHealth>
   /**
    * Counts the work of each pool in all processes, for an operator. A pool that no process works
-   * shows by its `oldestWaitingMs`. A pool is absent if its queue cannot count.
+   * shows by its `oldestWaitingMs`.
    *
-   * On PostgreSQL the cost grows with the number of waiting tasks. Rejects if the queue does not
+   * On PostgreSQL the cost grows with the number of waiting tasks. Rejects if the engine does not
    * answer.
    *
    * @example
@@ -180,7 +178,7 @@ export interface Tasks<D extends Definitions = Definitions> {
 }
 
 /**
- * Creates tasks over a store and a queue.
+ * Creates tasks over a task engine and a store.
  *
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report] })
@@ -211,10 +209,8 @@ class ServedTasks implements Tasks {
   ): Promise<TaskHandle<T>> {
     checkNames('tasks.submit', options, SUBMIT)
     const owner = ownerToSubmitFor(options)
-    const counted = owner === undefined ? {} : { counted: countedAsOwner(owner) }
-    const accepted = await this.#service.submit(
-      definition, input, { ...options, owner, ...counted },
-    )
+    const caller = owner === undefined ? undefined : countedAsOwner(owner)
+    const accepted = await this.#service.submit(definition, input, { ...options, owner, caller })
     return this.#calls.handle(definition, accepted)
   }
 
@@ -248,7 +244,7 @@ class ServedTasks implements Tasks {
   }
 
   retry(id: string): Promise<Task | undefined> {
-    return this.#calls.retry(id, ({ owner }) => owner && countedAsOwner(owner))
+    return this.#calls.retry(id)
   }
 
   delete(id: string): Promise<boolean> {
@@ -264,7 +260,7 @@ class ServedTasks implements Tasks {
   }
 
   pools(): Promise<PoolCounts[]> {
-    return this.#service.pools.counts()
+    return this.#service.counts()
   }
 
   close(options: { readonly drainMs?: number } = {}): Promise<void> {

@@ -95,7 +95,7 @@ export class Finisher<C> {
   async isAnswered(id: string): Promise<boolean> {
     const entry = await this.settings.store.get(answerKey(id))
     const claim = entry && toClaim(entry).claim
-    return claim?.kind === 'answer' && claim.answer !== undefined
+    return claim?.answer !== undefined
   }
 
   private async run(

@@ -1,4 +1,4 @@
-import type { EngineFixture, EngineSettings } from '../../src/conformance/engine/index.js'
+import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
@@ -42,7 +42,8 @@ function engineLike(real: ModelEngine, faults: Partial<TaskEngine>): TaskEngine 
   return {
     shared: real.shared,
     durable: real.durable,
-    create: (task, options) => real.create(task, options),
+    hasTransactions: real.hasTransactions,
+    create: (task) => real.create(task),
     read: (id) => real.read(id),
     readByKey: (key) => real.readByKey(key),
     change: (ref, expected, change) => real.change(ref, expected, change),
@@ -110,45 +111,48 @@ const RETRY = 'a final task that is retried runs again, with input, checkpoint a
 const VERSIONS = 'the version counts the changes that clients see'
 const CRASH = 'a run that does not end its task runs again when its lease ends, as crashed'
 const LIMIT = 'a caller has no more unfinished tasks than its limit, and a task that ends frees its place'
+const GROUPS = 'a limit counts the tasks of its group only, and none without a limit'
+const RETRIED = 'a retry counts in the group that it names'
 const ONCE = 'each task runs once, whoever works, and never more at a time than there are places'
 const GIVEN_BACK = 'a run that is given back counts as no attempt, and runs again after its delay'
 const SENT = 'the outcome of an attempt ends the callback, or delays the next attempt'
 const FILTERS = 'filters of owner, status and name select their tasks'
 const DELETE = 'delete removes a final task at its version only'
+const FILE_SHARE = 'files have a share of their own, and only tasks with files make room'
 const SHARE = 'a caller over its share loses its own oldest final tasks, and nobody else does'
 const RANDOM = 'with lost answers, delays and crashes, every acknowledged task ends once and nothing is left'
 
 export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   // Creation and keys.
   rules('a property gets lost', 'a created task has all its properties, and every process reads it by id and key', (real) => ({
-    create: ({ owner: _, ...task }, limits) => real.create(task, limits),
+    create: ({ owner: _, ...task }) => real.create(task),
   })),
   rules('a repetition counts as another task', 'a repetition of a call gets the task as it is now', (real) => ({
-    create: (task, limits) => {
+    create: (task) => {
       const same = real.row(task.id)
-      return same ? { outcome: 'exists', task: same.task } : real.create(task, limits)
+      return same ? { outcome: 'exists', task: same.task } : real.create(task)
     },
   })),
   rules('an id that is taken is overwritten', 'an id that is taken exists, and nothing is created', (real) => ({
-    create: (task, limits) => {
+    create: (task) => {
       if (real.row(task.id)?.task.birth !== task.birth) real.rows.delete(task.id)
-      return real.create(task, limits)
+      return real.create(task)
     },
   })),
   rules('a key is not unique', 'a key that is taken exists, and nothing is created', () => ({ withKey: () => undefined })),
   calls('a key is looked for before the task is written', KEYS, (real) => ({
-    create: async (task, options) => {
+    create: async (task) => {
       const existing = task.key === undefined ? undefined : await real.readByKey(task.key)
       if (existing) return { outcome: 'exists', task: existing }
       const { key, ...others } = task
-      const created = await real.create(others, options)
+      const created = await real.create(others)
       const row = real.tasks.rows.get(task.id)
       if (row) row.task = { ...row.task, key }
       return created
     },
   })),
   rules('keys are trimmed', 'keys are compared exactly', (real) => ({
-    create: (task, limits) => real.create({ ...task, key: task.key?.trim() }, limits),
+    create: (task) => real.create({ ...task, key: task.key?.trim() }),
   })),
   rules('ids are not case-sensitive', 'ids are compared exactly, and none is special', (real) => ({
     row: (id) => real.live().find(({ task }) => task.id.toLowerCase() === id.toLowerCase()),
@@ -160,8 +164,8 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     },
   })),
   rules('a task is kept from its creation', 'the key of a task that starts in 30 days lives as long as the task', (real) => ({
-    create: (task, limits) => {
-      const created = real.create(task, limits)
+    create: (task) => {
+      const created = real.create(task)
       const row = real.rows.get(task.id)
       if (row) row.task = { ...row.task, expiresAt: row.task.createdAt + task.keepMs }
       return row && created.outcome === 'created' ? { outcome: 'created', task: row.task } : created
@@ -415,33 +419,82 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
 
   // Limits.
   rules('a limit is exceeded by one', LIMIT, (real) => ({
-    create: (task, limits) => real.create(task, limits.map(({ max, ...limit }) => ({ ...limit, max: max + 1 }))),
+    create: (task) => real.create({ ...task, limit: task.limit && { ...task.limit, max: task.limit.max + 1 } }),
   })),
   calls('a limit is checked before the task is written', 'of many calls at once as many create as the limit allows', (real) => ({
-    create: async (task, { limits = [] } = {}) => {
-      const isOver = real.tasks.isOver(task.caller, limits)
+    create: async (task) => {
+      const isOver = real.tasks.isOver(task.caller, task.limit)
       await new Promise((resolve) => setImmediate(resolve))
-      return isOver ? { outcome: 'caller_full' } : real.create(task)
+      if (isOver) return { outcome: 'caller_full' }
+      return real.create({ ...task, limit: task.limit && { ...task.limit, max: Infinity } })
     },
   })),
-  rules('final tasks count', 'each final status of a run frees the place at once', (real) => ({
-    isOver: (caller, limits) => limits.some(({ max }) => real.live().filter(({ task }) => task.caller === caller).length >= max),
+  rules('final tasks count', 'each final status of a run frees the place at once', () => ({
+    isCounted: ({ task, group }, caller, counted) => task.caller === caller && group === counted,
   })),
   rules('a limit counts all callers', 'a limit counts the tasks of its caller only, and none without a caller', (real) => ({
-    isOver: (_caller, limits) => limits.some(({ max }) => real.live().length >= max),
+    isCounted: (row, _caller, group) => row.task.caller !== undefined && real.isCounted(row, row.task.caller, group),
   })),
-  rules('names of limits are ignored', 'a limit of a name counts the tasks of that name only', (real) => ({
-    isOver: (caller, limits) => real.isOver(caller, limits.map(({ max }) => ({ max }))),
+  rules('tasks without a caller are limited', 'a limit counts the tasks of its caller only, and none without a caller', (real) => ({
+    create: (task) => real.create({ ...task, caller: task.caller ?? '' }),
+  })),
+  rules('groups are ignored', GROUPS, (real) => ({
+    isCounted: (row, caller) => row.group !== undefined && real.isCounted(row, caller, row.group),
+  })),
+  rules('tasks without a limit count', GROUPS, (real) => ({
+    isCounted: (row, caller, group) => real.isCounted({ ...row, group: row.group ?? group }, caller, group),
+  })),
+  rules('a group without a name is none', GROUPS, (real) => ({
+    isCounted: (row, caller, group) => group !== '' && real.isCounted(row, caller, group),
+  })),
+  rules('the name of a task is its group', GROUPS, (real) => ({
+    isCounted: (row, caller, group) => real.isCounted({ ...row, group: row.task.name }, caller, group),
+  })),
+  calls('groups of one caller are counted before the task is written', 'of many calls at once, each group gets as many as its limit allows', (real) => ({
+    create: async (task) => {
+      const isOver = real.tasks.isOver(task.caller, task.limit)
+      await new Promise((resolve) => setImmediate(resolve))
+      if (isOver) return { outcome: 'caller_full' }
+      return real.create({ ...task, limit: task.limit && { ...task.limit, max: Infinity } })
+    },
   })),
   rules('a full caller does not get its tasks', 'a full caller gets its existing tasks', (real) => ({
-    create: (task, limits) => (real.isOver(task.caller, limits) ? { outcome: 'caller_full' } : real.create(task, limits)),
+    create: (task) => (real.isOver(task.caller, task.limit) ? { outcome: 'caller_full' } : real.create(task)),
   })),
   rules('a retry needs no place', 'a retry needs a place', (real) => ({
-    change: (ref, expected, { limits: _, ...change }) => real.change(ref, expected, change),
+    change: (ref, expected, { limit, ...change }) => (
+      real.change(ref, expected, { ...change, limit: limit && { ...limit, max: Infinity } })
+    ),
+  })),
+  rules('a retry does not count again', RETRIED, (real) => ({
+    change: (ref, expected, change) => {
+      const changed = real.change(ref, expected, change)
+      const row = real.rows.get(ref.id)
+      if (row && change.limit && changed.outcome === 'changed') row.group = undefined
+      return changed
+    },
+  })),
+  rules('a retry stays in its first group', RETRIED, (real) => ({
+    change: (ref, expected, change) => {
+      const group = real.rows.get(ref.id)?.group
+      const changed = real.change(ref, expected, change)
+      const row = real.rows.get(ref.id)
+      if (row && change.status === 'queued') row.group = group
+      return changed
+    },
+  })),
+  rules('a retry without a limit stays in its group', RETRIED, (real) => ({
+    change: (ref, expected, change) => {
+      const group = real.rows.get(ref.id)?.group
+      const changed = real.change(ref, expected, change)
+      const row = real.rows.get(ref.id)
+      if (row && change.status === 'queued') row.group ??= group
+      return changed
+    },
   })),
   rules('a full engine creates', 'a full engine says so, creates nothing, and has space again later', (real) => ({
-    create: (task, limits) => {
-      const created = real.create(task, limits)
+    create: (task) => {
+      const created = real.create(task)
       return created.outcome === 'full' ? { outcome: 'caller_full' } : created
     },
   })),
@@ -484,8 +537,8 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     const seen = new Map<string, StoredTask>()
     return {
       readByKey: async (key) => (await real.readByKey(key)) ?? seen.get(key),
-      create: async (task, options) => {
-        const created = await real.create(task, options)
+      create: async (task) => {
+        const created = await real.create(task)
         if (task.key !== undefined && 'task' in created) seen.set(task.key, created.task)
         return created
       },
@@ -497,10 +550,19 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('files of a task whose id is used again stay', 'the files of an expired task are removed even if its id is used again', (real) => ({
     removals: () => real.removals().filter(({ task }) => !real.rows.has(task.id)),
   })),
+  rules('files of a deleted task stay', 'the files of a deleted task are removed once, although its id and key are used again', (real) => ({
+    delete: (ref, version) => {
+      const row = real.rows.get(ref.id)
+      const left = real.delete(ref, version)
+      if (row && left === undefined) real.gone.delete(row)
+      return left
+    },
+  })),
   rules('files stay if their removal failed', 'files whose removal failed are removed later', (real) => ({
     removals: () => real.removals().filter(({ removeAt }) => removeAt === 0),
   })),
   rules('an expired task runs on', 'the run of a task that expires is stopped, and can write nothing', () => ({ renew: () => true })),
+  rules('a share of files has no limit', FILE_SHARE, () => ({ evictFiles: () => undefined })),
   rules('a share has no limit', SHARE, () => ({ evict: () => undefined })),
   rules('everybody pays for one caller', SHARE, (real) => ({
     evict: (caller) => {
@@ -516,7 +578,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       real.evict(caller)
     },
   })),
-  rules('bytes are not counted', 'the share is one of bytes too, of results, details, inputs, checkpoints and files', (real) => ({
+  rules('bytes are not counted', 'the share is one of bytes too, of results, details, inputs and checkpoints', (real) => ({
     evict: (caller) => {
       const own = [...real.rows.values()].filter(({ task }) => task.caller === caller && isFinalStatus(task.status))
       if (own.length > 12) real.rows.delete(own[0]?.task.id ?? '')
@@ -571,16 +633,16 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   calls('a repetition of a create is refused', 'the answer is lost of a create', (real) => {
     const seen = new Set<string>()
     return {
-      create: async (task, options) => {
+      create: async (task) => {
         if (seen.has(task.birth)) return { outcome: 'caller_full' }
         seen.add(task.birth)
-        return real.create(task, options)
+        return real.create(task)
       },
     }
   }),
   calls('a key is written after its task', 'a process is killed during a create', (real) => ({
-    create: async ({ key, ...task }, options) => {
-      const created = await real.create(task, options)
+    create: async ({ key, ...task }) => {
+      const created = await real.create(task)
       const row = real.tasks.rows.get(task.id)
       if (row && !real.isKilled) row.task = { ...row.task, key }
       return created

@@ -1,5 +1,5 @@
 import * as runner from 'node:test'
-import { engineConformance, type EngineFixture, type EngineSettings } from '../../src/conformance/engine/index.js'
+import { engineConformance, type EngineFixture, type EngineSettings } from 'longhaul/conformance'
 import { MemoryTaskEngine } from '../../adapters/memory/engine/task-engine.js'
 import { comparesWithModel } from './engine-oracle.js'
 

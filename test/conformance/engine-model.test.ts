@@ -1,5 +1,5 @@
 import * as runner from 'node:test'
-import { engineConformance } from '../../src/conformance/engine/index.js'
+import { engineConformance } from 'longhaul/conformance'
 import { modelFixture } from './model-fixture.js'
 
 engineConformance(runner, async (settings) => modelFixture(settings), {

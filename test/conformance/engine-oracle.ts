@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Runner } from 'longhaul/conformance'
-import type { EngineFixture, EngineSettings } from '../../src/conformance/engine/index.js'
+import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import type { Expected, NewTask, StoredTask, TaskChange, TaskRef } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
@@ -53,13 +53,13 @@ async function compare(engine: TaskEngine, model: ModelTasks, seed: number): Pro
   const one = <T>(of: readonly T[]): T => of[below(of.length)] as T
   const refs: TaskRef[] = []
   for (let step = 0; step < STEPS; step++) {
-    const limits = one([[], [{ max: 2 }], [{ name: 'import', max: 1 }, { max: 3 }]])
+    const limit = one([undefined, { group: '', max: 2 }, { group: 'import', max: 1 }, { group: 'import', max: 2 }])
     const ref = refs.length > 0 ? one(refs) : { id: 'none', birth: 'none' }
     const current = model.row(ref.id)?.task
     const newTask = (): NewTask => ({
       id: `task-${String(below(12))}`, birth: `birth-${String(step)}`,
       key: one([undefined, 'a', 'b', 'c', 'd']), owner: one([undefined, 'ann', 'bob']),
-      caller: one([undefined, 'ann', 'bob']), name: one(['report', 'import']), pool: 'nobody',
+      caller: one([undefined, 'ann', 'bob']), limit, name: one(['report', 'import']), pool: 'nobody',
       priority: below(3), input: Json.of({ step }), details: { step }, keepMs: HOUR,
       ...one([{}, { start: { delayMs: HOUR } }]),
     })
@@ -70,7 +70,7 @@ async function compare(engine: TaskEngine, model: ModelTasks, seed: number): Pro
     const change = (): TaskChange => ({
       ...one<TaskChange>([
         {}, { status: 'failed' }, { status: 'cancelled' }, { status: 'completed', result: '1' },
-        { status: 'queued', limits },
+        { status: 'queued', limit },
       ]),
       ...one<TaskChange>([{}, { details: { step } }, { isHidden: true }]),
       ...one<TaskChange>([{}, { callbackMs: HOUR }, { callbackMs: null }]),
@@ -80,7 +80,7 @@ async function compare(engine: TaskEngine, model: ModelTasks, seed: number): Pro
     if (kind < 4) {
       const task = newTask()
       refs.push(task)
-      outcomes = [await engine.create(task, { limits }), model.create(task, limits)]
+      outcomes = [await engine.create(task), model.create(task)]
     } else if (kind < 8) {
       const [holds, made] = [expected(), change()]
       const isAllowed = made.status === undefined || current === undefined || 'version' in holds

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { engineConformance } from '../../src/conformance/engine/index.js'
+import { engineConformance } from 'longhaul/conformance'
 import { BROKEN_ENGINES, correctEngine, type BrokenEngine } from './broken-engines.js'
 
 /** Returns the tests by title. They run nothing yet. */

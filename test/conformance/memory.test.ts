@@ -1,6 +1,6 @@
 import * as runner from 'node:test'
-import { queueConformance, storeConformance } from 'longhaul/conformance'
-import { MemoryQueue, MemoryStore } from 'longhaul/memory'
+import { storeConformance } from 'longhaul/conformance'
+import { MemoryStore } from 'longhaul/memory'
 
 storeConformance(runner, async () => ({ store: new MemoryStore({ maxEntriesPerOwner: 20, maxBytesPerOwner: 16_000 }) }), {
   title: 'MemoryStore', ownerShare: { entries: 20, bytes: 16_000 },
@@ -12,7 +12,3 @@ storeConformance(runner, async () => {
 }, { title: 'MemoryStore with a clock that jumps' })
 
 storeConformance(runner, async () => ({ store: new MemoryStore({ maxEntries: 120 }) }), { title: 'MemoryStore with little room' })
-
-queueConformance(runner, async () => ({ queue: new MemoryQueue() }), { title: 'MemoryQueue' })
-
-queueConformance(runner, async () => ({ queue: new MemoryQueue({ maxQueued: 50 }), capacity: 50 }), { title: 'MemoryQueue with little room' })

@@ -1,6 +1,6 @@
 import { setImmediate as tick } from 'node:timers/promises'
 import type {
-  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
+  PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
 import type { Places } from '../../src/engine/places.js'
 import { RunReplacedError, WorkerClosingError } from '../../src/engine/stop-reasons.js'
@@ -25,6 +25,7 @@ interface ModelRun {
 export class ModelEngine implements TaskEngine {
   readonly shared: boolean
   readonly durable: boolean
+  readonly hasTransactions = false
   isFrozen = false
   isKilled = false
   private readonly runs = new Set<ModelRun>()
@@ -38,8 +39,8 @@ export class ModelEngine implements TaskEngine {
     this.durable = isDurable
   }
 
-  create(task: NewTask, { limits = [] }: CreateOptions = {}): Promise<Created> {
-    return this.call(() => this.tasks.create(task, limits))
+  create(task: NewTask): Promise<Created> {
+    return this.call(() => this.tasks.create(task))
   }
 
   read(id: string): Promise<StoredTask | undefined> {
@@ -101,7 +102,7 @@ export class ModelEngine implements TaskEngine {
     clearInterval(this.timer)
     if (this.durable || !this.handlers) return
     for (const { task } of this.tasks.live()) {
-      if (!isFinalStatus(task.status)) await this.handlers.abandon(task)
+      if (!isFinalStatus(task.status) || task.callbackAt !== undefined) await this.handlers.abandon(task)
     }
   }
 

@@ -1,4 +1,4 @@
-import type { EngineFixture, EngineSettings } from '../../src/conformance/engine/index.js'
+import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import { ModelEngine } from './model-engine.js'
 import { ModelTasks } from './model-tasks.js'
 

@@ -1,6 +1,7 @@
 import type { PoolCounts, TaskQuery } from '../../src/engine/engine.js'
 import {
-  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask,
+  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type FileShare,
+  type NewTask,
   type StoredTask, type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import type { Json } from '../../src/runtime/json.js'
@@ -20,12 +21,14 @@ export interface Row {
   task: StoredTask
   input: Json | undefined
   checkpoint: string | undefined
+  /** Group in which the task counts until it is final. */
+  group: string | undefined
   dueAt: number
   leaseEndsAt: number
   /** The newest run began after a crash. */
   isAfterCrash: boolean
   hasFiles: boolean
-  fileBytes: number
+  files: FileShare | undefined
   /** Earliest time of the next attempt to remove the files. */
   removeAt: number
 }
@@ -63,13 +66,13 @@ export class ModelTasks {
     return key === undefined ? undefined : this.live().find(({ task }) => task.key === key)
   }
 
-  create(task: NewTask, limits: readonly CallerLimit[]): Created {
+  create(task: NewTask): Created {
     const same = this.row(task.id) ?? this.withKey(task.key)
     if (same) {
       const outcome = same.task.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: same.task }
     }
-    if (this.isOver(task.caller, limits)) return { outcome: 'caller_full' }
+    if (this.isOver(task.caller, task.limit)) return { outcome: 'caller_full' }
     if (this.live().length >= (this.settings.capacity ?? Infinity)) return { outcome: 'full' }
     const row = this.newRow(task)
     this.rows.set(task.id, row)
@@ -89,7 +92,8 @@ export class ModelTasks {
     const { status, details, result, delayMs = 0, keepMs, pool, callbackMs, checkpoint } = change
     if (status === 'queued') {
       if (isFinalStatus(task.status)) {
-        if (this.isOver(task.caller, change.limits ?? [])) return { outcome: 'caller_full' }
+        if (this.isOver(task.caller, change.limit)) return { outcome: 'caller_full' }
+        row.group = change.limit?.group
         const none = { startAt: undefined, finishedAt: undefined, result: undefined }
         Object.assign(task, none, { crashes: 0 })
       } else if (change.isGivenBack === true) {
@@ -117,13 +121,14 @@ export class ModelTasks {
       task.crashes = 0
     }
     row.hasFiles = change.hasFiles ?? row.hasFiles
-    row.fileBytes = change.fileBytes ?? row.fileBytes
+    row.files = change.files ?? row.files
     const hidden = ['checkpoint', 'isHidden']
     const isVisible = Object.keys(change).some((name) => !hidden.includes(name))
     if (isVisible && change.isHidden !== true) task.version++
     row.task = task
     this.notify(ref.id)
     this.evict(task.caller)
+    this.evictFiles(task.caller, change.files)
     return { outcome: 'changed', task }
   }
 
@@ -131,8 +136,7 @@ export class ModelTasks {
     const row = this.row(ref.id)
     if (row?.task.birth !== ref.birth) return undefined
     if (row.task.version !== version || !isFinalStatus(row.task.status)) return row.task
-    this.rows.delete(ref.id)
-    this.notify(ref.id)
+    this.drop(ref.id, row)
     return undefined
   }
 
@@ -214,14 +218,15 @@ export class ModelTasks {
     return isFinalStatus(task.status) && task.callbackRun === expected.callbackRun
   }
 
-  /** Returns whether a caller has reached one of its limits. */
-  isOver(caller: string | undefined, limits: readonly CallerLimit[]): boolean {
-    if (caller === undefined) return false
-    const tasks = this.live().map(({ task }) => task)
-      .filter((task) => task.caller === caller && !isFinalStatus(task.status))
-    return limits.some(({ name, max }) => (
-      tasks.filter((task) => name === undefined || task.name === name).length >= max
-    ))
+  /** Returns whether a caller has reached a limit. */
+  isOver(caller: string | undefined, limit: CallerLimit | undefined): boolean {
+    if (caller === undefined || limit === undefined) return false
+    return this.live().filter((row) => this.isCounted(row, caller, limit.group)).length >= limit.max
+  }
+
+  /** Returns whether a task counts for a caller in a group. */
+  isCounted({ task, group: own }: Row, caller: string, group: string): boolean {
+    return task.caller === caller && own === group && !isFinalStatus(task.status)
   }
 
   /** Removes the oldest final tasks of a caller that is over its share. */
@@ -232,6 +237,20 @@ export class ModelTasks {
     final.sort((a, b) => (a.task.finishedAt ?? 0) - (b.task.finishedAt ?? 0))
     const bytes = (): number => final.reduce((sum, row) => sum + bytesOf(row), 0)
     while (final.length > share.tasks || bytes() > share.bytes) {
+      const row = final.shift() as Row
+      this.drop(row.task.id, row)
+    }
+  }
+
+  /** Removes the oldest tasks with files above the share, but not the newest. */
+  evictFiles(caller: string | undefined, files: FileShare | undefined): void {
+    if (files === undefined || caller === undefined) return
+    const final = this.live()
+      .filter(({ task }) => task.caller === caller && isFinalStatus(task.status))
+      .filter((row) => (row.files?.bytes ?? 0) > 0)
+    final.sort((a, b) => (a.task.finishedAt ?? 0) - (b.task.finishedAt ?? 0))
+    const bytes = (): number => final.reduce((sum, row) => sum + (row.files?.bytes ?? 0), 0)
+    while (final.length > 1 && bytes() > files.max) {
       const row = final.shift() as Row
       this.drop(row.task.id, row)
     }
@@ -288,20 +307,21 @@ export class ModelTasks {
       },
       input: task.input,
       checkpoint: undefined,
+      group: task.limit?.group,
       dueAt: startAt ?? now,
       leaseEndsAt: 0,
       isAfterCrash: false,
       hasFiles: task.hasFiles ?? false,
-      fileBytes: task.fileBytes ?? 0,
+      files: undefined,
       removeAt: 0,
     }
   }
 }
 
-function bytesOf({ task, input, checkpoint = '', fileBytes }: Row): number {
+function bytesOf({ task, input, checkpoint = '' }: Row): number {
   const { details, result = '' } = task
   const texts = [input?.text ?? '', checkpoint, JSON.stringify(details), result]
-  return texts.reduce((sum, text) => sum + Buffer.byteLength(text), fileBytes)
+  return texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
 }
 
 function compareRanks(a: readonly number[], b: readonly number[]): number {

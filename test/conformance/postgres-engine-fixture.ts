@@ -3,9 +3,9 @@ import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import type {
   EngineConformanceOptions, EngineFixture, EngineProcess, EngineSettings,
-} from '../../src/conformance/engine/index.js'
+} from 'longhaul/conformance'
 import type { PgliteClient } from 'longhaul/postgres'
-import { Database, type PostgresOptions } from '../../adapters/postgres/database.js'
+import { Database, type DatabaseOptions } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
 
@@ -14,7 +14,7 @@ export const engineOptions: EngineConformanceOptions = {
   toleranceMs: 200, leaseMs: 1200, timeoutMs: 20_000, hasTransactions: true, concurrency: 8,
 }
 
-type Options = Omit<PostgresOptions, 'pool' | 'schema'>
+type Options = Omit<DatabaseOptions, 'pool' | 'schema'>
 
 /** Engines on a server, each with a pool and a network of its own. */
 export function serverFixture(url: string, settings: EngineSettings, options: Options = {}): EngineFixture {
@@ -109,7 +109,7 @@ class Link {
   }
 }
 
-function engineOn(options: PostgresOptions, { leaseMs, share }: EngineSettings): PostgresTaskEngine {
+function engineOn(options: DatabaseOptions, { leaseMs, share }: EngineSettings): PostgresTaskEngine {
   const { tasks: maxEntries = 100_000, bytes: maxBytes = 64 * 2 ** 20 } = share ?? {}
   const database = new Database({ timeoutMs: 3000, ...options })
   return new PostgresTaskEngine(database, { leaseMs, limits: { maxEntries, maxBytes } })

@@ -1,7 +1,7 @@
 import { PGlite } from '@electric-sql/pglite'
 import { after } from 'node:test'
 import * as runner from 'node:test'
-import { engineConformance } from '../../src/conformance/engine/index.js'
+import { engineConformance } from 'longhaul/conformance'
 import { engineOptions, pgliteFixture } from './postgres-engine-fixture.js'
 
 const pglite = await PGlite.create()

@@ -12,7 +12,8 @@ import { postgresForFile } from '../servers/postgres-server.js'
 const server = await postgresForFile({ settings: { autovacuum: 'off' } })
 const pool = new pg.Pool({ connectionString: server.url })
 const engine = new PostgresTaskEngine(
-  new Database({ pool, timeoutMs: 10_000 }), { limits: { maxEntries: 100_000, maxBytes: 2 ** 26 } },
+  new Database({ pool, timeoutMs: 10_000 }),
+  { leaseMs: 15_000, limits: { maxEntries: 100_000, maxBytes: 2 ** 26 } },
 )
 after(() => engine.close({ drainMs: 0 }))
 
@@ -26,11 +27,11 @@ pool.on('connect', (client) => {
   }) as typeof client.query
 })
 
-const limits = [{ max: 1000 }]
 let births = 0
 const task = (id: string): NewTask => ({
-  id, birth: String(births++), key: `key of ${id}`, owner: 'ann', caller: 'ann', name: 'report',
-  pool: 'default', priority: 0, input: Json.of({ id }), details: {}, keepMs: 3_600_000,
+  id, birth: String(births++), key: `key of ${id}`, owner: 'ann', caller: 'ann',
+  limit: { group: '', max: 1000 }, name: 'report', pool: 'default', priority: 0,
+  input: Json.of({ id }), details: {}, keepMs: 3_600_000,
 })
 const places = new Places(new Map([['default', 200]]))
 let onEnd = (): void => undefined
@@ -63,7 +64,7 @@ FROM generate_series(1, 30000) AS n`)
   test('a task alone takes three', async () => {
     sent = []
     const end = ended(1)
-    await engine.create(task('alone'), { limits })
+    await engine.create(task('alone'))
     await end
     assert.equal(sent.length, 3, sent.join('\n---\n'))
   })
@@ -72,7 +73,7 @@ FROM generate_series(1, 30000) AS n`)
     sent = []
     const end = ended(100)
     await Promise.all(Array.from({ length: 100 }, (_, n) => (
-      engine.create(task(`together-${String(n)}`), { limits })
+      engine.create(task(`together-${String(n)}`))
     )))
     await end
     // Their runs may begin by several statements, of 50 each.
@@ -83,7 +84,7 @@ FROM generate_series(1, 30000) AS n`)
     await pool.query('SELECT pg_stat_reset()')
     const end = ended(20)
     for (let n = 0; n < 20; n++) {
-      await engine.create(task(`one-${String(n)}`), { limits })
+      await engine.create(task(`one-${String(n)}`))
       await engine.read(`x${String(n)}`)
       await engine.readByKey(`key${String(n)}`)
     }

@@ -1,5 +1,5 @@
 import * as runner from 'node:test'
-import { engineConformance } from '../../src/conformance/engine/index.js'
+import { engineConformance } from 'longhaul/conformance'
 import { postgresForFile } from '../servers/postgres-server.js'
 import { engineOptions, serverFixture } from './postgres-engine-fixture.js'
 

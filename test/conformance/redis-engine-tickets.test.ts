@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test, type TestContext } from 'node:test'
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { Redis } from 'ioredis'
-import type { RedisClient } from 'longhaul/redis'
-import { RedisTaskEngine } from '../../adapters/redis/task-engine/task-engine.js'
+import { redis as makeParts, RedisTaskEngine, type RedisClient } from 'longhaul/redis'
 import { BEGIN, DUE } from '../../adapters/redis/task-engine/work-scripts.js'
 import { eventually, Latch } from '../../src/conformance/waiting.js'
 import type { TaskRun } from '../../src/engine/engine.js'
@@ -98,7 +97,8 @@ test('a command that the client sends twice is one change', async (t) => {
     },
   })
   const { engine } = open(t, twice)
-  const created = await engine.create(task('one', { caller: 'ann' }), { limits: [{ max: 1 }] })
+  const limit = { group: '', max: 1 }
+  const created = await engine.create(task('one', { caller: 'ann', limit }))
   assert.equal(created.outcome, 'created')
   const runs: TaskRun[] = []
   const begun = work(engine, async (run) => {
@@ -108,7 +108,7 @@ test('a command that the client sends twice is one change', async (t) => {
   }, 'failed')
   await eventually(async () => (await engine.read('one'))?.status === 'failed', 5000, 'it has failed')
   assert.deepEqual([begun, runs[0]?.task.run, runs[0]?.input.value], [['one'], 1, 'one'])
-  const again = await engine.change(task('one'), { version: 4 }, { status: 'queued', limits: [{ max: 1 }] })
+  const again = await engine.change(task('one'), { version: 4 }, { status: 'queued', limit })
   assert.equal(again.outcome, 'changed')
   await eventually(() => begun.length === 2, 5000, 'it runs again, once')
 })
@@ -131,8 +131,8 @@ test('a client with a key prefix has all keys under it, BullMQ included', async 
 test('nothing is left of tasks that have expired but the names of definitions and pools', async (t) => {
   const { engine, namespace } = open(t)
   const begun = work(engine)
-  const every = { owner: 'ann', caller: 'ann', keepMs: 300 }
-  await engine.create(task('one', { ...every, key: 'key' }), { limits: [{ max: 9 }] })
+  const every = { owner: 'ann', caller: 'ann', limit: { group: '', max: 9 }, keepMs: 300 }
+  await engine.create(task('one', { ...every, key: 'key' }))
   await engine.create(task('two', { ...every, start: { delayMs: 60_000 }, keepMs: -59_700 }))
   await engine.create(task('three', { ...every, pool: 'nobody' }))
   await engine.create(task('four', { ...every, pool: 'nobody', hasFiles: true }))
@@ -169,10 +169,23 @@ test('an option that is unknown or out of range is a TypeError', () => {
   for (const [options, message] of [
     [{ client: {} }, /must be an ioredis client/], [{ client: redis, lease: 1 }, /lease/],
     [{ client: redis, leaseMs: 1 }, /leaseMs must be from 100/], [{ client: redis, timeoutMs: 1e6 }, /timeoutMs/],
-    [{ client: redis, namespace: 'a b' }, /namespace/], [{ client: redis, maxBytesPerCaller: 0 }, /maxBytesPerCaller/],
+    [{ client: redis, namespace: 'a b' }, /namespace/], [{ client: redis, maxBytesPerOwner: 0 }, /maxBytesPerOwner/],
   ] as const) {
-    assert.throws(() => new RedisTaskEngine(options as never), (error) => error instanceof TypeError && message.test(error.message))
+    for (const make of [() => new RedisTaskEngine(options as never), () => makeParts(options as never)]) {
+      assert.throws(make, (error) => error instanceof TypeError && message.test(error.message))
+    }
   }
+})
+
+test('redis() makes an engine and a store with the same namespace and bounds', async (t) => {
+  const options = { client: redis, namespace: 'parts', maxEntriesPerOwner: 1 }
+  const [one, other] = [makeParts(options), makeParts(options)]
+  for (const { engine, store } of [one, other]) t.after(() => Promise.all([engine.close({ drainMs: 0 }), store.close()]))
+  await one.engine.create(task('one'))
+  assert.equal((await other.engine.read('one'))?.id, 'one')
+  for (const key of ['first', 'second']) await one.store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
+  await eventually(async () => await other.store.get('first') === undefined, 5000, 'the oldest entry goes')
+  assert.equal((await other.store.get('second'))?.value, 'second')
 })
 
 test('a closed engine reads, changes and watches, and its tasks run in other processes', async (t) => {

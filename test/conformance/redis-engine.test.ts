@@ -2,8 +2,8 @@ import * as runner from 'node:test'
 import { Cluster, Redis } from 'ioredis'
 import {
   engineConformance, type EngineFixture, type EngineSettings,
-} from '../../src/conformance/engine/index.js'
-import { RedisTaskEngine } from '../../adapters/redis/task-engine/task-engine.js'
+} from 'longhaul/conformance'
+import { RedisTaskEngine } from 'longhaul/redis'
 import { comparesWithModel } from './engine-oracle.js'
 import { clusterForFile } from '../servers/redis-cluster.js'
 import { redisForFile } from '../servers/redis-server.js'
@@ -27,7 +27,7 @@ function redisFixture(
       client.on('error', () => undefined)
       const engine = new RedisTaskEngine({
         client, namespace, leaseMs,
-        ...share && { maxTasksPerCaller: share.tasks, maxBytesPerCaller: share.bytes },
+        ...share && { maxEntriesPerOwner: share.tasks, maxBytesPerOwner: share.bytes },
       })
       const kill = () => {
         client.disconnect()

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { queueConformance, storeConformance, type Runner } from 'longhaul/conformance'
-import { MemoryQueue, MemoryStore } from 'longhaul/memory'
-import { BROKEN_QUEUES, queueLike } from './broken-queues.js'
+import { storeConformance, type Runner } from 'longhaul/conformance'
+import { MemoryStore } from 'longhaul/memory'
 import { BROKEN_STORES, SHARE, storeLike, type Broken } from './broken-stores.js'
 
 /** A runner that runs nothing: it keeps the tests by title. */
@@ -21,8 +20,6 @@ function collect(register: (runner: Runner) => void): Map<string, () => Promise<
 const options = { toleranceMs: 25, timeoutMs: 500 }
 const storeTests = (make: () => MemoryStore | ReturnType<typeof storeLike>) =>
   collect((runner) => storeConformance(runner, async () => ({ store: make(), close: () => undefined }), { ...options, ownerShare: { entries: 20, bytes: 16_000 } }))
-const queueTests = (make: () => MemoryQueue | ReturnType<typeof queueLike>) =>
-  collect((runner) => queueConformance(runner, async () => ({ queue: make(), capacity: 50, close: () => undefined }), options))
 
 /** The test that has to catch the fault fails, because of what it asserts and not because the mutant fell over. */
 async function isCaught<T>({ fault, caughtBy, make }: Broken<T>, tests: (make: () => T) => Map<string, () => Promise<void>>): Promise<void> {
@@ -36,13 +33,7 @@ describe('The store suite catches', { concurrency: 8 }, () => {
   for (const broken of BROKEN_STORES) test(broken.fault, () => isCaught(broken, storeTests))
 })
 
-describe('The queue suite catches', { concurrency: 8 }, () => {
-  for (const broken of BROKEN_QUEUES) test(broken.fault, () => isCaught(broken, queueTests))
-})
-
-describe('The suites pass for correct implementations', { concurrency: 8 }, () => {
+describe('The suite passes for a correct store', { concurrency: 8 }, () => {
   const stores = storeTests(() => storeLike(new MemoryStore(SHARE)))
   for (const name of new Set(BROKEN_STORES.map((broken) => broken.caughtBy))) test(name, () => stores.get(name)?.())
-  const queues = queueTests(() => queueLike(new MemoryQueue({ maxQueued: 50 })))
-  for (const name of new Set(BROKEN_QUEUES.map((broken) => broken.caughtBy))) test(name, () => queues.get(name)?.())
 })

@@ -65,25 +65,31 @@ export function checkRuns(site: Site, ledger: Ledger): Map<number, number> {
   return spread
 }
 
-/** What is left in Redis is one record a task, one claim a key, and nothing of any job. All of it expires. */
+/** Keys of the engine that have a task only while it is not final, or has a callback to send. */
+const UNFINISHED = /^(?:ready|run|delayed|w|tk|cb|gone|n)$/
+
+/** What is left in Redis is one hash for each task, and nothing of any run or job. All of it expires. */
 export async function checkKeys(redisUrl: string, ledger: Ledger): Promise<Record<string, number>> {
   const redis = new Redis(redisUrl)
   const counts: Record<string, number> = {}
+  let keyed = 0
   try {
     for await (const keys of redis.scanStream({ count: 1000 }) as AsyncIterable<string[]>) {
       for (const key of keys) {
         const kind = kindOf(key)
         counts[kind] = (counts[kind] ?? 0) + 1
-        if (kind.startsWith('e:') && await redis.pttl(key) < 0) ledger.fault(`a ${kind} that never expires`)
+        if ((kind === 'task h' || kind.startsWith('e:')) && await redis.pttl(key) < 0) ledger.fault(`a ${kind} that never expires`)
         if (kind === 'other') ledger.fault(`a key that nobody expects: ${key}`)
+        if (UNFINISHED.test(kind.slice('task '.length))) ledger.fault(`a key of unfinished tasks: ${key}`)
       }
     }
+    keyed = await redis.hlen('{longhaul}:task:keys')
   } finally {
     redis.disconnect()
   }
-  const { 'e:task': records = 0, 'e:idempotency': claims = 0 } = counts
-  if (records < ledger.promised.size || records > ledger.promised.size + ledger.unsure) ledger.fault(`${String(records)} records of ${String(ledger.promised.size)} tasks`)
-  if (claims > ledger.promised.size + ledger.unsure) ledger.fault(`${String(claims)} claims`)
+  const { 'task h': tasks = 0 } = counts
+  if (tasks < ledger.promised.size || tasks > ledger.promised.size + ledger.unsure) ledger.fault(`${String(tasks)} hashes of ${String(ledger.promised.size)} tasks`)
+  if (keyed > tasks) ledger.fault(`${String(keyed)} keys of ${String(tasks)} tasks`)
   // A queue has some ten keys of its own; each job that is left would be one more.
   for (const [kind, count] of Object.entries(counts)) if (kind.startsWith('{') && count > 12) ledger.fault(`${String(count)} keys of ${kind}`)
   return counts
@@ -101,8 +107,9 @@ export function checkLeaks(before: Vitals, now: Vitals, ledger: Ledger): void {
   if (now.delayMs.p99 > 500) ledger.fault(`one event loop turn in a hundred was ${String(Math.round(now.delayMs.p99))} ms late`)
 }
 
-/** The kind of a key: of the store, of the index of tasks, or of BullMQ. */
+/** The kind of a key: of the store, of the engine, or of BullMQ. */
 function kindOf(key: string): string {
-  if (['longhaul:unfinished', 'longhaul:tasks', 'longhaul:tasks-scan'].includes(key)) return 'index'
+  const task = /^\{longhaul\}:task:(\w+)/.exec(key)?.[1]
+  if (task !== undefined) return `task ${task}`
   return /^longhaul:(\w+:\w+)(?::|$)/.exec(key)?.[1] ?? /^(\{longhaul\}:[\w-]+):/.exec(key)?.[1] ?? 'other'
 }

@@ -12,11 +12,10 @@ import {
   type HttpResponse,
 } from 'longhaul'
 import { ndjsonUpload } from 'longhaul/ndjson'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { attach } from 'longhaul/node'
 import { redis } from 'longhaul/redis'
-import { ATTEMPTS, SECRET, STALLS, type Vitals, type WorkInput } from './terms.js'
+import { ATTEMPTS, SECRET, type Vitals, type WorkInput } from './terms.js'
 
 const [, , url = '', role = '', folder = ''] = process.argv
 const log = join(folder, `runs-${String(process.pid)}.log`)
@@ -42,13 +41,11 @@ const retryStrategy = (tried: number): number => Math.min(50 * tried, 500)
 const records = new Redis(url, { enableAutoPipelining: true, retryStrategy })
 const jobs = new Redis(url, { maxRetriesPerRequest: null, retryStrategy })
 for (const client of [records, jobs]) client.on('error', () => undefined)
-const { store, index } = redis({ client: records })
-const how = { connection: jobs, lockDurationMs: 4000, stalledIntervalMs: 2000, maxStalledCount: STALLS }
+const { engine, store } = redis({ client: records, connection: jobs, leaseMs: 4000 })
 const tasks = createTasks({
-  store, index, queue: new BullMQQueue(how), definitions: [work], worker: role === 'worker', concurrency: 20, onError: () => undefined,
+  engine, store, definitions: [work], worker: role === 'worker', concurrency: 20, onError: () => undefined,
   callbacks: callbacks({
     sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 30, backoff: { type: 'fixed', delayMs: 300 },
-    queue: new BullMQQueue({ ...how, name: 'callbacks' }),
   }),
 })
 

@@ -2,10 +2,10 @@
 export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 /** Of each task. */
 export const ATTEMPTS = 2
-/** How often a job may lose its worker. */
-export const STALLS = 5
-/** docs/guarantees.md: each attempt may be made, and each loss of a worker may cost one run more. */
-export const MOST_RUNS = ATTEMPTS + STALLS
+/** Default of `maxCrashes`: number of runs in a row that may end with their worker. */
+const MAX_CRASHES = 3
+/** docs/guarantees.md: each attempt may be made, and lose its worker that often. */
+export const MOST_RUNS = ATTEMPTS * MAX_CRASHES
 
 /** `ok` completes, `fails` always fails, `flaky` fails the first time. */
 export type Mode = 'ok' | 'fails' | 'flaky'

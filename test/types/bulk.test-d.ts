@@ -17,7 +17,7 @@ declare const users: { createMany(drafts: readonly Draft[]): Promise<User[]> }
 declare const names: { update(id: number, name: string): Rename | undefined }
 declare const endpoints: TaskEndpoints<Context>
 const schema = jsonSchema<Draft>({ type: 'object' })
-const { blobs, store, queue } = memory()
+const { blobs, store, engine } = memory()
 const background = { name: 'create-users', blobs }
 const rename = { id: ({ id }: Rename) => id, change: ({ name }: Rename) => name }
 
@@ -51,7 +51,7 @@ export function withBackground(): void {
   expectTypeOf(upload.handler(endpoints)).toEqualTypeOf<Handler<Context>>()
   expectTypeOf<ReturnType<BulkTask['run']>>().toEqualTypeOf<BulkTaskResult | Promise<BulkTaskResult>>()
   expectTypeOf<ReturnType<UploadTask['run']>>().toEqualTypeOf<UploadResult | Promise<UploadResult>>()
-  createTasks({ store, queue, definitions: [create.task, update.task, upload.task] })
+  createTasks({ store, engine, definitions: [create.task, update.task, upload.task] })
   // @ts-expect-error endpoints are required
   create.handler()
   // @ts-expect-error endpoints are required
@@ -59,7 +59,7 @@ export function withBackground(): void {
   // @ts-expect-error it is no handler before it has endpoints
   expectTypeOf(create).toExtend<Handler>()
   // @ts-expect-error a task goes into definitions, and not the whole
-  createTasks({ store, queue, definitions: [create] })
+  createTasks({ store, engine, definitions: [create] })
   // @ts-expect-error blobs are required
   bulkCreate({ repository: users, background: { name: 'create-users' } })
   // @ts-expect-error a name is required

@@ -1,4 +1,4 @@
-import { isFinalStatus, type TaskStatus } from '../../../src/engine/task.js'
+import { isFinalStatus, type CallerLimit, type FileShare, type TaskStatus } from '../../../src/engine/task.js'
 import { OwnerShares } from '../owner-shares.js'
 import type { StoredNode } from './stored-node.js'
 
@@ -11,7 +11,7 @@ export interface TaskLimits {
 }
 
 /**
- * Counts the tasks: the unfinished ones of each caller for its limits, and what final tasks keep.
+ * Counts the tasks: the unfinished ones of each caller by group, and what final tasks keep.
  * If there are too many, removes final ones: the oldest of the caller that has most bytes, and those
  * of a caller above its own share.
  */
@@ -21,14 +21,14 @@ export class CallerTasks {
   #unfinishedBytes = 0
   #final = 0
   #finalBytes = 0
-  /** Unfinished tasks by caller, and by caller and name for names that have a limit. */
+  /** Numbers of unfinished tasks, by `countedAs` of their nodes. */
   readonly #counts = new Map<string, number>()
-  readonly #limitedNames = new Set<string>()
   readonly #shares = new OwnerShares<StoredNode>()
+  /** Bytes of final tasks outside of the engine, by caller. */
+  readonly #fileBytes = new Map<string, number>()
 
   constructor(
     private readonly limits: TaskLimits, private readonly evict: (node: StoredNode) => void,
-    private readonly all: () => Iterable<StoredNode>,
   ) {}
 
   /** Size of all tasks in bytes. */
@@ -36,10 +36,9 @@ export class CallerTasks {
     return this.#unfinishedBytes + this.#finalBytes + this.#shares.bytes
   }
 
-  /** Returns the number of unfinished tasks of a caller, with a name or with any. */
-  count(caller: string, name: string | undefined): number {
-    if (name !== undefined && !this.#limitedNames.has(name)) this.#beginCountOf(name)
-    return this.#counts.get(countKey(caller, name)) ?? 0
+  /** Returns the number of unfinished tasks with a `countedAs`. */
+  count(countedAs: string): number {
+    return this.#counts.get(countedAs) ?? 0
   }
 
   /** Adds an unfinished task, if there is space. */
@@ -61,6 +60,14 @@ export class CallerTasks {
     this.#makeSpace(node)
   }
 
+  /** Sets what a task keeps outside of the engine. */
+  setFiles(node: StoredNode, files: FileShare): void {
+    const isCounted = node.share !== undefined
+    if (isCounted) this.#countFiles(node, -1)
+    node.files = files
+    if (isCounted) this.#countFiles(node, 1)
+  }
+
   /** Removes a task. */
   remove(node: StoredNode): void {
     this.#leave(node, node.task.status)
@@ -78,12 +85,18 @@ export class CallerTasks {
     const share = node.share ??= this.#shares.of(node.task.caller)
     this.#shares.add(share, node.bytes)
     share.free.push(node)
+    this.#countFiles(node, 1)
     if (share.owner === undefined) return
     const { maxTasksPerCaller, maxBytesPerCaller } = this.limits
     while (share.entries > maxTasksPerCaller || share.bytes > maxBytesPerCaller) {
       const { first } = share.free
-      if (first === undefined || first === node) return
+      if (first === undefined || first === node) break
       this.evict(first)
+    }
+    while ((this.#fileBytes.get(share.owner) ?? 0) > (node.files?.max ?? Infinity)) {
+      const oldest = oldestWithFiles(share.free.first)
+      if (oldest === undefined || oldest === node) return
+      this.evict(oldest)
     }
   }
 
@@ -98,6 +111,7 @@ export class CallerTasks {
     this.#finalBytes -= node.bytes
     const { share } = node
     if (share === undefined) return
+    this.#countFiles(node, -1)
     share.free.remove(node)
     this.#shares.remove(share, node.bytes)
     node.share = undefined
@@ -113,28 +127,31 @@ export class CallerTasks {
     }
   }
 
-  #count({ task: { caller, name } }: StoredNode, by: 1 | -1): void {
-    if (caller === undefined) return
-    this.#increase(countKey(caller, undefined), by)
-    if (this.#limitedNames.has(name)) this.#increase(countKey(caller, name), by)
+  #countFiles({ files, task: { caller } }: StoredNode, by: 1 | -1): void {
+    if (caller === undefined || files === undefined) return
+    const bytes = (this.#fileBytes.get(caller) ?? 0) + by * files.bytes
+    if (bytes === 0) this.#fileBytes.delete(caller)
+    else this.#fileBytes.set(caller, bytes)
   }
 
-  #increase(key: string, by: number): void {
-    const count = (this.#counts.get(key) ?? 0) + by
-    if (count === 0) this.#counts.delete(key)
-    else this.#counts.set(key, count)
-  }
-
-  /** Counts by a name from now on, beginning with the tasks that there are. */
-  #beginCountOf(name: string): void {
-    this.#limitedNames.add(name)
-    for (const { task } of this.all()) {
-      if (task.name !== name || task.caller === undefined || isFinalStatus(task.status)) continue
-      this.#increase(countKey(task.caller, name), 1)
-    }
+  #count({ countedAs }: StoredNode, by: 1 | -1): void {
+    if (countedAs === undefined) return
+    const count = this.count(countedAs) + by
+    if (count === 0) this.#counts.delete(countedAs)
+    else this.#counts.set(countedAs, count)
   }
 }
 
-function countKey(caller: string, name: string | undefined): string {
-  return name === undefined ? caller : `${name}\n${caller}`
+/** Returns the name of the count of a caller and a group; `undefined` if nothing counts the task. */
+export function countedAs(
+  caller: string | undefined, limit: CallerLimit | undefined,
+): string | undefined {
+  return caller === undefined || limit === undefined ? undefined : `${limit.group}\n${caller}`
+}
+
+function oldestWithFiles(first: StoredNode | undefined): StoredNode | undefined {
+  for (let node = first; node; node = node.next) {
+    if ((node.files?.bytes ?? 0) > 0) return node
+  }
+  return undefined
 }

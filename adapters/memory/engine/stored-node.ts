@@ -2,7 +2,9 @@ import { heapBytesOf } from '../../../src/runtime/json-size.js'
 import type { TaskRun } from '../../../src/engine/engine.js'
 import { RunSignal } from '../../../src/engine/run-signal.js'
 import { Json } from '../../../src/runtime/json.js'
-import { isFinalStatus, type Expected, type NewTask, type StoredTask, type TaskChange } from '../../../src/engine/task.js'
+import {
+  isFinalStatus, type Expected, type FileShare, type NewTask, type StoredTask, type TaskChange,
+} from '../../../src/engine/task.js'
 import type { Linked } from '../linked-list.js'
 import type { OwnerShare } from '../owner-shares.js'
 import type { Due } from './due-times.js'
@@ -19,9 +21,11 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   input: Json | undefined
   checkpoint: string | undefined
   hasFiles: boolean
-  fileBytes: number
+  files: FileShare | undefined
   /** Bytes that count towards the limits. */
   bytes = 0
+  /** Name of the count of unfinished tasks in which the task is. */
+  countedAs: string | undefined
   /** Waits for its run, or for the start of it. */
   start: Start | undefined
   callback: CallbackAttempt | undefined
@@ -40,10 +44,10 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   previous: StoredNode | undefined = undefined
   next: StoredNode | undefined = undefined
 
-  constructor(public task: StoredTask, { input, hasFiles = false, fileBytes = 0 }: NewTask) {
+  constructor(public task: StoredTask, { input, hasFiles = false }: NewTask) {
     this.input = input.heapBytes > SMALL_INPUT ? input.pack() : input
     this.hasFiles = hasFiles
-    this.fileBytes = fileBytes
+    this.files = undefined
     this.bytes = this.measure()
   }
 
@@ -60,9 +64,9 @@ export class StoredNode implements Listed, Linked<StoredNode> {
 
   /** Returns the bytes that the task takes now. */
   measure(): number {
-    const { input, checkpoint = '', fileBytes, task: { details, result = '' } } = this
+    const { input, checkpoint = '', task: { details, result = '' } } = this
     const texts = 2 * (result.length + checkpoint.length)
-    return OVERHEAD + (input?.heapBytes ?? 0) + heapBytesOf(details) + texts + fileBytes
+    return OVERHEAD + (input?.heapBytes ?? 0) + heapBytesOf(details) + texts
   }
 }
 

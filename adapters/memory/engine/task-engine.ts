@@ -13,7 +13,7 @@ import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { ExpiryScanner } from '../expiry-scanner.js'
 import { wholeNumber } from '../limits.js'
 import { Watches } from '../watches.js'
-import { CallerTasks } from './caller-tasks.js'
+import { CallerTasks, countedAs } from './caller-tasks.js'
 import { changedTask, storedTask, StoredNode } from './stored-node.js'
 import { TaskLists } from './task-lists.js'
 import { Worker } from './worker.js'
@@ -48,7 +48,18 @@ export interface MemoryTaskEngineOptions {
   readonly clock?: Clock
 }
 
-const KNOWN = {
+/** Result of `usage` of `MemoryTaskEngine`. */
+export interface MemoryTaskEngineUsage {
+  readonly tasks: number
+  /** Number of tasks that are queued or processing. */
+  readonly unfinished: number
+  /** Size of all tasks in bytes, which `maxBytes` limits. */
+  readonly bytes: number
+  readonly watches: number
+}
+
+/** Names of the options. */
+export const MEMORY_TASK_ENGINE = {
   maxUnfinished: 0, maxTasks: 0, maxBytes: 0, maxTasksPerCaller: 0, maxBytesPerCaller: 0,
   maxWatches: 0, clock: 0,
 } satisfies Record<keyof MemoryTaskEngineOptions, 0>
@@ -63,6 +74,7 @@ const KNOWN = {
 export class MemoryTaskEngine implements TaskEngine {
   readonly shared = false
   readonly durable = false
+  readonly hasTransactions = false
   readonly #byId = new Map<string, StoredNode>()
   readonly #byKey = new Map<string, StoredNode>()
   readonly #callers: CallerTasks
@@ -77,7 +89,7 @@ export class MemoryTaskEngine implements TaskEngine {
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryTaskEngineOptions = {}) {
-    checkNames('MemoryTaskEngine', options, KNOWN)
+    checkNames('MemoryTaskEngine', options, MEMORY_TASK_ENGINE)
     const { clock = systemClock } = options
     this.#clock = clock
     this.#offset = Math.floor(Date.now() - clock.now())
@@ -96,7 +108,7 @@ export class MemoryTaskEngine implements TaskEngine {
       maxBytesPerCaller: wholeNumber(
         'maxBytesPerCaller', maxBytesPerCaller, 1, Number.MAX_SAFE_INTEGER,
       ),
-    }, (node) => { this.#drop(node) }, () => this.#byId.values())
+    }, (node) => { this.#drop(node) })
     this.#worker = new Worker({
       clock, now: () => this.now(), all: () => this.#byId.values(),
       onBegin: (node, task) => { this.#store(node, task) },
@@ -105,32 +117,32 @@ export class MemoryTaskEngine implements TaskEngine {
     })
   }
 
-  /** Returns the numbers of tasks, and the bytes that `maxBytes` limits. */
-  usage(): { readonly tasks: number, readonly unfinished: number, readonly bytes: number } {
+  /** Returns the numbers of tasks and watches, and the bytes that `maxBytes` limits. */
+  usage(): MemoryTaskEngineUsage {
     const { unfinished, bytes } = this.#callers
-    return { tasks: this.#byId.size, unfinished, bytes }
+    return { tasks: this.#byId.size, unfinished, bytes, watches: this.#watches.size }
   }
 
   now(): number {
     return this.#offset + Math.floor(this.#clock.now())
   }
 
-  create(
-    task: NewTask, { limits = [], transaction }: CreateOptions = {},
-  ): MaybePromise<Created> {
+  create(task: NewTask, { transaction }: CreateOptions = {}): MaybePromise<Created> {
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
-    const { id, key } = task
+    const { id, key, caller, limit } = task
     const existing = this.#live(id) ?? (key === undefined ? undefined : this.#liveByKey(key))
     if (existing) {
       const outcome = existing.task.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.task }
     }
-    if (!this.#mayAdd(task.caller, limits)) return { outcome: 'caller_full' }
+    const counted = countedAs(caller, limit)
+    if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
     if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
     const stored = storedTask(task, this.now())
     const node = new StoredNode(stored, task)
+    node.countedAs = counted
     if (!this.#callers.add(node)) return { outcome: 'full' }
     this.#byId.set(id, node)
     if (key !== undefined) this.#byKey.set(key, node)
@@ -156,8 +168,11 @@ export class MemoryTaskEngine implements TaskEngine {
     if (!holds(before, expected, change)) return { outcome: 'conflict', task: before }
     const isRetry = isFinalStatus(before.status) && change.status === 'queued'
     if (isRetry) {
-      if (!this.#mayAdd(before.caller, change.limits ?? [])) return { outcome: 'caller_full' }
+      const { limit } = change
+      const counted = countedAs(before.caller, limit)
+      if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
       if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
+      node.countedAs = counted
     }
     this.#apply(node, expected, change)
     return { outcome: 'changed', task: node.task }
@@ -210,7 +225,7 @@ export class MemoryTaskEngine implements TaskEngine {
     const task = changedTask(before, expected, change, this.now(), node.crashed)
     const { status } = change
     if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
-    if (change.fileBytes !== undefined) node.fileBytes = change.fileBytes
+    if (change.files !== undefined) this.#callers.setFiles(node, change.files)
     if (change.checkpoint !== undefined) node.checkpoint = change.checkpoint ?? undefined
     if (status === 'completed') {
       node.input = undefined
@@ -231,9 +246,8 @@ export class MemoryTaskEngine implements TaskEngine {
     if (task.version !== version) this.#watches.notify(task.id)
   }
 
-  #mayAdd(caller: string | undefined, limits: readonly CallerLimit[]): boolean {
-    return caller === undefined
-      || limits.every(({ name, max }) => this.#callers.count(caller, name) < max)
+  #isFull(counted: string | undefined, { max }: Partial<CallerLimit> = {}): boolean {
+    return counted !== undefined && max !== undefined && this.#callers.count(counted) >= max
   }
 
   #live(id: string): StoredNode | undefined {
@@ -271,7 +285,7 @@ export class MemoryTaskEngine implements TaskEngine {
 }
 
 /** Returns whether a change may be made. */
-function holds(task: StoredTask, expected: Expected, { status }: TaskChange): boolean {
+export function holds(task: StoredTask, expected: Expected, { status }: TaskChange): boolean {
   if (status === 'queued' && task.status === 'completed') return false
   if ('run' in expected) return task.run === expected.run && task.status === 'processing'
   if ('version' in expected) return task.version === expected.version

@@ -1,4 +1,4 @@
-import { comparePositions as compare } from '../../../src/stores/task-index.js'
+import { comparePositions as compare } from '../../../src/engine/list-position.js'
 import type { ListedStatus, TaskQuery } from '../../../src/engine/engine.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import { best, earlier, Head, later } from '../list-heads.js'

@@ -3,8 +3,7 @@ import type { PoolCounts, WorkHandlers, WorkOptions } from '../../../src/engine/
 import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import { isFinalStatus, type StoredTask } from '../../../src/engine/task.js'
 import type { Clock } from '../../../src/runtime/clock.js'
-import { atMost } from '../dead-job-reports.js'
-import { IdleWaiters, keepAlive } from '../idle-waiters.js'
+import { atMost, IdleWaiters, keepAlive } from '../idle-waiters.js'
 import { DueTimes } from './due-times.js'
 import { ActiveRun, begunTask, CallbackAttempt, Start, type StoredNode } from './stored-node.js'
 import { WaitingTasks } from './waiting-tasks.js'
@@ -327,11 +326,11 @@ export class Worker {
     if (this.#turn !== undefined) clearImmediate(this.#turn)
     this.#turn = undefined
     const reason = new WorkerClosingError()
-    const left = [...this.#host.all()].filter(({ task }) => !isFinalStatus(task.status))
+    const left = [...this.#host.all()].filter(({ task }) => isLeft(task))
     for (const { running } of left) running?.abort(reason)
     await atMost(ABORT_GRACE_MS, this.#until(() => this.#runs() === 0))
     for (const node of left) {
-      if (!isFinalStatus(node.task.status)) await this.#handlers?.abandon(node.task)
+      if (isLeft(node.task)) await this.#handlers?.abandon(node.task)
     }
   }
 
@@ -351,4 +350,9 @@ export class Worker {
     for (const count of this.#running.values()) runs += count
     return runs
   }
+}
+
+/** Returns whether a task still has a run or a callback to come. */
+function isLeft({ status, callbackAt }: StoredTask): boolean {
+  return !isFinalStatus(status) || callbackAt !== undefined
 }

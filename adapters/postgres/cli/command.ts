@@ -51,7 +51,7 @@ export async function runCommand(
   const url = parsed.url ?? (print ? undefined : environment['DATABASE_URL'])
   if (url === undefined) {
     if (!print) return misuse('Pass --url, or set DATABASE_URL.')
-    return { output: await completeSql(schema), exitCode: 0 }
+    return { output: completeSql(schema), exitCode: 0 }
   }
   // `pg` takes any other text for a path on a host named "base".
   if (!/^(postgres(ql)?:|socket:|\/)/.test(url)) {

@@ -3,7 +3,8 @@ import type { Migration } from './migration.js'
 /**
  * Tables of the task engine: one row for each task, with its input and its checkpoint. Times are
  * milliseconds since 1970, as `float8`, which every client reads as a number. The empty text stands
- * for no owner and no caller. The status is its number in `STATUSES`.
+ * for no owner and no caller. No limit counts a task without `limit_group`. The status is its number
+ * in `STATUSES`.
  *
  * A task with a `turn` may be taken. A queued task without one waits for `due_at`. Changes of
  * progress, checkpoints and leases touch no index, so they leave little behind (heap-only tuples).
@@ -21,6 +22,7 @@ export const taskRows: Migration = {
   key text COLLATE "C",
   owner text COLLATE "C" NOT NULL,
   caller text COLLATE "C" NOT NULL,
+  limit_group text COLLATE "C",
   name text COLLATE "C" NOT NULL,
   pool text COLLATE "C" NOT NULL,
   priority integer NOT NULL,
@@ -43,7 +45,7 @@ export const taskRows: Migration = {
   callback_run integer NOT NULL DEFAULT 0,
   callback_at float8,
   has_files boolean NOT NULL,
-  file_bytes float8 NOT NULL,
+  file_bytes float8 NOT NULL DEFAULT 0,
   details text NOT NULL,
   input text,
   checkpoint text,
@@ -53,7 +55,7 @@ export const taskRows: Migration = {
     index(schema, '', 'waiting', '(pool, priority, turn, due_at) WHERE turn IS NOT NULL'),
     index(schema, '', 'delayed', '(pool, due_at) WHERE status = 0 AND turn IS NULL'),
     index(schema, '', 'running', '(pool) WHERE status = 1'),
-    index(schema, '', 'unfinished', '(caller, pool, priority, turn) WHERE status < 2'),
+    index(schema, '', 'unfinished', '(caller, pool, priority, turn, limit_group) WHERE status < 2'),
     index(schema, '', 'kept', '(caller, finished_at) WHERE status >= 2 AND caller <> \'\''),
     index(schema, '', 'of_owner', '(owner, name, status, created_at, id)'),
     index(schema, '', 'of_all', '(name, status, created_at, id)'),

@@ -1,6 +1,6 @@
 /** One change of the tables. A published migration is never edited; a later one corrects it. */
 export interface Migration {
-  /** Position in the list, from 1. */
+  /** Number of its row in the table of applied migrations. */
   readonly number: number
   readonly name: string
   /**

@@ -1,26 +1,26 @@
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import {
-  isFinalStatus, type Changed, type Expected, type StoredTask, type TaskChange, type TaskRef,
+import type {
+  Changed, Expected, StoredTask, TaskChange, TaskRef,
 } from '../../../src/engine/task.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
 import { toLifetime } from '../lifetime.js'
 import { TurnBatches } from '../turn-batches.js'
-import { limitsOf, limitsSql } from './creates.js'
+import { limitsSql } from './creates.js'
 import {
-  CLOCK, keptBytes, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskReads, type TaskRow,
+  CLOCK, keptBytes, SAME_NOW, STATUSES, taskColumns, toTask, type TaskReads, type TaskRow,
 } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
 const MAX_BATCH_LENGTH = 262_144
-/** Time after which a retry under limits is not tried again, in milliseconds. */
+/** Time after which a retry under a limit is not tried again, in milliseconds. */
 const MAX_MS = 2000
 
 /** Columns of a change and their types, in the order of the parameters. */
 const COLUMNS = {
   id: 'text', birth: 'text', of_version: 'integer', of_run: 'integer', of_callback: 'integer',
-  to_status: 'smallint', new_details: 'text', new_result: 'text', delay: 'float8',
-  given_back: 'integer', new_pool: 'text', keep: 'float8', callback: 'float8',
+  to_status: 'smallint', new_group: 'text', new_max: 'bigint', new_details: 'text',
+  new_result: 'text', delay: 'float8', given_back: 'integer', new_pool: 'text', keep: 'float8', callback: 'float8',
   has_checkpoint: 'boolean', new_checkpoint: 'text', new_has_files: 'boolean',
   new_file_bytes: 'float8', seen: 'integer',
 } as const
@@ -66,21 +66,20 @@ export class Changes {
       gathered: changeSql(schema, 'gathered'),
       alone: changeSql(schema, 'alone'),
       limited: changeSql(schema, 'limited'),
-      delete: `DELETE FROM ${schema}.task_rows WHERE id = $1 AND birth = $2 AND version = $3
-  AND status >= 2 AND expires_at > ${NOW}
-RETURNING 1`,
+      delete: deleteSql(schema),
     }
   }
 
   async change(request: Request): Promise<Changed> {
     const { ref, change } = request
     checkText(ref.id, ref.birth, change.result, change.pool, change.checkpoint ?? undefined)
-    if (change.status === 'queued' && (change.limits?.length ?? 0) > 0) return this.retry(request)
+    if (change.limit !== undefined) return this.retry(request)
     const row = await this.gather(request) ?? await this.changeAlone(this.sql.alone, request)
     if (row) return this.toChanged(row, request)
     return { outcome: 'conflict', task: await this.current(ref) }
   }
 
+  /** Deletes a final task. If it has files, it expires, and its row waits for their removal. */
   async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
     checkText(id, birth)
     const rows = await this.database.query(this.sql.delete, [id, birth, version])
@@ -111,21 +110,21 @@ RETURNING 1`,
     return row
   }
 
-  /** Makes a task wait again under the limits of its caller. */
+  /** Makes a final task wait again under a limit of its caller. */
   private async retry(request: Request): Promise<Changed> {
-    const { ref, expected, change } = request
+    const { ref, expected } = request
     const began = performance.now()
     while (performance.now() - began < MAX_MS) {
-      const before = await this.current(ref)
-      if (!before || !('version' in expected) || before.version !== expected.version
-        || before.status === 'completed') return { outcome: 'conflict', task: before }
-      const limits = limitsOf(before, isFinalStatus(before.status) ? change.limits : [])
-      const values = [...valuesOf([request]), before.caller ?? '', before.name, ...limits]
       const [row] = await this.database.query<Row & { readonly is_full: boolean }>(
-        this.sql.limited, values,
+        this.sql.limited, valuesOf([request]),
       )
       if (row?.is_full === true) return { outcome: 'caller_full' }
       if (row) return this.toChanged(row, request)
+      const task = await this.current(ref)
+      const mayRetry = task?.status === 'failed' || task?.status === 'cancelled'
+      if (!mayRetry || !('version' in expected) || expected.version !== task.version) {
+        return { outcome: 'conflict', task }
+      }
     }
     throw new StoreUnavailableError('Too many calls create tasks of one caller')
   }
@@ -154,6 +153,8 @@ function valuesOf(requests: readonly Request[]): unknown[] {
     of(({ version = null }) => version), of(({ run = null }) => run),
     of(({ callbackRun = null }) => callbackRun),
     changes.map(({ status }) => status === undefined ? null : STATUSES.indexOf(status)),
+    changes.map(({ limit }) => limit?.group ?? null),
+    changes.map(({ limit }) => limit?.max ?? null),
     changes.map(({ details }) => details === undefined ? null : JSON.stringify(details)),
     changes.map(({ result = null }) => result),
     changes.map(({ delayMs = 0 }) => toLifetime(delayMs)),
@@ -164,7 +165,7 @@ function valuesOf(requests: readonly Request[]): unknown[] {
     changes.map(({ checkpoint }) => checkpoint !== undefined),
     changes.map(({ checkpoint = null }) => checkpoint),
     changes.map(({ hasFiles = null }) => hasFiles),
-    changes.map(({ fileBytes = null }) => fileBytes),
+    changes.map(({ files }) => files?.bytes ?? null),
     changes.map((change) => isVisible(change) ? 1 : 0),
   ]
 }
@@ -175,9 +176,21 @@ function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boole
   return checkpoint === undefined || Object.values(seen).some((value) => value !== undefined)
 }
 
+function deleteSql(schema: string): string {
+  const isMeant = `id = $1 AND birth = $2 AND version = $3 AND status >= 2
+    AND expires_at > ${SAME_NOW}`
+  return `WITH ${CLOCK}, expired AS (
+  UPDATE ${schema}.task_rows SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
+  WHERE has_files AND ${isMeant} RETURNING 1
+), deleted AS (
+  DELETE FROM ${schema}.task_rows WHERE NOT has_files AND ${isMeant} RETURNING 1
+)
+SELECT FROM expired UNION ALL SELECT FROM deleted`
+}
+
 /**
  * Returns a statement that makes changes whose expectation holds. `gathered` skips rows that are
- * locked, `alone` waits for one. `limited` makes one change under the limits of the caller. A change
+ * locked, `alone` waits for one. `limited` makes one change under a limit of the caller. A change
  * of the callback that is no outcome of an attempt keeps the attempt under way out.
  */
 function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): string {
@@ -189,6 +202,7 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
   crashes = CASE WHEN given_back = 1 THEN task.crashes - task.has_crashed::integer
     WHEN to_status = 0 OR new_checkpoint IS NOT NULL THEN 0 ELSE task.crashes END,
   has_crashed = task.has_crashed AND new_checkpoint IS NULL,
+  limit_group = CASE WHEN ${IS_RETRY} THEN new_group ELSE task.limit_group END,
   start_at = CASE WHEN ${IS_RETRY} THEN NULL ELSE task.start_at END,
   finished_at = CASE WHEN ${IS_RETRY} THEN NULL WHEN to_status >= 2 AND task.status < 2
     THEN ${SAME_NOW} ELSE task.finished_at END,
@@ -210,11 +224,7 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
     ELSE task.checkpoint END,
   result = CASE WHEN ${IS_RETRY} THEN NULL ELSE coalesce(new_result, task.result) END
 FROM ${kind === 'gathered' ? 'new JOIN free USING (id)' : 'new'}
-WHERE task.id = new.id AND task.birth = new.birth AND task.expires_at > ${SAME_NOW}
-  AND (of_version IS NULL OR task.version = of_version)
-  AND (of_run IS NULL OR task.run = of_run AND task.status = 1)
-  AND (of_callback IS NULL OR task.callback_run = of_callback AND task.status >= 2)
-  AND NOT coalesce(to_status = 0 AND task.status = 2, false)`
+WHERE ${APPLIES}`
   const known = {
     details: 'CASE WHEN new_details IS NULL THEN task.details END',
     result: 'CASE WHEN new_result IS NULL THEN task.result END',
@@ -230,7 +240,8 @@ WHERE task.id = new.id AND task.birth = new.birth AND task.expires_at > ${SAME_N
 ) ${update} ${returned}`
   }
   return `${start}, wanted AS (
-  SELECT $19::text AS caller, $20::text AS name, $21::bigint AS max, $22::bigint AS max_of_name
+  SELECT task.caller, new_group AS limit_group, new_max AS max FROM ${rows} AS task, new
+  WHERE ${IS_RETRY} AND ${APPLIES}
 ), ${limitsSql(schema, false)}, updated AS (
   ${update} AND (NOT EXISTS (SELECT FROM groups) OR task.caller IN (SELECT caller FROM valid))
   ${returned}
@@ -239,4 +250,9 @@ SELECT updated.*, room <= 0 AS is_full FROM updated FULL JOIN groups ON true
 WHERE updated.id IS NOT NULL OR room <= 0`
 }
 
+const APPLIES = `task.id = new.id AND task.birth = new.birth AND task.expires_at > ${SAME_NOW}
+  AND (of_version IS NULL OR task.version = of_version)
+  AND (of_run IS NULL OR task.run = of_run AND task.status = 1)
+  AND (of_callback IS NULL OR task.callback_run = of_callback AND task.status >= 2)
+  AND NOT coalesce(to_status = 0 AND task.status = 2, false)`
 const IS_RETRY = '(to_status = 0 AND task.status >= 2)'

@@ -1,5 +1,5 @@
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import type { CallerLimit, Created, NewTask, StoredTask } from '../../../src/engine/task.js'
+import type { Created, NewTask, StoredTask } from '../../../src/engine/task.js'
 import { checkText } from '../check-text.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
@@ -13,18 +13,12 @@ const MAX_BATCH_LENGTH = 262_144
 const GATHERED_TRIES = 2
 /** Time after which no further attempt is made, in milliseconds. */
 const MAX_MS = 2000
-/** A limit above this number is none. */
-const MAX_LIMIT = 1_000_000_000
-
-/** Limits of the caller: of all its unfinished tasks, and of those with the name of the task. */
-type Limits = readonly [max: number | null, maxOfName: number | null]
 
 /** Columns of a new task and their types, in the order of the parameters. */
 const COLUMNS = {
-  id: 'text', birth: 'text', key: 'text', owner: 'text', caller: 'text', name: 'text',
-  pool: 'text', priority: 'integer', input: 'text', details: 'text', at: 'float8',
-  delay: 'float8', keep: 'float8', has_files: 'boolean', file_bytes: 'float8',
-  max: 'bigint', max_of_name: 'bigint',
+  id: 'text', birth: 'text', key: 'text', owner: 'text', caller: 'text', limit_group: 'text',
+  max: 'bigint', name: 'text', pool: 'text', priority: 'integer', input: 'text', details: 'text',
+  at: 'float8', delay: 'float8', keep: 'float8', has_files: 'boolean',
 } as const
 
 /** Outcome of one task of a batch. There is no row for a task whose turn has to come again. */
@@ -39,14 +33,9 @@ interface Row {
   readonly expires_at: number
 }
 
-interface NewRow {
-  readonly task: NewTask
-  readonly limits: Limits
-}
-
 /** Tasks that are created together. */
 class Batch {
-  readonly ids = new Map<string, NewRow>()
+  readonly ids = new Map<string, NewTask>()
   readonly keys = new Set<string>()
   /** Length of the texts. */
   length = 0
@@ -77,13 +66,12 @@ export class Creates {
   }
 
   /** @param query - runs the statements in a transaction; default: each by itself */
-  async create(task: NewTask, limits: readonly CallerLimit[], query?: Query): Promise<Created> {
+  async create(task: NewTask, query?: Query): Promise<Created> {
     checkText(task.id, task.birth, task.key, task.owner, task.caller, task.name, task.pool)
-    const row = { task, limits: limitsOf(task, limits) }
     const began = performance.now()
     for (let tries = 0; performance.now() - began < MAX_MS; tries++) {
       const found = query || tries >= GATHERED_TRIES
-        ? await this.createAlone(row, query) : await this.gather(row)
+        ? await this.createAlone(task, query) : await this.gather(task)
       if (found?.outcome === 'created') return { outcome: 'created', task: newTask(task, found) }
       if (found?.outcome === 'caller_full') return { outcome: 'caller_full' }
       const other = found && await (query
@@ -95,23 +83,23 @@ export class Creates {
     throw new StoreUnavailableError('Too many calls create tasks of one caller, id or key')
   }
 
-  private async gather(row: NewRow): Promise<Row | undefined> {
-    const { id, key, caller } = row.task
+  private async gather(task: NewTask): Promise<Row | undefined> {
+    const { id, key, caller } = task
     await this.idle(caller)
     const { content: batch, sent } = this.batches.open(({ ids, keys, length }) => (
       ids.has(id) || (key !== undefined && keys.has(key))
-        || length + lengthOf(row.task) > MAX_BATCH_LENGTH
+        || length + lengthOf(task) > MAX_BATCH_LENGTH
     ))
-    batch.ids.set(id, row)
+    batch.ids.set(id, task)
     if (key !== undefined) batch.keys.add(key)
-    batch.length += lengthOf(row.task)
+    batch.length += lengthOf(task)
     return (await sent).get(id)
   }
 
-  private async createAlone(row: NewRow, query?: Query): Promise<Row | undefined> {
-    if (query) return (await this.run(query, this.alone, [row])).get(row.task.id)
-    await this.idle(row.task.caller)
-    return (await this.send(this.database.repeated, this.alone, [row])).get(row.task.id)
+  private async createAlone(task: NewTask, query?: Query): Promise<Row | undefined> {
+    if (query) return (await this.run(query, this.alone, [task])).get(task.id)
+    await this.idle(task.caller)
+    return (await this.send(this.database.repeated, this.alone, [task])).get(task.id)
   }
 
   /** Resolves when no statement of a caller is under way. */
@@ -121,10 +109,10 @@ export class Creates {
   }
 
   private send(
-    query: Query, text: string, rows: readonly NewRow[],
+    query: Query, text: string, tasks: readonly NewTask[],
   ): Promise<ReadonlyMap<string, Row>> {
-    const sent = this.run(query, text, rows)
-    const callers = new Set(rows.map(({ task }) => task.caller).filter((each) => each !== undefined))
+    const sent = this.run(query, text, tasks)
+    const callers = new Set(tasks.map(({ caller }) => caller).filter((each) => each !== undefined))
     const settled = sent.then(() => undefined, () => undefined).then(() => {
       for (const caller of callers) {
         if (this.busy.get(caller) === settled) this.busy.delete(caller)
@@ -135,42 +123,28 @@ export class Creates {
   }
 
   private async run(
-    query: Query, text: string, rows: readonly NewRow[],
+    query: Query, text: string, tasks: readonly NewTask[],
   ): Promise<ReadonlyMap<string, Row>> {
-    const tasks = rows.map(({ task }) => task)
     const found = await query<Row>(text, [
       tasks.map(({ id }) => id), tasks.map(({ birth }) => birth),
       tasks.map(({ key }) => key ?? null), tasks.map(({ owner }) => owner ?? ''),
-      tasks.map(({ caller }) => caller ?? ''), tasks.map(({ name }) => name),
+      tasks.map(({ caller }) => caller ?? ''), tasks.map(({ limit }) => limit?.group ?? null),
+      tasks.map(({ limit }) => limit?.max ?? null), tasks.map(({ name }) => name),
       tasks.map(({ pool }) => pool), tasks.map(({ priority }) => priority),
       tasks.map(({ input }) => input.text), tasks.map(({ details }) => JSON.stringify(details)),
       tasks.map(({ start }) => start && 'at' in start ? start.at : null),
       tasks.map(({ start }) => start && 'delayMs' in start ? start.delayMs : null),
       tasks.map(({ keepMs }) => toLifetime(keepMs)), tasks.map(({ hasFiles = false }) => hasFiles),
-      tasks.map(({ fileBytes = 0 }) => fileBytes), rows.map(({ limits: [max] }) => max), rows.map(({ limits: [, max] }) => max),
     ])
     return new Map(found.map((row) => [row.id, row]))
   }
 }
 
-/** Returns limits as they are passed to a statement. */
-export function limitsOf(
-  { caller, name }: { readonly caller?: string | undefined, readonly name: string },
-  limits: readonly CallerLimit[] = [],
-): Limits {
-  if (caller === undefined) return [null, null]
-  const least = (of: string | undefined): number | null => {
-    const max = limits.filter((limit) => limit.name === of).map((limit) => limit.max)
-    return max.length === 0 ? null : Math.min(...max, MAX_LIMIT)
-  }
-  return [least(undefined), least(name)]
-}
-
 /**
  * Returns common table expressions that decide on the limits of callers. Reads `wanted`, with
- * `caller`, `name`, `max` and `max_of_name`. `groups` then has the number of tasks for which each has
- * room, and `valid` the callers for which that number still holds: nobody else creates a task of
- * theirs under a limit until the end of the transaction.
+ * `caller`, `limit_group` and `max`. `groups` then has the number of tasks for which each has room,
+ * and `valid` the callers for which that number still holds: nobody else creates a task of theirs
+ * under a limit until the end of the transaction.
  *
  * The count is that of the snapshot of the statement. Tasks that have ended since then only make
  * more room. A task that was created since then has changed the row of its caller.
@@ -178,22 +152,17 @@ export function limitsOf(
  * @param skips - leaves out callers whose row is locked, and does not wait for them
  */
 export function limitsSql(schema: string, skips: boolean): string {
-  const unfinished = (limit: string, condition: string): string => `${limit} - (
-    SELECT count(*) FROM (
-      SELECT FROM ${schema}.task_rows AS task WHERE task.caller = asked.caller AND status < 2
-        AND expires_at > ${SAME_NOW} ${condition} LIMIT ${limit}
-    ) AS counted
-  )`
   // A plan with a function that returns a set would be so costly by its estimate that it is compiled.
   return `groups AS MATERIALIZED (
-  SELECT caller, name, max, max_of_name, least(
-    CASE WHEN max IS NOT NULL THEN ${unfinished('max', '')} END,
-    CASE WHEN max_of_name IS NOT NULL
-      THEN ${unfinished('max_of_name', 'AND task.name = asked.name')} END
+  SELECT caller, limit_group, max, max - (
+    SELECT count(*) FROM (
+      SELECT FROM ${schema}.task_rows AS task WHERE task.caller = asked.caller
+        AND task.limit_group = asked.limit_group AND status < 2 AND expires_at > ${SAME_NOW}
+      LIMIT max
+    ) AS counted
   ) AS room
   FROM (
-    SELECT DISTINCT caller, name, max, max_of_name FROM wanted
-    WHERE max IS NOT NULL OR max_of_name IS NOT NULL
+    SELECT DISTINCT caller, limit_group, max FROM wanted WHERE caller <> '' AND max IS NOT NULL
   ) AS asked
 ), known AS MATERIALIZED (
   SELECT caller, changed_at FROM ${schema}.task_callers
@@ -231,17 +200,17 @@ function createSql(schema: string, skips: boolean): string {
     LIMIT 1
   ) AS other
 ), wanted AS MATERIALIZED (
-  SELECT *, row_number() OVER (PARTITION BY caller ORDER BY n) - 1 AS caller_place,
+  SELECT *, row_number() OVER (PARTITION BY caller, limit_group ORDER BY n) - 1 AS group_place,
     row_number() OVER (PARTITION BY caller, pool, priority ORDER BY n) - 1 AS place
   FROM new WHERE id NOT IN (SELECT id FROM found)
 ), ${limitsSql(schema, skips)}, admitted AS MATERIALIZED (
-  SELECT wanted.* FROM wanted LEFT JOIN groups ON ${IS_SAME_GROUP}
-  WHERE room IS NULL OR caller_place < room AND wanted.caller IN (SELECT caller FROM valid)
+  SELECT * FROM wanted LEFT JOIN groups USING (caller, limit_group, max)
+  WHERE room IS NULL OR group_place < room AND caller IN (SELECT caller FROM valid)
 ), created AS (
-  INSERT INTO ${rows} (id, birth, key, owner, caller, name, pool, priority, input, details,
-    has_files, file_bytes, created_at, start_at, expires_at, sweep_at, due_at, turn)
-  SELECT id, birth, key, owner, caller, name, pool, priority, input, details,
-    has_files, file_bytes, ${SAME_NOW}, CASE WHEN due > ${SAME_NOW} THEN due END,
+  INSERT INTO ${rows} (id, birth, key, owner, caller, limit_group, name, pool, priority, input,
+    details, has_files, created_at, start_at, expires_at, sweep_at, due_at, turn)
+  SELECT id, birth, key, owner, caller, limit_group, name, pool, priority, input, details,
+    has_files, ${SAME_NOW}, CASE WHEN due > ${SAME_NOW} THEN due END,
     greatest(due, ${SAME_NOW}) + keep, greatest(due, ${SAME_NOW}) + keep,
     greatest(due, ${SAME_NOW}),
     CASE WHEN due <= ${SAME_NOW} THEN ${turnSql(rows, 'admitted')} END
@@ -250,13 +219,9 @@ function createSql(schema: string, skips: boolean): string {
 )
 SELECT 'created' AS outcome, id, id AS other, created_at, start_at, expires_at FROM created
 UNION ALL SELECT 'exists', id, other, 0, 0, 0 FROM found
-UNION ALL SELECT 'caller_full', id, id, 0, 0, 0 FROM wanted JOIN groups ON ${IS_SAME_GROUP}
-WHERE room <= 0`
+UNION ALL SELECT 'caller_full', id, id, 0, 0, 0
+FROM wanted JOIN groups USING (caller, limit_group, max) WHERE room <= 0`
 }
-
-const IS_SAME_GROUP = `groups.caller = wanted.caller AND groups.name = wanted.name
-  AND groups.max IS NOT DISTINCT FROM wanted.max
-  AND groups.max_of_name IS NOT DISTINCT FROM wanted.max_of_name`
 
 /**
  * Returns the statement that removes an expired task with an id or a key. If it has files, its row

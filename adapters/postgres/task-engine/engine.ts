@@ -6,14 +6,13 @@ import {
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
-import { isStoreUnavailable } from '../../../src/stores/store.js'
 import type { Transaction } from '../../../src/stores/transaction.js'
 import { Listener } from '../changes/listener.js'
 import { Notices, payloadOf } from '../changes/notices.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
 import { Sweeper } from '../sweeper.js'
-import { checkOpen, queryOf } from '../transaction.js'
+import { acquire, checkOpen, queryOf } from '../transaction.js'
 import { Changes } from './changes.js'
 import { Creates } from './creates.js'
 import { CallerShares, expiredTasks } from './expiry.js'
@@ -21,25 +20,23 @@ import { TaskLists } from './lists.js'
 import { NOW, TaskReads } from './rows.js'
 import { DUE, STOP, Worker } from './worker.js'
 
-/** Options of `PostgresTaskEngine`. */
-export interface PostgresTaskEngineOptions {
+/** Settings of a `PostgresTaskEngine`. */
+export interface TaskEngineSettings {
   /** Limits of what the final tasks of one caller keep. */
   readonly limits: ShareLimits
-  /**
-   * Time without a renewal after which another process takes a run, in milliseconds. Renewed at a
-   * third of it. Default 15,000.
-   */
-  readonly leaseMs?: number
+  /** Time without a renewal after which another process takes a run, in milliseconds. */
+  readonly leaseMs: number
 }
 
 /**
- * Task engine on PostgreSQL 13 or later, or on PGlite: one row for each task. A task that nobody
+ * Task engine on PostgreSQL 13 or later, or on PGlite: one row for each task. Made by `postgres()`. A task that nobody
  * else works on takes three statements: one creates it, one begins its run, and one ends it. Calls
  * of one turn of the event loop share statements.
  */
 export class PostgresTaskEngine implements TaskEngine {
   readonly shared: boolean
   readonly durable = true
+  readonly hasTransactions = true
   private readonly reads: TaskReads
   private readonly creates: Creates
   private readonly changes: Changes
@@ -52,7 +49,7 @@ export class PostgresTaskEngine implements TaskEngine {
 
   /** @internal */
   constructor(
-    private readonly database: Database, { limits, leaseMs = 15_000 }: PostgresTaskEngineOptions,
+    private readonly database: Database, { limits, leaseMs }: TaskEngineSettings,
   ) {
     const { schema, repeated, background } = database
     this.shared = database.shared
@@ -75,15 +72,11 @@ export class PostgresTaskEngine implements TaskEngine {
     this.sweeper = new Sweeper(expiredTasks(background, schema))
   }
 
-  async create(
-    task: NewTask, { limits = [], transaction }: CreateOptions = {},
-  ): Promise<Created> {
-    if (transaction !== undefined) return this.createWithin(transaction, task, limits)
-    return unlessFull(async () => {
-      const created = await this.creates.create(task, limits)
-      if (created.outcome === 'created') this.noteCreated(created.task)
-      return created
-    })
+  async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
+    if (transaction !== undefined) return this.createWithin(transaction, task)
+    const created = await this.creates.create(task)
+    if (created.outcome === 'created') this.noteCreated(created.task)
+    return created
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
@@ -97,7 +90,7 @@ export class PostgresTaskEngine implements TaskEngine {
   }
 
   async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
-    return unlessFull(() => this.changes.change({ ref, expected, change }))
+    return this.changes.change({ ref, expected, change })
   }
 
   async delete(ref: TaskRef, version: number): Promise<StoredTask | undefined> {
@@ -137,13 +130,15 @@ export class PostgresTaskEngine implements TaskEngine {
     await this.notices.flush()
   }
 
-  private async createWithin(
-    transaction: Transaction, task: NewTask, limits: CreateOptions['limits'] = [],
-  ): Promise<Created> {
+  private async createWithin(transaction: Transaction, task: NewTask): Promise<Created> {
     const query = queryOf(transaction)
     await this.database.ready()
     await checkOpen(query, this.database)
-    const created = await this.creates.create(task, limits, query)
+    const { id: newId, key, caller, limit } = task
+    await acquire(query, this.database.schema, {
+      id: newId, key, caller: limit === undefined ? undefined : caller,
+    })
+    const created = await this.creates.create(task, query)
     if (created.outcome !== 'created') return created
     const { id, startAt, pool } = created.task
     const keys = [id, startAt === undefined ? DUE + pool : DUE]
@@ -170,7 +165,7 @@ export class PostgresTaskEngine implements TaskEngine {
     }
     if (callbackMs !== undefined && callbackMs !== null) this.worker.noteCallback(callbackMs)
     if (isFinalStatus(task.status) && task.caller !== undefined) {
-      this.shares.count(task.caller, bytes)
+      this.shares.count(task.caller, bytes, change.files)
     }
   }
 
@@ -178,15 +173,5 @@ export class PostgresTaskEngine implements TaskEngine {
   private notify(id: string): void {
     this.listener.notify(id)
     this.notices.add(id)
-  }
-}
-
-/** Returns the outcome `full` instead of the error that the disk is full. */
-async function unlessFull<T>(work: () => Promise<T>): Promise<T | { readonly outcome: 'full' }> {
-  try {
-    return await work()
-  } catch (error) {
-    if (isStoreUnavailable(error) && error.reason === 'full') return { outcome: 'full' }
-    throw error
   }
 }

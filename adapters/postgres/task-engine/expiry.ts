@@ -1,4 +1,4 @@
-import type { StoredTask } from '../../../src/engine/task.js'
+import type { FileShare, StoredTask } from '../../../src/engine/task.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Query } from '../connections.js'
 import type { SweepBatch } from '../sweeper.js'
@@ -26,20 +26,57 @@ interface Evicted {
  * keeps counters. The oldest tasks then expire. No request waits for it.
  */
 export class CallerShares {
-  private readonly sql: string
+  private readonly sql: Readonly<Record<'rows' | 'files', string>>
 
   /** @param onEvicted - called with the ids of tasks that have expired early */
   constructor(
     private readonly query: Query, schema: string, private readonly limits: ShareLimits,
     private readonly onEvicted: (ids: readonly string[], hasFiles: boolean) => void,
   ) {
-    const rows = `${schema}.task_rows`
-    this.sql = `WITH ${CLOCK}, surplus AS MATERIALIZED (
+    this.sql = {
+      rows: surplusSql(schema, `${keptBytes('task')} + ${String(OVERHEAD)}`, 'true'),
+      files: surplusSql(schema, 'file_bytes', 'file_bytes > 0'),
+    }
+  }
+
+  /** Starts a check for some of the tasks that have ended. Never throws. */
+  count(caller: string, bytes: number, files: FileShare | undefined): void {
+    const { maxEntries, maxBytes } = this.limits
+    this.checkSome(this.sql.rows, caller, bytes + OVERHEAD, maxEntries, maxBytes)
+    if (files) this.checkSome(this.sql.files, caller, files.bytes, Number.MAX_SAFE_INTEGER, files.max)
+  }
+
+  private checkSome(
+    sql: string, caller: string, bytes: number, maxEntries: number, maxBytes: number,
+  ): void {
+    const part = Math.max(1 / maxEntries, bytes / maxBytes)
+    if (Math.random() >= part / PART) return
+    this.check(sql, [caller, maxEntries, maxBytes]).catch(() => {
+      // The next check removes the tasks, or they expire.
+    })
+  }
+
+  private async check(sql: string, values: readonly unknown[]): Promise<void> {
+    for (let count = BATCH; count === BATCH;) {
+      const rows = await this.query<Evicted>(sql, [...values])
+      if (rows.length > 0) this.onEvicted(rows.map(({ id }) => id), rows.some((row) => row.has_files))
+      count = rows.length
+    }
+  }
+}
+
+/**
+ * Returns a statement that lets the oldest final tasks of a caller ($1) expire that are beyond a
+ * number ($2) or a total ($3), and never the newest.
+ */
+function surplusSql(schema: string, bytes: string, condition: string): string {
+  const rows = `${schema}.task_rows`
+  return `WITH ${CLOCK}, surplus AS MATERIALIZED (
   SELECT id FROM (
-    SELECT id, row_number() OVER newest AS place,
-      sum(${keptBytes('task')} + ${String(OVERHEAD)}) OVER newest AS total
+    SELECT id, row_number() OVER newest AS place, sum(${bytes}) OVER newest AS total
     FROM ${rows} AS task
     WHERE caller = $1 AND caller <> '' AND status >= 2 AND expires_at > ${SAME_NOW}
+      AND ${condition}
     WINDOW newest AS (ORDER BY finished_at DESC, created_at DESC, id DESC)
   ) AS ranked
   WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
@@ -50,26 +87,6 @@ export class CallerShares {
 )
 UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
 WHERE id = ANY(ARRAY(SELECT id FROM free)) RETURNING id, has_files`
-  }
-
-  /** Starts a check for some of the tasks that have ended. Never throws. */
-  count(caller: string, bytes: number): void {
-    const { maxEntries, maxBytes } = this.limits
-    const part = Math.max(1 / maxEntries, (bytes + OVERHEAD) / maxBytes)
-    if (Math.random() >= part / PART) return
-    this.check(caller).catch(() => {
-      // The next check removes the tasks, or they expire.
-    })
-  }
-
-  private async check(caller: string): Promise<void> {
-    const { maxEntries, maxBytes } = this.limits
-    for (let count = BATCH; count === BATCH;) {
-      const rows = await this.query<Evicted>(this.sql, [caller, maxEntries, maxBytes])
-      if (rows.length > 0) this.onEvicted(rows.map(({ id }) => id), rows.some((row) => row.has_files))
-      count = rows.length
-    }
-  }
 }
 
 /**

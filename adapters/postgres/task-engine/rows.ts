@@ -1,7 +1,8 @@
-import { TurnBatches } from '../turn-batches.js'
-import type { Query } from '../connections.js'
+import { LeasedRun } from '../../../src/engine/leases.js'
 import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/task.js'
 import type { Revision } from '../../../src/stores/store.js'
+import type { Query } from '../connections.js'
+import { TurnBatches } from '../turn-batches.js'
 
 /** The statuses in the order of their numbers. From 2 they are final. */
 export const STATUSES = ['queued', 'processing', 'completed', 'failed', 'cancelled'] as const
@@ -42,6 +43,14 @@ export interface TaskRow {
   readonly result: string | null
 }
 
+/** A run as the statement that begins it returns it. */
+export interface RunRow extends TaskRow {
+  readonly input: string
+  readonly checkpoint: string | null
+  readonly has_crashed: boolean
+  readonly lost_run_started_at: number | null
+}
+
 /** Columns of a `TaskRow` that are returned as they are. */
 const PLAIN = [
   'id', 'birth', 'name', 'pool', 'priority', 'status', 'version', 'run', 'attempt', 'crashes',
@@ -80,6 +89,16 @@ export function toTask(
   }
 }
 
+/** Returns the run of a row. `leaseEnd` is of the monotonic clock. */
+export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
+  const task = toTask(row)
+  const crashed = row.has_crashed ? {
+    ...task, version: task.version - 1, run: task.run - 1, attempt: task.attempt - 1,
+    crashes: task.crashes - 1, runStartedAt: row.lost_run_started_at ?? undefined,
+  } : undefined
+  return new LeasedRun(task, row.input, row.checkpoint?.slice(1), crashed, leaseEnd)
+}
+
 /**
  * Returns the SQL of the turn of a row that begins to wait. A caller that has nothing waiting in the
  * pool gets the turn of the task that comes next; each further task one turn later. So callers take
@@ -102,7 +121,7 @@ export function turnSql(rows: string, row: string): string {
 export function keptBytes(task: string): string {
   const texts = ['details', 'input', 'checkpoint', 'result']
   const sizes = texts.map((name) => `coalesce(octet_length(${task}.${name}), 0)`)
-  return `(${task}.file_bytes + ${sizes.join(' + ')})::float8`
+  return `(${sizes.join(' + ')})::float8`
 }
 
 /** Reads tasks. Those of one turn of the event loop are one statement. */

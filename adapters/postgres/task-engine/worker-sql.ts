@@ -1,3 +1,5 @@
+import type { LeasedRun, Renewal } from '../../../src/engine/leases.js'
+import type { Database } from '../database.js'
 import { CLOCK, SAME_NOW, taskColumns, turnSql } from './rows.js'
 
 /** Maximum number of tasks that one statement makes ready. */
@@ -28,6 +30,20 @@ export interface WorkerSql {
   readonly removed: string
   /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
   readonly renew: string
+}
+
+/** Renews the leases of runs by one statement. Returns the outcome for each. */
+export async function renewLeases(
+  { database, leaseMs }: { readonly database: Database, readonly leaseMs: number },
+  { renew }: WorkerSql,
+  runs: readonly LeasedRun[],
+): Promise<readonly Renewal[]> {
+  const tasks = runs.map(({ task }) => task)
+  const rows = await database.query<{ readonly id: string, readonly is_renewed: boolean }>(renew, [
+    tasks.map(({ id }) => id), tasks.map(({ birth }) => birth), tasks.map(({ run }) => run), leaseMs,
+  ])
+  const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
+  return tasks.map(({ id }) => found.get(id) ?? 'lost')
 }
 
 /** @param schema - quoted as an identifier */

@@ -1,12 +1,12 @@
 import timers from 'node:timers'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
+import { Leases, type LeasedRun } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'
-import { ActiveRun, Leases, type RunRow } from './leases.js'
-import { toTask, type TaskRow } from './rows.js'
-import { workerSql, type WorkerSql } from './worker-sql.js'
+import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
+import { renewLeases, workerSql, type WorkerSql } from './worker-sql.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout, setImmediate } = timers
@@ -50,7 +50,7 @@ export interface WorkerHost {
  * wait: a call of this process, a hint of another one, or a look.
  */
 export class Worker {
-  readonly leases: Leases
+  readonly leases: Leases<LeasedRun>
   private readonly sql: WorkerSql
   private work: { readonly options: WorkOptions, readonly handlers: WorkHandlers } | undefined
   private files: FileRemovals | undefined
@@ -71,7 +71,7 @@ export class Worker {
 
   constructor(private readonly host: WorkerHost) {
     this.sql = workerSql(host.database.schema)
-    this.leases = new Leases(host.database.query, this.sql.renew, host.leaseMs)
+    this.leases = new Leases(host.leaseMs, (runs) => renewLeases(host, this.sql, runs))
   }
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
@@ -174,11 +174,11 @@ export class Worker {
     clearTimeout(this.timer)
     this.timerAt = at
     this.timer = setTimeout(() => {
-      this.timer = undefined
       this.timerAt = Infinity
       this.look()
     }, Math.min(ms, LOOK_MS))
-    this.timer.unref()
+    // A worker waits for a server that is down. Nothing else keeps its process alive then.
+    if (!this.host.database.shared) this.timer.unref()
   }
 
   /** Begins runs in the pools in which tasks wait. Resolves to `true` if more may be left. */
@@ -216,7 +216,7 @@ export class Worker {
   }
 
   private run(row: RunRow, leaseEnd: number): void {
-    const run = new ActiveRun(row, leaseEnd)
+    const run = toRun(row, leaseEnd)
     this.runs++
     this.leases.add(run)
     this.host.onBegun(run.task)

@@ -4,7 +4,8 @@
  *
  * - h:{id}: hash of a task: birth, key, owner, caller, name, input, details, result, checkpoint, and
  *   m, a JSON array of what changes (see `M`). h:{id}~{birth}: a task that is gone and has files.
- * - keys: hash of idempotency keys to ids. n: hash of numbers of unfinished tasks by caller.
+ * - keys: hash of idempotency keys to ids. n: hash of numbers of unfinished tasks by group, line
+ *   feed and caller.
  * - exp: ids by expiry. gone: rows `{id}~{birth}` by the next attempt to remove their files.
  * - cb: ids by the time of the next attempt at the callback.
  * - delayed:{pool}: ids by due time. run:{pool}: `{id}\n{run}` by the end of the lease.
@@ -28,7 +29,7 @@ local STATUS, VERSION, RUN, ATTEMPT, CRASHES, PRIORITY, CREATED = 1, 2, 3, 4, 5,
 local START, STARTED, RUN_STARTED, FINISHED, EXPIRES = 8, 9, 10, 11, 12
 local CALLBACK_RUN, CALLBACK_AT, POOL, NONCE, WORKER = 13, 14, 15, 16, 17
 local CRASHES_BEFORE, FILES, FILE_BYTES, BYTES, KIND = 18, 19, 20, 21, 22
-local PLACE_POOL, RUN_STARTED_BEFORE = 23, 24
+local PLACE_POOL, RUN_STARTED_BEFORE, COUNTED = 23, 24, 25
 local FINAL = {completed = 'c', failed = 'f', cancelled = 'x'}
 
 local function load(row)
@@ -146,10 +147,9 @@ const CALLERS = `
 local channel = ARGV[1]
 
 local function count(t, by)
-  if not t.caller then return end
-  for _, field in ipairs({'c' .. t.caller, 'n' .. t.name .. '\\n' .. t.caller}) do
-    if call('HINCRBY', base .. 'n', field, by) <= 0 then call('HDEL', base .. 'n', field) end
-  end
+  local field = t.m[COUNTED]
+  if field == '' then return end
+  if call('HINCRBY', base .. 'n', field, by) <= 0 then call('HDEL', base .. 'n', field) end
 end
 
 local function notify(t)
@@ -160,8 +160,16 @@ local function stopRun(t)
   if t.m[WORKER] ~= '' then call('PUBLISH', channel .. 'k:' .. t.m[WORKER], '') end
 end
 
+local function unshareFiles(t)
+  local set = base .. 'f:' .. (t.caller or '')
+  if call('ZREM', set, t.row) == 0 then return end
+  call('HINCRBY', base .. 'fb', t.caller, -t.m[FILE_BYTES])
+  if call('EXISTS', set) == 0 then call('HDEL', base .. 'fb', t.caller) end
+end
+
 local function unshare(t)
   if not t.caller then return end
+  unshareFiles(t)
   local set = base .. 's:' .. t.caller
   if call('ZREM', set, t.row) == 0 then return end
   call('HINCRBY', base .. 'sb', t.caller, -t.m[BYTES])
@@ -211,25 +219,20 @@ local function retireExpired(most)
   return #ids
 end
 
-local function isFull(caller, limits)
-  for _, limit in ipairs(limits) do
-    local field = limit[2] and 'n' .. limit[2] .. '\\n' .. caller or 'c' .. caller
-    if tonumber(call('HGET', base .. 'n', field) or 0) >= limit[1] then return true end
-  end
-  return false
+local function isFull(field, max)
+  return field ~= '' and tonumber(call('HGET', base .. 'n', field) or 0) >= tonumber(max)
 end
 
+-- Returns the name of the count of a caller and a group, or nothing if the caller is full.
 -- Unfinished tasks that have expired do not count.
-local function mayAdd(caller, text)
-  if not caller or text == '' then return true end
-  local limits = cjson.decode(text)
-  if not isFull(caller, limits) then return true end
-  retireExpired(200)
-  return not isFull(caller, limits)
+local function placeOf(caller, group, max)
+  local field = caller and max and group .. '\\n' .. caller or ''
+  if isFull(field, max) then retireExpired(200) end
+  if not isFull(field, max) then return field end
 end
 
 local function measure(t)
-  local h, bytes = base .. 'h:' .. t.row, t.m[FILE_BYTES]
+  local h, bytes = base .. 'h:' .. t.row, 0
   for _, field in ipairs({'input', 'details', 'result', 'checkpoint'}) do
     bytes = bytes + call('HSTRLEN', h, field)
   end
@@ -250,6 +253,22 @@ local function share(t, mostTasks, mostBytes)
     local other = load(first)
     if other then retire(other) else call('ZREM', set, first) end
     total = tonumber(call('HGET', base .. 'sb', t.caller) or 0)
+  end
+end
+
+-- Counts what a final task keeps elsewhere for its caller, who loses the oldest such tasks.
+local function shareFiles(t, mostBytes)
+  if not t.caller or t.m[FILE_BYTES] == 0 then return end
+  local set = base .. 'f:' .. t.caller
+  if call('ZADD', set, 'NX', micros, t.row) == 1 then
+    call('HINCRBY', base .. 'fb', t.caller, t.m[FILE_BYTES])
+  end
+  for _ = 1, 100 do
+    if tonumber(call('HGET', base .. 'fb', t.caller) or 0) <= mostBytes then return end
+    local first = call('ZRANGE', set, 0, 0)[1]
+    if first == t.row then return end
+    local other = load(first)
+    if other then retire(other) else call('ZREM', set, first) end
   end
 end
 `

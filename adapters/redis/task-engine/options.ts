@@ -1,6 +1,7 @@
 import type { ConnectionOptions } from 'bullmq'
 import { checkNames } from '../../../src/runtime/option-names.js'
 import { checkNamespace } from '../../../src/stores/namespace.js'
+import { shareLimits, type ShareLimits } from '../../../src/stores/share-limits.js'
 import type { RedisClient } from '../client.js'
 
 /** Options of `RedisTaskEngine`. */
@@ -32,30 +33,33 @@ export interface RedisTaskEngineOptions {
    */
   readonly leaseMs?: number
   /**
-   * Maximum number of final tasks of one caller. Beyond it, the caller loses its own oldest. Default
-   * 100,000.
+   * Maximum number of final tasks that one caller leaves behind. Beyond it, the caller loses its own
+   * oldest. Default 100,000.
    */
-  readonly maxTasksPerCaller?: number
+  readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes. Default 64 MiB. */
-  readonly maxBytesPerCaller?: number
+  readonly maxBytesPerOwner?: number
   /** Receives errors of BullMQ. Default: none, because the calls themselves fail. */
   readonly onError?: (error: Error) => void
 }
 
-const KNOWN = {
-  client: 0, connection: 0, namespace: 0, name: 0, timeoutMs: 0, leaseMs: 0, maxTasksPerCaller: 0,
-  maxBytesPerCaller: 0, onError: 0,
+/** Names of the options. */
+export const REDIS_TASK_ENGINE = {
+  client: 0, connection: 0, namespace: 0, name: 0, timeoutMs: 0, leaseMs: 0, maxEntriesPerOwner: 0,
+  maxBytesPerOwner: 0, onError: 0,
 } satisfies Record<keyof RedisTaskEngineOptions, 0>
 
 /** Options with their defaults. */
-export type CheckedOptions = Required<Omit<RedisTaskEngineOptions, 'connection'>>
+export type CheckedOptions = Required<Pick<
+  RedisTaskEngineOptions, 'client' | 'namespace' | 'name' | 'timeoutMs' | 'leaseMs' | 'onError'
+>> & { readonly share: ShareLimits }
 
 /** @throws {TypeError} An option is unknown or out of range. */
 export function checkOptions(options: RedisTaskEngineOptions): CheckedOptions {
-  checkNames('RedisTaskEngine', options, KNOWN)
+  checkNames('RedisTaskEngine', options, REDIS_TASK_ENGINE)
   const {
     client, namespace = 'longhaul', name = 'tasks', timeoutMs = 1500, leaseMs = 15_000,
-    maxTasksPerCaller = 100_000, maxBytesPerCaller = 64 * 2 ** 20, onError = () => undefined,
+    onError = () => undefined,
   } = options
   if (typeof client?.evalsha !== 'function' || typeof client.duplicate !== 'function') {
     const advice = 'new Redis(url), or new Redis.Cluster([…])'
@@ -64,11 +68,8 @@ export function checkOptions(options: RedisTaskEngineOptions): CheckedOptions {
   checkNamespace('RedisTaskEngine', namespace)
   checkRange('timeoutMs', timeoutMs, 10, 4000)
   checkRange('leaseMs', leaseMs, 100, 86_400_000)
-  checkRange('maxTasksPerCaller', maxTasksPerCaller, 1, Number.MAX_SAFE_INTEGER)
-  checkRange('maxBytesPerCaller', maxBytesPerCaller, 1, Number.MAX_SAFE_INTEGER)
-  return {
-    client, namespace, name, timeoutMs, leaseMs, maxTasksPerCaller, maxBytesPerCaller, onError,
-  }
+  const share = shareLimits('RedisTaskEngine', options)
+  return { client, namespace, name, timeoutMs, leaseMs, share, onError }
 }
 
 function checkRange(name: string, value: number, low: number, high: number): void {

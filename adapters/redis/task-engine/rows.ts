@@ -1,6 +1,6 @@
 import type { ListedStatus, TaskQuery } from '../../../src/engine/engine.js'
 import type {
-  CallerLimit, Expected, NewTask, StoredTask, TaskChange, TaskDetails, TaskStatus,
+  Expected, NewTask, StoredTask, TaskChange, TaskDetails, TaskStatus,
 } from '../../../src/engine/task.js'
 
 type Text = string | null
@@ -15,7 +15,7 @@ type Mutable = readonly [
   priority: number, createdAt: number, startAt: number, startedAt: number, runStartedAt: number,
   finishedAt: number, expiresAt: number, callbackRun: number, callbackAt: number, pool: string,
   nonce: string, worker: string, crashesBefore: number, files: number, fileBytes: number,
-  bytes: number, kind: string, placePool: string, runStartedBefore: number,
+  bytes: number, kind: string, placePool: string, runStartedBefore: number, countedAs: string,
 ]
 
 /** Returns the task of a row. */
@@ -59,17 +59,18 @@ function taskOf(
 }
 
 /** Returns the arguments of `CREATE`. */
-export function createArguments(task: NewTask, limits: readonly CallerLimit[]): Argument[] {
+export function createArguments(task: NewTask): Argument[] {
   const {
     id, birth, key = '', owner = '', caller = '', name, pool, priority, input, details, start,
-    keepMs, hasFiles = false, fileBytes = 0,
+    keepMs, hasFiles = false, limit,
   } = task
   const [kind, ms] = start === undefined
     ? ['', 0]
     : 'at' in start ? ['at', Math.ceil(start.at)] : ['delay', Math.ceil(start.delayMs)]
   return [
     id, birth, key, owner, caller, name, pool, priority, input.text, JSON.stringify(details),
-    kind, ms, Math.ceil(keepMs), hasFiles ? 1 : 0, fileBytes, limitsText(limits),
+    kind, ms, Math.ceil(keepMs), hasFiles ? 1 : 0,
+    ...limit ? [limit.group, limit.max] : [],
   ]
 }
 
@@ -82,8 +83,8 @@ export function expectedArguments(expected: Expected): [string, number] {
 /** Returns the pairs of a change as arguments of `CHANGE`. */
 export function changeArguments(change: TaskChange): Argument[] {
   const {
-    status, details, result, delayMs, isGivenBack, limits, pool, keepMs, callbackMs, checkpoint,
-    hasFiles, fileBytes,
+    status, details, result, delayMs, isGivenBack, limit, pool, keepMs, callbackMs, checkpoint,
+    hasFiles, files,
   } = change
   const pairs: Argument[] = []
   const add = (name: string, value: Argument | undefined): void => {
@@ -94,7 +95,8 @@ export function changeArguments(change: TaskChange): Argument[] {
   add('result', result)
   add('delayMs', delayMs && Math.ceil(delayMs))
   add('isGivenBack', isGivenBack === true ? 1 : undefined)
-  add('limits', limits && limitsText(limits))
+  add('group', limit?.group)
+  add('max', limit?.max)
   add('pool', pool)
   add('keepMs', keepMs && Math.ceil(keepMs))
   if (callbackMs === null) add('noCallback', 1)
@@ -102,7 +104,8 @@ export function changeArguments(change: TaskChange): Argument[] {
   if (checkpoint === null) add('noCheckpoint', 1)
   else add('checkpoint', checkpoint)
   add('hasFiles', hasFiles === undefined ? undefined : Number(hasFiles))
-  add('fileBytes', fileBytes)
+  add('fileBytes', files?.bytes)
+  add('maxFileBytes', files?.max)
   add('isHidden', isVisible(change) ? undefined : 1)
   return pairs
 }
@@ -110,11 +113,6 @@ export function changeArguments(change: TaskChange): Argument[] {
 function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boolean {
   if (isHidden) return false
   return checkpoint === undefined || Object.values(seen).some((value) => value !== undefined)
-}
-
-function limitsText(limits: readonly CallerLimit[]): string {
-  if (limits.length === 0) return ''
-  return JSON.stringify(limits.map(({ name, max }) => (name === undefined ? [max] : [max, name])))
 }
 
 const KINDS = {

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import timers from 'node:timers'
 import type { Queue } from 'bullmq'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
@@ -8,12 +7,12 @@ import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../../src/engine/task.js'
 import type { Breaker } from '../../../src/stores/breaker.js'
-import { isStoreUnavailable } from '../../../src/stores/store.js'
 import type { RedisClient } from '../client.js'
 import { redisBreaker } from '../redis-breaker.js'
 import { runScript, type Script } from '../scripts.js'
 import { Silence } from '../silence.js'
 import { Watches } from '../watches.js'
+import { Announcements } from './announcements.js'
 import { BullConnection } from './connection.js'
 import { checkOptions, type RedisTaskEngineOptions } from './options.js'
 import {
@@ -24,21 +23,21 @@ import { Tickets, type Ticket } from './tickets.js'
 import { Worker } from './worker.js'
 import { COUNTS, PAGE } from './work-scripts.js'
 
-// Captured at once: Redis keeps real time, even under a test's fake timers.
-const { setTimeout } = timers
-
-/** Time that notices of new tickets are collected, in milliseconds. */
-const GATHER_MS = 5
-
 /**
  * Task engine on Redis 6.2 or later (or Valkey), and BullMQ. A task is one hash. A script makes each
  * change of it, together with everything that depends on it: one round trip. Ready tasks have a job
  * in BullMQ, in turns between callers. The job only says that a task is ready; the hash decides
  * whether a run begins.
+ *
+ * Needs the package `bullmq`, which is loaded at the first task.
+ *
+ * @example
+ * const engine = new RedisTaskEngine({ client, namespace: 'shop', leaseMs: 30_000 })
  */
 export class RedisTaskEngine implements TaskEngine {
   readonly shared = true
   readonly durable = true
+  readonly hasTransactions = false
   private readonly client: RedisClient
   private readonly base: string
   /** Start of the names of channels. */
@@ -58,19 +57,18 @@ export class RedisTaskEngine implements TaskEngine {
   private worker: Worker | undefined
   private closing: Promise<void> | undefined
   private isClosed = false
-  /** Pools with new tickets that other processes are to be told of. */
-  private readonly unannounced = new Set<string>()
-  private isGathering = false
+  private readonly announcements: Announcements
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: RedisTaskEngineOptions) {
     const {
-      client, namespace, name, timeoutMs, leaseMs, maxTasksPerCaller, maxBytesPerCaller, onError,
+      client, namespace, name, timeoutMs, leaseMs, share, onError,
     } = checkOptions(options)
     this.client = client
     this.base = `{${namespace}}:task:`
     this.channels = `${namespace}:task:`
-    this.share = [maxTasksPerCaller, maxBytesPerCaller]
+    this.announcements = new Announcements(client)
+    this.share = [share.maxEntries, share.maxBytes]
     this.leaseMs = leaseMs
     this.onError = onError
     this.silence = new Silence(() => client, timeoutMs)
@@ -79,26 +77,22 @@ export class RedisTaskEngine implements TaskEngine {
     this.tickets = new Tickets({ connection, name, lockMs: leaseMs, timeoutMs, onError })
   }
 
-  async create(
-    task: NewTask, { limits = [], transaction }: CreateOptions = {},
-  ): Promise<Created> {
+  async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
     if (transaction !== undefined) {
       throw new TypeError('transaction needs the engine of longhaul/postgres')
     }
-    const args = createArguments(task, limits)
+    const args = createArguments(task)
     const { start } = task
-    return orFull(async () => {
-      const [outcome, row, tickets] = await this.run(CREATE, ...args) as [
-        'created' | 'exists' | 'caller_full', Row | null, Ticket[],
-      ]
-      this.addTickets(tickets)
-      if (row === null) return { outcome: 'caller_full' }
-      const stored = toTask(row)
-      if (start !== undefined && stored.startAt !== undefined) {
-        this.worker?.tickIn(stored.startAt - stored.createdAt)
-      }
-      return { outcome: outcome as 'created' | 'exists', task: stored }
-    })
+    const [outcome, row, tickets] = await this.run(CREATE, ...args) as [
+      'created' | 'exists' | 'caller_full', Row | null, Ticket[],
+    ]
+    this.addTickets(tickets)
+    if (row === null) return { outcome: 'caller_full' }
+    const stored = toTask(row)
+    if (start !== undefined && stored.startAt !== undefined) {
+      this.worker?.tickIn(stored.startAt - stored.createdAt)
+    }
+    return { outcome: outcome as 'created' | 'exists', task: stored }
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
@@ -114,22 +108,23 @@ export class RedisTaskEngine implements TaskEngine {
       ref.id, ref.birth, ...expectedArguments(expected), this.nonce(), ...this.share,
       ...changeArguments(change),
     ]
-    return orFull(async () => {
-      const [outcome, row, tickets] = await this.run(CHANGE, ...args) as [
-        'changed' | 'conflict' | 'caller_full', Row | null, Ticket[],
-      ]
-      this.addTickets(tickets)
-      if (outcome === 'caller_full') return { outcome }
-      const { callbackMs, delayMs = 0 } = change
-      if (typeof callbackMs === 'number') this.expectCallback(callbackMs)
-      if (delayMs > 0) this.worker?.tickIn(delayMs)
-      if (outcome === 'changed') return { outcome, task: toTask(row as Row) }
-      return { outcome, task: taskIn(row) }
-    })
+    const [outcome, row, tickets] = await this.run(CHANGE, ...args) as [
+      'changed' | 'conflict' | 'caller_full', Row | null, Ticket[],
+    ]
+    this.addTickets(tickets)
+    if (outcome === 'caller_full') return { outcome }
+    const { callbackMs, delayMs = 0 } = change
+    if (typeof callbackMs === 'number') this.expectDue(callbackMs)
+    if (delayMs > 0) this.worker?.tickIn(delayMs)
+    if (outcome === 'changed') return { outcome, task: toTask(row as Row) }
+    return { outcome, task: taskIn(row) }
   }
 
   async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
-    return taskIn(await this.run(DELETE, id, birth, version))
+    const reply = await this.run(DELETE, id, birth, version)
+    if (reply !== 1) return taskIn(reply)
+    this.expectDue(0)
+    return undefined
   }
 
   /** @throws {Error} `work` was called before. */
@@ -193,7 +188,19 @@ export class RedisTaskEngine implements TaskEngine {
     return this.closing
   }
 
-  /** Returns BullMQ's own queue of a pool, for a board. */
+  /**
+   * Returns BullMQ's own queue of a pool, for a board such as Bull Board. Each of its jobs is a task
+   * that waits or runs. The name of the job is the name of the definition, and its data is the
+   * `taskId`. Use a board to look only: `tasks.cancel` and `tasks.retry` change a task.
+   *
+   * @param pool - name of the pool of the definition. Default: the default pool
+   *
+   * @example
+   * import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
+   *
+   * const { engine } = redis({ client })
+   * const queues = [new BullMQAdapter(engine.bull()), new BullMQAdapter(engine.bull('heavy'))]
+   */
   bull(pool = 'default'): Queue {
     return this.tickets.queueOf(pool) as Queue
   }
@@ -202,6 +209,7 @@ export class RedisTaskEngine implements TaskEngine {
     if (this.worker) await this.worker.close(drainMs)
     else await this.tickets.close(1500)
     this.isClosed = true
+    this.announcements.close()
     for (const stop of this.stopListening) stop()
     this.closeUnwatched()
     this.silence.close()
@@ -250,45 +258,19 @@ export class RedisTaskEngine implements TaskEngine {
   private addTickets(tickets: readonly Ticket[]): void {
     if (tickets.length === 0 || this.isClosed) return
     this.tickets.add(tickets).then(() => {
-      for (const [pool] of tickets) if (!this.worker?.pump(pool)) this.announce(`t:${pool}`)
+      for (const [pool] of tickets) if (!this.worker?.pump(pool)) this.announcements.add(`${this.channels}t:${pool}`)
     }, (error: unknown) => {
       if (!this.isClosed) this.onError(error as Error)
     })
   }
 
-  private expectCallback(delayMs: number): void {
+  /** A callback, or the removal of files, is due after `delayMs`. */
+  private expectDue(delayMs: number): void {
     this.worker?.tickIn(delayMs)
-    if (delayMs === 0) this.announce('c')
-  }
-
-  /** Notifies other processes: at once, and then of everything that comes soon together. */
-  private announce(channel: string): void {
-    this.unannounced.add(channel)
-    if (this.isGathering || this.isClosed) return
-    this.isGathering = true
-    const channels = [...this.unannounced]
-    this.unannounced.clear()
-    for (const each of channels) {
-      this.client.publish(this.channels + each, '').catch(() => undefined)
-    }
-    setTimeout(() => {
-      this.isGathering = false
-      const [first] = this.unannounced
-      if (first !== undefined) this.announce(first)
-    }, GATHER_MS).unref()
+    if (delayMs === 0) this.announcements.add(`${this.channels}c`)
   }
 }
 
 function taskIn(reply: unknown): StoredTask | undefined {
   return reply === null ? undefined : toTask(reply as Row)
-}
-
-/** A Redis that is out of memory is full. */
-async function orFull<T>(work: () => Promise<T>): Promise<T | { readonly outcome: 'full' }> {
-  try {
-    return await work()
-  } catch (error) {
-    if (isStoreUnavailable(error) && error.reason === 'full') return { outcome: 'full' }
-    throw error
-  }
 }

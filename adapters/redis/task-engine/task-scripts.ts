@@ -10,7 +10,7 @@ import { CHANGES, READS } from './lua.js'
 /**
  * ARGV: 2 id, 3 birth, 4 key, 5 owner, 6 caller, 7 name, 8 pool, 9 priority, 10 input,
  * 11 details, 12 `at`, `delay` or empty, 13 its milliseconds, 14 lifetime in ms, 15 files (0, 1),
- * 16 bytes of files, 17 limits as JSON: [[max, name?], …]. Absent texts are empty.
+ * then group and maximum of its limit, if it has one. Absent texts are empty.
  * Returns {outcome, task, tickets}.
  */
 export const CREATE = script(`${CHANGES}
@@ -24,7 +24,8 @@ end
 if found then
   return {found.birth == birth and 'created' or 'exists', reply(found.row), tickets}
 end
-if not mayAdd(caller ~= '' and caller, ARGV[17]) then return {'caller_full', false, tickets} end
+local place = placeOf(caller ~= '' and caller, ARGV[16], ARGV[17])
+if not place then return {'caller_full', false, tickets} end
 local start = now
 if ARGV[12] == 'at' then start = math.max(now, tonumber(ARGV[13]))
 elseif ARGV[12] == 'delay' then start = now + ARGV[13] end
@@ -32,7 +33,7 @@ local isLater = start > now
 local t = {row = id, birth = birth, key = key ~= '' and key, owner = owner ~= '' and owner,
   caller = caller ~= '' and caller, name = name, m = {'queued', 1, 0, 0, 0, tonumber(ARGV[9]), now,
     isLater and start or 0, 0, 0, 0, start + ARGV[14], 0, 0, pool, '', '', -1, tonumber(ARGV[15]),
-    tonumber(ARGV[16]), 0, '', pool, 0}}
+    0, 0, '', pool, 0, place}}
 local fields = {'birth', birth, 'name', name, 'details', ARGV[11], 'input', ARGV[10]}
 for _, field in ipairs({'key', 'owner', 'caller'}) do
   if t[field] then
@@ -86,7 +87,10 @@ if not holds or (c.status == 'queued' and before == 'completed') then
 end
 local isRetry = isFinal and c.status == 'queued'
 local isEnd = not isFinal and FINAL[c.status]
-if isRetry and not mayAdd(t.caller, c.limits or '') then return {'caller_full', false, tickets} end
+if isRetry then
+  m[COUNTED] = placeOf(t.caller, c.group, c.max)
+  if not m[COUNTED] then return {'caller_full', false, tickets} end
+end
 
 local dueAt = c.status == 'queued' and now + (c.delayMs or 0)
 if c.pool and not c.status and before == 'queued' then
@@ -128,7 +132,10 @@ if c.checkpoint or c.noCheckpoint then
 end
 if c.status == 'completed' then call('HDEL', h, 'input', 'checkpoint') end
 if c.hasFiles then m[FILES] = tonumber(c.hasFiles) end
-if c.fileBytes then m[FILE_BYTES] = tonumber(c.fileBytes) end
+if c.fileBytes then
+  unshareFiles(t)
+  m[FILE_BYTES] = tonumber(c.fileBytes)
+end
 if c.keepMs then
   m[EXPIRES] = now + c.keepMs
   call('ZADD', base .. 'exp', m[EXPIRES], id)
@@ -149,6 +156,7 @@ m[NONCE] = nonce
 if FINAL[m[STATUS]] then
   list(t, FINAL[m[STATUS]])
   share(t, tonumber(ARGV[7]), tonumber(ARGV[8]))
+  shareFiles(t, tonumber(c.maxFileBytes or 1e18))
   -- If no process works, Redis itself removes the row a day later.
   if m[FILES] == 0 then call('PEXPIREAT', h, m[EXPIRES] + 86400000) else call('PERSIST', h) end
 elseif m[STATUS] == 'queued' and c.status then
@@ -160,14 +168,13 @@ if not c.isHidden then notify(t) end
 return {'changed', reply(id), tickets}
 `)
 
-/** ARGV: 2 id, 3 birth, 4 version. Returns the task if it stays, else nothing. */
+/** ARGV: 2 id, 3 birth, 4 version. Returns the task if it stays, 1 if it leaves files, else nothing. */
 export const DELETE = script(`${CHANGES}
 local t = live(ARGV[2])
 if not t or t.birth ~= ARGV[3] then return false end
 if not FINAL[t.m[STATUS]] or t.m[VERSION] ~= tonumber(ARGV[4]) then return reply(t.row) end
-t.m[FILES] = 0
 retire(t)
-return false
+return t.m[FILES] == 1 and 1
 `)
 
 /** ARGV: 2 row, 3 delay of the next attempt in ms, or empty if the files were removed. */

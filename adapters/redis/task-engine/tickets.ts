@@ -115,19 +115,18 @@ export class Tickets {
     return queue
   }
 
-  /** Closes BullMQ's connections, by force if that takes longer than `ms`. */
+  /** Closes BullMQ's connections, by force after `ms` milliseconds. */
   async close(ms: number): Promise<void> {
     for (const silence of this.silences.values()) silence.close()
-    const workers = [...this.workers.values()]
-    // BullMQ 5 does not catch the errors of a connection that is closed before it is ready.
-    const all = [...workers, ...this.queues.values()]
-    await Promise.all(all.map((each) => settles(each.waitUntilReady(), ms)))
-    await Promise.all(workers.map(async (worker) => {
-      if (!await settles(worker.close(), ms)) await settles(worker.close(true), 100)
-    }))
-    await Promise.all([...this.queues.values()].map((queue) => settles(queue.close(), ms)))
+    const [workers, queues] = [[...this.workers.values()], [...this.queues.values()]]
+    await Promise.all([
+      // By force: no run is left, and otherwise BullMQ would wait for the server.
+      ...workers.map((worker) => settles(worker.close(true), ms)),
+      ...queues.map((queue) => settles(queue.close(), ms)),
+    ])
     // BullMQ would try for ever to connect to a server that is away. A client of the application is
     // for the application to disconnect.
+    const all = [...workers, ...queues]
     if (all.length === 0 || 'duplicate' in this.options.connection.get()) return
     await Promise.all(all.map((each) => (
       settles(clientOf(each).then((client) => { client?.disconnect?.() }), 100)

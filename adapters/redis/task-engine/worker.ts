@@ -1,8 +1,8 @@
 import timers from 'node:timers'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
+import { LeasedRun, Leases, type Renewal } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import type { Script } from '../scripts.js'
-import { ActiveRun, ActiveRuns } from './active-runs.js'
 import { toBegun, toTask, type Row } from './rows.js'
 import { REMOVED } from './task-scripts.js'
 import { settles, type Ticket, type TicketJob, type Tickets } from './tickets.js'
@@ -41,16 +41,31 @@ export interface WorkerEngine {
   readonly onError: (error: Error) => void
 }
 
+/** A run of this process, with the pool whose place it has, and its job. */
+class TicketRun extends LeasedRun {
+  constructor(
+    readonly pool: string, readonly job: TicketJob,
+    ...run: ConstructorParameters<typeof LeasedRun>
+  ) {
+    super(...run)
+  }
+
+  /** Name of the run in Redis. */
+  get member(): string {
+    return `${this.task.id}\n${String(this.task.run)}`
+  }
+}
+
 /** Begins runs of ready tasks, finds what is due, and hands out callbacks and removals. */
 export class Worker {
-  private readonly runs: ActiveRuns
+  private readonly leases: Leases<TicketRun>
   /** Pools with a new ticket since no place was free. */
   private readonly missed = new Set<string>()
   private readonly sending = new Set<Promise<void>>()
   private timer: ReturnType<typeof setTimeout> | undefined
   private ticking: Promise<void> | undefined
-  /** Number of runs that are being begun. */
-  private beginning = 0
+  /** Number of runs that begin, or are performed. */
+  private runs = 0
   private nextTick = Infinity
   private isTickWanted = false
   private isFull = false
@@ -62,8 +77,7 @@ export class Worker {
     private readonly engine: WorkerEngine, private readonly options: WorkOptions,
     private readonly handlers: WorkHandlers,
   ) {
-    this.runs = new ActiveRuns({ leaseMs: engine.leaseMs, renew: (runs) => this.renew(runs) })
-    this.runs.start()
+    this.leases = new Leases(engine.leaseMs, (runs) => this.renew(runs))
     for (const pool of options.places.pools.keys()) engine.tickets.queueOf(pool)
     options.places.onFree((pool) => { if (!this.isReleasing) this.pump(pool) })
     this.tickIn(0)
@@ -112,7 +126,7 @@ export class Worker {
 
   /** Another process may have ended one of the runs. */
   checkRuns(): void {
-    void this.runs.renew()
+    void this.leases.renew()
   }
 
   async close(drainMs: number): Promise<void> {
@@ -121,10 +135,10 @@ export class Worker {
     const idle = new Promise<void>((resolve) => { this.onIdle = resolve })
     this.checkIdle()
     if (!await settles(idle, drainMs)) {
-      this.runs.abortAll(new WorkerClosingError())
+      this.leases.abort(new WorkerClosingError())
       await settles(idle, GRACE_MS)
     }
-    this.runs.stop()
+    this.leases.stop()
     await this.engine.tickets.close(CLOSE_MS)
   }
 
@@ -139,9 +153,7 @@ export class Worker {
           await tickets.giveBack(job, id)
           break
         }
-        const run = await this.begin(pool, job)
-        if (run) {
-          await this.perform(run)
+        if (await this.perform(pool, job)) {
           ended = job
           break
         }
@@ -158,18 +170,23 @@ export class Worker {
     this.checkIdle()
   }
 
-  private async begin(pool: string, job: TicketJob): Promise<ActiveRun | undefined> {
-    this.beginning++
+  /** Performs a run, if the task of the job is ready. */
+  private async perform(pool: string, job: TicketJob): Promise<boolean> {
+    this.runs++
     try {
-      const run = await this.sendBegin(pool, job)
-      if (run) this.runs.add(run)
-      return run
+      const run = await this.begin(pool, job)
+      if (!run) return false
+      this.leases.add(run)
+      // The process closed while the script was under way.
+      if (this.isClosing) run.abort(new WorkerClosingError())
+      await this.handlers.run(run).finally(() => { this.leases.remove(run) })
+      return true
     } finally {
-      this.beginning--
+      this.runs--
     }
   }
 
-  private async sendBegin(pool: string, job: TicketJob): Promise<ActiveRun | undefined> {
+  private async begin(pool: string, job: TicketJob): Promise<TicketRun | undefined> {
     const { leaseMs, id, run, nonce, addTickets } = this.engine
     const args = [pool, job.data.taskId, nonce(), leaseMs, id]
     const sentAt = performance.now()
@@ -187,24 +204,17 @@ export class Worker {
     if (ready > 0) this.pump(pool)
     this.tickIn(leaseMs)
     const { task, crashed } = toBegun(row)
-    return new ActiveRun(
-      task, input ?? '', checkpoint ?? undefined, crashed, pool, job, sentAt + leaseMs,
+    return new TicketRun(
+      pool, job, task, input ?? '', checkpoint ?? undefined, crashed, sentAt + leaseMs,
     )
   }
 
-  private async perform(run: ActiveRun): Promise<void> {
-    try {
-      await this.handlers.run(run)
-    } finally {
-      this.runs.remove(run)
-    }
-  }
-
-  private async renew(runs: readonly ActiveRun[]): Promise<readonly string[]> {
+  private async renew(runs: readonly TicketRun[]): Promise<readonly Renewal[]> {
     const { leaseMs, id, run, tickets } = this.engine
     void tickets.renew(runs.map(({ job }) => job), id)
     const pairs = runs.flatMap(({ pool, member }) => [pool, member])
-    return await run(RENEW, leaseMs, ...pairs) as string[]
+    const lost = new Set(await run(RENEW, leaseMs, ...pairs) as string[])
+    return runs.map(({ member }) => lost.has(member) ? 'lost' : 'renewed')
   }
 
   /** Searches for what is due. Returns the milliseconds until the next search. Never rejects. */
@@ -244,7 +254,6 @@ export class Worker {
   }
 
   private checkIdle(): void {
-    const isBusy = this.ticking !== undefined || this.beginning > 0
-    if (!isBusy && this.runs.size + this.sending.size === 0) this.onIdle?.()
+    if (this.ticking === undefined && this.runs + this.sending.size === 0) this.onIdle?.()
   }
 }

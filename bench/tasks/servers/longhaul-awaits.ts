@@ -13,7 +13,7 @@ const report = defineTask({
     return doWork(input)
   },
 })
-const tasks = createTasks({ ...memory({ maxQueued: 100_000 }), definitions: [report], concurrency: 1000 })
+const tasks = createTasks({ ...memory({ maxUnfinished: 100_000 }), definitions: [report], concurrency: 1000 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 listen(toNode(router({

@@ -1,6 +1,6 @@
 import { httpError } from 'longhaul'
 import pg from 'pg'
-import { endPool } from '../engine.js'
+import { endPool } from '../storage.js'
 import { sqlState, type Database, type Sql } from './database.js'
 
 /** Maximum time that a request waits for a connection, and a statement for its result, in milliseconds. */

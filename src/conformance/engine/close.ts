@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { isWorkerClosing } from '../../engine/stop-reasons.js'
+import type { StoredTask } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
 import { pause } from '../waiting.js'
 import { HOUR, type EngineContext } from './context.js'
@@ -107,7 +108,7 @@ export const sharedCloseCases: Cases<EngineContext> = {
     for (const n of [1, 2]) await context.created({ id: `waits-${String(n)}` })
     const closing = context.engine.close({ drainMs: context.timeoutMs })
     const second = await context.open()
-    await context.created({ id: 'later' }, {}, second.engine)
+    await context.created({ id: 'later' }, second.engine)
     await begun.change({ status: 'completed' })
     begun.latch.open()
     await context.soon(closing, 'close resolves')
@@ -196,6 +197,20 @@ export const memoryCloseCases: Cases<EngineContext> = {
     assert.equal(settled, left.length, 'close resolved before abandon did')
     assert.equal(worker.begun.length, 2)
     worker.of('ignores')[0]?.latch.open()
+  },
+
+  'a callback that is not sent is abandoned with its task': async (context) => {
+    const worker = context.work(context.first, {
+      run: async (_run, begun) => { await begun.change({ status: 'completed', callbackMs: HOUR }) },
+    })
+    await context.created({ id: 'one' })
+    await context.reaches('one', 'completed')
+    await context.created({ id: 'two' })
+    await context.reaches('two', 'completed')
+    const two = await context.engine.read('two') as StoredTask
+    await context.engine.change(two, { version: two.version }, { callbackMs: null })
+    await context.soon(context.engine.close({ drainMs: 20 }), 'close resolves')
+    assert.deepEqual(worker.abandoned.map(({ id, status }) => [id, status]), [['one', 'completed']])
   },
 
   'close does not wait for a task whose next run comes too late': async (context) => {

@@ -3,7 +3,6 @@ import type { TaskEngine, TaskQuery } from '../../engine/engine.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../engine/task.js'
-import type { CreateOptions } from '../../engine/engine.js'
 import { Json } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { eventually, inTime, pause } from '../waiting.js'
@@ -66,9 +65,9 @@ export class EngineContext {
 
   /** Creates a task, which must succeed. */
   async created(
-    task: Partial<NewTask> & { readonly id: string }, options?: CreateOptions, engine = this.engine,
+    task: Partial<NewTask> & { readonly id: string }, engine = this.engine,
   ): Promise<StoredTask> {
-    const created = await this.soon(engine.create(this.task(task), options), 'create resolves')
+    const created = await this.soon(engine.create(this.task(task)), 'create resolves')
     assert.equal(created.outcome, 'created')
     return taskOf(created)
   }

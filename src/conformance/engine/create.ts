@@ -43,12 +43,12 @@ export const createCases: Cases<EngineContext> = {
 
   'a repetition of a call gets the task as it is now': async (context) => {
     const other = (await context.open()).engine
-    const task = context.task({ id: 'one', key: 'key', caller: 'ann' })
-    const first = taskOf(await context.engine.create(task, { limits: [{ max: 1 }] }))
-    const again = await other.create(task, { limits: [{ max: 1 }] })
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: { group: '', max: 1 } })
+    const first = taskOf(await context.engine.create(task))
+    const again = await other.create(task)
     assert.deepEqual(again, { outcome: 'created', task: first })
     const cancelled = await context.changed(first, { version: 1 }, { status: 'cancelled' })
-    const late = await other.create(task, { limits: [{ max: 1 }] })
+    const late = await other.create(task)
     assert.deepEqual(late, { outcome: 'created', task: cancelled })
     assert.deepEqual(await context.ids(), ['one'])
   },
@@ -117,9 +117,9 @@ export const createCases: Cases<EngineContext> = {
 
   'repetitions of one call at once are one task, and all get it': async (context) => {
     const engines = [context.engine, (await context.open()).engine]
-    const task = context.task({ id: 'one', key: 'key', caller: 'ann' })
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: { group: '', max: 1 } })
     const outcomes = await together(12, (n) => (
-      (engines[n % 2] as typeof context.engine).create(task, { limits: [{ max: 1 }] })
+      (engines[n % 2] as typeof context.engine).create(task)
     ))
     for (const outcome of outcomes) assert.equal(outcome.outcome, 'created')
     assert.deepEqual(await context.ids(), ['one'])

@@ -89,6 +89,24 @@ export const expiryCases: Cases<EngineContext> = {
     assert.deepEqual(removed, [['one', task.birth, ended.details]])
   },
 
+  'the files of a deleted task are removed once, although its id and key are used again': async (context) => {
+    const other = (await context.open()).engine
+    const old = await context.created({ id: 'one', key: 'key', pool, hasFiles: true, details: { file: 'old' } })
+    const ended = await context.changed(old, { version: 1 }, { status: 'completed' })
+    assert.equal(await context.engine.delete(old, 2), undefined)
+    for (const engine of [context.engine, other]) {
+      assert.equal(await engine.read('one'), undefined)
+      assert.equal(await engine.readByKey('key'), undefined)
+      assert.deepEqual(await context.ids({}, engine), [])
+    }
+    const fresh = await context.created({ id: 'one', key: 'key', pool, hasFiles: true, details: { file: 'new' } })
+    const worker = context.work(context.first)
+    await context.eventually(() => worker.removed.length >= 1, 'remove is called')
+    await context.quiet()
+    assert.deepEqual(worker.removed.map(({ birth, details }) => [birth, details]), [[old.birth, ended.details]])
+    assert.deepEqual(await other.readByKey('key'), fresh)
+  },
+
   'a change tells whether a task has files': async (context) => {
     const task = await context.created({ id: 'gets', pool })
     await context.changed(task, { version: 1 }, { hasFiles: true, keepMs: context.delayMs })

@@ -11,15 +11,21 @@ import { pause } from '../waiting.js'
 export type Fault = 'lost' | 'failed' | 'late' | 'slow' | Promise<void>
 
 /** Names of the calls that can have a fault. */
-export type FaultyCall = 'create' | 'read' | 'readByKey' | 'change' | 'delete'
+export type FaultyCall =
+  'create' | 'read' | 'readByKey' | 'change' | 'delete' | 'watch' | 'list' | 'counts' | 'now'
 
-/** Returns the fault of the next call; `undefined` if it has none. */
-export type NextFault = (call: FaultyCall) => Fault | undefined
+/**
+ * Returns the fault of the next call; `undefined` if it has none. `of` is the id, key or pool that
+ * the call names.
+ */
+export type NextFault = (call: FaultyCall, of: string) => Fault | undefined
 
 /** Wraps an engine, so that calls have faults. */
 export function withFaults(engine: TaskEngine, next: NextFault): TaskEngine {
-  const call = async <T>(name: FaultyCall, make: () => MaybePromise<T>): Promise<T> => {
-    const fault = next(name)
+  const call = async <T>(
+    name: FaultyCall, of: string, make: () => MaybePromise<T>,
+  ): Promise<T> => {
+    const fault = next(name, of)
     if (fault === 'failed') throw new StoreUnavailableError('The call fails, on purpose.')
     if (fault === 'late') await pause(20)
     if (fault instanceof Promise) await fault
@@ -31,16 +37,19 @@ export function withFaults(engine: TaskEngine, next: NextFault): TaskEngine {
   return {
     shared: engine.shared,
     durable: engine.durable,
-    create: (task, options) => call('create', () => engine.create(task, options)),
-    read: (id) => call('read', () => engine.read(id)),
-    readByKey: (key) => call('readByKey', () => engine.readByKey(key)),
-    change: (ref, expected, change) => call('change', () => engine.change(ref, expected, change)),
-    delete: (ref, version) => call('delete', () => engine.delete(ref, version)),
+    hasTransactions: engine.hasTransactions,
+    create: (task, options) => call('create', task.id, () => engine.create(task, options)),
+    read: (id) => call('read', id, () => engine.read(id)),
+    readByKey: (key) => call('readByKey', key, () => engine.readByKey(key)),
+    change: (ref, expected, change) => (
+      call('change', ref.id, () => engine.change(ref, expected, change))
+    ),
+    delete: (ref, version) => call('delete', ref.id, () => engine.delete(ref, version)),
     work: (options, handlers) => engine.work(options, handlers),
-    watch: (id, listener) => engine.watch(id, listener),
-    list: (query) => engine.list(query),
-    counts: (pool) => engine.counts(pool),
-    now: () => engine.now(),
+    watch: (id, listener) => call('watch', id, () => engine.watch(id, listener)),
+    list: (query) => call('list', '', () => engine.list(query)),
+    counts: (pool) => call('counts', pool, () => engine.counts(pool)),
+    now: () => call('now', '', () => engine.now()),
     close: (options) => engine.close(options),
   }
 }

@@ -6,7 +6,7 @@ export interface EngineSettings {
   /** Lease of a run, in milliseconds. */
   readonly leaseMs: number
   /** Share of the final tasks of one caller. Default: the default of the engine. */
-  readonly share?: { readonly tasks: number, readonly bytes: number }
+  readonly share?: { readonly tasks: number, readonly bytes: number } | undefined
   /**
    * Maximum number of tasks. Only set if the option `isBounded` of the suite is. Default: the
    * default of the engine.
@@ -48,7 +48,9 @@ export interface EngineProcess {
 /** A transaction of the application that is open. */
 export interface OpenTransaction {
   readonly transaction: Transaction
+  /** Commits the transaction. */
   commit(): Promise<void>
+  /** Rolls the transaction back. */
   rollback(): Promise<void>
 }
 

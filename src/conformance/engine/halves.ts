@@ -3,7 +3,7 @@ import type { TaskEngine } from '../../engine/engine.js'
 import type { Cases } from '../runner.js'
 import { pause } from '../waiting.js'
 import { HOUR, type EngineContext } from './context.js'
-import { assertWhole } from './whole.js'
+import { assertWhole, COUNTED } from './whole.js'
 
 const ROUNDS = 6
 const callers = ['ann']
@@ -35,12 +35,11 @@ async function killDuring(
 export const halfCases: Cases<EngineContext> = {
   'a process is killed during a create': async (context) => {
     const { engine } = context
-    const limits = [{ max: 100 }]
     const made: string[] = []
     await killDuring(context, async (killed, round) => {
       const id = `task-${String(round)}`
-      const task = context.task({ id, key: `key-${id}`, owner: 'ann', caller: 'ann', pool })
-      return () => killed.create(task, { limits })
+      const task = context.task({ id, key: `key-${id}`, owner: 'ann', caller: 'ann', limit: COUNTED, pool })
+      return () => killed.create(task)
     }, async (round) => {
       const id = `task-${String(round)}`
       const tasks = await assertWhole(context, engine, callers)
@@ -49,8 +48,8 @@ export const halfCases: Cases<EngineContext> = {
       assert.deepEqual(byKey, task)
       if (task) made.push(id)
       // Whatever happened, a client that sends it again makes one task.
-      const again = context.task({ id: `${id}-again`, key: `key-${id}`, caller: 'ann', pool })
-      const outcome = await engine.create(again, { limits })
+      const again = context.task({ id: `${id}-again`, key: `key-${id}`, caller: 'ann', limit: COUNTED, pool })
+      const outcome = await engine.create(again)
       assert.equal(outcome.outcome, byKey ? 'exists' : 'created')
     })
     assert.ok(made.includes(`task-${String(ROUNDS - 1)}`), 'an acknowledged task is gone')
@@ -61,7 +60,7 @@ export const halfCases: Cases<EngineContext> = {
     const { engine } = context
     await killDuring(context, async (killed, round) => {
       const id = `task-${String(round)}`
-      await context.created({ id, caller: 'ann', pool: id })
+      await context.created({ id, caller: 'ann', limit: COUNTED, pool: id })
       const worker = context.work({ engine: killed }, {
         places: { [id]: 1 }, callbacks: 0, run: (_run, begun) => begun.latch.opened,
       })
@@ -94,9 +93,9 @@ export const halfCases: Cases<EngineContext> = {
   'a process is killed during a retry': async (context) => {
     const { engine } = context
     await killDuring(context, async (killed, round) => {
-      const task = await context.created({ id: `task-${String(round)}`, caller: 'ann', pool })
+      const task = await context.created({ id: `task-${String(round)}`, caller: 'ann', limit: COUNTED, pool })
       await context.changed(task, { version: 1 }, { status: 'failed' })
-      return () => killed.change(task, { version: 2 }, { status: 'queued', limits: [{ max: 100 }] })
+      return () => killed.change(task, { version: 2 }, { status: 'queued', limit: COUNTED })
     }, async (round) => {
       await assertWhole(context, engine, callers)
       const task = await context.stored(`task-${String(round)}`)
@@ -109,7 +108,7 @@ export const halfCases: Cases<EngineContext> = {
     const { engine } = context
     await killDuring(context, async (killed, round) => {
       const id = `task-${String(round)}`
-      const task = await context.created({ id, key: id, owner: 'ann', caller: 'ann', pool })
+      const task = await context.created({ id, key: id, owner: 'ann', caller: 'ann', limit: COUNTED, pool })
       await context.changed(task, { version: 1 }, { status: 'failed' })
       return () => killed.delete(task, 2)
     }, async (round) => {
@@ -119,13 +118,13 @@ export const halfCases: Cases<EngineContext> = {
       assert.deepEqual(await engine.readByKey(id), task)
       if (round === ROUNDS - 1) assert.equal(task, undefined, 'an acknowledged deletion is undone')
       if (task) await engine.delete(task, 2)
-      await context.created({ id, key: id, owner: 'ann', caller: 'ann', pool })
+      await context.created({ id, key: id, owner: 'ann', caller: 'ann', limit: COUNTED, pool })
     })
   },
 
   'a process is killed during the beginning of runs': async (context) => {
     const { engine } = context
-    for (let n = 0; n < 12; n++) await context.created({ id: `task-${String(n)}`, caller: 'ann', keepMs: HOUR })
+    for (let n = 0; n < 12; n++) await context.created({ id: `task-${String(n)}`, caller: 'ann', limit: COUNTED, keepMs: HOUR })
     await killDuring(context, async (killed) => () => {
       context.work({ engine: killed }, { places: { default: 3 }, run: (_run, begun) => begun.latch.opened })
       return pause(5)

@@ -7,7 +7,7 @@ import { Latch } from '../waiting.js'
 import { HOUR, taskOf, type EngineContext } from './context.js'
 import { withFaults } from './faults.js'
 import { untilOpened } from './worker.js'
-import { assertWhole } from './whole.js'
+import { assertWhole, COUNTED } from './whole.js'
 
 const pool = 'nobody'
 const callers = ['ann']
@@ -21,12 +21,11 @@ async function lose(engine: TaskEngine, call: (lossy: TaskEngine) => MaybePromis
 /** Tests of calls whose answer is lost: the change was made wholly, and a repetition says so. */
 export const lostCases: Cases<EngineContext> = {
   'the answer is lost of a create': async (context) => {
-    const limits = [{ max: 1 }]
-    const task = context.task({ id: 'one', key: 'key', caller: 'ann', owner: 'ann', pool })
-    await lose(context.engine, (lossy) => lossy.create(task, { limits }))
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: COUNTED, owner: 'ann', pool })
+    await lose(context.engine, (lossy) => lossy.create(task))
     const other = (await context.open()).engine
     const [stored] = await assertWhole(context, other, callers)
-    assert.deepEqual(await context.engine.create(task, { limits }), { outcome: 'created', task: stored })
+    assert.deepEqual(await context.engine.create(task), { outcome: 'created', task: stored })
     await assertWhole(context, other, callers)
   },
 
@@ -42,12 +41,12 @@ export const lostCases: Cases<EngineContext> = {
 
   'a create that is slow, one with its key that is refused, and a third one make one task': async (context) => {
     const other = (await context.open()).engine
-    const limits = [{ max: 1 }]
-    const busy = await context.created({ id: 'busy', caller: 'ann', pool })
+    const limit = { ...COUNTED, max: 1 }
+    const busy = await context.created({ id: 'busy', caller: 'ann', limit, pool })
     const latch = new Latch()
     const slow = withFaults(context.engine, () => latch.opened)
-    const first = slow.create(context.task({ id: 'one', key: 'key', caller: 'ann', pool }))
-    const again = (id: string) => other.create(context.task({ id, key: 'key', caller: 'ann', pool }), { limits })
+    const first = slow.create(context.task({ id: 'one', key: 'key', caller: 'ann', limit: COUNTED, pool }))
+    const again = (id: string) => other.create(context.task({ id, key: 'key', caller: 'ann', limit, pool }))
     assert.equal((await again('two')).outcome, 'caller_full')
     await context.changed(busy, { version: 1 }, { status: 'cancelled' }, other)
     const third = await again('three')
@@ -60,7 +59,7 @@ export const lostCases: Cases<EngineContext> = {
   'the answer is lost of an end of a run': async (context) => {
     const worker = context.work(context.first, { callbacks: 0, run: untilOpened })
     for (const status of ['completed', 'failed', 'cancelled'] as const) {
-      const task = await context.created({ id: status, key: status, caller: 'ann' })
+      const task = await context.created({ id: status, key: status, caller: 'ann', limit: COUNTED })
       const begun = await worker.ran(status)
       const end = { status, details: { ended: status }, callbackMs: 0, keepMs: HOUR } as const
       await lose(context.engine, (lossy) => lossy.change(task, { run: 1 }, end))
@@ -75,7 +74,7 @@ export const lostCases: Cases<EngineContext> = {
 
   'the answer is lost of an end of a run that queues its task again': async (context) => {
     const worker = context.work(context.first, { run: untilOpened })
-    const task = await context.created({ id: 'one', caller: 'ann' })
+    const task = await context.created({ id: 'one', caller: 'ann', limit: COUNTED })
     const begun = await worker.ran('one')
     const change = { status: 'queued', delayMs: HOUR, checkpoint: 'half' } as const
     await lose(context.engine, (lossy) => lossy.change(task, { run: 1 }, change))
@@ -100,11 +99,10 @@ export const lostCases: Cases<EngineContext> = {
   },
 
   'the answer is lost of a retry, which makes one further run': async (context) => {
-    const limits = [{ max: 1 }]
     const worker = context.work(context.first)
-    const task = await context.created({ id: 'one', caller: 'ann', pool })
+    const task = await context.created({ id: 'one', caller: 'ann', limit: COUNTED, pool })
     await context.changed(task, { version: 1 }, { status: 'failed' })
-    const retry = { status: 'queued', pool: 'default', limits } as const
+    const retry = { status: 'queued', pool: 'default', limit: COUNTED } as const
     await lose(context.engine, (lossy) => lossy.change(task, { version: 2 }, retry))
     const now = await context.conflict(task, { version: 2 }, retry)
     assert.ok(now && now.version > 2, 'the retry was not made')
@@ -116,7 +114,7 @@ export const lostCases: Cases<EngineContext> = {
   },
 
   'the answer is lost of a cancellation': async (context) => {
-    const task = await context.created({ id: 'one', caller: 'ann', pool })
+    const task = await context.created({ id: 'one', caller: 'ann', limit: COUNTED, pool })
     await lose(context.engine, (lossy) => lossy.change(task, { version: 1 }, { status: 'cancelled' }))
     const now = await context.conflict(task, { version: 1 }, { status: 'cancelled' })
     assert.deepEqual([now?.status, now?.version], ['cancelled', 2])
@@ -124,7 +122,7 @@ export const lostCases: Cases<EngineContext> = {
   },
 
   'the answer is lost of a deletion': async (context) => {
-    const task = await context.created({ id: 'one', key: 'key', caller: 'ann', pool })
+    const task = await context.created({ id: 'one', key: 'key', caller: 'ann', limit: COUNTED, pool })
     await context.changed(task, { version: 1 }, { status: 'failed' })
     await lose(context.engine, async (lossy) => lossy.delete(task, 2))
     assert.equal(await context.engine.delete(task, 2), undefined)
@@ -152,7 +150,7 @@ export const lostCases: Cases<EngineContext> = {
 
   'a call that fails before it is made changes nothing': async (context) => {
     const failing = withFaults(context.engine, () => 'failed')
-    const task = context.task({ id: 'one', key: 'key', caller: 'ann', pool })
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: COUNTED, pool })
     await assert.rejects(async () => failing.create(task), StoreUnavailableError)
     assert.deepEqual(await assertWhole(context, context.engine, callers), [])
     await context.engine.create(task)

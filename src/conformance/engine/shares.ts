@@ -49,11 +49,11 @@ export const shareCases: Cases<EngineContext> = {
     await context.created({ id: 'ann-000', key: 'key of ann-000', pool })
   },
 
-  'the share is one of bytes too, of results, details, inputs, checkpoints and files': async (context) => {
+  'the share is one of bytes too, of results, details, inputs and checkpoints': async (context) => {
     // Random, so that no engine compresses it.
     const text = JSON.stringify(randomBytes(4000).toString('base64'))
     const changes: readonly Partial<TaskChange>[] = [
-      { result: text }, { details: { text } }, { status: 'failed', checkpoint: text }, { fileBytes: text.length },
+      { result: text }, { details: { text } }, { status: 'failed', checkpoint: text },
     ]
     for (const [n, change] of changes.entries()) {
       const ids = await flood(context, `caller-${String(n)}`, 12, change)
@@ -71,6 +71,39 @@ export const shareCases: Cases<EngineContext> = {
     await context.eventually(
       async () => (await left(context, inputs)).length * text.length <= SHARE_LIMITS.bytes, 'the oldest go (input)',
     )
+  },
+
+  'files have a share of their own, and only tasks with files make room': async (context) => {
+    const worker = context.work(context.first)
+    const others = [...await flood(context, 'bob', 3, { files: { bytes: 900, max: 1000 }, hasFiles: true }).then((ids) => ids.slice(-1))]
+    const plain = await flood(context, 'ann', 3)
+    const ids: string[] = []
+    for (let n = 0; n < 8; n++) {
+      const task = await context.created({ id: `file-${String(n)}`, caller: 'ann', pool })
+      await context.changed(task, { version: 1 }, { status: 'completed', hasFiles: true, files: { bytes: 300, max: 1000 } })
+      ids.push(task.id)
+    }
+    await context.eventually(async () => (await left(context, ids)).length <= 3, 'the oldest go')
+    assert.deepEqual(await left(context, ids), ids.slice(-3))
+    assert.deepEqual(await left(context, [...others, ...plain]), [...others, ...plain])
+    await context.eventually(() => worker.removed.filter(({ caller }) => caller === 'ann').length === 5, 'remove is called')
+  },
+
+  'a newest task whose files are larger than the share stays, and counts until it goes': async (context) => {
+    const [first] = await flood(context, 'ann', 1, { files: { bytes: 10, max: 1000 } })
+    const task = await context.created({ id: 'large', caller: 'ann', pool })
+    await context.changed(task, { version: 1 }, { status: 'failed', files: { bytes: 5000, max: 1000 } })
+    await context.eventually(async () => (await left(context, [first as string])).length === 0, 'the oldest goes')
+    await context.changed(task, { version: 2 }, { files: { bytes: 600, max: 1000 } })
+    const small = await context.created({ id: 'small', caller: 'ann', pool })
+    await context.changed(small, { version: 1 }, { status: 'failed', files: { bytes: 300, max: 1000 } })
+    await context.quiet()
+    assert.deepEqual(await left(context, ['large', 'small']), ['large', 'small'])
+    await context.changed(task, { version: 3 }, { status: 'queued' })
+    const more = await context.created({ id: 'more', caller: 'ann', pool })
+    await context.changed(more, { version: 1 }, { status: 'failed', files: { bytes: 600, max: 1000 } })
+    await context.quiet()
+    assert.deepEqual(await left(context, ['small', 'more']), ['small', 'more'])
   },
 
   'unfinished tasks stay, whatever their caller keeps': async (context) => {

@@ -3,6 +3,8 @@ import type { Cases } from '../runner.js'
 import { taskOf, type EngineContext } from './context.js'
 import type { OpenTransaction } from './fixture.js'
 
+const limit = { group: '', max: 1 }
+
 async function begin(context: EngineContext): Promise<OpenTransaction> {
   const open = await context.fixture.begin?.()
   assert.ok(open, 'the fixture has no `begin`')
@@ -14,8 +16,8 @@ export const transactionCases: Cases<EngineContext> = {
   'a task that is committed is there and runs, and not before': async (context) => {
     const worker = context.work(context.first)
     const open = await begin(context)
-    const task = context.task({ id: 'one', key: 'key', owner: 'ann', caller: 'ann' })
-    const created = await context.engine.create(task, { transaction: open.transaction, limits: [{ max: 1 }] })
+    const task = context.task({ id: 'one', key: 'key', owner: 'ann', caller: 'ann', limit })
+    const created = await context.engine.create(task, { transaction: open.transaction })
     assert.deepEqual([created.outcome, taskOf(created).status], ['created', 'queued'])
     assert.equal(await context.engine.read('one'), undefined)
     assert.deepEqual(await context.ids(), [])
@@ -29,29 +31,27 @@ export const transactionCases: Cases<EngineContext> = {
   'a task that is rolled back never was': async (context) => {
     const worker = context.work(context.first)
     const open = await begin(context)
-    const limits = [{ max: 1 }]
-    const task = context.task({ id: 'one', key: 'key', caller: 'ann' })
-    await context.engine.create(task, { transaction: open.transaction, limits })
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit })
+    await context.engine.create(task, { transaction: open.transaction })
     await open.rollback()
     assert.equal(await context.engine.readByKey('key'), undefined)
-    await context.created({ id: 'two', key: 'key', caller: 'ann' }, { limits })
+    await context.created({ id: 'two', key: 'key', caller: 'ann', limit })
     await worker.ran('two')
     await context.quiet()
     assert.deepEqual(worker.ids, ['two'])
   },
 
   'what exists, and a full caller, are outcomes that leave the transaction usable': async (context) => {
-    const limits = [{ max: 1 }]
-    const first = await context.created({ id: 'one', key: 'key', caller: 'ann', pool: 'nobody' })
+    const first = await context.created({ id: 'one', key: 'key', caller: 'ann', limit, pool: 'nobody' })
     const open = await begin(context)
     const { transaction } = open
-    const again = context.task({ id: 'two', key: 'key', caller: 'ann', pool: 'nobody' })
-    assert.deepEqual(await context.engine.create(again, { transaction, limits }), { outcome: 'exists', task: first })
-    const full = context.task({ id: 'three', caller: 'ann', pool: 'nobody' })
-    assert.deepEqual(await context.engine.create(full, { transaction, limits }), { outcome: 'caller_full' })
-    const bob = context.task({ id: 'four', caller: 'bob', pool: 'nobody' })
-    assert.equal((await context.engine.create(bob, { transaction, limits })).outcome, 'created')
-    assert.equal((await context.engine.create(bob, { transaction, limits })).outcome, 'created')
+    const again = context.task({ id: 'two', key: 'key', caller: 'ann', limit, pool: 'nobody' })
+    assert.deepEqual(await context.engine.create(again, { transaction }), { outcome: 'exists', task: first })
+    const full = context.task({ id: 'three', caller: 'ann', limit, pool: 'nobody' })
+    assert.deepEqual(await context.engine.create(full, { transaction }), { outcome: 'caller_full' })
+    const bob = context.task({ id: 'four', caller: 'bob', limit, pool: 'nobody' })
+    assert.equal((await context.engine.create(bob, { transaction })).outcome, 'created')
+    assert.equal((await context.engine.create(bob, { transaction })).outcome, 'created')
     await open.commit()
     assert.deepEqual((await context.ids()).sort(), ['four', 'one'])
   },

@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import type { ListedStatus, TaskEngine } from '../../engine/engine.js'
-import { isFinalStatus, type StoredTask } from '../../engine/task.js'
+import { isFinalStatus, type NewTask, type StoredTask } from '../../engine/task.js'
 import { taskOf, type EngineContext } from './context.js'
+
+/** Limit that counts the tasks of these cases. */
+export const COUNTED = { group: 'counted', max: 100 }
 
 const STATUSES: readonly ListedStatus[] = [
   'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
 ]
 
 /**
- * Checks that nothing is left half: each task is found by id, by key and in one list, and the limit
- * of each caller counts its unfinished tasks, no more and no fewer. Starts again if a task changes
+ * Checks that nothing is left half: each task is found by id, by key and in one list, and
+ * `COUNTED` counts the unfinished tasks of each caller, no more and no fewer. Starts again if a task changes
  * meanwhile, because a call of a killed process may still be under way.
  */
 export async function assertWhole(
@@ -42,18 +45,18 @@ async function check(
   for (const caller of callers) await assertCounted(context, engine, caller, tasks)
 }
 
-/** Checks the number of unfinished tasks that the limit of a caller counts. */
+/** Checks the number of unfinished tasks that `COUNTED` counts for a caller. */
 async function assertCounted(
   context: EngineContext, engine: TaskEngine, caller: string, tasks: readonly StoredTask[],
 ): Promise<void> {
   const unfinished = tasks.filter((task) => task.caller === caller && !isFinalStatus(task.status))
-  const probe = (): ReturnType<EngineContext['task']> => (
-    context.task({ id: 'probe', caller, pool: 'nobody' })
+  const probe = (max: number): NewTask => (
+    context.task({ id: 'probe', caller, limit: { ...COUNTED, max }, pool: 'nobody' })
   )
   const count = unfinished.length
-  const full = await engine.create(probe(), { limits: [{ max: count }] })
+  const full = await engine.create(probe(count))
   assert.equal(full.outcome, 'caller_full', `the limit of ${caller} counts fewer than ${String(count)}`)
-  const created = await engine.create(probe(), { limits: [{ max: count + 1 }] })
+  const created = await engine.create(probe(count + 1))
   assert.equal(created.outcome, 'created', `the limit of ${caller} counts more than ${String(count)}`)
   const task = taskOf(created)
   await context.changed(task, { version: 1 }, { status: 'cancelled' }, engine)

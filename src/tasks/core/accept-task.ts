@@ -1,17 +1,17 @@
 import { httpError } from '../../http/errors.js'
 import type { CallerLimit, NewTask, StoredTask } from '../../engine/task.js'
-import { checkPriority } from '../../queues/priority.js'
-import { DEFAULT_POOL } from '../../queues/queue-pools.js'
+import { checkPriority } from '../definition/priority.js'
+import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { checkedName } from '../definition/kept.js'
-import { queueFull, shuttingDown, tooManyTasks } from '../intake/not-enqueued.js'
-import type { Start } from '../intake/start-time.js'
-import { noCallbacks } from '../record/callbacks.js'
+import type { Start } from './start-time.js'
+import { noCallbacks } from './callbacks.js'
 import { releaseExternal, renewExternal } from '../record/external.js'
 import { isTaskId, newJobName } from '../record/ids.js'
+import { queueFull, shuttingDown, tooManyTasks } from '../record/not-accepted.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { detailsOf, stored } from './details.js'
 import type { TaskCore } from './task-core.js'
@@ -24,6 +24,8 @@ const MAX_CONTEXT_LENGTH = 65_536
 /** A task that is about to be accepted. */
 export interface Submitted {
   readonly id?: string | undefined
+  /** See `TaskRef`. Default: a new one. */
+  readonly birth?: string | undefined
   readonly owner: string | undefined
   /** Whom limits count the task for; `undefined` for a task of the application itself. */
   readonly caller: string | undefined
@@ -52,24 +54,28 @@ export interface AcceptedTask {
  * has all that it needs to run, whatever happens to this process.
  *
  * @throws {HttpError} 409 `conflict`, 410 `gone`, 422 `idempotency_key_reused`, 429
- * `too_many_tasks`, 503 `queue_full`, `service_unavailable` or `shutting_down`
+ * `too_many_tasks`, 503 `queue_full` or `shutting_down`
+ * @throws {StoreUnavailableError} The engine does not answer.
  */
 export async function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
 ): Promise<AcceptedTask> {
   if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
-  if (core.isClosing) throw shuttingDown()
   const task = newTask(core, definition, input, submitted)
   const { keeps } = detailsOf(task as unknown as StoredTask)
   await renewForLater(core, definition, keeps, submitted.start)
   const { transaction } = submitted
-  const created = await core.engine.create(task, {
-    limits: limitsOf(definition, submitted), ...transaction && { transaction },
-  })
+  if (core.isClosing) throw shuttingDown()
+  const created = await core.engine.create(
+    task, transaction === undefined ? undefined : { transaction },
+  )
   if (created.outcome === 'caller_full') throw tooManyTasks()
-  if (created.outcome === 'full') throw queueFull()
+  if (created.outcome === 'full') {
+    if (keeps !== undefined) await releaseExternal(definition, keeps)
+    throw queueFull()
+  }
   if (created.outcome === 'created') {
-    if (taskChannel.hasSubscribers) publishAccepted(task.name, created.task)
+    if (taskChannel.hasSubscribers && transaction === undefined) publishAccepted(created.task)
     return { task: created.task, created: true }
   }
   const existing = created.task
@@ -83,8 +89,12 @@ export async function acceptTask(
 
 function newTask(
   { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
-  { id = newId(), owner, caller, start, priority, context, callbackUrl, idempotency }: Submitted,
+  submitted: Submitted,
 ): NewTask {
+  const {
+    id = newId(), birth = newJobName(), owner, caller, start, priority, context, callbackUrl,
+    idempotency, transaction,
+  } = submitted
   if (!isTaskId(id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
   }
@@ -93,13 +103,14 @@ function newTask(
   const { name, keeps, files, pool = DEFAULT_POOL } = definition
   const kept = keeps && checkedName(keeps.of(input))
   return {
-    id, birth: newJobName(), key: idempotency?.key, owner, caller, name, pool,
-    priority: priority ?? definition.priority ?? 0,
+    id, birth, key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
+    name, pool, priority: priority ?? definition.priority ?? 0,
     input: Json.of(input),
     details: stored({
       job: newJobName(),
       ...idempotency && { fingerprint: idempotency.fingerprint },
       ...idempotency?.isDirect && { isDirect: true },
+      ...transaction !== undefined && { isTransactional: true },
       ...context !== undefined && { context },
       ...kept !== undefined && { keeps: kept },
       ...callbackUrl !== undefined && {
@@ -113,16 +124,16 @@ function newTask(
 }
 
 /**
- * Returns the limits that a task of this kind has to keep: that of its definition, or the default
- * of requests.
+ * Returns the limit of a task. Kinds with `maxPerOwner` have a group each; the requests for all
+ * others share one, which has no name.
  */
-export function limitsOf(
+export function limitOf(
   { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
   { caller, isRequest = false }: Pick<Submitted, 'caller' | 'isRequest'>,
-): readonly CallerLimit[] {
-  if (caller === undefined || maxPerOwner === Infinity) return []
-  if (maxPerOwner !== undefined) return [{ name, max: maxPerOwner }]
-  return isRequest ? [{ max: MAX_PER_CALLER }] : []
+): CallerLimit | undefined {
+  if (caller === undefined || maxPerOwner === Infinity) return undefined
+  if (maxPerOwner !== undefined) return { group: name, max: maxPerOwner }
+  return isRequest ? { group: '', max: MAX_PER_CALLER } : undefined
 }
 
 /** Renews what the input of a task for later names, because it was stored for a task that runs now. */

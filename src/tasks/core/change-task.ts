@@ -1,14 +1,17 @@
 import { httpError } from '../../http/errors.js'
-import type { StoredTask } from '../../engine/task.js'
-import { DEFAULT_POOL } from '../../queues/queue-pools.js'
-import { shuttingDown } from '../intake/not-enqueued.js'
+import type { StoredTask, TaskChange } from '../../engine/task.js'
+import { DEFAULT_POOL } from '../definition/pool-name.js'
+import { shuttingDown } from '../record/not-accepted.js'
 import { renewExternal } from '../record/external.js'
 import { fileKey } from '../record/files.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import { historyAfter, historyOfFinal } from '../record/run-history.js'
+import { reportError } from '../record/report-error.js'
+import { failureOf } from '../run/failure.js'
 import { renewFiles } from '../run/files/stored-files.js'
-import { limitsOf } from './accept-task.js'
+import { limitOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
+import { outsideFiles } from './outside-files.js'
 import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
 
 /** Number of attempts at a task that others change at the same time. */
@@ -36,8 +39,9 @@ export async function cancelTask(
     const attempts = historyAfter(recordOf(task), {
       state: 'cancelled', attempt: task.attempt, finishedAt: undefined,
     }, undefined)
+    const kept = await outsideFiles(core, task, detailsOf(task), 'cancelled')
     const changed = await core.change(task, { version: task.version }, {
-      status: 'cancelled', ...core.ending(task, callback !== undefined),
+      status: 'cancelled', ...kept && { files: kept }, ...core.ending(task, callback !== undefined),
       details: stored({
         ...details, ...attempts && { attempts },
         ...callback && { callback: { ...callback, state: 'pending' } },
@@ -66,12 +70,12 @@ export interface RetryRequest {
  * repetition with the same key returns the task as it is.
  *
  * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict`, 410 `gone`, 429
- * `too_many_tasks`, 503 `queue_full`, `service_unavailable` or `shutting_down`
+ * `too_many_tasks`, 503 `queue_full` or `shutting_down`
+ * @throws {StoreUnavailableError} The engine does not answer.
  */
 export async function retryTask(
   core: TaskCore, id: string, { maySee, isRequest, key }: RetryRequest,
 ): Promise<StoredTask | undefined> {
-  if (core.isClosing) throw shuttingDown()
   const task = isTaskId(id) ? await core.read(id) : undefined
   if (!task || !maySee(task)) return undefined
   if (key !== undefined && detailsOf(task).retryKey === key) return task
@@ -81,19 +85,24 @@ export async function retryTask(
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
   if (!await renewExternal(definition, keeps, keptMs)) {
+    // Another retry may have used it meanwhile, and released it at the end.
+    const now = await core.read(id)
+    if (now && maySee(now)) requireRetryable(now)
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
   if (blobs) await renewFiles(blobs, files.map((file) => fileKey(id, file)), keptMs)
   const next: Details = {
     ...withFailure(details, undefined),
     job: newJobName(), failures: undefined, progress: undefined, retryKey: key,
+    isTransactional: undefined,
     attempts: historyOfFinal(recordOf(task)),
     ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }
-  const limits = limitsOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
+  if (core.isClosing) throw shuttingDown()
+  const limit = limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
   const { moved, task: now } = await core.change(task, { version: task.version }, {
-    status: 'queued', details: stored(next), limits, keepMs: pendingMs, callbackMs: null,
+    status: 'queued', details: stored(next), limit, keepMs: pendingMs, callbackMs: null,
     pool: definition ? definition.pool ?? DEFAULT_POOL : task.pool,
   })
   if (moved) return now
@@ -125,6 +134,27 @@ export async function deleteTask(
     task = now
   }
   throw changedMeanwhile()
+}
+
+/** Fails what a task still has to do, because it ends with this process. Never rejects. */
+export async function abandonTask(core: TaskCore, task: StoredTask): Promise<void> {
+  const { id: taskId, name, version, attempt } = task
+  try {
+    await core.change(task, { version }, abandoned(task, core.retentionMs(name)))
+  } catch (error) {
+    reportError(core.settings, error, { taskId, name }, attempt)
+  }
+}
+
+/** Returns the change of a task whose run or callback ends with its process. */
+function abandoned(task: StoredTask, keepMs: number): TaskChange {
+  const { callback, ...rest } = detailsOf(task)
+  const details: Details = {
+    ...rest, ...callback && { callback: { ...callback, state: 'failed', fault: 'interrupted' } },
+  }
+  if (isFinalTask(task)) return { details: stored(details), callbackMs: null }
+  const failed = withFailure(details, failureOf('task_interrupted'))
+  return { status: 'failed', details: stored(failed), keepMs }
 }
 
 function requireRetryable(task: StoredTask): void {

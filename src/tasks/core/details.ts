@@ -1,9 +1,9 @@
 import type { StoredTask, TaskDetails } from '../../engine/task.js'
 import type { CallbackState } from '../record/callback-state.js'
-import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import type { RecordFiles } from '../record/files.js'
 import type { ErrorFields, TaskFailure, TaskProgress, TaskRecord } from '../record/record.js'
 import type { AttemptView } from '../record/run-history.js'
+import { snapshotOf, type TaskSnapshot } from '../record/snapshot.js'
 import type { Failure } from '../run/failure.js'
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
@@ -14,6 +14,8 @@ export interface Details extends RecordFiles {
   readonly fingerprint?: string | undefined
   /** `true` if the first request with the key asked for a synchronous response. */
   readonly isDirect?: true | undefined
+  /** `true` if the task was submitted in a transaction, so that the first run says it is accepted. */
+  readonly isTransactional?: true | undefined
   /** The part of the request's context that the run gets. */
   readonly context?: unknown
   /** Name of the external resource that the task owns; see `Kept`. */
@@ -62,20 +64,15 @@ export function withFailure(details: Details, failure: Failure | undefined): Det
 
 /** Returns a stored task as one flat object: what its views are made of. */
 export function recordOf(task: StoredTask): TaskRecord {
-  const { id, name, owner, caller, status, run, attempt, version, createdAt, pool } = task
+  const { id, name, owner, status, run, attempt, version, createdAt, pool, priority } = task
+  const { startAt, startedAt, runStartedAt, finishedAt, expiresAt, result } = task
   const details = detailsOf(task)
+  const { progress, error, errorStatus, errorFields, keeps, attempts, files, blobs, fileRuns } = details
   return {
-    id, name, owner, party: owner === undefined ? caller : undefined,
-    state: status, job: details.job, attempt, version, createdAt, pool,
-    startAt: task.startAt, priority: task.priority,
-    startedAt: task.startedAt,
-    runStartedAt: run > 1 ? task.runStartedAt : undefined,
-    finishedAt: task.finishedAt, expiresAt: task.expiresAt,
-    progress: details.progress, result: task.result,
-    error: details.error, errorStatus: details.errorStatus, errorFields: details.errorFields,
-    claim: undefined, slot: undefined, keeps: details.keeps, attempts: details.attempts,
-    files: details.files, blobs: details.blobs, fileRuns: details.fileRuns,
-    callback: callbackOf(task, details),
+    id, name, owner, state: status, attempt, version, createdAt, startAt, pool, priority, startedAt,
+    runStartedAt: run > 1 ? runStartedAt : undefined,
+    finishedAt, expiresAt, progress, result, error, errorStatus, errorFields, keeps, attempts,
+    files, blobs, fileRuns, callback: callbackOf(task, details),
   }
 }
 

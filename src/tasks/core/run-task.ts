@@ -3,34 +3,33 @@ import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
-import { retryDelay } from '../../queues/backoff.js'
-import { validate } from '../../schema/validate.js'
-import type { Checkpoint } from '../definition/checkpoint.js'
-import { checkpointText } from '../definition/checkpoint-text.js'
+import { retryDelay } from '../definition/backoff.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
 import type { TaskProgress } from '../record/record.js'
 import { reportError } from '../record/report-error.js'
 import { historyAfter } from '../record/run-history.js'
-import { publishCheckpointDropped } from '../record/task-channel.js'
+import { publishStarted, taskChannel } from '../record/task-channel.js'
 import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/files/run-files.js'
 import { deleteFiles } from '../run/files/stored-files.js'
 import { inTime } from '../run/in-time.js'
+import { holdText } from '../run/input-memory.js'
 import { ProgressWriter } from '../run/progress.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
-import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
+import { outsideFiles } from './outside-files.js'
+import { openCheckpoint } from './run-checkpoint.js'
+import { isFinalTask, MARGIN_MS, publishCommitted, type TaskCore } from './task-core.js'
 
 /** Time that a task may wait for a run that takes its files over, in milliseconds. */
 const FILES_WAIT_MS = 86_400_000
 /** Delay before a process that cannot run a task sees it again: minimum and maximum. */
 const RETURN_MS = 1000
 const MAX_RETURN_MS = 30_000
-/** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
-const MAX_SAVE_MS = 30_000
+/** Delay of a run that finds no memory for its input, in milliseconds. */
+const NO_MEMORY_MS = 500
 
 /** One run of one task, from its input to its outcome. */
 export class RunningTask {
@@ -62,21 +61,33 @@ export class RunningTask {
   /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
   async perform(): Promise<void> {
     const { core, task: { id: taskId, name, attempt } } = this
+    const memory = holdText(this.run.input.text)
+    if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
-      await this.tryPerform()
+      if (memory === undefined) await this.postpone()
+      else await this.tryPerform()
     } catch (error) {
       reportError(core.settings, error, { taskId, name }, attempt)
     } finally {
       this.stop.end()
+      memory?.release()
     }
+  }
+
+  /** Gives the task back until there is memory for its input. Another one may have the place. */
+  private async postpone(): Promise<void> {
+    await this.core.changeRun(this.task, {
+      status: 'queued', isGivenBack: true, isHidden: true, delayMs: NO_MEMORY_MS,
+    })
   }
 
   private async tryPerform(): Promise<void> {
     const { core, task: { name, crashes } } = this
+    if (this.run.crashed && !await this.noteCrash()) return
     if (crashes >= core.settings.maxCrashes) return this.end({ failure: failureOf('task_lost') })
     const definition = core.definition(name)
     if (definition === undefined) {
-      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}` }))
+      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}.` }))
     }
     let input
     try {
@@ -90,13 +101,17 @@ export class RunningTask {
 
   private async runWith(definition: AnyTaskDefinition, input: never): Promise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
+    if (taskChannel.hasSubscribers) publishStarted(recordOf(this.task))
     this.files = this.openFiles(definition)
     const outcome = await runValidated(definition, input, {
       taskId, attempt, owner, context, stop,
       lastAttempt: failures + 1 >= definition.attempts,
       progress: (done, total, message) => { this.report(done, total, message) },
       files: this.files ?? NO_FILES,
-      checkpoint: await this.openCheckpoint(definition),
+      checkpoint: await openCheckpoint({
+        core: this.core, task: this.task, definition, stop, saved: this.run.checkpoint,
+        isOver: () => this.isOver,
+      }),
       timeoutMs: definition.timeoutMs, maxResultBytes: this.core.settings.maxResultBytes,
     })
     this.isOver = true
@@ -143,13 +158,15 @@ export class RunningTask {
       returnedSince: undefined,
     }
     const { callback } = details
-    const { moved, task: now } = await core.changeRun(task, {
-      status, ...result !== undefined && { result },
+    const kept = await outsideFiles(core, task, details, status)
+    const { task: now } = await core.changeRun(task, {
+      status, ...result !== undefined && { result }, ...kept && { files: kept },
       details: stored({ ...details, ...callback && { callback: { ...callback, state: 'pending' } } }),
       ...core.ending(task, callback !== undefined),
     })
     if (now) this.task = now
-    if (moved && now && isFinalTask(now)) await core.cleanUp(now)
+    // Also if it was final already: the answer to the first try may be lost.
+    if (now && isFinalTask(now)) await core.cleanUp(now)
   }
 
   /** Makes the task wait for its next run. */
@@ -171,10 +188,15 @@ export class RunningTask {
     if (!core.engine.durable || waitedMs >= core.settings.unknownTaskMs) {
       return this.end({ failure: toFailure(error) })
     }
+    if (details.returnedSince === undefined) {
+      const report = new Error(`${error.message} The task was given back.`, { cause: error })
+      reportError(core.settings, report, { taskId: task.id, name: task.name }, 0)
+    }
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
       details: stored({ ...details, returnedSince }),
-      delayMs: Math.min(Math.max(waitedMs, RETURN_MS), MAX_RETURN_MS),
+      // A quarter, because the next one that takes it may again be a process that cannot run it.
+      delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (1 - Math.random() / 4),
     })
   }
 
@@ -185,7 +207,7 @@ export class RunningTask {
     const attempts = historyAfter(recordOf(this.task), {
       state, attempt: this.task.attempt, finishedAt: undefined,
     }, failure)
-    return { ...this.details, ...attempts && { attempts } }
+    return { ...this.details, returnedSince: undefined, ...attempts && { attempts } }
   }
 
   /** Returns details whose history has the run before this one, if that was lost. */
@@ -194,6 +216,13 @@ export class RunningTask {
     if (crashed === undefined) return details
     const after = { state: 'processing' as const, attempt, finishedAt: undefined }
     return { ...details, attempts: historyAfter(recordOf(crashed), after, undefined) }
+  }
+
+  /** Stores the history with the run before this one. Returns `false` if this run was replaced. */
+  private async noteCrash(): Promise<boolean> {
+    const { moved, task } = await this.core.changeRun(this.task, { details: stored(this.details) })
+    if (task) this.task = task
+    return moved
   }
 
   private report(done: number, total: number | undefined, message: string | undefined): void {
@@ -239,77 +268,4 @@ export class RunningTask {
       keep: (names) => this.write({ ...this.details, blobs: names }, true),
     })
   }
-
-  /** Returns the checkpoint of this run, with the value of an earlier one. */
-  private async openCheckpoint(definition: AnyTaskDefinition): Promise<Checkpoint> {
-    if (definition.checkpoint === undefined) return UNDECLARED
-    let last: Promise<unknown> = Promise.resolve()
-    return {
-      value: await this.savedValue(definition),
-      save: async (value) => {
-        const text = checkpointText(definition.name, value)
-        const saved = last.then(() => this.saveCheckpoint(definition, text))
-        last = saved.catch(() => undefined)
-        await saved
-        if (this.stop.aborted) throw this.stop.reason
-      },
-    }
-  }
-
-  private async saveCheckpoint({ version = '' }: AnyTaskDefinition, text: string): Promise<void> {
-    const { core, task, stop } = this
-    const end = performance.now() + MAX_SAVE_MS
-    for (let tries = 1; ; tries++) {
-      if (this.isOver) throw httpError('attempt_replaced')
-      try {
-        const change = { checkpoint: `${JSON.stringify(version)}\n${text}` }
-        const { moved } = await core.change(task, { run: task.run }, change)
-        if (moved) return
-        break
-      } catch (error) {
-        if (performance.now() >= end) throw error
-        await core.retry.backOff(error, tries, core.engine.shared)
-      }
-    }
-    const replaced = httpError('attempt_replaced')
-    stop.abort(replaced)
-    throw replaced
-  }
-
-  private async savedValue(definition: AnyTaskDefinition): Promise<unknown> {
-    const { checkpoint } = this.run
-    if (checkpoint === undefined) return undefined
-    const { value, fault } = await readCheckpoint(definition, checkpoint)
-    if (fault === undefined) return value
-    const { core, task } = this
-    const record = recordOf(task)
-    publishCheckpointDropped(record)
-    reportError(core.settings, fault, { taskId: task.id, name: task.name }, task.attempt)
-    return undefined
-  }
-}
-
-/** Reads a checkpoint: the version that has saved it, and the value. */
-async function readCheckpoint(
-  definition: AnyTaskDefinition, checkpoint: string,
-): Promise<{ readonly value?: unknown, readonly fault?: Error }> {
-  const end = checkpoint.indexOf('\n')
-  const saved = JSON.parse(checkpoint.slice(0, end)) as string
-  const { name, version = '' } = definition
-  if (saved !== version) {
-    return { fault: dropped(`It was saved by version ${saved || 'none'} of ${name}, and this process has version ${version || 'none'}.`) }
-  }
-  try {
-    const schema = definition.checkpoint as NonNullable<typeof definition.checkpoint>
-    const outcome = await validate(schema, JSON.parse(checkpoint.slice(end + 1)))
-    if (!('details' in outcome)) return { value: outcome.value }
-    return { fault: dropped(`The schema of ${name} refuses it.`, outcome.details) }
-  } catch (error) {
-    return { fault: dropped(`The schema of ${name} failed on it.`, error) }
-  }
-}
-
-function dropped(why: string, cause?: unknown): Error {
-  const message = `The checkpoint of the task was dropped, and the task starts over. ${why}`
-  return httpError('checkpoint_dropped', { message, cause })
 }

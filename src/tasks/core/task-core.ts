@@ -5,14 +5,14 @@ import {
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { queueFull, tooManyTasks } from '../intake/not-enqueued.js'
-import { releaseExternal, renewExternal } from '../record/external.js'
+import { releaseExternal, removeExternal, renewExternal } from '../record/external.js'
+import { queueFull, tooManyTasks } from '../record/not-accepted.js'
 import { allFileKeys, hiddenFileKeys } from '../record/files.js'
 import type { OnTaskError } from '../record/report-error.js'
 import { StoreRetry } from '../record/store-retry.js'
-import { publishMove, taskChannel } from '../record/task-channel.js'
+import { publishAccepted, publishMove, taskChannel } from '../record/task-channel.js'
 import { deleteFiles } from '../run/files/stored-files.js'
-import { recordOf } from './details.js'
+import { detailsOf, recordOf } from './details.js'
 
 /** Time that files and the input of a task may outlive the task, in milliseconds. */
 export const MARGIN_MS = 3_600_000
@@ -27,6 +27,8 @@ export interface CoreSettings {
   readonly unknownTaskMs: number
   readonly maxResultBytes: number
   readonly maxFileBytes: number
+  /** Maximum size of the files that final tasks of one caller keep, in bytes. */
+  readonly maxFileBytesPerOwner: number
   readonly progressIntervalMs: number
   /** Runs in a row that may end with their worker, without a new checkpoint. */
   readonly maxCrashes: number
@@ -44,10 +46,12 @@ export interface Moved {
 /** The engine, and what every call of the core does around its changes. */
 export class TaskCore {
   /** Bounds how long a run waits for its engine. */
-  readonly retry = new StoreRetry()
+  readonly retry: StoreRetry
   isClosing = false
 
-  constructor(readonly settings: CoreSettings) {}
+  constructor(readonly settings: CoreSettings) {
+    this.retry = new StoreRetry(settings.engine.shared)
+  }
 
   get engine(): TaskEngine {
     return this.settings.engine
@@ -99,7 +103,7 @@ export class TaskCore {
     const record = recordOf(task)
     await deleteFiles(this.settings.blobs, allFileKeys(record))
     if (record.keeps !== undefined) {
-      await releaseExternal(this.definition(task.name), record.keeps)
+      await removeExternal(this.definition(task.name), record.keeps, task)
     }
     return true
   }
@@ -113,9 +117,17 @@ export class TaskCore {
     if (changed.outcome === 'conflict') return { task: changed.task, moved: false }
     if (changed.outcome === 'caller_full') throw tooManyTasks()
     if (changed.outcome === 'full') throw queueFull()
-    if (taskChannel.hasSubscribers) publishMove(recordOf(from), recordOf(changed.task))
+    if (taskChannel.hasSubscribers) {
+      if (from.status === 'queued' && from.run === 0) publishCommitted(from)
+      publishMove(recordOf(from), recordOf(changed.task))
+    }
     return { task: changed.task, moved: true }
   }
+}
+
+/** Publishes at the first step of a task that it was accepted, if that was in a transaction. */
+export function publishCommitted(task: StoredTask): void {
+  if (detailsOf(task).isTransactional) publishAccepted(task)
 }
 
 /** Returns whether a task is final. */

@@ -1,71 +1,37 @@
 import { httpError } from '../../http/errors.js'
-import type { PoolCounts, TaskEngine, TaskRun } from '../../engine/engine.js'
+import type { TaskRun } from '../../engine/engine.js'
 import { Places } from '../../engine/places.js'
 import { WorkerClosingError } from '../../engine/stop-reasons.js'
 import type { StoredTask } from '../../engine/task.js'
-import { DEFAULT_POOL } from '../../queues/queue-pools.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { Store } from '../../stores/store.js'
 import { MAX_TIMER } from '../definition/bounds.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import { checkOptions } from '../check-options.js'
 import type { ListFilter } from '../list-options.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TasksOptions } from '../tasks-options.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { isTaskId } from '../record/ids.js'
-import { noCallbacks } from '../record/callbacks.js'
-import { reportingTo, type OnTaskError } from '../record/report-error.js'
+import { reportingTo } from '../record/report-error.js'
 import { Subscriptions } from '../record/subscriptions.js'
 import { waitFor, type VisibleWaitOptions } from '../record/wait.js'
 import { Waiters } from '../record/waiters.js'
 import { DirectRuns } from '../run/direct-runs.js'
-import { failureOf } from '../run/failure.js'
 import { validateInput } from '../run/run.js'
+import { noCallbacks, type CallbackDeliveries } from './callbacks.js'
 import { acceptTask, type AcceptedTask, type Submitted } from './accept-task.js'
 import {
-  cancelTask, deleteTask, retryTask, type Condition, type Deleted, type MaySee,
+  abandonTask, cancelTask, deleteTask, retryTask, type Condition, type Deleted, type MaySee,
   type RetryRequest,
 } from './change-task.js'
-import { detailsOf, stored, toSnapshot, withFailure } from './details.js'
+import { toSnapshot } from './details.js'
+import { toPools, type PoolCounts, type Pools } from './pools.js'
 import { RunningTask } from './run-task.js'
 import { TaskCore } from './task-core.js'
+import { startOf } from './start-time.js'
+import type { OwnedSubmitOptions } from './submit-options.js'
 import { listTasks, type SnapshotPage } from './task-lister.js'
-
-/** Sends the callbacks of tasks. Made by `callbacks()`, so that only its users load the code. */
-export interface CallbackDeliveries {
-  check(url: unknown, owner: string | undefined): Promise<string>
-  deliver(task: StoredTask): Promise<void>
-  redeliver(id: string, unlessPending: boolean): Promise<boolean>
-  close(): void
-}
-
-/** Settings of the service, checked and with their defaults. Times are in milliseconds. */
-export interface ServiceSettings {
-  readonly engine: TaskEngine
-  /** Keeps counters and the responses of keys without a task. */
-  readonly store: Store
-  readonly blobs: Blobs | undefined
-  readonly definitions: readonly AnyTaskDefinition[]
-  /** Number of places of each pool, and the pools that this process works for. */
-  readonly pools: ReadonlyMap<string, number>
-  readonly work: readonly string[]
-  readonly direct: 'here' | 'queue' | undefined
-  readonly retentionMs: number
-  readonly pendingMs: number
-  readonly unknownTaskMs: number
-  readonly maxInputBytes: number
-  readonly maxResultBytes: number
-  readonly maxFileBytes: number
-  readonly progressIntervalMs: number
-  readonly maxCrashes: number
-  readonly maxWaiters: number
-  readonly maxWaitersPerOwner: number | undefined
-  /** Creates the deliveries of callbacks, and says how many may be under way. */
-  readonly callbacks: {
-    readonly concurrency: number
-    readonly open: (core: TaskCore) => CallbackDeliveries
-  } | undefined
-  readonly onError: OnTaskError | undefined
-}
 
 /**
  * Accepts tasks, runs them and shows them. Internal: applications have `Tasks`, and `serviceOf`
@@ -80,38 +46,62 @@ export class TaskService {
   /** The active runs of synchronous responses. */
   readonly directRuns = new DirectRuns()
   /** Places for runs that queued tasks and synchronous requests share. */
-  readonly places: Places
+  private readonly places: Places
+  /** Places for runs of synchronous requests, of the pools that this process does not work for. */
+  private readonly directPlaces: Places
   private readonly deliveries: CallbackDeliveries | undefined
   private readonly running = new Set<RunningTask>()
   private closing: Promise<void> | undefined
 
-  constructor(private readonly settings: ServiceSettings) {
-    const { engine, definitions, callbacks, pools, work } = settings
+  readonly store: Store
+  readonly blobs: Blobs | undefined
+  readonly retentionMs: number
+  readonly pendingMs: number
+  readonly maxInputBytes: number
+  readonly maxResultBytes: number
+  private readonly pools: Pools
+  private readonly direct: TasksOptions['direct']
+
+  constructor(options: TasksOptions) {
+    checkOptions(options)
+    const { engine, store, blobs, definitions, callbacks } = options
+    this.store = store
+    this.blobs = blobs
+    this.direct = options.direct
+    this.retentionMs = options.retentionMs ?? 86_400_000
+    this.pendingMs = options.pendingMs ?? 7 * 86_400_000
+    this.maxInputBytes = options.maxInputBytes ?? 1_048_576
+    this.maxResultBytes = options.maxResultBytes ?? 1_048_576
+    const { retentionMs, pendingMs, maxResultBytes } = this
     this.core = new TaskCore({
-      ...settings, onError: reportingTo(settings.onError), hasCallbacks: callbacks !== undefined,
+      engine, blobs, retentionMs, pendingMs, maxResultBytes,
       definitions: new Map(definitions.map((definition) => [definition.name, definition])),
+      unknownTaskMs: options.unknownTaskMs ?? 3_600_000,
+      maxFileBytes: options.maxFileBytes ?? 10 * 2 ** 30,
+      maxFileBytesPerOwner: options.maxFileBytesPerOwner ?? (blobs?.maxBytes ?? 40 * 2 ** 30) / 4,
+      progressIntervalMs: options.progressIntervalMs ?? 200,
+      maxCrashes: options.maxCrashes ?? 3,
+      hasCallbacks: callbacks !== undefined,
+      onError: reportingTo(options.onError),
     })
-    this.waiters = new Waiters(settings.maxWaiters, settings.maxWaitersPerOwner)
+    this.pools = toPools(options)
+    const { pools, work } = this.pools
+    this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     this.subscriptions = new Subscriptions({
       read: (id) => this.read(id), watch: (id, listener) => engine.watch(id, listener),
     })
     this.places = new Places(new Map([...pools].filter(([name]) => work.includes(name))))
+    this.directPlaces = new Places(new Map([...pools].filter(([name]) => !work.includes(name))))
     this.deliveries = callbacks?.open(this.core)
     if (work.length === 0) return
     engine.work({ places: this.places, callbacks: callbacks?.concurrency ?? 0 }, {
       run: (run) => this.run(run),
       callback: async (task) => this.deliveries?.deliver(task),
       remove: (task) => this.core.removeFiles(task),
-      abandon: (task) => this.abandon(task),
+      abandon: (task) => abandonTask(this.core, task),
     })
   }
 
-  get store(): Store { return this.settings.store }
-  get blobs(): Blobs | undefined { return this.settings.blobs }
-  get retentionMs(): number { return this.settings.retentionMs }
-  get pendingMs(): number { return this.settings.pendingMs }
-  get maxInputBytes(): number { return this.settings.maxInputBytes }
-  get maxResultBytes(): number { return this.settings.maxResultBytes }
   get isClosing(): boolean { return this.core.isClosing }
   get hasCallbacks(): boolean { return this.deliveries !== undefined }
 
@@ -129,15 +119,20 @@ export class TaskService {
       : `${name} is not among the definitions of createTasks; add it there`)
   }
 
-  /** Returns whether this process does the work of synchronous requests itself. */
-  isDirectHere({ pool = DEFAULT_POOL }: AnyTaskDefinition): boolean {
-    const { direct, work } = this.settings
-    return direct === undefined ? work.includes(pool) : direct === 'here'
+  /**
+   * Returns the places for synchronous requests of this pool; `undefined` if this process does not
+   * do their work itself.
+   */
+  directPlacesOf(pool: string): Places | undefined {
+    const { direct, places, directPlaces, pools: { work } } = this
+    if (work.includes(pool)) return direct === 'queue' ? undefined : places
+    return direct === 'here' ? directPlaces : undefined
   }
 
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
-    definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
+    definition: AnyTaskDefinition, input: unknown,
+    { startAt, delayMs, ...submitted }: Submitted & Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
   ): Promise<AcceptedTask> {
     // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
     // at once.
@@ -149,7 +144,8 @@ export class TaskService {
     await this.validate(definition, copy)
     const { callbackUrl, owner } = submitted
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
-    return this.accept(definition, copy, submitted)
+    const start = await startOf(this.core.engine, { startAt, delayMs })
+    return this.accept(definition, copy, { ...submitted, start })
   }
 
   /** Validates input by the schema and `check` of its definition. Throws what clients may see. */
@@ -234,9 +230,9 @@ export class TaskService {
   }
 
   /** Counts the unfinished tasks of each pool, in all processes. */
-  async counts(): Promise<({ readonly pool: string } & PoolCounts)[]> {
+  async counts(): Promise<PoolCounts[]> {
     const { engine } = this.core
-    return Promise.all([...this.settings.pools.keys()].map(async (pool) => (
+    return Promise.all([...this.pools.pools.keys()].map(async (pool) => (
       { pool, ...await engine.counts(pool) }
     )))
   }
@@ -284,15 +280,6 @@ export class TaskService {
   /** Lets another process continue a run from its checkpoint, because this one closes. */
   private handOver(run: RunningTask, graceMs: number): void {
     if (run.isResumable) run.abort(new WorkerClosingError(), graceMs)
-  }
-
-  /** Fails an unfinished task that ends with this process. */
-  private async abandon(task: StoredTask): Promise<void> {
-    const { version } = task
-    const details = withFailure(detailsOf(task), failureOf('task_interrupted'))
-    await this.core.change(task, { version }, {
-      status: 'failed', details: stored(details), keepMs: this.core.retentionMs(task.name),
-    })
   }
 
   private async isReachable(): Promise<boolean> {

@@ -1,7 +1,7 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { MAX_PRIORITY } from '../../queues/priority.js'
-import { isPoolName } from '../../queues/queue-pools.js'
-import type { Backoff } from '../../queues/queue.js'
+import { MAX_PRIORITY } from './priority.js'
+import { isPoolName } from './pool-name.js'
+import type { Backoff } from './backoff.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
 import type { Checkpoint } from './checkpoint.js'
 import { checkBounds, COUNT, KEPT, LIMIT, PAUSE, SIZE, TIMER } from './bounds.js'
@@ -23,7 +23,7 @@ export interface TaskContext<C = unknown, P = unknown> {
   /**
    * Aborts on cancel, time-out and shutdown. For a direct answer, also when the client leaves.
    *
-   * A task with a `checkpoint` in a durable queue learns of a shutdown when it begins: the reason
+   * A task with a `checkpoint` in a durable engine learns of a shutdown when it begins: the reason
    * is a `QueueClosingError`. The run has the drain time to save and to end. Another process then
    * continues the task at once, and no attempt is used.
    */
@@ -81,13 +81,13 @@ export interface TaskSettings {
    * Maximum number of unfinished tasks of this kind for one owner. More are answered with 429
    * `too_many_tasks`. A client without an owner counts by its principal, or by its network address.
    * The host's own tasks (`tasks.submit` without `owner`) are not counted. Default: for requests, 100 unfinished
-   * tasks of all kinds without `maxPerOwner` together, in each process that accepts them; for your
-   * own calls of `submit`, no limit. `Infinity`: no limit.
+   * tasks of all kinds without `maxPerOwner` together; for your own calls of `submit`, no limit.
+   * `Infinity`: no limit.
    */
   readonly maxPerOwner?: number
   /**
    * `false` if the work needs something that only this process has. Then `createTasks` refuses it
-   * together with a queue that several processes share.
+   * together with an engine that several processes share.
    */
   readonly shared?: boolean
   /**
@@ -200,13 +200,9 @@ export interface AnyTaskDefinition
   check?(input: unknown): MaybePromise<void>
   /** Does the work. */
   run(input: unknown, context: TaskContext): unknown
-  readonly keeps?: {
+  readonly keeps?: Omit<Kept<never>, 'of'> & {
     /** Returns the name of the resource. */
     of(input: unknown): string,
-    /** Releases the resource. */
-    release(name: string): unknown,
-    /** Renews the resource. Returns false if it no longer exists. */
-    renew?(name: string, ttlMs: number): MaybePromise<boolean>,
   }
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes

@@ -1,3 +1,4 @@
+import type { TaskStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { checkNames } from '../../runtime/option-names.js'
 
@@ -9,8 +10,8 @@ export interface Kept<I> {
    */
   readonly of: (input: I) => string
   /**
-   * Releases it. Called once the task is completed or deleted, or could not be enqueued. It may be
-   * called again. What it throws is dropped. A failed task that is never deleted does not call it,
+   * Releases it. Called once the task is completed or deleted, or if there was no space for it. It
+   * may be called again. What it throws is dropped. A failed task that is never deleted does not call it,
    * and the process may die before the call, so let the thing expire by itself as well.
    */
   readonly release: (name: string) => unknown
@@ -21,18 +22,37 @@ export interface Kept<I> {
    * Default: it is not renewed, and a retry without it fails in its run.
    */
   readonly renew?: (name: string, ttlMs: number) => MaybePromise<boolean>
+  /**
+   * Removes what the runs have left under this name. Called once the task was deleted, has expired
+   * or was evicted. Like `release`, it may be called again. Default: `release`.
+   */
+  readonly remove?: (name: string, task: EndedTask) => unknown
+  /**
+   * Returns the number of bytes that stay under this name once the task has ended: they count for
+   * the owner. A completed task is asked before `release`, for what stays after it. Default: 0.
+   */
+  readonly bytes?: (name: string, task: EndedTask) => MaybePromise<number>
 }
 
-const KEEPS = { of: 0, release: 0, renew: 0 } satisfies Record<keyof Kept<never>, 0>
+/** A task that has ended or is about to end, as `keeps` of its definition sees it. */
+export interface EndedTask {
+  readonly id: string
+  /** Number of the last run. */
+  readonly attempt: number
+  /** `queued` for a task that expired before it ever ran. */
+  readonly status: TaskStatus
+}
+
+const KEEPS = { of: 0, release: 0, renew: 0, remove: 0, bytes: 0 } satisfies Record<keyof Kept<never>, 0>
 /** Maximum length of the name of an external resource. */
 const MAX_NAME_LENGTH = 1024
 
 /** @throws {TypeError} A name is unknown, or a function is missing. */
 export function checkKeeps(where: string, keeps: Kept<never>): void {
   checkNames(`${where}: keeps`, keeps, KEEPS)
-  const { of, release, renew } = keeps
+  const { of, release, renew, remove, bytes } = keeps
   const isValid = typeof of === 'function' && typeof release === 'function'
-    && (renew === undefined || typeof renew === 'function')
+    && [renew, remove, bytes].every((each) => each === undefined || typeof each === 'function')
   if (!isValid) throw new TypeError(`${where}: keeps needs the functions of and release`)
 }
 

@@ -56,25 +56,26 @@ export function isReplaced(error: unknown): boolean {
 }
 
 /**
- * Time without a commit after which another run may have begun, in milliseconds. It is shorter than
- * the lock of a job.
+ * Maximum time between two saves of a position if the application stores the cursor, in
+ * milliseconds. It is much shorter than a lease.
  */
-const SILENT_MS = 500
+const SAVE_EACH_MS = 500
 
 /**
  * Returns the function that saves the position of a run after each batch. If the application stores
- * the cursor, it saves a position only after a batch that took long, because the process may have
- * been suspended. If another run has begun meanwhile, the save is refused and this run ends.
+ * the cursor, it saves only the first one and then one in each half second: they show the engine
+ * that the task gets on, so that a crash after them counts as the first one. If another run has begun
+ * meanwhile, because this process was suspended, the save is refused and this run ends.
  */
 export function positionSaver<P>(
   resume: unknown, checkpoint: Pick<TaskContext<unknown, P>['checkpoint'], 'save'>,
 ): (position: P) => Promise<void> {
   if (resume === undefined) return (position) => checkpoint.save(position)
-  let last = performance.now()
+  let savedAt = -Infinity
   return async (position) => {
-    const isLate = performance.now() - last > SILENT_MS
-    if (isLate) await checkpoint.save(position)
-    last = performance.now()
+    if (performance.now() - savedAt < SAVE_EACH_MS) return
+    await checkpoint.save(position)
+    savedAt = performance.now()
   }
 }
 

@@ -5,7 +5,7 @@ import { httpError } from '../../http/errors.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
-import type { TaskOptions } from './define.js'
+import type { Kept } from './kept.js'
 import { deleteParts, KeptParts, renewParts } from './kept-parts.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
@@ -44,8 +44,8 @@ export class Spool {
   readonly blobs: Blobs
   /** Time that a body is kept without a renewal, in milliseconds. */
   readonly retentionMs: number
-  /** Options of `defineTask` for a task whose input is a spooled body. */
-  readonly task: Required<Pick<TaskOptions<SpooledBody, unknown>, 'shared' | 'keeps'>>
+  /** The option `keeps` of a task whose input is a spooled body. */
+  readonly keeps: Required<Omit<Kept<SpooledBody>, 'remove'>>
 
   /**
    * @param caller - name of the public function, for error messages
@@ -61,19 +61,20 @@ export class Spool {
     this.#prefix = prefix
     this.blobs = blobs
     this.retentionMs = retentionMs
-    this.task = {
-      shared: blobs.shared,
-      keeps: {
-        of: ({ blob }) => blob,
-        async release(blob) {
-          await deleteParts(blobs, blob)
-          await blobs.delete(blob)
-        },
-        async renew(blob, ttlMs) {
-          await renewParts(blobs, blob, ttlMs)
-          return await blobs.renew(blob, ttlMs) !== undefined
-        },
+    this.keeps = {
+      of: ({ blob }) => blob,
+      async release(blob) {
+        await deleteParts(blobs, blob)
+        await blobs.delete(blob)
       },
+      async renew(blob, ttlMs) {
+        await renewParts(blobs, blob, ttlMs)
+        return await blobs.renew(blob, ttlMs) !== undefined
+      },
+      // A completed task keeps no body.
+      bytes: async (blob, { status }) => (
+        status === 'completed' ? 0 : (await blobs.stat(blob))?.size ?? 0
+      ),
     }
   }
 

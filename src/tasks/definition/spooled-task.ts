@@ -3,6 +3,7 @@ import { readFailure } from '../../http/failure.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
 import { defineTask, type TaskDefinition, type TaskOptions } from './define.js'
+import type { Kept } from './kept.js'
 import type { Spool, SpooledBody } from './spool.js'
 
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
@@ -38,6 +39,7 @@ const HOUR_MS = 3_600_000
  * Defines a task that reads the spooled body which is its input.
  *
  * @param checkpoint - schema of the position that a later run continues from
+ * @param more - what the runs leave beside the body
  *
  * @throws {TypeError} An option is not valid.
  */
@@ -45,14 +47,15 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
   spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>,
   run: TaskDefinition<I, R, unknown, I, string, P>['run'],
   checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>,
+  more: Pick<Kept<I>, 'remove' | 'bytes'> = {},
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
     name, timeoutMs = HOUR_MS, attempts, backoff, pool, priority, retentionMs, maxPerOwner, version,
   } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
-    name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs, ...spool.task,
-    checkpoint,
+    name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs,
+    shared: spool.blobs.shared, keeps: { ...spool.keeps, ...more }, checkpoint,
     ...attempts !== undefined && { attempts },
     ...backoff && { backoff },
     ...pool !== undefined && { pool },

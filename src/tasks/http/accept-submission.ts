@@ -1,17 +1,17 @@
 import { isHttpError, httpError } from '../../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
-import { stillRunning, type Claim } from '../../idempotency/claim.js'
-import { CLAIM_MARGIN_MS, onceTask } from '../../idempotency/once-task.js'
+import type { StoredTask } from '../../engine/task.js'
+import { stillRunning, toHeld, type AnswerClaim } from '../../idempotency/claim.js'
 import { fingerprintOf } from '../../idempotency/fingerprint.js'
 import { claimKey } from '../../idempotency/scope.js'
 import { replay } from '../../idempotency/stored-answer.js'
 import { isStoreUnavailable } from '../../stores/store.js'
-import type { Start } from '../intake/start-time.js'
-import type { Accepted } from '../intake/accept-task.js'
-import type { TaskSnapshot } from '../record/codec.js'
-import { taskKey } from '../record/ids.js'
+import type { Submitted } from '../core/accept-task.js'
+import { detailsOf, toSnapshot } from '../core/details.js'
+import type { TaskService } from '../core/task-service.js'
+import type { Start } from '../core/start-time.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo, type OwnerId } from '../record/owner.js'
-import type { TaskService } from '../task-service.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { countedAs } from '../../http/counted-as.js'
 import { startFrom } from './start-at.js'
@@ -36,91 +36,103 @@ export interface AcceptedTask {
 }
 
 /**
- * Accepts a submission. With an Idempotency-Key, claims the key first: requests with the same key
- * get the same task, so the work runs once and does not depend on the connection.
+ * Accepts a submission. Requests with the same Idempotency-Key get the same task, so the work runs
+ * once and does not depend on the connection.
  *
- * @throws {HttpError} What `acceptTask` and `onceTask` throw. The input is discarded then, unless a
- * task may use it.
+ * @throws {HttpError} What `acceptTask` throws. The input is discarded then, unless a task may use
+ * it.
  */
 export async function acceptSubmission<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<AcceptedSubmission> {
-  const { request, requester, definition, input, callbackUrl, idempotencyKey, direct } = submission
+  const { request, requester, definition, input, callbackUrl, direct } = submission
   const { service } = settings
-  let isInUse = false
-  const accept: Accept = async (claimed) => {
-    const options = {
-      owner: requester.owner, counted: countedAs(request, requester.owner), isRequest: true,
-      context: settings.context(request),
-      callbackUrl, ...claimed, start: await startOf(service, submission),
-    }
-    isInUse = true
-    return service.accept(definition, input, options)
-  }
+  let isOffered = false
   try {
-    if (idempotencyKey !== undefined) {
-      return await acceptOnce(settings, submission, idempotencyKey, accept)
+    const idempotency = idempotencyOf(submission)
+    const earlier = idempotency && await findEarlier(settings, submission, idempotency.key)
+    if (earlier) {
+      await discardInput(submission)
+      return earlier
     }
-    const { task, created } = await accept()
-    // A client may read the files after the answer.
-    if (direct && !definition.files) return { kind: 'temporary', task }
-    return { kind: 'task', task, direct, replayed: !created }
+    const start = await startOf(service, submission)
+    const submitted: Submitted = {
+      owner: requester.owner, caller: countedAs(request, requester.owner), isRequest: true,
+      context: settings.context(request), callbackUrl, start, idempotency,
+    }
+    isOffered = true
+    const { task, created } = await service.accept(definition, input, submitted)
+    if (!created) await discardInput(submission)
+    // A client may read the files after the response.
+    if (idempotency === undefined && direct && !definition.files) {
+      return { kind: 'temporary', task: toSnapshot(task) }
+    }
+    return toAccepted(task, { direct, replayed: !created })
   } catch (error) {
-    if (!isInUse || isRefusal(error)) await discardInput(submission)
+    if (!isOffered || isRefusal(error)) await discardInput(submission)
     throw error
   }
 }
 
 /**
- * Returns the start of a task that is about to be accepted. A retry of an accepted request does not
- * come here, so its start may be in the past.
+ * Returns the start of a task that is about to be accepted.
  *
  * @throws {HttpError} 422 `start_at_out_of_range`
  */
 export async function startOf<C>(
   service: TaskService, { start, body }: Submission<C>,
 ): Promise<Start | undefined> {
-  return start && startFrom(start, body, await service.queueTime())
+  return start && startFrom(start, body, await service.now())
 }
 
-type Accept = (claimed?: { readonly id: string, readonly claim: string }) => Promise<Accepted>
-
-/** Accepts the task of an Idempotency-Key, or finds what an earlier request with it has started. */
-async function acceptOnce<C>(
-  { service }: EndpointSettings<C>, submission: Submission<C>, idempotencyKey: string,
-  accept: Accept,
-): Promise<AcceptedSubmission> {
-  const { request, requester: { owner }, definition, body, direct } = submission
-  const key = claimKey(request, owner, idempotencyKey)
-  const { claim, taken } = await onceTask(service.store, {
-    key, fingerprint: requestFingerprint(request, body), direct, recordKey: taskKey,
-    keptMs: service.pendingMs + (definition.retentionMs ?? service.retentionMs) + CLAIM_MARGIN_MS,
-  }, (id) => accept({ id, claim: key }))
-  if (taken) {
-    return {
-      kind: 'task',
-      task: taken.task,
-      direct: claim.kind === 'task' && claim.direct,
-      replayed: !taken.created,
-    }
+/** Returns the Idempotency-Key of a submission in its scope, and the digest of the request. */
+export function idempotencyOf<C>(
+  { request, requester: { owner }, idempotencyKey, body, direct }: Submission<C>,
+): Submitted['idempotency'] {
+  return idempotencyKey === undefined ? undefined : {
+    key: claimKey(request, owner, idempotencyKey),
+    fingerprint: requestFingerprint(request, body), isDirect: direct,
   }
-  await discardInput(submission)
-  return readClaim(service, claim, owner)
 }
 
-/** Returns what an earlier request with the same key has started. */
-export async function readClaim(
-  service: TaskService, claim: Claim, owner: OwnerId,
-): Promise<AcceptedSubmission> {
-  if (claim.kind === 'answer') {
-    if (!claim.answer) throw stillRunning()
-    return { kind: 'stored', response: replay(claim.answer) }
-  }
-  const task = await service.read(claim.taskId)
-  if (task && belongsTo(task, owner)) {
-    return { kind: 'task', task, direct: claim.direct, replayed: true }
-  }
-  throw claim.accepted ? httpError('idempotent_task_gone') : stillRunning()
+/**
+ * Returns what an earlier request with the key has started. A submission for later is looked up
+ * before its start is checked, because that may be in the past now. Other handlers may have stored a
+ * response for the key.
+ */
+async function findEarlier<C>(
+  { service }: EndpointSettings<C>, { requester: { owner }, start, body, request }: Submission<C>,
+  key: string,
+): Promise<AcceptedSubmission | undefined> {
+  const entry = await service.store.get(key)
+  if (entry) return readClaim(toHeld(entry).claim, requestFingerprint(request, body))
+  return start && findTask(service, key, owner, requestFingerprint(request, body))
+}
+
+/** Returns the task that an earlier request with a key has started. */
+export async function findTask(
+  service: TaskService, key: string, owner: OwnerId, fingerprint: string,
+): Promise<AcceptedTask | undefined> {
+  const task = await service.core.engine.readByKey(key)
+  if (!task || !belongsTo(task, owner)) return undefined
+  if (detailsOf(task).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+  return toAccepted(task, { direct: false, replayed: true })
+}
+
+/** @param now - `direct`: this request asks for a synchronous response */
+export function toAccepted(
+  task: StoredTask, now: { readonly direct: boolean, readonly replayed: boolean },
+): AcceptedTask {
+  // The first request with a key decides.
+  const direct = task.key === undefined ? now.direct : detailsOf(task).isDirect === true
+  return { kind: 'task', task: toSnapshot(task), direct, replayed: now.replayed }
+}
+
+/** Returns the stored response of an earlier request with the same key. */
+function readClaim(claim: AnswerClaim, fingerprint: string): AcceptedSubmission {
+  if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+  if (!claim.answer) throw stillRunning()
+  return { kind: 'stored', response: replay(claim.answer) }
 }
 
 /**
@@ -132,6 +144,6 @@ export function requestFingerprint(request: HttpRequest<unknown>, body: unknown)
 
 /** Returns whether an error says that no task was created. */
 function isRefusal(error: unknown): boolean {
-  if (isHttpError(error)) return error.status < 500 || error.code === 'shutting_down'
-  return isStoreUnavailable(error) && error.reason === 'full'
+  return isHttpError(error) || error instanceof TypeError
+    || isStoreUnavailable(error) && error.reason === 'full'
 }

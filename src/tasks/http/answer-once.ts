@@ -7,7 +7,7 @@ import { parseIdempotencyKey } from '../../idempotency/key.js'
 import { KeyedProgress } from '../../idempotency/progress.js'
 import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
 import { claimKey } from '../../idempotency/scope.js'
-import { readClaim, requestFingerprint } from './accept-submission.js'
+import { findTask, requestFingerprint } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { countedAs } from '../../http/counted-as.js'
 import { respond } from './submit.js'
@@ -30,25 +30,22 @@ async function answer<C>(
   if (idempotencyKey === undefined) return (await work(() => undefined)).response
   const requester = settings.requester(request)
   const { store, retentionMs, maxResultBytes: maxBytes } = service
-  const outcome = await onceAnswer(request, {
-    store, key: claimKey(request, requester.owner, idempotencyKey),
-    fingerprint: requestFingerprint(request, body), waitMs: syncTimeoutMs, retentionMs, maxBytes,
+  const key = claimKey(request, requester.owner, idempotencyKey)
+  const fingerprint = requestFingerprint(request, body)
+  const earlier = await findTask(service, key, requester.owner, fingerprint)
+  if (earlier) {
+    const submitter = { request, requester, direct: true, respondAsync: false, waitSeconds: 0 }
+    return respond(settings, submitter, earlier, undefined)
+  }
+  const response = await onceAnswer(request, {
+    store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes,
     owner: countedAs(request, requester.owner),
   }, async (began) => {
     const kept = await work(began)
     return { ...kept, response: await buffered(kept.response, maxBytes) }
   })
-  // The client has disconnected.
-  if (outcome === undefined) return empty(503)
-  if ('status' in outcome) return outcome
-  // An earlier request with this key has started a task.
-  const accepted = await readClaim(service, outcome, requester.owner)
-  return respond(
-    settings,
-    { request, requester, direct: true, respondAsync: false, waitSeconds: 0 },
-    accepted,
-    undefined,
-  )
+  // Otherwise the client has disconnected.
+  return response ?? empty(503)
 }
 
 /**

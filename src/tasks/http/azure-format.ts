@@ -1,9 +1,9 @@
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { header, response } from '../../openapi/operation.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { members, text, time, type TaskFormat, type TaskFormatAnswer } from './formats.js'
-import { isFinal, type TaskState } from '../record/state.js'
+import { isFinalStatus, type TaskStatus } from '../../engine/task.js'
 import { fileLinks } from '../record/files.js'
 import { bodyOf, type TaskBody } from '../record/view.js'
 
@@ -26,7 +26,7 @@ export interface AzureFormatOptions {
 
 const KNOWN = { origin: 0, via: 0 } satisfies Record<keyof AzureFormatOptions, 0>
 
-const STATUS: Readonly<Record<TaskState, string>> = {
+const STATUS: Readonly<Record<TaskStatus, string>> = {
   queued: 'NotStarted', processing: 'Running', completed: 'Succeeded', failed: 'Failed', cancelled: 'Canceled',
 }
 
@@ -124,7 +124,7 @@ function percentOf(task: TaskSnapshot, progress: TaskBody['progress']): number |
 }
 
 function shown(task: TaskSnapshot): TaskFormatAnswer {
-  if (!isFinal(task.state)) return { status: 202 }
+  if (!isFinalStatus(task.state)) return { status: 202 }
   if (task.state === 'cancelled') return { status: 409 }
   if (task.state === 'failed') return { status: 422 }
   return { status: 200, text: JSON.stringify(bodyOf(task).result) }

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { eventId } from './event-stream.js'
 import { taskFormat, type TaskFormat } from './formats.js'
 

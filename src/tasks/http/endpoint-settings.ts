@@ -4,7 +4,7 @@ import type { Requester } from '../../http/requester.js'
 import type { EncodedBodies } from './encoded-bodies.js'
 import type { StatusPath } from './status-path.js'
 import type { FindCallback, FindStart } from './submit-endpoint-options.js'
-import type { TaskService } from '../task-service.js'
+import type { TaskService } from '../core/task-service.js'
 
 /** The options of `taskEndpoints` with their defaults. */
 export interface EndpointSettings<C> {

@@ -45,7 +45,7 @@ export interface TaskEndpointsOptions<C = unknown> {
    * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a
    * request is answered with 202, whatever it prefers, because there is no result yet. Errors: 400
    * `invalid_start_at`; 422 `start_at_out_of_range` for a time in the past or more than a year
-   * ahead. The clock of the queue decides. Default: all work starts now.
+   * ahead. The clock of the engine decides. Default: all work starts now.
    */
   readonly startAt?: FindStart<C>
   /**

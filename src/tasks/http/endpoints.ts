@@ -13,7 +13,7 @@ import { ENDPOINTS_OPTIONS, type TaskEndpointsOptions } from './endpoints-option
 import { taskFormat } from './formats.js'
 import { EncodedBodies } from './encoded-bodies.js'
 import { StatusPath } from './status-path.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester } from '../../http/requester.js'
 import { answerOnce, progressOf } from './answer-once.js'
@@ -153,7 +153,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * @example
    * router({ 'GET /tasks': endpoints.list, 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
    *
-   * @throws {TypeError} When it is read: `createTasks` has no `index`, or `owner` is `'anyone'`.
+   * @throws {TypeError} When it is read: `owner` is `'anyone'`.
    */
   readonly list: Handler<C>
   /**
@@ -164,7 +164,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
    * router({ 'GET /admin/tasks': endpoints.operatorList({ authorize: admins }) })
    *
-   * @throws {TypeError} `authorize` is missing, or `createTasks` has no `index`.
+   * @throws {TypeError} `authorize` is missing.
    */
   operatorList(options: OperatorListOptions<C>): Handler<C>
   /**
@@ -181,7 +181,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
    * router({ 'GET /admin/overview': endpoints.operatorOverview({ authorize: admins }) })
    *
-   * @throws {TypeError} `authorize` is missing, or `createTasks` has no `index`.
+   * @throws {TypeError} `authorize` is missing.
    */
   operatorOverview(options: OperatorOverviewOptions<C>): Handler<C>
 }
@@ -244,7 +244,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     retry: createRetry(settings),
     callback: createRedeliver(settings),
     files: createFiles(settings),
-    // Created if it is read, because it requires an index.
+    // Created if it is read, because it requires owners.
     get list() {
       if (options.owner === 'anyone') throw noList()
       return createOwnList(settings, listOptions.also ?? [])

@@ -1,5 +1,5 @@
-import type { TaskSnapshot } from '../record/codec.js'
-import { isFinal } from '../record/state.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
+import { isFinalStatus } from '../../engine/task.js'
 import type { Subscription, Subscriptions } from '../record/subscriptions.js'
 import type { WaiterSlot } from '../record/waiters.js'
 
@@ -56,7 +56,7 @@ async function* generate(
         const event = eventOf(now)
         for (let at = 0; at < event.byteLength; at += PIECE_BYTES) yield event.subarray(at, at + PIECE_BYTES)
       } else if (!first) yield ': still here\n\n'
-      if (isFinal(now.state)) return
+      if (isFinalStatus(now.state)) return
     }
   } finally {
     subscription?.close()

@@ -1,9 +1,9 @@
 import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
-import type { ListedStatus } from '../../stores/task-index.js'
+import type { ListedStatus } from '../../engine/engine.js'
 import { statusAt } from '../record/listed.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { fileLinks, withFileUrls } from '../record/files.js'
 import { bodyOf } from '../record/view.js'
 

@@ -48,7 +48,7 @@ export function submitOperations(
         'nested_too_deep',
         'unsafe_key', 'invalid_idempotency_key', 'invalid_callback_url', 'callback_url_forbidden',
         'callback_needs_async', 'idempotent_request_running', 'task_cancelled',
-        'idempotent_task_gone', 'body_too_large', 'unsupported_media_type',
+        'gone', 'body_too_large', 'unsupported_media_type',
         'unsupported_content_coding', 'unprocessable', 'unknown_task', 'idempotency_key_reused',
         'too_many_requests', 'too_many_tasks', 'internal_error', 'overloaded', 'queue_full',
         'store_unavailable', 'store_full', 'shutting_down', 'sync_timeout', 'task_timeout',

@@ -1,9 +1,9 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
 import { jsonText } from '../../http/respond.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo } from '../record/owner.js'
-import { isFinal } from '../record/state.js'
+import { isFinalStatus } from '../../engine/task.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { waitFor } from '../record/wait.js'
 import type { AcceptedTask } from './accept-submission.js'
@@ -27,7 +27,7 @@ export async function respondAccepted<C>(
   }
   const wait = `wait=${String(waitSeconds)}`
   const now = await waitForEnd(settings, submitter, task)
-  if (!isFinal(now.state)) {
+  if (!isFinalStatus(now.state)) {
     return accepted(settings, request, now, {
       replayed, applied: respondAsync && `respond-async, ${wait}`,
     })
@@ -70,7 +70,7 @@ function accepted<C>(
     'content-type': 'application/json', location, 'content-location': location, 'vary': 'Prefer',
   }
   if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))
-  if (!isFinal(task.state)) headers['retry-after'] = pollAfter(task)
+  if (!isFinalStatus(task.state)) headers['retry-after'] = pollAfter(task)
   if (applied) headers['preference-applied'] = applied
   if (replayed) headers['idempotent-replayed'] = 'true'
   return { status: 202, headers, body: format.toText(task, location) }

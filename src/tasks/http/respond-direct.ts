@@ -3,13 +3,13 @@ import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
 import { empty, errorResponse, jsonText } from '../../http/respond.js'
 import { stillRunning } from '../../idempotency/claim.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { allTasks, belongsTo } from '../record/owner.js'
-import { isFinal } from '../record/state.js'
+import { isFinalStatus } from '../../engine/task.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { waitFor } from '../record/wait.js'
 import type { WaiterSlot } from '../record/waiters.js'
-import { shuttingDown } from '../intake/not-enqueued.js'
+import { shuttingDown } from '../record/not-accepted.js'
 import type { AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { countedAs } from '../../http/counted-as.js'
@@ -71,7 +71,7 @@ export async function respondWithResult<C>(
   if (!slot) return empty(503)
   try {
     const waitMs = direct ? settings.syncTimeoutMs : waitSeconds * 1000
-    const end = isFinal(task.state) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
+    const end = isFinalStatus(task.state) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
     if (end) {
       return answerOf(request, end, {
         ...replayed && { 'idempotent-replayed': 'true' },
@@ -95,7 +95,7 @@ async function waitForEnd<C>(
 ): Promise<TaskSnapshot | undefined> {
   const isVisible = (now: TaskSnapshot) => belongsTo(now, owner)
   const end = await waitFor(service.subscriptions, id, { timeoutMs, signal, isVisible }, true)
-  return end && isFinal(end.state) ? end : undefined
+  return end && isFinalStatus(end.state) ? end : undefined
 }
 
 /** A failure is not thrown, because the process that ran the task has reported it, with its cause. */

@@ -1,11 +1,11 @@
 import type { HttpResponse } from '../../http/exchange.js'
 import { empty } from '../../http/respond.js'
-import { isQueueClosing } from '../../queues/queue.js'
+import { isWorkerClosing } from '../../engine/stop-reasons.js'
 import { unsavedCheckpoint } from '../definition/unsaved-checkpoint.js'
-import { hasSlots } from '../intake/owner-slots.js'
+import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { NO_FILES } from '../run/files/run-files.js'
 import { runOnce } from '../run/run.js'
-import { tryHoldInput } from '../run/input-memory.js'
+import { holdValue } from '../run/input-memory.js'
 import { Stop } from '../run/stop.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { result, stoppedMidway, tookTooLong } from './respond-direct.js'
@@ -32,19 +32,20 @@ export function acquireRunPlace<C>(
 ): RunPlace | undefined {
   const { attempts, maxPerOwner, files } = definition
   const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
-    || hasSlots(maxPerOwner) || files === true
-  if (!direct || needsRecord || !service.pools.isDirectHere(definition)) return undefined
-  const slots = service.pools.slotsOf(definition)
-  if (!slots.tryAcquire()) return undefined
-  const memory = tryHoldInput(input)
+    || (maxPerOwner ?? Infinity) !== Infinity || files === true
+  if (!direct || needsRecord) return undefined
+  const { pool = DEFAULT_POOL } = definition
+  const places = service.directPlacesOf(pool)
+  if (!places?.tryAcquire(pool)) return undefined
+  const memory = holdValue(input)
   if (memory === undefined) {
-    slots.release()
+    places.release(pool)
     return undefined
   }
   return {
     release: () => {
       memory.release()
-      slots.release()
+      places.release(pool)
     },
   }
 }
@@ -82,7 +83,7 @@ async function run<C>(
   if (outcome.kind === 'failed') {
     throw outcome.timedOut && definition.timeoutMs > syncTimeoutMs ? tookTooLong(outcome.cause) : outcome.cause
   }
-  if (isQueueClosing(outcome.reason)) throw stoppedMidway()
+  if (isWorkerClosing(outcome.reason)) throw stoppedMidway()
   // The client has disconnected, so nobody reads this.
   return empty(503)
 }

@@ -2,7 +2,7 @@ import { isJsonObject } from '../../http/body/json-value.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import { parseTimestamp } from '../../http/fields/timestamp.js'
 import { childPointer } from '../../schema/pointer.js'
-import type { Start } from '../intake/start-time.js'
+import type { Start } from '../core/start-time.js'
 
 /**
  * The start that a client asks for: a time in milliseconds since 1970, or a delay. `text` is the
@@ -45,7 +45,7 @@ export function parseStart(value: unknown, body: unknown): RequestedStart {
  * Returns the start of a task.
  *
  * @param body - the body that the start was found in
- * @param now - the time of the queue
+ * @param now - the time of the engine
  * @throws {HttpError} 422 `start_at_out_of_range`: it is in the past, or more than a year ahead.
  */
 export function startFrom(requested: RequestedStart, body: unknown, now: number): Start {

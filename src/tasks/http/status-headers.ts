@@ -1,8 +1,8 @@
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { httpDate } from '../../http/fields/dates.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { statusAt } from '../record/listed.js'
-import { isFinal } from '../record/state.js'
+import { isFinalStatus } from '../../engine/task.js'
 
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
 const LONGEST_POLL_MS = 3_600_000
@@ -32,6 +32,6 @@ export function statusHeaders(task: TaskSnapshot): ResponseHeaders {
     'vary': 'Prefer, Accept, Authorization',
     'sunset': httpDate(task.expiresAt),
   }
-  if (!isFinal(task.state)) headers['retry-after'] = pollAfter(task)
+  if (!isFinalStatus(task.state)) headers['retry-after'] = pollAfter(task)
   return headers
 }

@@ -7,7 +7,7 @@ import { evaluatePreconditions, type PreconditionOutcome } from '../../http/fiel
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { refuseIdempotencyKey } from '../../http/idempotency-key.js'
 import { empty, jsonText, stream } from '../../http/respond.js'
-import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, eventStream } from './event-stream.js'
 import { statusOperations } from './operations.js'
@@ -15,10 +15,11 @@ import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { Requester } from '../../http/requester.js'
 import { countedAs } from '../../http/counted-as.js'
 import type { EncodedBodies } from './encoded-bodies.js'
-import { isFinal } from '../record/state.js'
+import { isFinalStatus } from '../../engine/task.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from '../record/wait.js'
-import type { Precondition } from '../run/forget-task.js'
+import type { Condition } from '../core/change-task.js'
+import { toSnapshot } from '../core/details.js'
 import type { TaskFormatAnswer } from './formats.js'
 
 const OK: TaskFormatAnswer = { status: 200 }
@@ -113,11 +114,11 @@ async function poll<C>(
   const { service, format } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
-    ? (now: TaskSnapshot) => isFinal(now.state)
+    ? (now: TaskSnapshot) => isFinalStatus(now.state)
     : (now: TaskSnapshot) => !etagMatches(known, etagOf(now), 'weak')
   let now: TaskSnapshot | undefined = task
   // A final task can't change: it is not waited for.
-  if (!isFinal(task.state) && !until(task)) {
+  if (!isFinalStatus(task.state) && !until(task)) {
     const slot = service.waiters.tryAcquire(request.signal, countedAs(request, requester.owner))
     if (!slot) return answer(settings, request, task)
     try {
@@ -145,7 +146,7 @@ function events<C>(
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
-  if (isFinal(task.state) && lastEventId === eventId(task)) {
+  if (isFinalStatus(task.state) && lastEventId === eventId(task)) {
     return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
   }
   const counted = countedAs(request, requester.owner)
@@ -188,7 +189,7 @@ async function remove<C>(
   const namesTag = hasTag(request.headers['if-match'])
   if (namesTag && settings.remove === 'forget') {
     const forgotten = await settings.service.forget(id, isVisible, check)
-    if (forgotten === 'forgotten') return empty(204)
+    if (forgotten === 'deleted') return empty(204)
   }
   // A task that ends between the two calls is not deleted, because the client has not seen its end.
   const outcome = await settings.service.cancel(id, isVisible, check)
@@ -212,9 +213,9 @@ function hasTag(ifMatch: string | readonly string[] | undefined): boolean {
 }
 
 /** Returns a function that throws 412 `precondition_failed` for a task whose tag does not match. */
-function preconditionOf<C>(request: HttpRequest<C>): Precondition | undefined {
+function preconditionOf<C>(request: HttpRequest<C>): Condition | undefined {
   if (!isConditional(request)) return undefined
-  return (record) => { requirePreconditions(request, snapshotOf(record)) }
+  return (task) => { requirePreconditions(request, toSnapshot(task)) }
 }
 
 function isConditional<C>({ headers }: HttpRequest<C>): boolean {

@@ -28,7 +28,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   readonly startAt?: FindStart<C>
   /**
    * Opens a transaction of yours, writes your rows and submits the task in it. Called once the
-   * request is valid. Requires the store and the index of `longhaul/postgres`. Default: none.
+   * request is valid. Requires the engine of `longhaul/postgres`. Default: none.
    */
   readonly transaction?: SubmitTransaction<C, I>
 }

@@ -1,125 +1,79 @@
-import type { Claim } from '../../idempotency/claim.js'
-import { CLAIM_MARGIN_MS, type TaskClaimOptions } from '../../idempotency/once-task.js'
-import { claimKey } from '../../idempotency/scope.js'
-import { claimInTransaction, findClaim } from '../../idempotency/transaction-claim.js'
-import { newId } from '../../runtime/random-id.js'
-import { isStoreUnavailable } from '../../stores/store.js'
 import type { Transaction } from '../../stores/transaction.js'
-import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
-import { taskKey } from '../record/ids.js'
-import { readClaim, requestFingerprint, startOf, type AcceptedSubmission } from './accept-submission.js'
-import type { EndpointSettings } from './endpoint-settings.js'
+import { checkTransaction } from '../../stores/transaction.js'
+import { isStoreUnavailable } from '../../stores/store.js'
+import { newId } from '../../runtime/random-id.js'
+import type { AcceptedTask as Accepted } from '../core/accept-task.js'
+import type { TaskService } from '../core/task-service.js'
+import { newJobName } from '../record/ids.js'
+import {
+  findTask, idempotencyOf, startOf, toAccepted, type AcceptedSubmission,
+} from './accept-submission.js'
 import { countedAs } from '../../http/counted-as.js'
+import type { EndpointSettings } from './endpoint-settings.js'
 import { discardInput, type Submission } from './submission.js'
 import type { SubmitTransaction } from './submit-endpoint-options.js'
 
 /**
- * Accepts a submission in a transaction that the host opens and ends. The claim of the
- * Idempotency-Key, the record of the task and the rows of the host commit together.
+ * Accepts a submission in a transaction that the application opens and ends. The task, its
+ * Idempotency-Key and the rows of the application commit together.
  *
  * If an earlier request with the key has committed, `run` is not called. If that request commits
- * while `run` is active, `submit` rejects, so that the host rolls back, and the answer is the same.
+ * while `run` is active, `submit` rejects, so that the application rolls back, and the response is
+ * the same.
  *
  * @param run - the option `transaction` of the endpoint
- * @throws {HttpError} What `acceptInTransaction` throws; 422 `idempotency_key_reused`, 409
- * `idempotent_request_running`
+ * @throws {HttpError} What `acceptTask` throws; 422 `idempotency_key_reused`
  * @throws What `run` rejects with
  */
 export async function submitInTransaction<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, run: SubmitTransaction<C>,
 ): Promise<AcceptedSubmission> {
   const { service } = settings
-  const { request, requester: { owner }, input, direct, idempotencyKey } = submission
-  const keyOptions = idempotencyKey === undefined
-    ? undefined : claimOptions(settings, submission, idempotencyKey)
-  const committed = keyOptions && await findClaim(service.store, keyOptions)
-  const attempt = new TransactionSubmit(settings, submission, keyOptions)
-  if (!committed) await attempt.perform(() => run(request, input, attempt.submit))
-  const earlier = committed ?? attempt.earlier
-  if (!earlier) {
-    return { kind: 'task', task: await attempt.confirm(), direct, replayed: false }
+  const { request, requester, definition, input, callbackUrl, direct } = submission
+  const { owner } = requester
+  const idempotency = idempotencyOf(submission)
+  const committed = idempotency
+    && await findTask(service, idempotency.key, owner, idempotency.fingerprint)
+  if (committed) {
+    await discardInput(submission)
+    return committed
   }
-  await discardInput(submission)
-  return readClaim(service, earlier, owner)
+  const [id, birth] = [newId(), newJobName()]
+  let accepted: Accepted | undefined
+  const submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
+    checkTransaction('submit', transaction)
+    accepted = await service.accept(definition, input, {
+      id, birth, owner, caller: countedAs(request, requester.owner), isRequest: true,
+      context: settings.context(request), start: await startOf(service, submission), callbackUrl,
+      idempotency, transaction,
+    })
+    if (accepted.created) return { taskId: id }
+    throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
+  }
+  try {
+    await run(request, input, submit)
+  } catch (error) {
+    if (accepted?.created !== false) throw error
+    await discardInput(submission)
+    return toAccepted(accepted.task, { direct, replayed: true })
+  }
+  if (accepted === undefined) {
+    throw new TypeError('submit: the option transaction must call submit(transaction)')
+  }
+  if (await hasCommitted(service, id)) {
+    return toAccepted(accepted.task, { direct, replayed: false })
+  }
+  throw new Error(
+    'submit: the option transaction has resolved, but its transaction has not committed',
+  )
 }
 
-function claimOptions<C>(
-  { service }: EndpointSettings<C>, submission: Submission<C>, idempotencyKey: string,
-): TaskClaimOptions {
-  const { request, requester: { owner }, definition, body, direct } = submission
-  return {
-    key: claimKey(request, owner, idempotencyKey),
-    fingerprint: requestFingerprint(request, body), direct, recordKey: taskKey,
-    keptMs: service.pendingMs + (definition.retentionMs ?? service.retentionMs) + CLAIM_MARGIN_MS,
-  }
-}
-
-/**
- * The submit of one request. The host calls it in its transaction, and again if it retries the
- * transaction.
- */
-class TransactionSubmit<C> {
-  /** The claim of an earlier request with the same key, which has committed meanwhile. */
-  earlier: Claim | undefined
-  private readonly id = newId()
-  private wasCalled = false
-  /** The task as the last call has accepted it. */
-  private accepted: TaskSnapshot | undefined
-
-  constructor(
-    private readonly settings: EndpointSettings<C>, private readonly submission: Submission<C>,
-    private readonly keyOptions: TaskClaimOptions | undefined,
-  ) {}
-
-  /** Runs the host's function. Ignores its error if the answer is that of an earlier request. */
-  async perform(run: () => Promise<unknown>): Promise<void> {
-    try {
-      await run()
-    } catch (error) {
-      if (!this.earlier) throw error
-    }
-  }
-
-  /** Accepts the task in an open transaction of the host. */
-  readonly submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
-    const { settings: { service, context }, submission, keyOptions, id, wasCalled } = this
-    const { definition, input, request, requester, callbackUrl } = submission
-    this.wasCalled = true
-    this.earlier = undefined
-    const opened = await service.intake.open(transaction)
-    const found = keyOptions && await claimInTransaction(opened.store, keyOptions, id)
-    // The own claim, if the host submits twice in one transaction.
-    if (found && !(found.kind === 'task' && found.taskId === id)) {
-      this.earlier = found
-      throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
-    }
-    const { task } = await service.accept(definition, input, {
-      owner: requester.owner, counted: countedAs(request, requester.owner), isRequest: true,
-      context: context(request),
-      start: await startOf(service, submission), callbackUrl, id, isNewId: !wasCalled, claim: keyOptions?.key,
-    }, opened)
-    this.accepted = task
-    return { taskId: id }
-  }
-
-  /**
-   * Enqueues the task after the commit, and returns it. If the store fails now, the host's commit
-   * still has succeeded. Then returns the task as it was accepted, and a sweep enqueues it.
-   */
-  async confirm(): Promise<TaskSnapshot> {
-    if (!this.wasCalled) {
-      throw new TypeError('submit: the option transaction must call submit(transaction)')
-    }
-    const { accepted } = this
-    try {
-      const found = await this.settings.service.intake.commits.confirm(this.id)
-      if (found) return snapshotOf(found.record)
-    } catch (error) {
-      if (accepted && isStoreUnavailable(error)) return accepted
-      throw error
-    }
-    throw new Error(
-      'submit: the option transaction has resolved, but its transaction has not committed',
-    )
+/** Returns whether a task is there. If the engine fails now, believes the application. */
+async function hasCommitted(service: TaskService, id: string): Promise<boolean> {
+  try {
+    return await service.read(id) !== undefined
+  } catch (error) {
+    if (isStoreUnavailable(error)) return true
+    throw error
   }
 }

@@ -5,9 +5,9 @@ import { empty } from '../../http/respond.js'
 import { checkNames } from '../../runtime/option-names.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { noCallbacks } from '../record/callbacks.js'
+import { noCallbacks } from '../core/callbacks.js'
 import type { WaiterSlot } from '../record/waiters.js'
-import type { TaskService } from '../task-service.js'
+import type { TaskService } from '../core/task-service.js'
 import { acceptSubmission, type AcceptedSubmission } from './accept-submission.js'
 import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
 import { submitOperations } from './operations.js'
@@ -37,7 +37,9 @@ export function createSubmit<C>(
     if (typeof transaction !== 'function') {
       throw new TypeError('submit: transaction must be a function (request, input, submit)')
     }
-    shared.service.intake.requireTransactions('submit')
+    if (!shared.service.core.engine.hasTransactions) {
+      throw new TypeError('submit: transaction needs the engine of longhaul/postgres')
+    }
   }
   const settings = context ? { ...shared, context: jsonContext(context) } : shared
   const { service, maxBodyBytes } = settings

@@ -1,8 +1,8 @@
 /**
- * Reason why a callback is not delivered, or not yet: nobody answered, a status that is no 2xx, no
- * room, or a process that went away.
+ * Reason why a callback is not delivered, or not yet: nobody answered, a status that is no 2xx, or a
+ * process that went away.
  */
-export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'no_room' | 'interrupted'
+export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
 
 /** State of a task's callback. Times are milliseconds since 1970. */
 export interface CallbackState {

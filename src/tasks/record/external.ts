@@ -1,5 +1,5 @@
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { Ledger } from './ledger.js'
+import type { EndedTask } from '../definition/kept.js'
 
 /**
  * Releases an external resource of a task that will not run any more; see `keeps` of `defineTask`.
@@ -16,6 +16,22 @@ export async function releaseExternal(
 }
 
 /**
+ * Removes what is left of the external resource of a task that is gone. Never rejects, because it
+ * expires by itself.
+ */
+export async function removeExternal(
+  definition: AnyTaskDefinition | undefined, name: string, { id, attempt, status }: EndedTask,
+): Promise<void> {
+  const { keeps } = definition ?? {}
+  if (keeps?.remove === undefined) return releaseExternal(definition, name)
+  try {
+    await keeps.remove(name, { id, attempt, status })
+  } catch {
+    // It expires.
+  }
+}
+
+/**
  * Makes the external resource of a task live for at least `ttlMs` from now. Returns `false` if it
  * no longer exists. Rejects with what `renew` of the definition throws.
  */
@@ -23,21 +39,4 @@ export async function renewExternal(
   definition: AnyTaskDefinition | undefined, name: string | undefined, ttlMs: number,
 ): Promise<boolean> {
   return name === undefined || await definition?.keeps?.renew?.(name, ttlMs) !== false
-}
-
-/**
- * Releases the external resource of an input that another request has submitted before, unless the
- * record of the task names this very resource. Never rejects.
- */
-export async function releaseUnlessUsed(
-  ledger: Ledger, definition: AnyTaskDefinition, input: unknown, taskId: string,
-): Promise<void> {
-  const name = definition.keeps?.of(input)
-  if (name === undefined) return
-  try {
-    const existing = await ledger.load(taskId)
-    if (existing?.record.keeps !== name) await releaseExternal(definition, name)
-  } catch {
-    // It is not known whether the task uses it. It expires.
-  }
 }

@@ -1,4 +1,3 @@
-import { countedAsOwner } from '../../http/counted-as.js'
 import { checkOwnerId } from '../../http/requester.js'
 
 /** The id of a task's owner; `undefined` for a task without an owner. */
@@ -29,13 +28,6 @@ export function refuseOwner(call: string, options: object): void {
 /** Returns whether a requester with this owner may see the task. */
 export function belongsTo(task: { readonly owner?: OwnerId }, owner: OwnerId): boolean {
   return task.owner === owner
-}
-
-/** Returns the party that a task counts for; `undefined` for a task of the host's own. */
-export function partyOf(
-  { owner, party }: { readonly owner: OwnerId, readonly party?: string | undefined },
-): string | undefined {
-  return owner === undefined ? party : countedAsOwner(owner)
 }
 
 /** Returns whether the caller may see the task. */

@@ -1,5 +1,4 @@
 import { publishError } from '../../http/error-reports.js'
-import type { Job } from '../../queues/queue.js'
 import { aboutTask, telling, warn } from '../../runtime/warning.js'
 
 /**
@@ -13,9 +12,9 @@ export type OnTaskError = (
 /** Reports a failure to the host. Its listener cannot change how a task ends. */
 export function reportError(
   { onError }: { readonly onError: OnTaskError }, cause: unknown,
-  job: Pick<Job, 'taskId' | 'name'>, attempt: number,
+  task: { readonly taskId: string, readonly name: string }, attempt: number,
 ): void {
-  telling(() => onError(cause, { taskId: job.taskId, name: job.name, attempt }))
+  telling(() => onError(cause, { taskId: task.taskId, name: task.name, attempt }))
 }
 
 /**

@@ -1,5 +1,5 @@
 import { cutText } from '../../runtime/cut-text.js'
-import type { TaskState } from './state.js'
+import type { TaskStatus } from '../../engine/task.js'
 
 /** Maximum number of runs in the history of a task. The oldest are dropped first. */
 const MAX_RUNS = 10
@@ -27,7 +27,7 @@ export interface RunError {
 
 /** The members of a record that its history is made of. Times are milliseconds since 1970. */
 interface Run {
-  readonly state: TaskState
+  readonly state: TaskStatus
   readonly attempt: number
   readonly attempts?: readonly AttemptView[] | undefined
   readonly startedAt: number | undefined
@@ -52,7 +52,7 @@ export function historyAfter(
   error: RunError | undefined,
 ): Run['attempts'] {
   if (before.state !== 'processing') return before.attempts
-  // The queue runs the task again, because the process of the last run has died.
+  // The engine runs the task again, because the process of the last run has died.
   if (now.attempt > before.attempt) return withRun(before, INTERRUPTED, Date.now())
   if (now.state === 'processing') return before.attempts
   if (now.state !== 'queued' && before.attempts === undefined) return undefined

@@ -15,6 +15,12 @@ export class StoreRetry {
   private stopped = false
 
   /**
+   * @param shared - whether other processes share the store. A full store is retried only then,
+   * because its operator can add memory; this process would wait for itself.
+   */
+  constructor(private readonly shared: boolean) {}
+
+  /**
    * Runs `work` again after 0.1 s, 0.2 s, … 2 s, 2 s, …. `work` has to be right if an earlier write
    * of it was made.
    */
@@ -28,15 +34,10 @@ export class StoreRetry {
     }
   }
 
-  /**
-   * Resolves when it is time for the next try. Throws the error if there is none.
-   *
-   * @param shared - whether the store is shared. A full store is retried only then, because its
-   * operator can add memory; this process would wait for itself.
-   */
-  async backOff(error: unknown, tries: number, shared = false): Promise<void> {
+  /** Resolves when it is time for the next try. Throws the error if there is none. */
+  async backOff(error: unknown, tries: number): Promise<void> {
     if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
-      || (error.reason === 'full' && !shared)) {
+      || (error.reason === 'full' && !this.shared)) {
       throw error
     }
     await new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER } from '../definition/bounds.js'
-import type { TaskSnapshot } from './codec.js'
+import type { TaskSnapshot } from './snapshot.js'
 
 /**
  * Time between two reads of a watched record, in milliseconds. A notice of the store may be lost.

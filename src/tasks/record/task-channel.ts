@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { TaskRecord } from './record.js'
-import { isFinal, type TaskState } from './state.js'
+import { isFinalStatus, type TaskStatus } from '../../engine/task.js'
 
 /**
  * A message of the `diagnostics_channel` `longhaul:task`: one step of a task, published in the
@@ -8,8 +8,9 @@ import { isFinal, type TaskState } from './state.js'
  */
 export interface TaskEvent {
   /**
-   * `accepted`: a new task is on record and in the queue. `started`: a run has begun; with
-   * `attempt` above 1 it is another one. `retried`: another run follows an ended one.
+   * `accepted`: a new task was created. For a task that was submitted in a transaction, the process
+   * that runs or cancels it first publishes this. `started`: a run has begun; with `attempt` above 1
+   * it is another one. `retried`: another run follows an ended one.
    * `finished`: the task is final. `checkpoint_dropped`: the run that has begun cannot use the
    * checkpoint of an earlier run, so the task starts over.
    */
@@ -18,7 +19,7 @@ export interface TaskEvent {
   /** The name of the definition. */
   readonly name: string
   readonly owner: string | undefined
-  readonly state: TaskState
+  readonly state: TaskStatus
   /** Runs that have begun. */
   readonly attempt: number
   /** The code of the error of a task that has failed. */
@@ -37,20 +38,24 @@ export const taskChannel = channel('longhaul:task')
 
 /** Publishes that a new task was accepted. */
 export function publishAccepted(
-  name: string, task: Pick<TaskRecord, 'id' | 'owner' | 'createdAt'>,
+  task: Pick<TaskRecord, 'id' | 'name' | 'owner' | 'createdAt'>,
 ): void {
-  const { id: taskId, owner, createdAt } = task
+  const { id: taskId, name, owner, createdAt } = task
   taskChannel.publish({
     event: 'accepted', taskId, name, owner, state: 'queued', attempt: 0, code: undefined,
     createdAt, startedAt: undefined, finishedAt: undefined,
   } satisfies TaskEvent)
 }
 
+/** Publishes that a run has begun. */
+export function publishStarted(record: TaskRecord): void {
+  publish('started', record)
+}
+
 /** Publishes a change of a record if it is a step of the task. Progress and callbacks are not. */
 export function publishMove(before: TaskRecord, now: TaskRecord): void {
-  if (now.attempt !== before.attempt) publish('started', now)
-  else if (now.state === before.state) return
-  else if (isFinal(now.state)) publish('finished', now)
+  if (now.state === before.state) return
+  else if (isFinalStatus(now.state)) publish('finished', now)
   else publish('retried', now)
 }
 

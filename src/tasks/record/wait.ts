@@ -1,5 +1,5 @@
-import type { TaskSnapshot } from './codec.js'
-import { isFinal } from './state.js'
+import type { TaskSnapshot } from './snapshot.js'
+import { isFinalStatus } from '../../engine/task.js'
 import type { Subscriptions } from './subscriptions.js'
 
 /** Limits of a wait. */
@@ -34,7 +34,7 @@ export async function waitFor(
     timeoutMs,
     signal = new AbortController().signal,
     isVisible,
-    until = (task) => isFinal(task.state),
+    until = (task) => isFinalStatus(task.state),
   } = options
   const deadline = performance.now() + timeoutMs
   const subscription = await subscriptions.subscribe(id, keepAlive)

@@ -1,13 +1,13 @@
-import { QueueClosingError } from '../../queues/queue.js'
+import { WorkerClosingError } from '../../engine/stop-reasons.js'
 import { MAX_TIMER } from '../definition/bounds.js'
-import { shuttingDown } from '../intake/not-enqueued.js'
+import { shuttingDown } from '../record/not-accepted.js'
 import type { Stop } from './stop.js'
 
 /** Time for aborted runs to end and be answered, in milliseconds. */
 const GRACE_MS = 2000
 
 /**
- * The active runs of direct answers. No queue knows them, so a process that shuts down waits for
+ * The active runs of direct answers. No engine knows them, so a process that shuts down waits for
  * them here.
  */
 export class DirectRuns {
@@ -38,7 +38,7 @@ export class DirectRuns {
   async close(drainMs: number): Promise<void> {
     this.closed = true
     await this.idle(drainMs)
-    const reason = new QueueClosingError()
+    const reason = new WorkerClosingError()
     for (const stop of this.stops) stop.abort(reason)
     await this.idle(GRACE_MS)
   }

@@ -1,4 +1,4 @@
-/** Something else that may stop a run, such as the attempt of a queue or a request. */
+/** Something else that may stop a run, such as the run of an engine or a request. */
 export interface StopSource {
   readonly signal: AbortSignal
   /**

@@ -54,7 +54,7 @@ describe('a receiver', () => {
     const id = await submit(url)
     await eventually(async () => (await tasks.get(id))?.callback?.nextAttemptAt !== undefined)
     const [first] = seen
-    assert.ok(Number((await tasks.get(id))?.callback?.nextAttemptAt) >= (first?.at ?? 0) + 1000)
+    assert.ok(Number((await tasks.get(id))?.callback?.nextAttemptAt) >= (first?.at ?? 0) + 990, 'but for the difference of two clocks')
     assert.equal((await settled(id)).state, 'delivered')
     const [, second] = seen
     assert.ok(first && second && second.at - first.at >= 990, `${String(second && first && second.at - first.at)} ms`)
@@ -167,30 +167,28 @@ describe('a receiver', () => {
 })
 
 describe('receivers that are slow', () => {
-  for (const ownQueue of [true, false]) {
-    test(`delay neither other receivers nor tasks, with ${ownQueue ? 'a queue of their own' : 'the queue of the tasks'}`, async (t) => {
-      const slow = await rude(t, () => undefined, '127.0.0.2')
-      let most = 0
-      const counting = setInterval(() => { most = Math.max(most, slow.sockets.size) }, 5)
-      t.after(() => { clearInterval(counting) })
-      const quick = await receiver(t)
-      const { submit, settled, tasks } = site(t, {
-        ownQueue, timeoutMs: 60_000, maxInFlight: 4, maxPerHost: 2, concurrency: 8, allow: ['127.0.0.0/8'],
-      })
-      const stuck: string[] = []
-      for (let n = 0; n < 30; n++) stuck.push(await submit(slow.url))
-      await eventually(() => slow.sockets.size === 2)
-      const start = Date.now()
-      for (let n = 0; n < 10; n++) {
-        const id = await submit(quick.url)
-        await tasks.wait(id, { timeoutMs: 2000 })
-        assert.equal((await settled(id)).state, 'delivered')
-      }
-      assert.ok(Date.now() - start < 5000, `${Date.now() - start} ms`)
-      assert.equal(most, 2, 'more at once than one host may have')
-      assert.equal((await tasks.get(stuck[29] ?? ''))?.callback?.state, 'pending')
+  test('delay neither other receivers nor tasks', async (t) => {
+    const slow = await rude(t, () => undefined, '127.0.0.2')
+    let most = 0
+    const counting = setInterval(() => { most = Math.max(most, slow.sockets.size) }, 5)
+    t.after(() => { clearInterval(counting) })
+    const quick = await receiver(t)
+    const { submit, settled, tasks } = site(t, {
+      timeoutMs: 60_000, maxInFlight: 4, maxPerHost: 2, concurrency: 8, allow: ['127.0.0.0/8'],
     })
-  }
+    const stuck: string[] = []
+    for (let n = 0; n < 30; n++) stuck.push(await submit(slow.url))
+    await eventually(() => slow.sockets.size === 2)
+    const start = Date.now()
+    for (let n = 0; n < 10; n++) {
+      const id = await submit(quick.url)
+      await tasks.wait(id, { timeoutMs: 2000 })
+      assert.equal((await settled(id)).state, 'delivered')
+    }
+    assert.ok(Date.now() - start < 5000, `${Date.now() - start} ms`)
+    assert.equal(most, 2, 'more at once than one host may have')
+    assert.equal((await tasks.get(stuck[29] ?? ''))?.callback?.state, 'pending')
+  })
 
   test('are delayed and not forgotten: each gets its callback in the end', async (t) => {
     const { url, seen } = await receiver(t, (res) => { setTimeout(() => { res.end() }, 30) })
@@ -199,17 +197,6 @@ describe('receivers that are slow', () => {
     for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
     assert.equal(new Set(seen.map(({ headers }) => headers['webhook-id'])).size, 12)
     assert.equal(seen.length, 12)
-  })
-
-  test('are given up if memory has no room left for them, and the status shows it', async (t) => {
-    const { url } = await rude(t, () => undefined)
-    const { submit, tasks, heard } = site(t, { maxWaiting: 4, timeoutMs: 60_000 })
-    const ids: string[] = []
-    for (let n = 0; n < 3; n++) ids.push(await submit(url))
-    await eventually(() => heard.length === 1)
-    const views = await Promise.all(ids.map(async (id) => (await tasks.get(id))?.callback))
-    const failed = views.filter((view) => view?.state === 'failed')
-    assert.deepEqual(failed, [{ state: 'failed', attempts: 0, fault: 'no_room' }], JSON.stringify(views))
   })
 })
 
@@ -220,7 +207,7 @@ describe('callbacks are fair (15.12)', () => {
   test('two dead ports of one machine delay no callback of another owner', async (t) => {
     const ports = [await dead(t, '127.0.0.2'), await dead(t, '127.0.0.2')]
     const good = await receiver(t, undefined, '127.0.0.3')
-    const { submit, settled } = site(t, { ownQueue: false, concurrency: 10, timeoutMs: 60_000, allow: ['127.0.0.0/8'] })
+    const { submit, settled } = site(t, { concurrency: 10, timeoutMs: 60_000, allow: ['127.0.0.0/8'] })
     for (let n = 0; n < 20; n++) await submit(ports[n % 2]?.url ?? '', {}, 'ann')
     await eventually(() => ports.some(({ sockets }) => sockets.size > 0))
     const ids = await Promise.all(Array.from({ length: 10 }, () => submit(good.url, {}, 'bob')))
@@ -263,9 +250,9 @@ describe('callbacks are fair (15.12)', () => {
     const ids: string[] = []
     for (let n = 0; n < 500; n++) ids.push(await submit(machine.url, {}, 'ann'))
     const states = () => Promise.all(ids.map(async (id) => (await tasks.get(id))?.callback))
-    await eventually(async () => (await states()).every((callback) => callback?.state !== 'waiting'))
+    for (const id of ids) await tasks.wait(id, { timeoutMs: 5000 })
     const id = await submit(good.url, {}, 'bob')
     assert.equal((await settled(id)).state, 'delivered')
-    await eventually(async () => (await states()).filter((callback) => callback?.fault === 'no_room').length === 250)
+    assert.deepEqual(new Set((await states()).map((callback) => callback?.state)), new Set(['pending']), 'none is given up')
   })
 })

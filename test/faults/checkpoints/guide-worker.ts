@@ -2,7 +2,7 @@
 // before the statement of this text, when that comes for the count-th time.
 import { createTasks } from 'longhaul'
 import type { UploadTask } from 'longhaul/ndjson'
-import { PostgresQueue, type postgres } from 'longhaul/postgres'
+import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 
 type Sample = { readonly engine: ReturnType<typeof postgres> } & Readonly<Record<string, { readonly task: UploadTask }>>
@@ -19,11 +19,10 @@ pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
 } as typeof pg.Client.prototype.query
 
 const sample = await import(file) as unknown as Sample
-const { store, index } = sample.engine
 const definition = sample[part]?.task
 if (definition === undefined) throw new Error(`The sample exports no ${part}`)
 const pool = new pg.Pool()
-// The queue of the sample with shorter times.
-const queue = new PostgresQueue({ pool, lockDurationMs: 1000, stalledIntervalMs: 500 })
-createTasks({ store, index, queue, definitions: [definition], onError: (error) => { console.log('error', error) } })
+// The engine of the sample with a shorter lease.
+const engine = postgres({ pool, leaseMs: 1000 })
+createTasks({ ...engine, definitions: [definition], onError: (error) => { console.log('error', error) } })
 console.log('ready')

@@ -1,4 +1,5 @@
-// Imports whose worker is killed at random points, by real processes. The long form: KILLS=100 LINES=1000000.
+// Imports whose worker is killed at random points, by real processes with default options. The long form:
+// KILLS=20 LINES=200000 LONGHAUL_TEST_FILE_TIMEOUT_MS=900000.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import type { UploadResult } from '../../../src/ndjson/index.js'
@@ -20,12 +21,21 @@ const body = Buffer.from(lines.join('\n'))
 const numbers = Array.from({ length: LINES }, (_, n) => n).filter((n) => n % 100 !== 50)
 const expected = numbers.filter((n) => n % 97 !== 3)
 
-const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
+const databases = {
+  Redis: async () => (await redisForFile()).url,
+  PostgreSQL: postgresUrl,
+}
+/** Each test has its own database, because its workers run every task that they find there. */
+const openWebs = (open: () => Promise<string>) => (
+  Promise.all([open().then((url) => openWeb(url)), open().then((url) => openWeb(url))])
+)
 
-const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url) })))
+const webs = await Promise.all(Object.entries(databases).map(async ([name, open]) => ({ name, own: await openWebs(open) })))
+type Web = Awaited<ReturnType<typeof openWeb>>
 
-for (const { name, ...web } of webs) describe(`an import on ${name} whose worker is killed ${KILLS} times`, () => {
-  async function run(t: TestContext, kind: 'once' | 'atLeastOnce') {
+// At the same time, because each of them waits for leases most of the time.
+describe(`an import whose worker is killed ${KILLS} times`, { concurrency: true }, () => {
+  async function run(t: TestContext, web: Web, kind: 'once' | 'atLeastOnce') {
     const spooled = await spool(web, 'ndjson-upload', body)
     const { taskId } = await web.tasks.submit(web.definitions[kind], spooled)
     const perKill = Math.max(Math.floor(LINES / BATCH / (KILLS + 1)), 2)
@@ -39,17 +49,19 @@ for (const { name, ...web } of webs) describe(`an import on ${name} whose worker
     assert.deepEqual(errors.map(({ line }) => line), failed.slice(0, 1000).map((n) => n + 1))
   }
 
-  test('with a cursor each line is written once, and the report is that of an undisturbed import', async (t) => {
-    const { rows, result } = await run(t, 'once')
-    assert.deepEqual(rows, expected)
-    checkReport(result)
-  })
+  for (const { name, own: [one, other] } of webs) {
+    test(`${name}, with a cursor: each line is written once, and the report is that of an undisturbed import`, async (t) => {
+      const { rows, result } = await run(t, one, 'once')
+      assert.deepEqual(rows, expected)
+      checkReport(result)
+    })
 
-  test('without a cursor each line is written, at most one batch twice for each kill, with the same report', async (t) => {
-    const { rows, result } = await run(t, 'atLeastOnce')
-    assert.deepEqual([...new Set(rows)], expected)
-    assert.ok(rows.length - expected.length <= KILLS * BATCH, `${rows.length - expected.length} lines were written again`)
-    t.diagnostic(`${rows.length - expected.length} of ${LINES} lines were written again, after ${KILLS} kills`)
-    checkReport(result)
-  })
+    test(`${name}, without a cursor: each line is written, at most one batch twice for each kill, with the same report`, async (t) => {
+      const { rows, result } = await run(t, other, 'atLeastOnce')
+      assert.deepEqual([...new Set(rows)], expected)
+      assert.ok(rows.length - expected.length <= KILLS * BATCH, `${rows.length - expected.length} lines were written again`)
+      t.diagnostic(`${rows.length - expected.length} of ${LINES} lines were written again, after ${KILLS} kills`)
+      checkReport(result)
+    })
+  }
 })

@@ -10,7 +10,7 @@ import { BATCH } from './work.js'
 
 stopAfterwards()
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
-const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url) })))
+const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url, { leaseMs: 2000 }) })))
 const COUNT = 60_000
 const numbers = Array.from({ length: COUNT }, (_, n) => n)
 const expected = numbers.filter((n) => n % 97 !== 3)

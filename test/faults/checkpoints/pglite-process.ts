@@ -1,7 +1,6 @@
-// A process that imports, on a PGlite in a folder: node pglite-process.ts <folder> [task]. Retries the task.
+// A process that imports, on a PGlite in a folder: node pglite-process.ts <folder> [task]. Waits for the end of the task.
 import { PGlite } from '@electric-sql/pglite'
 import { createTasks } from 'longhaul'
-import { MemoryQueue } from 'longhaul/memory'
 import { ndjsonUpload } from 'longhaul/ndjson'
 import { postgres } from 'longhaul/postgres'
 import { BATCH, type Row } from './work.js'
@@ -10,7 +9,8 @@ const LINES = 20_000
 const [, , folder = '', interrupted] = process.argv
 const pool = await PGlite.create(folder)
 await pool.exec('create table if not exists rows (n int, at serial); create table if not exists cursors (id text primary key, cursor text)')
-const { store, index, blobs } = postgres({ pool })
+const engine = postgres({ pool })
+const { blobs } = engine
 const upload = ndjsonUpload<Row>({
   batchSize: BATCH,
   async write(records, { cursor, uploadId }) {
@@ -27,7 +27,7 @@ const upload = ndjsonUpload<Row>({
   },
   background: { name: 'import', blobs },
 })
-const tasks = createTasks({ store, index, queue: new MemoryQueue(), definitions: [upload.task], leaseMs: 1000, sweepMs: 1000 })
+const tasks = createTasks({ ...engine, definitions: [upload.task] })
 
 if (interrupted === undefined) {
   const body = Buffer.from(Array.from({ length: LINES }, (_, n) => `{"n":${n}}\n`).join(''))
@@ -36,9 +36,6 @@ if (interrupted === undefined) {
   const { taskId } = await tasks.submit(upload.task, { blob, coding: 'identity', size: body.length })
   console.log(`task ${taskId}\n`)
 } else {
-  const failed = await tasks.wait(interrupted, { timeoutMs: 60_000 })
-  console.log(`${failed?.status} ${failed?.status === 'failed' ? failed.error.code : ''}\n`)
-  await tasks.retry(interrupted)
   const end = await tasks.wait(interrupted, { timeoutMs: 60_000 })
   const { rows: [row] } = await pool.query('select count(*)::int as count, count(distinct n)::int as numbers from rows')
   console.log(`end ${JSON.stringify({ status: end?.status, ...end?.status === 'completed' && { summary: end.result.summary }, ...row as object })}\n`)

@@ -18,7 +18,6 @@ function bodyOf(count: number): string {
 
 /** Progress may be ahead of the last committed batch by this many bytes: what was read and not written. */
 const AHEAD = 524_288
-/** Redis writes users faster, and the import has to run for some seconds. */
 const databases = [
   { name: 'Redis', url: (await redisForFile()).url, count: 120_000 },
   { name: 'PostgreSQL', url: await postgresUrl(), count: 24_000 },
@@ -76,7 +75,9 @@ async function kill(...processes: readonly ServerProcess[]): Promise<void> {
   }
 }
 
-async function importWithKill({ client, killAndRestart }: Site, count: number): Promise<void> {
+/** Imports lines, more of them if the import was completed before its process was killed. */
+async function importWithKill(site: Site, count: number): Promise<void> {
+  const { client, killAndRestart } = site
   const body = bodyOf(count)
   const bad = count / 1000
   const headers = { 'content-type': 'application/x-ndjson', prefer: 'respond-async' }
@@ -96,24 +97,29 @@ async function importWithKill({ client, killAndRestart }: Site, count: number): 
   const reached = now.progress?.done ?? 0
   await killAndRestart()
   await read()
+  if (now.status === 'completed' && now.attempt === 1) return importWithKill(site, 2 * count)
   // The record shows the progress of the first run until the second one reports its own.
   let lowest = Infinity
   for (; now.status === 'processing'; await read()) lowest = Math.min(lowest, now.progress?.done ?? Infinity)
   assert.equal(now.status, 'completed')
-  assert.equal(now.attempt, 2, 'it was killed midway')
+  // On a busy machine the second run may lose its lease, too.
+  assert.ok((now.attempt ?? 0) >= 2, 'it was killed midway')
   assert.ok(lowest >= reached - AHEAD, `the second run began before byte ${lowest}, and the first one had read ${reached}`)
   assert.deepEqual(now.result?.summary, { total: count, succeeded: count - bad, failed: bad })
   assert.deepEqual(now.result.errors.map(({ line }) => line), Array.from({ length: Math.min(bad, 100) }, (_, at) => at * 1000 + 8))
 }
 
-for (const { name, url, count } of databases) {
-  describe(`an import of the reference server on ${name} goes on at the last committed line, with the same report`, () => {
-    for (const [what, start] of Object.entries({ 'its worker': webAndWorker, 'the one process of the server': oneProcess })) {
-      test(`when ${what} is killed`, async (t) => {
-        const site = await start(url)
-        t.after(site.end)
-        await importWithKill(site, count)
-      })
-    }
-  })
-}
+// At the same time, because each of them waits for leases.
+describe('an import of the reference server', { concurrency: true }, () => {
+  for (const { name, url, count } of databases) {
+    describe(`on ${name} continues at the last committed line, with the same report,`, () => {
+      for (const [what, start] of Object.entries({ 'its worker': webAndWorker, 'the one process of the server': oneProcess })) {
+        test(`when ${what} is killed`, async (t) => {
+          const site = await start(url)
+          t.after(site.end)
+          await importWithKill(site, count)
+        })
+      }
+    })
+  }
+})

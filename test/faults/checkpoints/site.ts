@@ -7,13 +7,13 @@ import { after, type TestContext } from 'node:test'
 import { createTasks } from 'longhaul'
 import pg from 'pg'
 import { ServerProcess } from '../../http/kit/process.js'
-import { definitionsOf, openSite } from './work.js'
+import { definitionsOf, openSite, type EngineTimes } from './work.js'
 
 /** A web process, which runs nothing, and its workers on one database. */
-export async function openWeb(url: string) {
+export async function openWeb(url: string, times: EngineTimes = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-checkpoints-'))
   if (url.startsWith('postgres')) await createTables(url)
-  const site = openSite(url, folder)
+  const site = openSite(url, folder, times)
   const definitions = definitionsOf(site)
   const tasks = createTasks({ ...site.engine, definitions: Object.values(definitions), worker: false })
   after(async () => {
@@ -21,7 +21,7 @@ export async function openWeb(url: string) {
     await site.close()
     rmSync(folder, { recursive: true, force: true })
   })
-  return { tasks, definitions, site, worker: (t: TestContext) => startWorker(t, url, folder) }
+  return { tasks, definitions, site, worker: (t: TestContext) => startWorker(t, url, folder, times) }
 }
 
 /** Creates the tables of the imported rows. */
@@ -33,8 +33,12 @@ export async function createTables(connectionString: string): Promise<void> {
 }
 
 /** Starts a worker, which ends with the test. Resolves when it is ready. */
-async function startWorker(t: TestContext, url: string, folder: string): Promise<ServerProcess> {
-  const worker = new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'worker.ts'), url, folder], {})
+async function startWorker(
+  t: TestContext, url: string, folder: string, { leaseMs }: EngineTimes,
+): Promise<ServerProcess> {
+  const file = join(import.meta.dirname, 'worker.ts')
+  const lease = leaseMs === undefined ? [] : [String(leaseMs)]
+  const worker = new ServerProcess(process.execPath, ['--import', 'tsx', file, url, folder, ...lease], {})
   t.after(async () => {
     worker.child.kill('SIGKILL')
     await worker.exited

@@ -14,7 +14,7 @@ const databases = {
   PostgreSQL: await postgresUrl(),
 }
 
-const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url) })))
+const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url, { leaseMs: 2000 }) })))
 
 for (const { name, tasks, definitions: { count }, worker } of webs) describe(`a worker on ${name}`, () => {
   test('SIGTERM: another worker continues from the checkpoint within a second, and no attempt is used', async (t) => {
@@ -25,14 +25,14 @@ for (const { name, tasks, definitions: { count }, worker } of webs) describe(`a 
     first.child.kill('SIGTERM')
     const stopped = performance.now()
     const [, from = ''] = await said(second, /from (\d+)\n/)
-    assert.ok(performance.now() - stopped < 1000, 'it does not wait for a lock to expire')
+    assert.ok(performance.now() - stopped < 1000, 'it does not wait for a lease to end')
     const end = await tasks.wait(taskId, { timeoutMs: 60_000 })
     assert.equal(end?.status, 'completed', 'the definition has one attempt, and it is not used up')
     await said(first, /closed\n/)
     // The value that the stopped run saved last, although that save rejected.
     const last = Number(/step (\d+)\n(?!step)/.exec(first.out)?.[1])
     assert.equal(Number(from), last + 1)
-    assert.match(first.out, /refused QueueClosingError aborted true/)
+    assert.match(first.out, /refused WorkerClosingError aborted true/)
     assert.equal((end.result as unknown as { from: number }).from, last + 1)
   })
 

@@ -3,10 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'
 import { defineTask, httpError, isHttpError, type TasksOptions } from 'longhaul'
 import { bulkCreate } from 'longhaul/bulk'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { FolderBlobs } from 'longhaul/files'
 import { ndjsonUpload, type RecordOutcome } from 'longhaul/ndjson'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import type { Blobs } from 'longhaul/stores'
 import pg from 'pg'
@@ -27,24 +26,26 @@ export interface Rows {
 
 /** Engine of a process, and what it has to close. */
 export interface Site {
-  readonly engine: Pick<TasksOptions, 'store' | 'index' | 'queue'>
+  readonly engine: Pick<TasksOptions, 'engine' | 'store'>
   readonly blobs: Blobs
   readonly rows: Rows
   close(): Promise<void>
 }
 
-/** BullMQ's times, shortened, for any number of kills. */
-const TIMES = { lockDurationMs: 1000, stalledIntervalMs: 500, maxStalledCount: 1000 }
-
-/** Opens the databases of a process. `folder` has the blobs where the database has none. */
-export function openSite(url: string, folder: string): Site {
-  return url.startsWith('postgres') ? openPostgres(url) : openRedis(url, folder)
+/** Options of the engine. A test of kills leaves them as they are. */
+export interface EngineTimes {
+  readonly leaseMs?: number
 }
 
-function openPostgres(url: string): Site {
+/** Opens the databases of a process. `folder` has the blobs where the database has none. */
+export function openSite(url: string, folder: string, times: EngineTimes = {}): Site {
+  return url.startsWith('postgres') ? openPostgres(url, times) : openRedis(url, folder, times)
+}
+
+function openPostgres(url: string, times: EngineTimes): Site {
   const pool = new pg.Pool({ connectionString: url })
   pool.on('error', () => undefined)
-  const { store, index, blobs } = postgres({ pool })
+  const { engine, store, blobs } = postgres({ pool, ...times })
   const rows: Rows = {
     async write(taskId, numbers, cursor) {
       const client = await pool.connect()
@@ -61,7 +62,7 @@ function openPostgres(url: string): Site {
     of: async (taskId) => (await pool.query<{ n: number }>('select n from rows where task = $1 order by at', [taskId])).rows.map(({ n }) => n),
   }
   return {
-    engine: { store, index, queue: new PostgresQueue({ pool, ...TIMES }) }, blobs, rows,
+    engine: { engine, store }, blobs, rows,
     async close() {
       await store.close()
       await blobs.close()
@@ -70,13 +71,12 @@ function openPostgres(url: string): Site {
   }
 }
 
-function openRedis(url: string, folder: string): Site {
+function openRedis(url: string, folder: string, times: EngineTimes): Site {
   // A cluster has the addresses of its nodes.
-  const open = () => url.includes(',')
+  const client = url.includes(',')
     ? new Cluster(url.split(','), { slotsRefreshTimeout: 20_000, redisOptions: { maxRetriesPerRequest: null } })
     : new Redis(url, { maxRetriesPerRequest: null })
-  const [client, connection] = [open(), open()]
-  const { store, index } = redis({ client })
+  const { engine, store } = redis({ client, ...times })
   const blobs = new FolderBlobs(folder, { shared: true })
   const rows: Rows = {
     async write(taskId, numbers, cursor) {
@@ -86,12 +86,11 @@ function openRedis(url: string, folder: string): Site {
     of: async (taskId) => (await client.lrange(`rows:{${taskId}}`, 0, -1)).map(Number),
   }
   return {
-    engine: { store, index, queue: new BullMQQueue({ connection, ...TIMES }) }, blobs, rows,
+    engine: { engine, store }, blobs, rows,
     async close() {
       await store.close()
       await blobs.close()
       client.disconnect()
-      connection.disconnect()
     },
   }
 }

@@ -12,14 +12,14 @@ import { eventually } from '../../unit/tasks/kit.js'
 const SUBMISSIONS = 10_000
 const CONNECTIONS = 200
 
-test('10,000 submissions over 200 connections against a queue of 1,000: every 202 ends completed, the others get 503 with Retry-After', async (t) => {
-  const { store, queue } = memory({ maxQueued: 1000 })
+test('10,000 submissions over 200 connections against room for 1,000 unfinished tasks: every 202 ends completed, the others get 503 with Retry-After', async (t) => {
+  const { engine, store } = memory({ maxUnfinished: 1000 })
   const failures: unknown[] = []
   let runs = 0
   const work = defineTask({ name: 'work', maxPerOwner: Infinity, run: async () => { runs++; await new Promise((resolve) => { setTimeout(resolve, 5) }) } })
-  const tasks = createTasks({ store, queue, definitions: [work], concurrency: 20, onError: (error) => { failures.push(error) } })
+  const tasks = createTasks({ engine, store, definitions: [work], concurrency: 20, onError: (error) => { failures.push(error) } })
   const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
-  // A full queue is a 503, which the host hears of.
+  // A full engine is a 503, which the framework's onError receives.
   const server = createServer(toNode(submit(work), { onError: (error) => { if ((error as { code?: string }).code !== 'queue_full') failures.push(error) } }))
   await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
   const { port } = server.address() as AddressInfo
@@ -60,10 +60,10 @@ test('10,000 submissions over 200 connections against a queue of 1,000: every 20
   assert.equal(new Set(accepted).size, accepted.length)
   assert.ok(accepted.length >= 1000 && refused > 0, `${String(accepted.length)} accepted`)
 
-  await eventually(() => queue.usage().running + queue.usage().waiting === 0, 90_000)
+  await eventually(() => engine.usage().unfinished === 0, 90_000)
   for (const id of accepted) assert.equal((await tasks.get(id))?.status, 'completed')
   assert.equal(runs, accepted.length, 'each once, and none of the refused')
-  assert.equal(store.usage().entries, accepted.length, 'the refused left nothing')
+  assert.deepEqual([engine.usage().tasks, store.usage().entries], [accepted.length, 0], 'the refused left nothing')
   assert.deepEqual(failures, [])
   assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0 })
 })

@@ -30,9 +30,9 @@ async function vanishing(t: TestContext, options: Parameters<typeof site>[3] = {
 const post = (headers = '', length = 2) => `POST /api/work HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${String(length)}\r\n${headers}\r\n`
 const connections = ({ server }: Site) => new Promise<number>((resolve, reject) => { server?.getConnections((error, count) => { if (error) reject(error); else resolve(count) }) })
 
-async function assertQuiet({ site: { tasks, store, noise, heard }, site: made }: Vanishing): Promise<void> {
+async function assertQuiet({ site: { tasks, engine, noise, heard }, site: made }: Vanishing): Promise<void> {
   await eventually(async () => await connections(made) === 0)
-  await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0)
+  await eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
   assert.deepEqual([noise, heard], [[], []])
 }
 
@@ -58,7 +58,7 @@ test('a client that disconnects during its direct answer aborts the run, and not
   await eventually(() => made.signals.length === 1)
   socket.destroy()
   await eventually(() => made.signals[0]?.aborted === true)
-  assert.equal(made.site.store.usage().entries, 0)
+  assert.equal(made.site.engine.usage().tasks, 0)
   await assertQuiet(made)
 })
 
@@ -78,30 +78,30 @@ test('with an Idempotency-Key the run does not follow its client: cut connection
   assert.deepEqual(made.signals.map(({ aborted }) => aborted), [false])
 })
 
-test('a client that disconnects while its direct answer waits in a queue cancels the task, and its record is deleted', async (t) => {
+test('a client that disconnects while its direct answer waits in a queue cancels the task, and deletes it', async (t) => {
   const made = await vanishing(t, { direct: 'queue' })
   const socket = await made.open()
   socket.write(`${post()}{}`)
   await eventually(() => made.signals.length === 1)
   socket.destroy()
   await eventually(() => made.signals[0]?.aborted === true)
-  await eventually(() => made.site.store.usage().entries === 0)
+  await eventually(() => made.site.engine.usage().tasks === 0)
   await assertQuiet(made)
 })
 
 test('a client that disconnects after its task was accepted does not stop the task', async (t) => {
   for (const prefer of ['respond-async', 'respond-async, wait=20']) {
     const made = await vanishing(t)
-    const { tasks, store } = made.site
+    const { tasks, engine } = made.site
     const socket = await made.open()
     socket.write(`${post(`Prefer: ${prefer}\r\n`)}{}`)
     await eventually(() => made.signals.length === 1)
-    if (prefer.includes('wait')) await eventually(() => serviceOf(tasks).waiters.size === 1 && store.usage().watches === 1)
+    if (prefer.includes('wait')) await eventually(() => serviceOf(tasks).waiters.size === 1 && engine.usage().watches === 1)
     socket.resetAndDestroy()
     await eventually(async () => await connections(made.site) === 0)
     await assertQuiet(made)
     assert.equal(made.signals[0]?.aborted, false)
-    const id = made.site.spy.calls.find((call) => call.startsWith('enqueue'))?.slice('enqueue '.length).split('~')[0] ?? ''
+    const id = made.site.spy.calls.find((call) => call.startsWith('create '))?.slice('create '.length) ?? ''
     made.gate.resolve()
     assert.deepEqual((await ended(tasks, id)).result, { message: 'done' })
   }
@@ -110,18 +110,18 @@ test('a client that disconnects after its task was accepted does not stop the ta
 for (const [what, headers] of [['a long poll', 'Prefer: wait=20\r\n'], ['an event stream', 'Accept: text/event-stream\r\n']] as const) {
   test(`clients that leave ${what} release their slots, one by one and all at once`, async (t) => {
     const made = await vanishing(t, { maxWaiters: 50, maxWaitersPerOwner: 50 })
-    const { start, tasks, store } = made.site
+    const { start, tasks, engine } = made.site
     const { taskId } = await members(await start())
     await eventually(() => made.signals.length === 1)
     for (let round = 0; round < 3; round++) {
       const sockets = await Promise.all(Array.from({ length: 50 }, made.open))
       for (const socket of sockets) socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`)
-      await eventually(() => serviceOf(tasks).waiters.size === 50 && store.usage().watches === 1)
+      await eventually(() => serviceOf(tasks).waiters.size === 50 && engine.usage().watches === 1)
       for (const [n, socket] of sockets.entries()) {
         if (n % 2) socket.destroy()
         else socket.resetAndDestroy()
       }
-      await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0)
+      await eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
     }
     assert.deepEqual([made.site.noise, made.site.heard], [[], []])
     made.gate.resolve()
@@ -152,14 +152,14 @@ test('many polls over one connection leave no listeners behind', async (t) => {
 
 test('a client that does not read its answer holds its connection only', async (t) => {
   const made = await vanishing(t)
-  const { start, tasks, store } = made.site
+  const { start, tasks, engine } = made.site
   made.gate.resolve()
   const { taskId } = await members(await start())
   await ended(tasks, String(taskId))
   const socket = await made.open()
   socket.pause()
   for (let n = 0; n < 20; n++) socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n`)
-  await within(eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0))
+  await within(eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0))
   socket.resetAndDestroy()
   await eventually(() => serviceOf(tasks).waiters.size === 0)
   assert.deepEqual(made.site.noise, [])

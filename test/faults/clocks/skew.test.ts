@@ -5,19 +5,18 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test, type TestContext } from 'node:test'
-import { Redis } from 'ioredis'
 import { createTasks, defineTask, type Tasks } from 'longhaul'
-import { MemoryQueue } from 'longhaul/memory'
-import { RedisStore } from 'longhaul/redis'
 import { pause } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { ServerProcess, startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { skewedBy, skewedByFile } from '../../servers/faketime.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
+import { engineOf } from './engine-of.js'
 
 stopAfterwards()
 const redis = await redisForFile()
+const databases = { Redis: redis.url, PostgreSQL: await postgresUrl() }
 const folder = mkdtempSync(join(tmpdir(), 'longhaul-clock-'))
 after(() => { rmSync(folder, { recursive: true, force: true }) })
 
@@ -40,14 +39,14 @@ async function until(child: ServerProcess, what: string): Promise<void> {
   }
 }
 
-function tasksHere(t: TestContext): Tasks {
-  const client = new Redis(redis.url)
-  const store = new RedisStore({ client })
-  const tasks = createTasks({ store, queue: new MemoryQueue(), definitions: [defineTask({ name: 'none', run: () => 1 })], leaseMs: 2000 })
+/** A worker that would give the task back if its lease had ended. */
+function tasksHere(t: TestContext, url: string, name: string): Tasks {
+  const { parts, close } = engineOf(url, name)
+  const tasks = createTasks({ ...parts, definitions: [defineTask({ name: 'none', run: () => 1 })], onError: () => undefined })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
-    await store.close()
-    client.disconnect()
+    await parts.store.close()
+    await close()
   })
   return tasks
 }
@@ -72,22 +71,26 @@ test('a rate limit of 5 lets exactly 5 of 200 requests pass, whatever clocks the
 })
 
 describe('a process whose clock is off', { concurrency: true }, () => {
-  for (const seconds of [-16, 16, -600, 600]) {
-    test(`by ${String(seconds)} s keeps its running work, and its results can be read`, async (t) => {
-      const here = tasksHere(t)
-      const child = start('process.ts', redis.url, skewedBy(seconds))
-      const { now, running, ended } = await said<{ now: number, running: string, ended: string }>(child)
-      assert.ok(Math.abs((now - Date.now()) / 1000 - seconds) < 8, 'its clock is wrong')
-      // Three leases.
-      const until = performance.now() + 6000
-      while (performance.now() < until) {
-        assert.equal((await here.get(running))?.status, 'processing')
-        assert.equal((await here.get(ended))?.status, 'completed')
-        await pause(200)
-      }
-      child.child.kill('SIGKILL')
-      await child.exited
-    })
+  for (const [database, url] of Object.entries(databases)) {
+    for (const seconds of [-16, 16, -600, 600]) {
+      test(`by ${String(seconds)} s keeps its running work on ${database}, and its results can be read`, async (t) => {
+        const name = `skew_${String(seconds).replace('-', 'minus_')}`
+        const child = start('process.ts', [url, name], skewedBy(seconds))
+        const { now, running, ended } = await said<{ now: number, running: string, ended: string }>(child)
+        assert.ok(Math.abs((now - Date.now()) / 1000 - seconds) < 8, 'its clock is wrong')
+        const here = tasksHere(t, url, name)
+        // Three leases.
+        const until = performance.now() + 6000
+        while (performance.now() < until) {
+          const task = await here.get(running)
+          assert.deepEqual([task?.status, task?.attempt], ['processing', 1])
+          assert.equal((await here.get(ended))?.status, 'completed')
+          await pause(200)
+        }
+        child.child.kill('SIGKILL')
+        await child.exited
+      })
+    }
   }
 
   test('behind or ahead runs a request with an Idempotency-Key once', async () => {
@@ -117,45 +120,44 @@ test('a wait of a second ends after a second, though the clock is set back by an
   assert.equal(state, 'processing')
 })
 
-/** One side of a queue, with a clock that is off. */
-async function startQueue(url: string, role: 'work' | 'enqueue' | 'enqueue-long', name: string, seconds: number): Promise<ServerProcess> {
-  const child = start('queue.ts', [url, role, name], seconds === 0 ? {} : skewedBy(seconds))
+/** A process with a clock that is off. */
+async function startSide(url: string, role: 'work' | 'submit' | 'submit-long', name: string, seconds: number): Promise<ServerProcess> {
+  const child = start('side.ts', [url, role, name], seconds === 0 ? {} : skewedBy(seconds))
   await until(child, 'ready')
   return child
 }
 
-const postgres = await postgresUrl()
-for (const [database, url] of [['Redis', redis.url], ['PostgreSQL', postgres]] as const) {
-  describe(`on ${database} a delayed job runs when it is due,`, { concurrency: true }, () => {
+for (const [database, url] of Object.entries(databases)) {
+  describe(`on ${database} a delayed task runs when it is due,`, { concurrency: true }, () => {
     const cases = [['that took it in is behind', -HOUR, 0], ['that took it in is ahead', HOUR, 0], ['that runs it is ahead', 0, HOUR],
       ['that runs it is behind', 0, -HOUR]] as const
-    for (const [at, [which, producer, worker]] of cases.entries()) {
+    for (const [at, [which, submitter, worker]] of cases.entries()) {
       test(`though the clock of the process ${which} by an hour`, async () => {
-        const name = `clock-${String(at)}`
-        const working = await startQueue(url, 'work', name, worker)
-        const producing = await startQueue(url, 'enqueue', name, producer)
+        const name = `clock_${String(at)}`
+        const working = await startSide(url, 'work', name, worker)
+        const submitting = await startSide(url, 'submit', name, submitter)
         const taken = performance.now()
-        await until(working, 'ran job')
+        await until(working, 'ran task')
         const took = performance.now() - taken
         assert.ok(took > 2500 && took < 15_000, `${String(took)} ms`)
-        for (const { child } of [working, producing]) child.kill('SIGKILL')
+        for (const { child } of [working, submitting]) child.kill('SIGKILL')
+      })
+    }
+  })
+
+  describe(`on ${database} a live worker keeps its task,`, { concurrency: true }, () => {
+    const cases = [['its clock is behind', -HOUR, 0], ['its clock is ahead', HOUR, 0], ['another clock is ahead', 0, HOUR], ['another clock is behind', 0, -HOUR]] as const
+    for (const [at, [which, own, others]] of cases.entries()) {
+      test(`though ${which} by an hour`, async () => {
+        const name = `lease_${String(at)}`
+        const working = await startSide(url, 'work', name, own)
+        const submitting = await startSide(url, 'submit-long', name, 0)
+        await until(working, 'ran task')
+        const other = await startSide(url, 'work', name, others)
+        await until(working, 'ended task')
+        assert.deepEqual([working, other].map(({ out }) => out.match(/ran task/g)?.length ?? 0), [1, 0])
+        for (const { child } of [working, submitting, other]) child.kill('SIGKILL')
       })
     }
   })
 }
-
-describe('on PostgreSQL a live worker keeps its job,', { concurrency: true }, () => {
-  const cases = [['its clock is behind', -HOUR, 0], ['its clock is ahead', HOUR, 0], ['another clock is ahead', 0, HOUR], ['another clock is behind', 0, -HOUR]] as const
-  for (const [at, [which, own, others]] of cases.entries()) {
-    test(`though ${which} by an hour`, async () => {
-      const name = `lock-${String(at)}`
-      const working = await startQueue(postgres, 'work', name, own)
-      const producing = await startQueue(postgres, 'enqueue-long', name, 0)
-      await until(working, 'ran job')
-      const other = await startQueue(postgres, 'work', name, others)
-      await until(working, 'ended job')
-      assert.deepEqual([working, other].map(({ out }) => out.match(/ran job/g)?.length ?? 0), [1, 0])
-      for (const { child } of [working, producing, other]) child.kill('SIGKILL')
-    })
-  }
-})

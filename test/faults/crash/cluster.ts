@@ -8,10 +8,10 @@ import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import type { CrashDatabase } from './database.js'
 
 /** Processes that end where they are told, on one database. */
-export async function crashCluster({ url, board }: CrashDatabase) {
+export async function crashCluster({ url, engine }: CrashDatabase) {
   stopAfterwards()
   const workers: ServerProcess[] = []
-  // Whatever became of a test, the next one's jobs are not for its workers.
+  // Otherwise they would run the tasks of the next test.
   afterEach(async () => {
     for (const { child, exited } of workers.splice(0)) {
       child.kill('SIGKILL')
@@ -19,9 +19,9 @@ export async function crashCluster({ url, board }: CrashDatabase) {
     }
   })
 
-  const start = async (role: 'web' | 'worker', where = '-', stalls = 1): Promise<ServerProcess> => {
+  const start = async (role: 'web' | 'worker', where = '-'): Promise<ServerProcess> => {
     const file = join(import.meta.dirname, 'process.ts')
-    const child = new ServerProcess(process.execPath, ['--import', 'tsx', file, url, role, where, String(stalls)], {})
+    const child = new ServerProcess(process.execPath, ['--import', 'tsx', file, url, role, where], {})
     if (role === 'worker') workers.push(child)
     while (!child.out.includes('ready')) {
       // Some worker meets its end before it has said anything.
@@ -31,22 +31,37 @@ export async function crashCluster({ url, board }: CrashDatabase) {
     return child
   }
 
+  /** A web process that lives. */
+  const client = new Client(await (await start('web')).url())
+
   return {
-    start,
-    /** Ended by its own hand. */
+    start, client,
+    /** Resolves once a process has ended itself. */
     died: async (child: ServerProcess): Promise<void> => { assert.deepEqual(await child.exited, { code: null, signal: 'SIGKILL' }, child.err) },
-    /** Ends a process, which is gone when this resolves: what comes next has the queue to itself. */
+    /** Ends a process, which is gone when this resolves: what comes next has the tasks to itself. */
     end: async (child: ServerProcess): Promise<void> => {
       child.child.kill('SIGKILL')
       await child.exited
     },
-    /** Resolves when the queue holds no job any more. */
+    /** Returns the points that a process has reached. */
+    points: (child: ServerProcess): string[] => [...child.out.matchAll(/^point (.*)$/gm)].map(([, point = '']) => point),
+    /** Resolves when no task is unfinished. */
     idle: (): Promise<void> => eventually(async () => {
-      const counts = await board.bull.getJobCounts('wait', 'active', 'delayed', 'failed', 'prioritized')
-      return Object.values(counts).every((count) => count === 0)
-    }, 30_000, 'the queue is empty'),
-    /** A web process that lives. */
-    client: new Client(await (await start('web')).url()),
+      const { running, waiting, delayed } = await engine.counts('default')
+      return running + waiting + delayed === 0
+    }, 30_000, 'every task has ended'),
+    /** Ids of all tasks. */
+    taskIds: async (): Promise<string[]> => {
+      const tasks = await engine.list({ of: 'all', order: 'newest', limit: 1000 })
+      return tasks.map(({ id }) => id)
+    },
+    cancel: (to: Client, taskId: unknown): Promise<Answer> => to.ask('DELETE', `/tasks/${String(taskId)}`),
+    /** Deletes a final task. */
+    remove: async (to: Client, taskId: unknown): Promise<Answer> => {
+      const path = `/tasks/${String(taskId)}`
+      const { headers } = await client.ask('GET', path)
+      return to.ask('DELETE', path, { headers: { 'if-match': headers.get('etag') ?? '' } })
+    },
     submit: (to: Client, body: object, key?: string): Promise<Answer> => to.ask('POST', '/tasks', { body, headers: key === undefined ? {} : { 'idempotency-key': key } }),
   }
 }

@@ -1,13 +1,10 @@
-import type { BullMQQueue } from 'longhaul/bullmq'
-import type { Queue } from 'longhaul/queues'
-import type { Store, TaskIndex } from 'longhaul/stores'
+import type { TaskEngine } from '../../../src/engine/engine.js'
+import type { Store } from 'longhaul/stores'
 
 /** The parts of a process, on one database. */
 export interface CrashEngine {
+  readonly engine: TaskEngine
   readonly store: Store
-  readonly index?: TaskIndex | undefined
-  readonly queue: Queue
-  readonly callbackQueue: Queue
   /** Notes a run of a task. */
   readonly count: (taskId: string) => Promise<unknown>
 }
@@ -15,10 +12,8 @@ export interface CrashEngine {
 /** A database as the test sees it. */
 export interface CrashDatabase {
   readonly url: string
-  /** A queue on the same jobs. */
-  readonly board: Pick<BullMQQueue, 'bull'>
-  /** How often the work of a task was begun. */
+  /** An engine on the same tasks, which runs none. */
+  readonly engine: TaskEngine
+  /** Returns the number of times that the work of a task was begun. */
   runs(taskId: string): Promise<number>
-  /** Ids of all tasks on record. */
-  taskIds(): Promise<readonly string[]>
 }

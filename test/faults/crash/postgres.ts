@@ -1,18 +1,14 @@
 import { after } from 'node:test'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import type { CrashDatabase, CrashEngine } from './database.js'
-import { TIMES } from './work.js'
+import { LEASE_MS } from './work.js'
 
-const TASK = 'task:'
-
-export function openPostgres(url: string, maxStalledCount: number): CrashEngine {
+export function openPostgres(url: string): CrashEngine {
   const pool = new pg.Pool({ connectionString: url })
   return {
-    ...postgres({ pool }),
-    queue: new PostgresQueue({ pool, ...TIMES, maxStalledCount }),
-    callbackQueue: new PostgresQueue({ pool, ...TIMES, name: 'callbacks' }),
+    ...postgres({ pool, leaseMs: LEASE_MS }),
     count: (taskId) => pool.query('insert into runs (task_id) values ($1)', [taskId]),
   }
 }
@@ -22,17 +18,14 @@ export async function crashPostgres(): Promise<CrashDatabase & { readonly pool: 
   const { url } = await postgresForFile({ fsync: true })
   const pool = new pg.Pool({ connectionString: url })
   await pool.query('create table runs (task_id text)')
-  const board = new PostgresQueue({ pool })
+  const { engine, store } = postgres({ pool })
   after(async () => {
-    await board.close()
+    await engine.close({ drainMs: 0 })
+    await store.close()
     await pool.end()
   })
   return {
-    url, pool, board,
+    url, pool, engine,
     runs: async (taskId) => (await pool.query('select from runs where task_id = $1', [taskId])).rowCount ?? 0,
-    taskIds: async () => {
-      const sql = 'select key from longhaul.entries where starts_with(key, $1)'
-      return (await pool.query<{ key: string }>(sql, [TASK])).rows.map(({ key }) => key.slice(TASK.length))
-    },
   }
 }

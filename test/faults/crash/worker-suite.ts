@@ -1,67 +1,91 @@
-// What a worker that ends between any two writes leaves behind, and how it heals: rows of the table of ADR 0010.
+// What a worker leaves behind that ends before or after a call of the engine: rows of the table of ADR 0010.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { eventually } from '../../../src/conformance/waiting.js'
-import { receiver } from '../../http/callbacks/kit.js'
+import { receiver, type Seen } from '../../http/callbacks/kit.js'
 import type { CrashCluster } from './cluster.js'
 import type { CrashDatabase } from './database.js'
 import { SECRET } from './work.js'
 
-/** Tests of workers that end between any two writes. */
-export function workerSuite({ runs }: CrashDatabase, { client, submit, start, died, end, idle }: CrashCluster): void {
+/** An attempt at a callback whose process died is made again after a minute. */
+const CALLBACK_MS = 90_000
+
+/** The points of a run, with the number of runs of a task whose worker ends there. */
+const RUN_POINTS = {
+  'begun run': 1, 'before completed': 2, 'after completed': 1, 'ended run': 1,
+}
+/** The points of a callback, with the number of requests if the worker ends there. */
+const CALLBACK_POINTS = {
+  'begun callback': 1, 'before the outcome of the callback': 2, 'after the outcome of the callback': 1, 'ended callback': 1,
+}
+
+/** Tests of workers that end before or after each call of the engine that writes. */
+export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
+  const { client, submit, start, died, end, idle, points } = cluster
+
+  const delivered = (taskId: unknown): Promise<void> => eventually(async () => (
+    (await client.ask('GET', `/tasks/${String(taskId)}`)).json.callback.state === 'delivered'
+  ), CALLBACK_MS, 'the callback is delivered')
+
+  function checkSame(seen: readonly Seen[]): void {
+    for (const { headers, body } of seen) {
+      assert.deepEqual([headers['webhook-id'], body], [seen[0]?.headers['webhook-id'], seen[0]?.body])
+      assert.equal((new Webhook(SECRET).verify(body, headers) as { type: string }).type, 'task.completed')
+    }
+  }
+
   describe('a worker that ends', () => {
-    test('once it has written that it began: another one runs the task again', async () => {
-      const { json: { taskId } } = await submit(client, {})
-      await died(await start('worker', 'wrote processing'))
+    test('a task with a callback has eight crash windows in its worker', async (t) => {
+      const { url: callbackUrl } = await receiver(t)
       const worker = await start('worker')
-      const { json } = await client.ended(`/tasks/${String(taskId)}`)
-      assert.equal(json.status, 'completed')
-      assert.equal(await runs(taskId), 1, 'the first got no further than its record')
+      const { json: { taskId } } = await submit(client, { callbackUrl })
+      await delivered(taskId)
+      await eventually(() => points(worker).includes('ended callback'), 10_000, 'the callback has ended')
+      // The callback may begin before the run has ended in this process.
+      assert.deepEqual(points(worker).sort(), Object.keys({ ...RUN_POINTS, ...CALLBACK_POINTS }).sort())
       await end(worker)
     })
 
-    test('once the end is written, before its job is acknowledged: the job finds the final record, and no work is done twice', async () => {
-      const { json: { taskId } } = await submit(client, {})
-      await died(await start('worker', 'wrote completed'))
-      const before = await client.ask('GET', `/tasks/${String(taskId)}`)
-      assert.equal(before.json.status, 'completed')
-      const worker = await start('worker')
-      await idle()
-      assert.equal((await client.ask('GET', `/tasks/${String(taskId)}`)).text, before.text)
-      assert.equal(await runs(taskId), 1)
-      await end(worker)
-    })
-
-    test('once the engine has given a job up, before the record says so: the next one finds the dead job', async () => {
-      const { json: { taskId } } = await submit(client, {})
-      await died(await start('worker', 'wrote processing', 0))
-      await died(await start('worker', 'before failed', 0))
-      assert.equal((await client.ask('GET', `/tasks/${String(taskId)}`)).json.status, 'processing')
-      const worker = await start('worker', '-', 0)
-      const { json } = await client.ended(`/tasks/${String(taskId)}`)
-      assert.deepEqual([json.status, json.error.code], ['failed', 'task_interrupted'])
-      await idle()
-      await end(worker)
-    })
-
-    for (const [where, title] of [
-      ['wrote completed', 'once the end is written, before its callback is enqueued'],
-      ['enqueued longhaul.callback', 'once the callback is enqueued, before the task\'s job is acknowledged'],
-    ] as const) {
-      test(`${title}: the callback is sent once`, async (t) => {
+    for (const [where, expected] of Object.entries(RUN_POINTS)) {
+      test(`${where}: the task is completed, its work was begun ${expected === 1 ? 'once' : 'twice'}, and its callback is sent once`, async (t) => {
         const { url: callbackUrl, seen } = await receiver(t)
         const { json: { taskId } } = await submit(client, { callbackUrl })
         await died(await start('worker', where))
+        const before = await client.ask('GET', `/tasks/${String(taskId)}`)
+        const isOver = where === 'after completed' || where === 'ended run'
+        assert.equal(before.json.status, isOver ? 'completed' : 'processing')
         const worker = await start('worker')
-        await eventually(async () => (await client.ask('GET', `/tasks/${String(taskId)}`)).json.callback.state === 'delivered', 30_000, 'it is delivered')
+        await delivered(taskId)
         await idle()
-        assert.deepEqual([seen.length, await runs(taskId)], [1, 1])
+        const { json } = await client.ask('GET', `/tasks/${String(taskId)}`)
+        assert.deepEqual([json.status, json.attempt, await runs(taskId), seen.length], ['completed', isOver ? 1 : 2, expected, 1])
+        checkSame(seen)
         await end(worker)
       })
     }
 
-    test('while a receiver has its callback: it is sent again, with the same id and bytes', async (t) => {
+    test('three times in a row: the task fails, task_lost, although the worker that was to say so ended too', async () => {
+      const { json: { taskId } } = await submit(client, {})
+      for (let crash = 1; crash <= 3; crash++) await died(await start('worker', 'begun run'))
+      await died(await start('worker', 'before failed'))
+      assert.equal((await client.ask('GET', `/tasks/${String(taskId)}`)).json.status, 'processing')
+      const worker = await start('worker')
+      const { json } = await client.ended(`/tasks/${String(taskId)}`)
+      assert.deepEqual([json.status, json.error.code, await runs(taskId)], ['failed', 'task_lost', 0])
+      await idle()
+      await end(worker)
+    })
+
+    test('in its callback: it is sent again if its outcome was not stored, with the same id and bytes', async (t) => {
+      const tasks: { where: string, taskId: unknown, seen: readonly Seen[], expected: number }[] = []
+      for (const [where, expected] of Object.entries(CALLBACK_POINTS)) {
+        const { url: callbackUrl, seen } = await receiver(t)
+        const { json: { taskId } } = await submit(client, { callbackUrl })
+        await died(await start('worker', where))
+        tasks.push({ where, taskId, seen, expected })
+      }
+      // This worker ends while the receiver has the callback.
       let first: (() => void) | undefined
       const { url: callbackUrl, seen } = await receiver(t, (res, nth) => {
         if (nth === 1) first?.()
@@ -72,13 +96,14 @@ export function workerSuite({ runs }: CrashDatabase, { client, submit, start, di
       const { json: { taskId } } = await submit(client, { callbackUrl })
       await arrived
       await end(killed)
+      tasks.push({ where: 'while the receiver has it', taskId, seen, expected: 2 })
+
       const worker = await start('worker')
-      await eventually(async () => (await client.ask('GET', `/tasks/${String(taskId)}`)).json.callback.state === 'delivered', 30_000, 'it is delivered')
-      const [one, two] = seen
-      assert.ok(one && two && seen.length === 2)
-      assert.deepEqual([two.headers['webhook-id'], two.body], [one.headers['webhook-id'], one.body])
-      assert.equal((new Webhook(SECRET).verify(two.body, two.headers) as { type: string }).type, 'task.completed')
-      assert.equal(await runs(taskId), 1)
+      for (const { where, taskId, seen, expected } of tasks) {
+        await delivered(taskId)
+        assert.deepEqual([where, seen.length, await runs(String(taskId))], [where, expected, 1])
+        checkSame(seen)
+      }
       await end(worker)
     })
   })

@@ -6,7 +6,7 @@ import { openParts } from './parts.js'
 const [kind = '', url = '', name = '', folder = ''] = process.argv.slice(2)
 const { parts, close } = openParts(kind, { url, name, folder })
 const work = exporting((event) => process.send?.(event))
-const tasks = createTasks({ ...parts, definitions: [work], sweepMs: 500 })
+const tasks = createTasks({ ...parts, definitions: [work] })
 process.once('SIGTERM', () => {
   void tasks.close({ drainMs: 20_000 }).then(close).then(() => process.exit())
 })

@@ -33,7 +33,7 @@ describe(`the workers of an export end ${KILLS} times`, () => {
         const name = `export_${randomBytes(6).toString('hex')}`
         const { parts, blobCount, close } = openParts(kind, { url: urls[kind], name, folder })
         const work = exporting()
-        const accepting = createTasks({ ...parts, definitions: [work], worker: false, sweepMs: 500 })
+        const accepting = createTasks({ ...parts, definitions: [work], worker: false })
         const start = () => {
           const worker = fork(file, [kind, urls[kind], name, folder], { execArgv: ['--import', 'tsx'] })
           t.after(() => worker.kill('SIGKILL'))

@@ -25,7 +25,7 @@ describe('a worker is killed while it writes a file', { concurrency: 2 }, () => 
         const { parts, blobCount, close } = openParts(kind, { url: urls[kind], name, folder })
         const work = writing(async function* () { yield Buffer.alloc(10) })
         const definitions = [work]
-        const accepting = createTasks({ ...parts, definitions, worker: false, sweepMs: 500 })
+        const accepting = createTasks({ ...parts, definitions, worker: false })
         const worker = fork(file, [kind, urls[kind], name, folder], { execArgv: ['--import', 'tsx'] })
         t.after(() => worker.kill('SIGKILL'))
         const writes = once(worker, 'message')
@@ -40,7 +40,7 @@ describe('a worker is killed while it writes a file', { concurrency: 2 }, () => 
           await eventually(async () => await blobCount() === 0)
         } else {
           const other = openParts(kind, { url: urls[kind], name, folder })
-          const tasks = createTasks({ ...other.parts, definitions, sweepMs: 500 })
+          const tasks = createTasks({ ...other.parts, definitions })
           const done = await accepting.wait(taskId, { timeoutMs: 60_000 })
           assert.ok(done?.status === 'completed')
           assert.deepEqual(done.files?.map(({ size }) => size), [9, 10])

@@ -44,7 +44,7 @@ async function endingProxy(t: TestContext, count: number): Promise<{ readonly po
 }
 
 describe('a connection that PostgreSQL ends right after it became ready does not end the process', () => {
-  for (const use of ['store', 'transaction', 'listen', 'queue', 'application']) {
+  for (const use of ['store', 'transaction', 'listen', 'engine', 'application']) {
     test(`used by: ${use}`, { timeout: 60_000 }, async (t) => {
       const proxy = await endingProxy(t, 3)
       const { stdout } = await promisify(execFile)(

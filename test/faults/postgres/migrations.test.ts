@@ -61,7 +61,7 @@ describe('PostgreSQL migrations', () => {
   for (const { number, name } of MIGRATIONS.slice(0, -1)) {
     test(`entries written after migration ${String(number)} (${name}) are there after all others`, async (t) => {
       const schema = newSchema()
-      await server.query(migrationSql(schema, MIGRATIONS.slice(0, number)))
+      await server.query(migrationSql(schema, MIGRATIONS.filter((each) => each.number <= number)))
       await server.query(`INSERT INTO ${schema}.entries (key, value, revision, expires_at, sweep_slot)
         VALUES ('key', 'value', 'first', now() + interval '1 hour', 2000000000)`)
       const store = storeOf(t, schema, { timeoutMs: 20_000 })
@@ -70,25 +70,34 @@ describe('PostgreSQL migrations', () => {
     })
   }
 
+  test('a database with tables of an unpublished version is upgraded, and keeps its entries', async (t) => {
+    const schema = newSchema()
+    await server.query(migrationSql(schema, MIGRATIONS.slice(0, 4)))
+    await server.query(`CREATE TABLE ${schema}.tasks (id text PRIMARY KEY);
+      INSERT INTO ${schema}.migrations (number, name) VALUES (4, 'tasks');
+      INSERT INTO ${schema}.entries (key, value, revision, expires_at, sweep_slot)
+        VALUES ('key', 'value', 'first', now() + interval '1 hour', 2000000000)`)
+    const store = storeOf(t, schema, { timeoutMs: 20_000 })
+    assert.deepEqual(await store.get('key'), { value: 'value', revision: 'first' })
+    assert.deepEqual(await applied(schema), [...all, 4].sort())
+  })
+
   test('a role with no more than the rights of the guide runs a task', async (t) => {
     const schema = newSchema()
     await command('migrate', '--url', server.url, '--schema', schema)
     await server.query('CREATE ROLE limited LOGIN')
-    for (const each of [schema, `${schema}_bullmq`]) {
-      await server.query(`GRANT USAGE ON SCHEMA ${each} TO limited;
-        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${each} TO limited;
-        GRANT USAGE ON ALL SEQUENCES IN SCHEMA ${each} TO limited`)
-    }
+    await server.query(`GRANT USAGE ON SCHEMA ${schema} TO limited;
+      GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO limited`)
     const url = new URL(server.url)
     url.username = 'limited'
     const pool = new pg.Pool({ connectionString: url.href })
-    const engine = postgres({ pool, schema, migrate: false, timeoutMs: 20_000 })
+    const { engine, store, blobs } = postgres({ pool, schema, migrate: false, timeoutMs: 20_000 })
     const double = defineTask({ name: 'double', run: () => ({ done: true }) })
-    const tasks = createTasks({ ...engine, definitions: [double] })
+    const tasks = createTasks({ engine, store, blobs, definitions: [double] })
     t.after(async () => {
       await tasks.close()
-      await engine.store.close()
-      await engine.blobs.close()
+      await store.close()
+      await blobs.close()
       await pool.end()
     })
     const task = await tasks.submit(double, {})
@@ -110,7 +119,7 @@ describe('PostgreSQL migrations', () => {
 
   test('a migration that waits for a lock fails soon, so that statements behind it go on', async (t) => {
     const schema = newSchema()
-    await server.query(migrationSql(schema, MIGRATIONS.slice(0, 4)))
+    await server.query(migrationSql(schema, MIGRATIONS.slice(0, 3)))
     const store = storeOf(t, schema, { timeoutMs: 20_000 })
     const other = new pg.Client({ connectionString: server.url })
     await other.connect()
@@ -125,7 +134,7 @@ describe('PostgreSQL migrations', () => {
     )).length === 1, 10_000, 'the migration waits for the lock')
     assert.deepEqual(await server.query(`SELECT key FROM ${schema}.entries`), [])
     await attempt
-    assert.deepEqual(await applied(schema), [1, 2, 3, 4])
+    assert.deepEqual(await applied(schema), [1, 2, 3])
     await other.query('COMMIT')
     assert.equal(await store.get('key'), undefined)
     assert.deepEqual(await applied(schema), all)
@@ -145,27 +154,28 @@ describe('PostgreSQL migrations', () => {
     await assert.rejects(async () => store.get('key'), missing)
     await assert.rejects(async () => store.create('key', 'value', later), missing)
     await new Promise(setImmediate)
-    // Of the store, or of the queue of the same engine, which looks at the same time.
     assert.equal(warnings.filter(({ message }) => message.includes('npx longhaul migrate')).length, 1)
     const { output } = await command('migrate', '--print', '--schema', schema)
     await server.query(output)
     assert.equal((await store.create('key', 'value', later)).created, true)
   })
 
-  test('with migrate: false the store and the queue of an engine warn once', async (t) => {
+  test('with migrate: false two postgres() on one pool warn once', async (t) => {
     const pool = new pg.Pool({ connectionString: server.url, max: 2 })
-    const engine = postgres({ pool, schema: newSchema(), migrate: false, timeoutMs: 20_000 })
+    const schema = newSchema()
+    const [one, two] = [1, 2].map(() => postgres({ pool, schema, migrate: false, timeoutMs: 20_000 }))
+    assert.ok(one && two)
     const warnings: Error[] = []
     const warned = (warning: Error): void => { warnings.push(warning) }
     process.on('warning', warned)
     t.after(async () => {
       process.off('warning', warned)
-      await engine.queue.close()
-      await engine.store.close()
+      await two.engine.close({ drainMs: 0 })
+      await one.store.close()
       await pool.end()
     })
-    await assert.rejects(async () => engine.store.get('key'), /lacks the migrations/)
-    await assert.rejects(engine.queue.remove('task~job'), /lacks migrations of BullMQ/)
+    await assert.rejects(async () => one.store.get('key'), /lacks the migrations/)
+    await assert.rejects(two.engine.now(), /lacks the migrations/)
     await new Promise(setImmediate)
     assert.equal(warnings.filter(({ message }) => message.includes('npx longhaul migrate')).length, 1)
   })
@@ -177,9 +187,8 @@ describe('npx longhaul migrate', () => {
     await server.query((await command('migrate', '--print', '--schema', printed)).output)
     const first = await command('migrate', '--url', server.url, '--schema', created)
     assert.deepEqual({ ...first, output: '' }, { output: '', exitCode: 0 })
-    assert.match(first.output, /^Applied: 1 entries, .*queue\n$/)
+    assert.match(first.output, /^Applied: 1 entries, .*6 task-rows\n$/)
     assert.equal(await shapeOf(printed), await shapeOf(created))
-    assert.equal(await shapeOf(`${printed}_bullmq`), await shapeOf(`${created}_bullmq`))
     assert.deepEqual(await command('migrate', '--url', server.url, '--schema', printed), {
       output: 'No migration is missing.\n', exitCode: 0,
     })

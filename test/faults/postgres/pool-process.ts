@@ -1,7 +1,8 @@
 // node pool-process.ts <postgres url> <what>: uses PostgreSQL by `what` until that works, prints `works` and ends.
 // The pool has no listener of the application.
 import { setTimeout as pause } from 'node:timers/promises'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { createTasks, defineTask } from 'longhaul'
+import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { PoolConnections } from '../../../adapters/postgres/pool.js'
 
@@ -30,14 +31,16 @@ const uses: Record<string, () => Promise<void>> = {
     const subscriber = { onNotice: () => undefined, onLost: () => undefined }
     await works(() => connections.listen('channel', subscriber).then((subscription) => { subscription.close() }))
   },
-  queue: async () => {
-    const queue = new PostgresQueue({ pool, onError: () => undefined })
-    const done = new Promise<void>((resolve) => {
-      queue.process(() => Promise.resolve(resolve()), { concurrency: 1, onDead: () => undefined })
+  engine: async () => {
+    const { engine, store } = postgres({ pool })
+    const work = defineTask({ name: 'work', run: () => 'done' })
+    const tasks = createTasks({ engine, store, definitions: [work] })
+    await works(async () => {
+      const task = await tasks.submit(work, {})
+      if ((await task.wait({ timeoutMs: 5000 }))?.status !== 'completed') throw new Error('it is not done')
     })
-    await works(() => queue.enqueue({ id: 'job', taskId: 'task', name: 'work', input: 1 }))
-    await done
-    await queue.close()
+    await tasks.close()
+    await store.close()
   },
   application: async () => {
     postgres({ pool })

@@ -4,13 +4,13 @@ import type { AddressInfo } from 'node:net'
 import { pipeline } from 'node:stream/promises'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
 import { toNode } from 'longhaul/node'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { postgres } from 'longhaul/postgres'
 import { isStoreUnavailable } from 'longhaul/stores'
 import pg from 'pg'
 
 const pool = new pg.Pool({ connectionString: process.argv[2] })
-const engine = { ...postgres({ pool }), queue: new PostgresQueue({ pool, lockDurationMs: 2000, stalledIntervalMs: 1000 }) }
-const { blobs } = engine
+const parts = postgres({ pool, leaseMs: 2000 })
+const { blobs } = parts
 
 const wait = defineTask({
   name: 'wait', attempts: 3, backoff: { type: 'fixed', delayMs: 200 },
@@ -19,7 +19,7 @@ const wait = defineTask({
     return { message: 'done' }
   },
 })
-const tasks = createTasks({ ...engine, definitions: [wait], concurrency: 50 })
+const tasks = createTasks({ ...parts, definitions: [wait], concurrency: 50 })
 const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const handle = toNode(router({
   'POST /tasks': submit(wait, { respond: 'always' }), 'GET|HEAD|DELETE /tasks/{id}': status,

@@ -2,19 +2,14 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { after, describe, it } from 'node:test'
-import { Redis } from 'ioredis'
 import { createTasks } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
-import { MemoryQueue } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
-import type { Queue } from 'longhaul/queues'
 import pg from 'pg'
 import { startPostgres } from '../../servers/postgres-server.js'
-import { redisUrl } from '../../servers/redis-server.js'
 import { invoice } from './invoice.js'
 
-/** Kills for each kind of queue: 12 or, in the long form, 102 in all. */
-const KILLS = process.env['LONGHAUL_LARGE'] === undefined ? 4 : 34
+/** Kills: 12 or, in the long form, 102. */
+const KILLS = process.env['LONGHAUL_LARGE'] === undefined ? 12 : 102
 /** Statements of one transaction, about. */
 const STATEMENTS = 10
 /** Time from the death of a process to the end of its tasks, in milliseconds. */
@@ -24,70 +19,58 @@ const server = await startPostgres({ fsync: false })
 const pool = new pg.Pool({ connectionString: server.url })
 pool.on('error', () => undefined)
 pool.on('connect', (client) => { client.on('error', () => undefined) })
-const redis = await redisUrl()
-const connection = new Redis(redis, { maxRetriesPerRequest: null })
 await pool.query('CREATE TABLE invoices (id text PRIMARY KEY, name text, task text, done boolean NOT NULL DEFAULT false)')
-const { store: prepared } = postgres({ pool })
-await prepared.get('the tables exist')
+await postgres({ pool }).engine.now()
 const closings: (() => Promise<unknown>)[] = []
 after(async () => {
   await Promise.all(closings.map((close) => close()))
-  connection.disconnect()
   await pool.end()
   await server.stop()
 })
 
-const queues: Readonly<Record<string, readonly [argument: string, queue: () => Queue]>> = {
-  "BullMQ's PostgreSQL backend": ['postgres', () => postgres({ pool }).queue],
-  'BullMQ on Redis': [redis, () => new BullMQQueue({ connection })],
-  'the in-process queue': ['memory', () => new MemoryQueue()],
-}
-
-function worker(queue: Queue) {
-  const { store, index } = postgres({ pool })
-  const tasks = createTasks({ store, index, queue, definitions: [invoice(pool)], onError: () => undefined })
+function worker() {
+  const { engine, store } = postgres({ pool })
+  const tasks = createTasks({ engine, store, definitions: [invoice(pool)], onError: () => undefined })
   let isClosed: Promise<void> | undefined
   const close = () => isClosed ??= tasks.close({ drainMs: 1000 }).then(() => store.close())
   closings.push(close)
   return { tasks, close }
 }
 
-/** Rows that committed, and records of tasks, by the id of the task. */
-async function committed(): Promise<{ rows: Map<string, boolean>, records: Set<string> }> {
-  const [rows, records] = await Promise.all([
+/** Rows that committed, by the id of the task, and the ids of tasks. */
+async function committed(): Promise<{ rows: Map<string, boolean>, ids: Set<string> }> {
+  const [rows, ids] = await Promise.all([
     pool.query<{ task: string, done: boolean }>('SELECT task, done FROM invoices'),
-    pool.query<{ id: string }>("SELECT substr(key, 6) AS id FROM longhaul.entries WHERE key LIKE 'task:%'"),
+    pool.query<{ id: string }>('SELECT id FROM longhaul.task_rows'),
   ])
-  return { rows: new Map(rows.rows.map(({ task, done }) => [task, done])), records: new Set(records.rows.map(({ id }) => id)) }
+  return { rows: new Map(rows.rows.map(({ task, done }) => [task, done])), ids: new Set(ids.rows.map(({ id }) => id)) }
 }
 
-for (const [title, [argument, makeQueue]] of Object.entries(queues)) {
-  describe(`a process is killed between the statements of a transaction, with ${title}`, () => {
-    it(`${String(KILLS)} random kills: never a record without its row, never a row without its task`, async () => {
-      const { tasks, close } = worker(makeQueue())
-      for (let kill = 0; kill < KILLS; kill++) {
-        // The first kill is between the commit and the enqueue.
-        const statement = kill === 0 ? 'commit' : String(1 + Math.floor(Math.random() * 3 * STATEMENTS))
-        const before = await committed()
-        await killBefore(statement, argument)
-        const { rows, records } = await committed()
-        assert.deepEqual(new Set(rows.keys()), records, `killed before statement ${statement}`)
-        for (const task of rows.keys()) {
-          if (before.rows.get(task)) continue
-          const end = await tasks.wait(task, { timeoutMs: RECOVERY_MS })
-          assert.equal(end?.status, 'completed', `killed before statement ${statement}: ${JSON.stringify(end)}`)
-        }
-        if (kill === 0) assert.ok(rows.size > before.rows.size, 'nothing has committed')
+describe('a process is killed between the statements of a transaction', () => {
+  it(`${String(KILLS)} random kills: never a task without its row, never a row without its task`, async () => {
+    const { tasks, close } = worker()
+    for (let kill = 0; kill < KILLS; kill++) {
+      // The first kill is right after the commit.
+      const statement = kill === 0 ? 'commit' : String(1 + Math.floor(Math.random() * 3 * STATEMENTS))
+      const before = await committed()
+      await killBefore(statement)
+      const { rows, ids } = await committed()
+      assert.deepEqual(new Set(rows.keys()), ids, `killed before statement ${statement}`)
+      for (const task of rows.keys()) {
+        if (before.rows.get(task)) continue
+        const end = await tasks.wait(task, { timeoutMs: RECOVERY_MS })
+        assert.equal(end?.status, 'completed', `killed before statement ${statement}: ${JSON.stringify(end)}`)
       }
-      assert.deepEqual(new Set((await committed()).rows.values()), new Set([true]))
-      await close()
-    })
+      if (kill === 0) assert.ok(rows.size > before.rows.size, 'nothing has committed')
+    }
+    assert.deepEqual(new Set((await committed()).rows.values()), new Set([true]))
+    await close()
   })
-}
+})
 
 describe('PostgreSQL is killed while transactions submit', () => {
-  it('never a record without its row, never a row without its task', async () => {
-    const { tasks } = worker(new BullMQQueue({ connection, name: 'server-kills' }))
+  it('never a task without its row, never a row without its task', async () => {
+    const { tasks } = worker()
     const [definition] = [tasks.definition('invoice') ?? assert.fail()]
     let made = 0
     let isOver = false
@@ -120,8 +103,8 @@ describe('PostgreSQL is killed while transactions submit', () => {
     }
     isOver = true
     await submitters
-    const { rows, records } = await committed()
-    assert.deepEqual(new Set(rows.keys()), records)
+    const { rows, ids } = await committed()
+    assert.deepEqual(new Set(rows.keys()), ids)
     for (const task of rows.keys()) {
       const end = await tasks.wait(task, { timeoutMs: 30_000 })
       assert.equal(end?.status, 'completed', JSON.stringify(end))
@@ -130,9 +113,9 @@ describe('PostgreSQL is killed while transactions submit', () => {
 })
 
 /** Runs a process that submits, until it kills itself before its n-th statement. */
-async function killBefore(statement: string, queue: string): Promise<void> {
+async function killBefore(statement: string): Promise<void> {
   const script = new URL('./transaction-process.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, ['--import', 'tsx', script, server.url, queue, statement], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(process.execPath, ['--import', 'tsx', script, server.url, statement], { stdio: ['ignore', 'ignore', 'pipe'] })
   let errors = ''
   child.stderr.on('data', (text) => { errors += String(text) })
   const [, signal] = await once(child, 'exit') as [number | null, string | null]

@@ -1,23 +1,17 @@
-// A process that submits in transactions and ends itself: node transaction-process.ts <postgres url> <queue: postgres, memory or a Redis url> <n>.
+// A process that submits in transactions and ends itself: node transaction-process.ts <postgres url> <n>.
 // It ends before the n-th statement of its transactions, counted from 1, or right after the first COMMIT if n is `commit`. It runs no tasks.
-import { Redis } from 'ioredis'
 import { createTasks } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
-import { MemoryQueue } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { invoice } from './invoice.js'
 
-const [, , url = '', queueKind = '', last = '1'] = process.argv
+const [, , url = '', last = '1'] = process.argv
 const pool = new pg.Pool({ connectionString: url })
-const { store, index, queue: postgresQueue } = postgres({ pool })
-const queue = queueKind === 'postgres' ? postgresQueue
-  : queueKind === 'memory' ? new MemoryQueue()
-    : new BullMQQueue({ connection: new Redis(queueKind, { maxRetriesPerRequest: null }) })
-const tasks = createTasks({ store, index, queue, definitions: [invoice(pool)], worker: false })
+const { engine, store } = postgres({ pool })
+const tasks = createTasks({ engine, store, definitions: [invoice(pool)], worker: false })
 const definition = tasks.definition('invoice')
 if (!definition) throw new Error('there is no definition')
-await store.get('the tables exist')
+await engine.now()
 
 let statements = 0
 const client = await pool.connect()

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
-import { BullMQQueue } from 'longhaul/bullmq'
-import { RedisStore } from 'longhaul/redis'
+import { createTasks, defineTask, jsonSchema } from 'longhaul'
+import { redis as parts, RedisStore } from 'longhaul/redis'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { startProcess, stopAfterwards } from '../../http/kit/process.js'
@@ -82,26 +82,32 @@ describe('a connection that is half-open is replaced:', () => {
     await near.watch('another', () => undefined)
   })
 
-  for (const how of ['a client of the host', 'one that BullMQ makes'] as const) {
-    test(`the connections of a queue and of its worker: ${how}`, async (t) => {
+  for (const how of ['a client of the application', 'one that BullMQ makes'] as const) {
+    test(`the connections of a web process and of its worker: ${how}`, async (t) => {
       const proxy = await proxyTo(t)
-      const connection = () => (how === 'a client of the host' ? clientOf(t, proxy) : { host: '127.0.0.1', port: proxy.port })
-      const name = `half-open-${how.replaceAll(' ', '-')}`
-      const producer = new BullMQQueue({ connection: connection(), name })
-      const worker = new BullMQQueue({ connection: connection(), name, lockDurationMs: 4000, stalledIntervalMs: 2000 })
-      t.after(() => Promise.all([producer.close(), worker.close({ drainMs: 0 })]))
-      const ran: string[] = []
-      worker.process(async ({ taskId }) => { ran.push(taskId) }, { concurrency: 2, onDead: () => undefined })
-      await producer.enqueue({ id: 'before', taskId: 'before', name: 'work', input: 1 })
-      await eventually(() => ran.includes('before'), 10_000, 'the queue works')
+      const { port } = proxy
+      const open = () => {
+        const { engine, store } = parts({
+          client: clientOf(t, proxy), namespace: `half-open-${how.replaceAll(' ', '-')}`, leaseMs: 4000,
+          ...how === 'one that BullMQ makes' && { connection: { host: '127.0.0.1', port } },
+        })
+        t.after(() => store.close())
+        return { engine, store }
+      }
+      const ran: number[] = []
+      const work = defineTask({ name: 'work', input: jsonSchema<number>({ type: 'integer' }), run: (nth) => { ran.push(nth) } })
+      const web = createTasks({ ...open(), definitions: [work], worker: false })
+      const worker = createTasks({ ...open(), definitions: [work], concurrency: 2 })
+      t.after(() => Promise.all([web.close(), worker.close({ drainMs: 0 })]))
+      await web.submit(work, 0)
+      await eventually(() => ran.includes(0), 10_000, 'the worker works')
       proxy.forget()
       const began = performance.now()
       let nth = 0
-      await eventually(async () => {
-        const id = `after-${String(nth++)}`
-        return await producer.enqueue({ id, taskId: id, name: 'work', input: 1 }).catch(() => undefined) === 'accepted'
-      }, HEALED_MS, 'the queue takes jobs again')
-      await eventually(() => ran.includes(`after-${String(nth - 1)}`), HEALED_MS + 3000, 'the worker runs what was taken')
+      await eventually(async () => (
+        await web.submit(work, ++nth).then(() => true, () => false)
+      ), HEALED_MS, 'the web process takes tasks again')
+      await eventually(() => ran.includes(nth), HEALED_MS + 3000, 'the worker runs what was taken')
       assert.ok(performance.now() - began < HEALED_MS + 5000, String(performance.now() - began))
     })
   }

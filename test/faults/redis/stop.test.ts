@@ -25,7 +25,7 @@ function exampleProcess(file: 'main' | 'web', url: string): ServerProcess {
 }
 
 function referenceProcess(worker: 'on' | 'only', url: string): ServerProcess {
-  // A database of its own: its queue has the name of that of the examples.
+  // A database of its own: its namespace is that of the examples.
   return startProcess({ REDIS_URL: `${url}/1`, WORKER: worker, AUTH_TOKENS: TOKENS, DRAIN_MS: String(DRAIN_MS) })
 }
 
@@ -62,7 +62,7 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       // BullMQ makes its connections.
       const other = await RedisServer.start()
       after(() => other.stop())
-      const bare = new ServerProcess(process.execPath, ['--import', 'tsx', 'test/faults/redis/queue-closer.ts', String(other.port)], {})
+      const bare = new ServerProcess(process.execPath, ['--import', 'tsx', 'test/faults/redis/bull-closer.ts', String(other.port)], {})
       await Promise.all([web.url(), server.url(), ready(worker), ready(serverWorker), ready(bare)])
       await strike(other)
       await strike(redis)

@@ -35,12 +35,12 @@ const schema = jsonSchema<Draft>({
 })
 const table = new Table()
 const folder = mkdtempSync(join(tmpdir(), 'longhaul-'))
-const { store, queue } = memory()
+const { engine, store } = memory()
 const blobs = new FolderBlobs(folder)
 const imported = bulkCreate<User, Draft>({
   schema, repository: table, maxItems: 10_000_000, maxBodyBytes: 2 ** 31, background: { name: 'import', blobs },
 })
-const tasks = createTasks({ store, queue, definitions: [imported.task] })
+const tasks = createTasks({ engine, store, definitions: [imported.task] })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 /** A database that is so slow that all requests have their items in memory at the same time. */
 const slow = {

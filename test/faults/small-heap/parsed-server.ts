@@ -5,18 +5,17 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, router, taskEndpoints, type Schema, type TasksOptions } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import pg from 'pg'
 
-function engineOf(url: string): Pick<TasksOptions, 'store' | 'index' | 'queue'> {
+function engineOf(url: string): Pick<TasksOptions, 'engine' | 'store'> {
   if (url.startsWith('postgres')) return postgres({ pool: new pg.Pool({ connectionString: url }) })
   if (!url.startsWith('redis')) return memory()
   const client = new Redis(url, { maxRetriesPerRequest: null })
-  return { ...redis({ client }), queue: new BullMQQueue({ connection: new Redis(url, { maxRetriesPerRequest: null }) }) }
+  return redis({ client })
 }
 
 /** Copies its value, as most schemas do. */

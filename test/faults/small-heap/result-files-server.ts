@@ -7,7 +7,7 @@ import { FolderBlobs } from 'longhaul/files'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 
-const { store, index, queue } = memory()
+const { engine, store } = memory()
 const blobs = new FolderBlobs(process.env['LONGHAUL_TEST_FOLDER'] as string)
 
 /** Each MiB has bytes of its own, so that no place can be taken for another. */
@@ -32,7 +32,7 @@ const exported = exportTask({
   name: 'users', format: 'csv', timeoutMs: 3_600_000,
   records: ({ count }: { count: number }) => users(count),
 })
-const tasks = createTasks({ store, index, queue, blobs, definitions: [large, exported] })
+const tasks = createTasks({ engine, store, blobs, definitions: [large, exported] })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const server = createServer()
 attach(server, router({

@@ -26,8 +26,8 @@ const again = defineTask({
     return input.length
   },
 })
-const { store, queue } = memory()
-const tasks = createTasks({ store, queue, definitions: [once, again], concurrency: 4, onError: () => undefined })
+const { engine, store } = memory()
+const tasks = createTasks({ engine, store, definitions: [once, again], concurrency: 4, onError: () => undefined })
 const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone', maxWaitSeconds: 600, syncTimeoutMs: 600_000 })
 const server = createServer()
 attach(server, router({
@@ -38,6 +38,6 @@ attach(server, router({
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', (message) => {
   if (message === 'go') start()
-  process.send?.({ ...queue.usage(), runs, requests: serviceOf(tasks).waiters.size + serviceOf(tasks).directRuns.size, heap: process.memoryUsage().heapUsed })
+  process.send?.({ ...engine.usage(), runs, requests: serviceOf(tasks).waiters.size + serviceOf(tasks).directRuns.size, heap: process.memoryUsage().heapUsed })
 })
 process.on('disconnect', () => process.exit())

@@ -1,9 +1,8 @@
-// Ids of the host's own that are used again, on a real BullMQ.
+// Ids of the application that are used again, on a real BullMQ.
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { redis } from 'longhaul/redis'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { redisForFile } from '../../servers/redis-server.js'
@@ -11,29 +10,28 @@ import { redisForFile } from '../../servers/redis-server.js'
 const { url } = await redisForFile()
 
 function setUp(t: TestContext) {
-  const client = new Redis(url)
-  const connection = new Redis(url, { maxRetriesPerRequest: null })
+  const client = new Redis(url, { maxRetriesPerRequest: null })
   const engine = redis({ client })
   const began: string[] = []
   let release = () => undefined as void
   const gate = new Promise<void>((resolve) => { release = resolve })
   const work = defineTask({ name: 'work', run: async (input) => {
     began.push(String(input))
-    // Deaf to its signal, so that its job stays in the engine.
+    // Deaf to its signal, so that its run stays active.
     if (input === 'old') await gate
     return { message: String(input) }
   } })
-  const tasks = createTasks({ ...engine, queue: new BullMQQueue({ connection }), definitions: [work], onError: () => undefined })
+  const tasks = createTasks({ ...engine, definitions: [work], onError: () => undefined })
   t.after(async () => {
     release()
     await tasks.close()
     await engine.store.close()
-    for (const each of [client, connection]) each.disconnect()
+    client.disconnect()
   })
   return { tasks, work, began, release }
 }
 
-test('an id is used again after cancel and delete, while the old job is still active: the new task completes', async (t) => {
+test('an id is used again after cancel and delete, while the old run is still active: the new task completes', async (t) => {
   const { tasks, work, began, release } = setUp(t)
   await tasks.submit(work, 'old', { id: 'order-7' })
   await eventually(() => began.length === 1, 10_000, 'the old task runs')

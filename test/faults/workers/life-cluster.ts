@@ -4,10 +4,9 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks, type Tasks } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { redis } from 'longhaul/redis'
 import { ServerProcess } from '../../http/kit/process.js'
-import { definitionsOf, QUEUE, storeOf, type Who } from './life-work.js'
+import { definitionsOf, namespaceOf, type Who } from './life-work.js'
 
 /** A worker process; ended with the test. */
 export async function startWorker(t: TestContext, url: string, who: Who): Promise<ServerProcess> {
@@ -21,15 +20,14 @@ export async function startWorker(t: TestContext, url: string, who: Who): Promis
 
 /** The web process of an application, which runs nothing. */
 export function webOf(t: TestContext, url: string, who: Who): { tasks: Tasks, submit: (name: string, input: object) => Promise<string>, client: Redis } {
-  const client = new Redis(url)
-  const connection = new Redis(url, { maxRetriesPerRequest: null })
-  const engine = redis({ client, namespace: storeOf(who) })
+  const client = new Redis(url, { maxRetriesPerRequest: null })
+  const engine = redis({ client, namespace: namespaceOf(who) })
   const definitions = definitionsOf(who, client)
-  const tasks = createTasks({ ...engine, queue: new BullMQQueue({ connection, namespace: QUEUE }), definitions, worker: false, sweepMs: 1000 })
+  const tasks = createTasks({ ...engine, definitions, worker: false })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
     await engine.store.close()
-    for (const each of [client, connection]) each.disconnect()
+    client.disconnect()
   })
   const submit = async (name: string, input: object): Promise<string> => {
     const definition = definitions.find((each) => each.name === name)

@@ -4,10 +4,7 @@ import { defineTask, jsonSchema } from 'longhaul'
 /** Which process. */
 export type Who = 'old' | 'new' | 'shop' | 'blog'
 
-/** The namespace of the queue that all have in common. */
-export const QUEUE = 'common'
-
-export const storeOf = (who: Who): string => (who === 'old' || who === 'new' ? 'versions' : who)
+export const namespaceOf = (who: Who): string => (who === 'old' || who === 'new' ? 'versions' : who)
 
 /** What a process knows. Each run writes down who ran it. */
 export function definitionsOf(who: Who, redis: Redis) {

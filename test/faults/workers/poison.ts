@@ -4,5 +4,5 @@ import { defineTask } from 'longhaul'
 export const poison = defineTask({ name: 'poison', attempts: 5, run: () => new Promise<never>(() => { setTimeout(() => process.kill(process.pid, 'SIGKILL'), 200) }) })
 export const innocent = defineTask({ name: 'innocent', run: () => ({ message: 'Nothing happened.' }) })
 
-/** BullMQ's, shortened. */
-export const TIMES = { lockDurationMs: 1000, stalledIntervalMs: 500 }
+/** The default, shortened. */
+export const LEASE_MS = 1000

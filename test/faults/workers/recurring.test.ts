@@ -6,7 +6,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createPostgresBackend, Queue, withBackend } from 'bullmq'
 import { Redis } from 'ioredis'
 import { createTasks, type Tasks } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import pg from 'pg'
@@ -33,18 +32,15 @@ beforeEach(async () => {
 /** Tasks over the Redis of this file. `submitted` has the id of each call of `submit`. */
 function open(t: TestContext, { worker = false } = {}) {
   const connection = new Redis(url, { maxRetriesPerRequest: null })
-  const records = new Redis(url)
-  const { store, index } = redis({ client: records })
-  const tasks = createTasks({
-    store, index, queue: new BullMQQueue({ connection }), definitions: [report], worker,
-  })
+  const { engine, store } = redis({ client: connection })
+  const tasks = createTasks({ engine, store, definitions: [report], worker })
   const stops: (() => Promise<void>)[] = []
   schedules.set(t, stops)
   t.after(async () => {
     await Promise.all(stops.map((stop) => stop()))
     await tasks.close({ drainMs: 0 })
     await store.close()
-    for (const client of [connection, records]) client.disconnect()
+    connection.disconnect()
   })
   const submitted: string[] = []
   const submit: Tasks['submit'] = async (definition, input, ...options) => {

@@ -79,7 +79,7 @@ describe('a callback', () => {
   test('is given up after its attempts, and can be made again by code', async (t) => {
     let status = 500
     const { url, seen } = await receiver(t, (res) => { res.writeHead(status).end() })
-    const { submit, settled, tasks } = site(t, { ownQueue: false })
+    const { submit, settled, tasks } = site(t)
     const id = await submit(url)
     const failed = await settled(id)
     assert.deepEqual([failed.state, failed.attempts, failed.fault, failed.lastStatus], ['failed', 3, 'status', 500])
@@ -107,11 +107,11 @@ describe('a callback', () => {
 describe('without callbacks', () => {
   const work = defineTask({ name: 'work', run: () => 1 })
   test('a callback URL is an error, and is never dropped', async (t) => {
-    const { store, queue } = memory()
-    const tasks = createTasks({ store, queue, definitions: [work] })
+    const { engine, store } = memory()
+    const tasks = createTasks({ engine, store, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
-    await assert.rejects(async () => serviceOf(tasks).accept(work, 1, { owner: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
+    await assert.rejects(async () => serviceOf(tasks).accept(work, 1, { owner: undefined, caller: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
     assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)

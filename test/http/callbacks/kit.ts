@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { callbacks, httpSender, type CallbackOptions, type HttpSenderOptions } from '../../../src/callbacks/index.js'
-import { memory, MemoryQueue } from '../../../adapters/memory/index.js'
+import { memory } from '../../../adapters/memory/index.js'
 import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { eventually } from '../../unit/tasks/kit.js'
@@ -57,11 +57,11 @@ export interface Site {
 }
 
 /** Tasks in memory whose callbacks may go to loopback and are tried again fast. */
-export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSenderOptions & { ownQueue?: boolean; concurrency?: number } = {}): Site {
-  const { allow = ['127.0.0.1'], timeoutMs = 1000, maxAnswerBytes = 16_384, resolve, ownQueue = true, concurrency = 4, ...rest } = options
+export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSenderOptions & { concurrency?: number } = {}): Site {
+  const { allow = ['127.0.0.1'], timeoutMs = 1000, maxAnswerBytes = 16_384, resolve, concurrency = 4, ...rest } = options
   // Timers of the library let a process end.
   const hold = setInterval(() => undefined, 60_000)
-  const { store, queue } = memory()
+  const { engine, store } = memory()
   const heard: unknown[] = []
   const echo = defineTask({
     name: 'echo',
@@ -72,10 +72,10 @@ export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSen
     },
   })
   const tasks = createTasks({
-    store, queue, definitions: [echo], concurrency, onError: (error) => { heard.push(error) },
+    engine, store, definitions: [echo], concurrency, onError: (error) => { heard.push(error) },
     callbacks: callbacks({
       sender: httpSender({ allow, timeoutMs, maxAnswerBytes, ...(resolve ? { resolve } : {}) }), secrets: () => [SECRET],
-      backoff: { type: 'exponential', delayMs: 5, jitter: 0 }, attempts: 3, ...(ownQueue ? { queue: new MemoryQueue() } : {}), ...rest,
+      backoff: { type: 'exponential', delayMs: 5, jitter: 0 }, attempts: 3, ...rest,
     }),
   })
   t.after(async () => {

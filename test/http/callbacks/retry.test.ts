@@ -1,14 +1,10 @@
 // Callbacks of a task that is retried, and POST {status}/callback.
 import assert from 'node:assert/strict'
+import type { ServerResponse } from 'node:http'
 import { describe, test } from 'node:test'
 import { createTasks, defineTask, HttpError, taskEndpoints } from 'longhaul'
-import { memory, MemoryStore } from 'longhaul/memory'
+import { memory } from 'longhaul/memory'
 import { inject } from 'longhaul/testing'
-import { deliveryOf } from '../../../src/callbacks/delivery.js'
-import { CallbackRecords } from '../../../src/callbacks/records.js'
-import { NewTask } from '../../../src/tasks/intake/new-task.js'
-import { Ledger } from '../../../src/tasks/record/ledger.js'
-import { toTaskText, type TaskRecord } from '../../../src/tasks/record/record.js'
 import { eventually } from '../../unit/tasks/kit.js'
 import { receiver, site } from './kit.js'
 
@@ -38,28 +34,20 @@ describe('a retried task', () => {
     assert.equal(seen[2]?.headers['webhook-id'], ids[1], 'the same message again')
   })
 
-  test('no longer delivers what its earlier end had to say', async () => {
-    const store = new MemoryStore()
-    const ledger = new Ledger(store)
-    const record = new NewTask(
-      defineTask({ name: 'work', run: () => ({}) }), 1,
-      { owner: 'ann', callbackUrl: 'https://x.example/' }, 60_000,
-    ).toRecord(undefined, { holder: undefined, enqueuedLater: undefined })
-    const failed: TaskRecord = { ...record, state: 'failed', finishedAt: Date.now() }
-    const made = await ledger.create(failed, { text: toTaskText(failed), isFresh: true })
-    assert.ok(made.created)
-    const pending = { url: 'https://x.example/', state: 'pending', attempts: 0 } as const
-    const moved = await ledger.move({ record: failed, revision: made.revision }, () => ({ callback: pending }))
-    assert.ok(moved)
-    const records = new CallbackRecords({ ledger, onError: () => undefined })
-    const delivery = deliveryOf(moved.record, pending.url, 1, 3)
-    assert.equal(await records.isAttemptDone(delivery), false)
-    const to = { job: 'another', holder: undefined, slot: undefined, expiresAt: Date.now() + 60_000 }
-    await ledger.restart(moved, to)
-    assert.equal(await records.isAttemptDone(delivery), true)
-    await records.saveOutcome(delivery, { state: 'failed', attempts: 1 })
-    assert.deepEqual((await ledger.load(record.id))?.record.callback, { ...pending, state: 'waiting' })
-    await store.close()
+  test('no longer tells how the delivery of its earlier end went', async (t) => {
+    const answers: ServerResponse[] = []
+    const { url, seen } = await receiver(t, (answer) => { answers.push(answer) })
+    const { submit, settled, tasks } = site(t, { timeoutMs: 60_000 })
+    const id = await submit(url, { fail: true }, 'ann')
+    await eventually(() => seen.length === 1)
+    await tasks.retry(id)
+    await eventually(() => seen.length === 2)
+    // The receiver refuses the first message for good, and takes the second.
+    answers[0]?.writeHead(400).end()
+    await eventually(() => answers[0]?.writableFinished === true)
+    answers[1]?.end('ok')
+    const callback = await settled(id)
+    assert.deepEqual([callback.state, callback.attempts, seen.length], ['delivered', 1, 2])
   })
 })
 

@@ -4,14 +4,14 @@ import type { Express, Request as ExpressRequest } from 'express'
 import type { FastifyInstance } from 'fastify'
 import type { Redis } from 'ioredis'
 import type Koa from 'koa'
-import type { Runner } from 'longhaul/conformance'
+import type { EngineSettings, Runner } from 'longhaul/conformance'
 import type { Client } from 'longhaul/client'
+import type { TaskEngine } from 'longhaul/engine'
 import type { AnyTaskDefinition, Handler, HttpRequest, Schema, TaskDefinition, TaskEndpoints, Tasks } from 'longhaul'
 import type { memory } from 'longhaul/memory'
 import type { Scheme } from 'longhaul/policies'
-import type { Queue } from 'longhaul/queues'
 import type { Repository } from 'longhaul/resources'
-import type { Blobs, Store, TaskIndex } from 'longhaul/stores'
+import type { Blobs, Store } from 'longhaul/stores'
 import type { Server } from 'node:http'
 import type { Pool } from 'pg'
 
@@ -47,7 +47,6 @@ export declare const status: TaskEndpoints['status']
 export declare const engine: ReturnType<typeof memory>
 export declare const store: Store
 export declare const blobs: Blobs
-export declare const queue: Queue
 export declare const client: Redis
 export declare const pool: Pool
 
@@ -69,6 +68,5 @@ export declare const api: Client
 /** A test runner, and what opens a fresh adapter for each test. */
 export declare const runner: Runner
 export declare function openStore(): Promise<Store>
-export declare function openQueue(): Promise<Queue>
+export declare function openEngine(settings: EngineSettings): Promise<TaskEngine>
 export declare function openBlobs(): Promise<Blobs>
-export declare function openIndex(): Promise<TaskIndex>

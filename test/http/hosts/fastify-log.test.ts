@@ -4,7 +4,7 @@ import { afterEach, describe, test, type TestContext } from 'node:test'
 import { fastify } from 'fastify'
 import { createTasks, defineTask, reportErrorsTo, router, taskEndpoints } from 'longhaul'
 import { longhaul } from 'longhaul/fastify'
-import { memory, MemoryQueue } from 'longhaul/memory'
+import { memory } from 'longhaul/memory'
 
 interface Line { readonly level: number, readonly msg: string, readonly err?: { readonly message: string, readonly stack: string } }
 
@@ -20,7 +20,7 @@ async function site(t: TestContext) {
   const slow = defineTask({ name: 'slow', run: (_input, { signal }) => new Promise((resolve) => { signal.addEventListener('abort', resolve) }) })
   const reported: unknown[] = []
   const tasks = createTasks({
-    ...memory(), queue: new MemoryQueue({ maxQueued: 0 }), definitions: [fail, slow], concurrency: 1,
+    ...memory({ maxUnfinished: 1 }), definitions: [fail, slow], concurrency: 1,
     onError: (error) => { reported.push(error) },
   })
   const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })

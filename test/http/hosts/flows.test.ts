@@ -33,8 +33,8 @@ async function site(host: Host, setup: Partial<Setup> = {}) {
     begun.resolve(signal)
     signal.addEventListener('abort', () => { reject(new Error('aborted')) })
   }) })
-  const { store, queue, blobs } = memory()
-  const tasks = createTasks({ store, queue, definitions: [greet, wait] })
+  const { engine, store, blobs } = memory()
+  const tasks = createTasks({ engine, store, definitions: [greet, wait] })
   const endpoints = taskEndpoints<Context>(tasks, { statusPath: '/tasks/{id}', owner: ({ context }) => (context.user as { name: string }).name })
   const written: object[] = []
   await blobs.put('file', (async function* () { yield BYTES })(), { ttlMs: 600_000 })

@@ -55,9 +55,9 @@ before(async () => {
     else if (req.url === '/refusing') res.writeHead(500).end()
     else if (req.url === '/half') res.writeHead(200, { 'content-length': '100' }).write('{')
   }))
-  const { store, queue } = memory()
+  const { engine, store } = memory()
   const work = defineTask({ name: 'work', run: async ({ path }: { path: string }) => ({ rates: await call(path) }) })
-  const tasks = createTasks({ store, queue, definitions: [work], onError: () => {} })
+  const tasks = createTasks({ engine, store, definitions: [work], onError: () => {} })
   const { submit, status } = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
   const server = createServer()
   attach(server, router({

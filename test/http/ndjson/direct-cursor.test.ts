@@ -6,7 +6,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { createTasks, router, taskEndpoints } from 'longhaul'
-import { memory, MemoryBlobs, MemoryQueue } from 'longhaul/memory'
+import { memory, MemoryBlobs, MemoryTaskEngine } from 'longhaul/memory'
 import { ndjsonUpload, type RecordOutcome, type UploadResult } from 'longhaul/ndjson'
 import { attach } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
@@ -75,7 +75,7 @@ async function serve(t: TestContext, store: Store, { hasCursor = true, retention
     },
     background: { name: 'rows', blobs: new MemoryBlobs() },
   })
-  const tasks = createTasks({ store, queue: new MemoryQueue(), definitions: [upload.task], retentionMs })
+  const tasks = createTasks({ engine: new MemoryTaskEngine(), store, definitions: [upload.task], retentionMs })
   const server = createServer()
   attach(server, router({ 'POST /rows': upload.handler(taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })) }))
   const running = await listen(server)

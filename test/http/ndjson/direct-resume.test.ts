@@ -11,7 +11,7 @@ import { Redis } from 'ioredis'
 import pg from 'pg'
 import { createTasks, httpError, router, taskEndpoints, type HttpRequest } from 'longhaul'
 import { FolderBlobs } from 'longhaul/files'
-import { memory, MemoryQueue } from 'longhaul/memory'
+import { memory, MemoryTaskEngine } from 'longhaul/memory'
 import { ndjsonUpload, type UploadResult } from 'longhaul/ndjson'
 import { attach } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
@@ -52,7 +52,7 @@ class Site {
       },
       background: { name: 'items', blobs: new FolderBlobs(folder, { shared: true }) },
     })
-    const tasks = createTasks({ store, queue: new MemoryQueue(), definitions: [upload.task] })
+    const tasks = createTasks({ engine: new MemoryTaskEngine(), store, definitions: [upload.task] })
     const endpoints = taskEndpoints(tasks, {
       statusPath: '/tasks/{id}',
       owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined ?? 'ann',

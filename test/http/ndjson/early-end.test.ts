@@ -29,7 +29,7 @@ describe('an upload that ends early', () => {
   const seen: number[] = []
   let release: (() => void) | undefined
   let held = false
-  const { store, queue, blobs } = memory()
+  const { engine, store, blobs } = memory()
   const write = async (items: readonly Item[]): Promise<void> => {
     if (items.some(({ id }) => id === -1)) throw new Error('the database is gone')
     if (items.some(({ id }) => id === -2)) {
@@ -41,7 +41,7 @@ describe('an upload that ends early', () => {
   const limited = ndjsonUpload<Item>({ write, maxLines: MAX_LINES, background: { name: 'limited', blobs } })
   const one = ndjsonUpload<Item>({ write, maxLines: 1 })
   const plain = ndjsonUpload<Item>({ write, background: { name: 'plain', blobs, timeoutMs: 300 } })
-  const tasks = createTasks({ store, queue, definitions: [limited.task, plain.task], onError: () => undefined })
+  const tasks = createTasks({ engine, store, definitions: [limited.task, plain.task], onError: () => undefined })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
   let server: Running
 

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
 import { createTasks, router, taskEndpoints, type HttpRequest } from 'longhaul'
 import { ndjsonUpload, type UploadResult, type WriteContext } from 'longhaul/ndjson'
-import type { Queue } from 'longhaul/queues'
+import type { TaskEngine } from '../../../src/engine/engine.js'
 import { memory, MemoryBlobs } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { listen, type Running } from '../kit/hosts.js'
@@ -20,7 +20,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 
 describe('uploads over a socket', () => {
   const seen: Item[] = []
-  const { store, queue, blobs } = memory()
+  const { engine, store, blobs } = memory()
   let waiting = false
   let stopped = false
   const write = async (records: Item[], { signal }: WriteContext): Promise<void> => {
@@ -35,7 +35,7 @@ describe('uploads over a socket', () => {
     seen.push(...records)
   }
   const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs } })
-  const tasks = createTasks({ store, queue, definitions: [upload.task] })
+  const tasks = createTasks({ engine, store, definitions: [upload.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
   let server: Running
   const errors: unknown[] = []
@@ -275,9 +275,9 @@ describe('uploads over a socket', () => {
     })
   })
 
-  test('blobs of one process together with a queue of many are refused at construction', () => {
-    const durable: Queue = Object.assign(Object.create(queue) as Queue, { durable: true })
-    const shared = Object.assign(Object.create(store) as typeof store, { shared: true })
-    assert.throws(() => createTasks({ store: shared, queue: durable, definitions: [upload.task] }), /blobs that all processes see/)
+  test('blobs of one process together with an engine of many are refused at construction', () => {
+    const sharedStore = Object.assign(Object.create(store) as typeof store, { shared: true })
+    const shared: TaskEngine = Object.assign(Object.create(engine) as TaskEngine, { shared: true })
+    assert.throws(() => createTasks({ engine: shared, store: sharedStore, definitions: [upload.task] }), /blobs that all processes see/)
   })
 })

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { PGlite } from '@electric-sql/pglite'
 import { createTasks, defineTask, taskEndpoints, type SubmitTransaction } from 'longhaul'
-import { MemoryQueue } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
 import { inject } from 'longhaul/testing'
 import pg from 'pg'
@@ -17,8 +16,8 @@ const definitions = [send]
 describe('transactions that submit, over', () => {
   it('a pool whose connections are all in transactions', async () => {
     const pool = new pg.Pool({ connectionString: server.url, max: 3 })
-    const engine = postgres({ pool })
-    const tasks = createTasks({ ...engine, definitions })
+    const parts = postgres({ pool })
+    const tasks = createTasks({ ...parts, definitions })
     const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const transaction: SubmitTransaction = async (_request, _input, submitIn) => {
       const client = await pool.connect()
@@ -41,15 +40,15 @@ describe('transactions that submit, over', () => {
     assert.equal(ids.size, 15)
     for (const id of ids) assert.equal((await tasks.wait(id, { timeoutMs: 8000 }))?.status, 'completed')
     await tasks.close()
-    await engine.store.close()
+    await parts.store.close()
     await pool.end()
   })
 
   it('a pooler in transaction mode', async () => {
     const pooler = await pgBouncerForFile(server)
     const pool = new pg.Pool({ connectionString: pooler.url })
-    const engine = postgres({ pool })
-    const tasks = createTasks({ ...engine, queue: new MemoryQueue(), definitions })
+    const parts = postgres({ pool })
+    const tasks = createTasks({ ...parts, definitions })
     const client = await pool.connect()
     await client.query('BEGIN')
     const task = await tasks.submit(send, {}, { transaction: client })
@@ -58,14 +57,14 @@ describe('transactions that submit, over', () => {
     await assert.rejects(tasks.submit(send, {}, { transaction: client }), { message: /not open/ })
     client.release()
     await tasks.close()
-    await engine.store.close()
+    await parts.store.close()
     await pool.end()
   })
 
   it('PGlite, whose only session the transaction holds', async () => {
     const pglite = await PGlite.create()
-    const engine = postgres({ pool: pglite })
-    const tasks = createTasks({ ...engine, queue: new MemoryQueue(), definitions })
+    const parts = postgres({ pool: pglite })
+    const tasks = createTasks({ ...parts, definitions })
     // The tables are created in a session too, and there is only this one.
     assert.equal((await tasks.health()).ok, true)
     const task = await pglite.transaction((transaction) => tasks.submit(send, {}, { transaction }))
@@ -76,7 +75,7 @@ describe('transactions that submit, over', () => {
     }), { message: 'lost' })
     assert.equal(await tasks.get('lost'), undefined)
     await tasks.close()
-    await engine.store.close()
+    await parts.store.close()
     await pglite.close()
   })
 })

@@ -10,7 +10,7 @@ import { longhaul } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
-import { StoreUnavailableError, type Store } from 'longhaul/stores'
+import { withFaults } from '../../../src/conformance/engine/faults.js'
 import { databaseForFile } from './kit.js'
 
 const { pool, transact, tasksOver } = await databaseForFile()
@@ -165,15 +165,11 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.match(String(heard[1]), /has not committed/)
   })
 
-  it('answers 202 if the store fails after the commit', async () => {
-    const engine = postgres({ pool })
+  it('answers 202 if the engine fails after the commit', async () => {
+    const { engine, store } = postgres({ pool })
     let isDown = false
-    const store: Store = Object.assign(Object.create(engine.store) as Store, {
-      get: (key: string) => (
-        isDown ? Promise.reject(new StoreUnavailableError('down')) : engine.store.get(key)
-      ),
-    })
-    const own = createTasks({ ...engine, store, definitions: [invoice], worker: false })
+    const faulty = withFaults(engine, (call) => isDown && call === 'read' ? 'failed' : undefined)
+    const own = createTasks({ engine: faulty, store, definitions: [invoice], worker: false })
     const { submit } = taskEndpoints(own, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const failing = createServer(toNode(submit(invoice, {
       transaction: async (request, input, accept) => {
@@ -192,7 +188,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     } finally {
       failing.close()
       await own.close()
-      await engine.store.close()
+      await store.close()
     }
   })
 
@@ -244,10 +240,10 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.ok(await rowOf('express') && await rowOf('fastify'))
   })
 
-  it('refuses a store without transactions, and a hook that is no function', () => {
+  it('refuses an engine without transactions, and a hook that is no function', () => {
     const inMemory = createTasks({ ...memory(), definitions: [invoice] })
     const { submit } = taskEndpoints(inMemory, { statusPath: '/tasks/{id}', owner: 'anyone' })
-    assert.throws(() => submit(invoice, { transaction }), { name: 'TypeError', message: /store of these tasks has no transactions/ })
+    assert.throws(() => submit(invoice, { transaction }), { name: 'TypeError', message: /needs the engine of longhaul\/postgres/ })
     assert.throws(() => endpoints.submit(invoice, { transaction: pool as never }), { name: 'TypeError', message: /must be a function/ })
   })
 })

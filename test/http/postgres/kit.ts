@@ -38,7 +38,7 @@ export async function databaseForFile() {
 
   /** Number of rows in all tables of longhaul, by table. */
   async function traces(): Promise<Record<string, number>> {
-    const tables = ['longhaul.entries', 'longhaul.counters', 'longhaul.task_checks', 'longhaul.tasks']
+    const tables = ['longhaul.entries', 'longhaul.counters', 'longhaul.task_rows', 'longhaul.task_callers']
     const counts = await Promise.all(tables.map(async (table) => (
       [table, Number((await pool.query<{ n: string }>(`SELECT count(*) AS n FROM ${table}`)).rows[0]?.n)] as const
     )))
@@ -47,10 +47,10 @@ export async function databaseForFile() {
 
   /** Tasks over the database. They are closed at the end of the file, before the server stops. */
   function tasksOver<const D extends TasksOptions['definitions']>(
-    options: Omit<TasksOptions<D>, 'store' | 'index' | 'queue'> & Pick<Partial<TasksOptions>, 'queue'>,
+    options: Omit<TasksOptions<D>, 'engine' | 'store'>,
   ): Tasks<D> {
-    const { store, index, queue } = postgres({ pool })
-    const tasks = createTasks({ store, queue, index, ...options })
+    const { engine, store } = postgres({ pool })
+    const tasks = createTasks({ engine, store, ...options })
     closings.push(async () => {
       await tasks.close({ drainMs: 0 })
       await store.close()

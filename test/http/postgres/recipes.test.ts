@@ -207,7 +207,7 @@ for (const [title, create] of Object.entries(recipes)) {
       const taken = `${id}-taken`
       await pool.query('INSERT INTO invoices (id) VALUES ($1)', [taken])
       await assert.rejects(create({ id: taken, amount: 5 }))
-      const { rows } = await pool.query<{ n: string }>('SELECT count(*) AS n FROM longhaul.entries WHERE value LIKE $1', [`%${taken}%`])
+      const { rows } = await pool.query<{ n: string }>('SELECT count(*) AS n FROM longhaul.task_rows WHERE input LIKE $1', [`%${taken}%`])
       assert.equal(rows[0]?.n, '0')
     })
 

@@ -1,9 +1,8 @@
-// Pools and priorities of tasks, in memory and on BullMQ with Redis and PostgreSQL.
+// Pools and priorities of tasks, in memory, on Redis and on PostgreSQL.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, taskEndpoints, type TasksOptions } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
@@ -13,7 +12,7 @@ import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { deferred, eventually } from '../../unit/tasks/kit.js'
 
-type Engine = Pick<TasksOptions, 'store' | 'queue' | 'index'>
+type Engine = Pick<TasksOptions, 'store' | 'engine'>
 
 let made = 0
 
@@ -35,17 +34,17 @@ function closeAfter(t: TestContext, closable: Closable): void {
 }
 
 const durable: Record<string, (t: TestContext) => Promise<() => Engine>> = {
-  'BullMQ on Redis': async (t) => {
+  Redis: async (t) => {
     const client = new Redis(await redisUrl(), { maxRetriesPerRequest: null })
     closeAfter(t, { close: async () => { client.disconnect() } })
     const namespace = `pools-${String(process.pid)}-${String(made++)}`
     return () => {
-      const { store, index } = redis({ client, namespace })
-      closeAfter(t, store)
-      return { store, index, queue: new BullMQQueue({ connection: client, namespace }) }
+      const parts = redis({ client, namespace })
+      closeAfter(t, parts.store)
+      return parts
     }
   },
-  'BullMQ on PostgreSQL': async (t) => {
+  PostgreSQL: async (t) => {
     const pool = new pg.Pool({ connectionString: await postgresUrl(), max: 30 })
     closeAfter(t, { close: () => pool.end() })
     const schema = `pools_${String(process.pid)}_${String(made++)}`
@@ -96,7 +95,7 @@ for (const [title, open] of Object.entries(engines)) {
     assert.ok((counts[1]?.oldestWaitingMs ?? -1) >= 0)
     const cancelled = handles[3]
     assert.equal((await cancelled?.cancel())?.status, 'cancelled')
-    assert.equal((await tasks.pools())[1]?.waiting, 1, 'the cancelled job is removed from its pool')
+    assert.equal((await tasks.pools())[1]?.waiting, 1, 'the cancelled task no longer waits')
     gate.resolve()
     for (const each of handles) {
       const end = await each.wait({ timeoutMs: 10_000 })
@@ -141,7 +140,7 @@ for (const [title, open] of Object.entries(durable)) {
     assert.equal((await answer).status, 200)
   })
 
-  test(`${title}: a task that waits is cancelled before its start and leaves no job`, async (t) => {
+  test(`${title}: a task that waits is cancelled before its start and leaves nothing in its pool`, async (t) => {
     const { light, definitions, ran } = kinds()
     const tasks = createTasks({ ...(await open(t))(), definitions, pools: POOLS })
     closeAfter(t, tasks)
@@ -194,8 +193,7 @@ for (const [title, open] of Object.entries(durable)) {
     const web = createTasks({ ...engine(), definitions, pools: POOLS, worker: false })
     closeAfter(t, web)
     const { taskId } = await web.submit(heavy, 'waits')
-    const { store, queue, ...rest } = engine()
-    const closing = createTasks({ store, queue, ...rest, definitions, pools: POOLS, worker: false })
+    const closing = createTasks({ ...engine(), definitions, pools: POOLS, worker: false })
     await closing.close({ drainMs: 0 })
     assert.equal((await closing.cancel(taskId))?.status, 'cancelled')
     gate.resolve()
@@ -227,21 +225,21 @@ test('a direct answer obeys the concurrency of its pool', async (t) => {
   const handle = toFetch(submit(heavy))
   const send = () => handle(new Request('http://x/work', { method: 'POST', body: '1', headers: { 'content-type': 'application/json' } }))
   const answers = [send(), send(), send()]
-  // Its job has begun, and waits for a slot.
-  await eventually(async () => ran.length === 2 && (await tasks.pools())[1]?.running === 1)
+  // The third one waits for a place.
+  await eventually(async () => ran.length === 2 && (await tasks.pools())[1]?.waiting === 1)
   assert.equal(ran.length, 2)
   gate.resolve()
   assert.deepEqual((await Promise.all(answers)).map(({ status }) => status), [200, 200, 200])
 })
 
 describe('createTasks refuses', () => {
-  const { light, definitions } = kinds()
+  const { definitions } = kinds()
   const wrong: Record<string, [Partial<TasksOptions>, RegExp]> = {
     'a definition whose pool is not in pools': [{}, /the definition heavy names the pool heavy, which is not in pools/],
     'an unknown pool in work': [{ pools: POOLS, work: ['none'] }, /work names none/],
     'an empty work': [{ pools: POOLS, work: [] }, /worker: false/],
     'work beside worker: false': [{ pools: POOLS, work: ['heavy'], worker: false }, /exclude each other/],
-    'work with a queue in memory': [{ pools: POOLS, work: ['heavy'] }, /several processes share/],
+    'work with an engine in memory': [{ pools: POOLS, work: ['heavy'] }, /several processes share/],
     'a pool with a bad name': [{ pools: { ...POOLS, 'a b': {} } }, /1 to 64/],
     'a pool named default': [{ pools: { ...POOLS, default: {} } }, /concurrency/],
     'a concurrency of 0': [{ pools: { heavy: { concurrency: 0 } } }, /concurrency/],
@@ -254,10 +252,4 @@ describe('createTasks refuses', () => {
       ))
     })
   }
-
-  test('pools with a queue that has none', () => {
-    const { queue } = memory()
-    const plain: TasksOptions['queue'] = { durable: false, enqueue: () => 'full', process: () => undefined, remove: queue.remove, has: queue.has, close: queue.close }
-    assert.throws(() => createTasks({ ...memory(), queue: plain, definitions: [light], pools: POOLS }), /this queue has no pools/)
-  })
 })

@@ -161,11 +161,11 @@ describe('the error of a start names its place in the body', () => {
   })
 
   test('but not in the items of a bulk request, which do not have it, however deep they are', async (t) => {
-    const { store, queue, blobs } = memory()
+    const { engine, store, blobs } = memory()
     const create = bulkCreate<object, object>({
       repository: { create: (draft) => draft }, items: '/users', background: { name: 'create', blobs },
     })
-    const tasks = createTasks({ store, queue, definitions: [create.task] })
+    const tasks = createTasks({ engine, store, definitions: [create.task] })
     t.after(() => tasks.close({ drainMs: 0 }))
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', startAt: fromHeader })
     const handle = toFetch(create.handler(endpoints), { onError: () => undefined })

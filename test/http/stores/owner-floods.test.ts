@@ -7,12 +7,13 @@ import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { FolderBlobs } from '../../../adapters/files/index.js'
-import { MemoryBlobs, MemoryQueue, MemoryStore } from '../../../adapters/memory/index.js'
+import { memory, MemoryBlobs, MemoryStore } from '../../../adapters/memory/index.js'
 import { postgres } from '../../../adapters/postgres/index.js'
-import { RedisStore } from '../../../adapters/redis/index.js'
+import { redis } from '../../../adapters/redis/index.js'
 import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { ndjsonUpload } from '../../../src/ndjson/index.js'
+import type { TaskEngine } from '../../../src/engine/engine.js'
 import type { Store } from '../../../src/stores/store.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
@@ -29,42 +30,48 @@ const closing: (() => Promise<void>)[] = []
 after(async () => { await Promise.all(closing.map((close) => close())) })
 
 interface Flood {
-  /** Number of keyed uploads, of uploads, and the share of one owner. */
+  /** Number of tasks, of keyed uploads, of uploads, and the share of one owner. */
+  readonly tasks: number
   readonly keyed: number
   readonly uploads: number
   readonly share?: { readonly maxEntriesPerOwner: number, readonly maxBytesPerOwner: number }
 }
 
-const SMALL: Flood = { keyed: 60, uploads: 150, share: { maxEntriesPerOwner: 40, maxBytesPerOwner: 400_000 } }
+const SMALL: Flood = { tasks: 60, keyed: 60, uploads: 150, share: { maxEntriesPerOwner: 40, maxBytesPerOwner: 400_000 } }
 const folder = mkdtempSync(join(tmpdir(), 'longhaul-flood-'))
 after(() => { rmSync(folder, { recursive: true, force: true }) })
 const url = await redisUrl()
 const server = await postgresForFile()
 
-const stores: Readonly<Record<string, { readonly flood: Flood, readonly open: () => Store }>> = {
+interface Parts { readonly engine: TaskEngine, readonly store: Store }
+
+const engines: Readonly<Record<string, { readonly flood: Flood, readonly open: () => Parts }>> = {
   'in memory, with the defaults and the numbers of an attack': {
-    flood: { keyed: 722, uploads: 3552 }, open: () => new MemoryStore(),
+    flood: { tasks: 200, keyed: 722, uploads: 3552 }, open: () => memory(),
   },
-  'in memory, in a small store without shares': {
-    flood: { keyed: 60, uploads: 150 },
-    open: () => new MemoryStore({ maxBytes: 700_000, maxBytesPerOwner: 700_000 }),
+  'in memory, with little space and without shares': {
+    flood: { tasks: 200, keyed: 60, uploads: 150 },
+    open: () => memory({
+      maxBytes: 100_000, maxBytesPerCaller: 100_000, store: { maxBytes: 700_000, maxBytesPerOwner: 700_000 },
+    }),
   },
-  'in memory, with a small share': { flood: SMALL, open: () => new MemoryStore(SMALL.share) },
+  'in memory, with a small share': {
+    flood: SMALL, open: () => memory({ maxTasksPerCaller: 40, maxBytesPerCaller: 400_000, store: SMALL.share ?? {} }),
+  },
   'on Redis': {
     flood: SMALL,
     open: () => {
       const client = new Redis(url)
       after(() => { client.disconnect() })
-      return new RedisStore({ client, namespace: `flood-${String(process.pid)}`, ...SMALL.share })
+      return redis({ client, namespace: `flood-${String(process.pid)}`, ...SMALL.share })
     },
   },
   'on PostgreSQL': {
     flood: SMALL,
     open: () => {
       const pool = new pg.Pool({ connectionString: server.url })
-      const { store } = postgres({ pool, timeoutMs: 20_000, ...SMALL.share })
       after(() => pool.end())
-      return store
+      return postgres({ pool, timeoutMs: 20_000, ...SMALL.share })
     },
   },
 }
@@ -73,11 +80,11 @@ const stores: Readonly<Record<string, { readonly flood: Flood, readonly open: ()
 const BAD_LINES = `${'x'.repeat(40)}\n`.repeat(300)
 const owner = ({ headers }: HttpRequest): string => headers['x-user'] as string
 
-function site(store: Store) {
+function site({ engine, store }: Parts) {
   const blobs = store.shared ? new FolderBlobs(folder, { shared: true }) : new MemoryBlobs()
   const report = defineTask({ name: 'report', run: () => ({ message: 'done' }) })
   const lines = ndjsonUpload({ write: () => undefined, maxErrors: 300, background: { name: 'lines', blobs } })
-  const tasks = createTasks({ store, queue: new MemoryQueue(), definitions: [report, lines.task], onError: () => undefined })
+  const tasks = createTasks({ engine, store, definitions: [report, lines.task], onError: () => undefined })
   closing.push(async () => {
     await tasks.close({ drainMs: 0 })
     await store.close()
@@ -103,15 +110,19 @@ function site(store: Store) {
 }
 
 describe('A flood of one owner', () => {
-  for (const [where, { flood, open }] of Object.entries(stores)) {
+  for (const [where, { flood, open }] of Object.entries(engines)) {
     test(where, async () => {
-      const store = open()
-      const { submit, status, keyed, upload, head } = site(store)
+      const { submit, status, keyed, upload, head } = site(open())
       const before = await submit('bob')
       await eventually(async () => (await (await status('bob', before.id)).json<{ status: string }>()).status === 'completed')
       const mine = await submit('mallory')
       await eventually(async () => (await (await status('mallory', mine.id)).json<{ status: string }>()).status === 'completed')
 
+      for (let n = 0; n < flood.tasks; n++) {
+        const { id } = await submit('mallory')
+        // One after the other, so that the limit of unfinished tasks is not reached.
+        await eventually(async () => (await (await status('mallory', id)).json<{ status: string }>()).status === 'completed')
+      }
       for (let n = 0; n < flood.keyed; n++) assert.ok((await keyed('mallory', `key-${String(n)}`)).status < 500)
       const paths: string[] = []
       for (let n = 0; n < flood.uploads; n++) {
@@ -139,12 +150,12 @@ describe('A flood of one owner', () => {
   test('stored uploads keep no header fields after the answer', async () => {
     const values: string[] = []
     const real = new MemoryStore()
-    const { upload } = site(storeLike(real, {
+    const { upload } = site({ ...memory(), store: storeLike(real, {
       replace: (key, value, revision, options) => {
         if (key.startsWith('upload:')) values.push(value)
         return real.replace(key, value, revision, options)
       },
-    }))
+    }) })
     const { headers } = await upload('ann')
     assert.ok(headers['location'])
     assert.ok(values.some((value) => value.includes('hhhh')))

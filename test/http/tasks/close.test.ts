@@ -1,9 +1,8 @@
 // What a process that stops does with the runs of direct answers.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { isQueueClosing } from '../../../src/queues/queue.js'
+import { isWorkerClosing } from '../../../src/engine/stop-reasons.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
-import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
@@ -75,12 +74,12 @@ for (const binding of BINDINGS) {
       await eventually(() => order.length === 1)
       const closing = tasks.close({ drainMs: 0 }).then(() => order.push('closed'))
       await eventually(() => reasons.length === 1)
-      assert.equal(isQueueClosing(reasons[0]), true)
+      assert.equal(isWorkerClosing(reasons[0]), true)
       cleaned.resolve()
       await stopped(await within(answer))
       await within(closing)
       assert.deepEqual(order, ['begun', 'cleaned', 'closed'])
-      assert.equal(noise.filter(isQueueClosing).length, 0)
+      assert.equal(noise.filter(isWorkerClosing).length, 0)
     })
 
     test('does not wait for a run that ignores its signal', async (t) => {
@@ -96,14 +95,14 @@ for (const binding of BINDINGS) {
 
     test('stops a run with an Idempotency-Key, whose task is then interrupted, and a retry gets the same answer', async (t) => {
       const { gate, signals, work } = gated()
-      const { call, tasks, store } = await site(t, binding, work)
+      const { call, tasks, store, engine } = await site(t, binding, work)
       t.after(() => { gate.resolve() })
       const answer = call('POST', '/api/work', { body: {}, headers: { 'idempotency-key': 'mine' } })
       await eventually(() => signals.length === 1)
       await within(tasks.close({ drainMs: 0 }))
       const response = await within(answer)
       assert.deepEqual([response.status, (await members(response))['code']], [500, 'task_interrupted'])
-      const later = createTasks({ store, queue: memory().queue, definitions: [work] })
+      const later = createTasks({ engine, store, definitions: [work], worker: false })
       t.after(() => later.close({ drainMs: 0 }))
       const handle = toFetch(taskEndpoints(later, { statusPath: '/api/status/{id}', owner: 'anyone' }).submit(work))
       const again = await handle(new Request('http://x/api/work', {
@@ -116,18 +115,15 @@ for (const binding of BINDINGS) {
 }
 
 describe('closing', () => {
-  test('does not start a run that waits for a slow store, and leaves no claim', async (t) => {
+  test('does not start a run whose engine is slow to accept it', async (t) => {
     const { signals, work } = gated()
     const { call, tasks, spy, store } = await site(t, 'fetch', work)
     const [asked, answered] = [deferred(), deferred()]
-    const around = spy.around.bind(spy)
-    t.mock.method(spy, 'around', async (name: string, what: () => unknown) => {
-      if (name.startsWith('create')) {
-        asked.resolve()
-        await answered.promise
-      }
-      return around(name, what)
-    })
+    spy.fault = (name) => {
+      if (!name.startsWith('create')) return undefined
+      asked.resolve()
+      return answered.promise
+    }
     const answer = call('POST', '/api/work', { body: {}, headers: { 'idempotency-key': 'mine' } })
     await within(asked.promise)
     await within(tasks.close({ drainMs: 0 }))

@@ -240,7 +240,7 @@ for (const binding of BINDINGS) {
 
     test('a body that is too large is a 413, a full queue is a 503', async (t) => {
       const { gate, work } = gated()
-      const { start } = await site(t, binding, work, { maxInputBytes: 50, concurrency: 1, maxQueued: 1 })
+      const { start } = await site(t, binding, work, { maxInputBytes: 50, concurrency: 1, maxUnfinished: 2 })
       const large = await start({ text: 'x'.repeat(100) })
       assert.deepEqual([large.status, (await members(large))['code']], [413, 'body_too_large'])
       assert.equal((await start()).status, 202)

@@ -15,10 +15,10 @@ interface Api {
   readonly send: (key: string, how?: { readonly prefer?: string, readonly body?: unknown, readonly user?: string }) => Promise<Response>
 }
 
-function api(t: TestContext, work: AnyTaskDefinition, options: { maxQueued?: number, maxBytes?: number, maxWaiters?: number } = {}): Api {
+function api(t: TestContext, work: AnyTaskDefinition, options: { maxUnfinished?: number, maxBytes?: number, maxWaiters?: number } = {}): Api {
   const { maxWaiters = 1000, ...rest } = options
-  const { store, queue } = memory(rest)
-  const tasks = createTasks({ store, queue, definitions: [work], concurrency: 1, maxWaiters, onError: () => undefined })
+  const { engine, store } = memory(rest)
+  const tasks = createTasks({ engine, store, definitions: [work], concurrency: 1, maxWaiters, onError: () => undefined })
   const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string | undefined })
   const handle = toFetch(submit(work), { onError: () => undefined })
   t.after(async () => {
@@ -36,7 +36,7 @@ describe('a refused request leaves no claim', () => {
   for (const prefer of ['respond-async', 'x']) {
     test(`5,000 refusals of a full queue; Prefer: ${prefer}`, async (t) => {
       const gate = deferred()
-      const { store, send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxQueued: 0 })
+      const { store, send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxUnfinished: 1 })
       await send('first')
       await eventually(async () => (await tasks.health()).running === 1)
       const before = store.usage().entries
@@ -66,7 +66,7 @@ describe('a refused request leaves no claim', () => {
 
   test('a key whose request was refused is free: a retry is accepted, with another body too', async (t) => {
     const gate = deferred()
-    const { send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxQueued: 0 })
+    const { send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxUnfinished: 1 })
     await send('first')
     await eventually(async () => (await tasks.health()).running === 1)
     assert.equal((await send('k')).status, 503)

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, type TasksOptions } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import pg from 'pg'
@@ -20,7 +19,7 @@ const report = defineTask({
 })
 const definitions = [report] as const
 
-type Engine = Pick<TasksOptions, 'store' | 'index' | 'queue'>
+type Engine = Pick<TasksOptions, 'engine' | 'store'>
 const closings: (() => Promise<unknown>)[] = []
 after(async () => {
   for (const close of closings.reverse()) await close()
@@ -32,7 +31,7 @@ const engines: Readonly<Record<string, () => Engine>> = {
   'Redis and BullMQ': () => {
     const client = new Redis(url, { maxRetriesPerRequest: null })
     const namespace = `lists-${String(process.pid)}`
-    const engine = { ...redis({ client, namespace }), queue: new BullMQQueue({ connection: client, namespace }) }
+    const engine = redis({ client, namespace })
     closings.push(async () => { client.disconnect() }, () => engine.store.close())
     return engine
   },

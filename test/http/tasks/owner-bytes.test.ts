@@ -17,7 +17,7 @@ for (const [name, open] of Object.entries(kinds)) {
       test('two instances share the count, and what one frees the other may use', async (t) => {
         const storage = open()
         const [first, second] = [storage, open()].map(({ store, blobs }) => (
-          setUp(t, { store, blobs, queue: memory().queue, maxBytesPerOwner: 1000 })
+          setUp(t, { store, blobs, engine: memory().engine, maxBytesPerOwner: 1000 })
         )) as [ReturnType<typeof setUp>, ReturnType<typeof setUp>]
         const [ann, bob] = [{ user: `ann ${kind}` }, { user: `bob ${kind}` }]
 

@@ -3,15 +3,14 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, httpError, isHttpError, type Tasks } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { memory } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
-import type { Queue } from 'longhaul/queues'
 import { redis } from 'longhaul/redis'
 import pg from 'pg'
 import { startPostgres } from '../../servers/postgres-server.js'
 import { redisUrl } from '../../servers/redis-server.js'
-import { deferred, eventually } from '../../unit/tasks/kit.js'
+import { isStoreUnavailable } from '../../../src/stores/store.js'
+import { deferred, eventually, Spy, spyEngine } from '../../unit/tasks/kit.js'
 
 type Run = (context: {
   readonly attempt: number
@@ -40,16 +39,15 @@ const pool = new pg.Pool({ connectionString: server.url })
 pool.on('error', () => undefined)
 const client = new Redis(await redisUrl(), { maxRetriesPerRequest: null })
 const namespace = `retry-${String(process.pid)}`
-const bullmq = new BullMQQueue({ connection: client, namespace })
 const engines = [
-  { title: 'memory', durable: false, engine: memory() },
-  { title: 'Redis', durable: true, engine: { ...redis({ client, namespace }), queue: bullmq } },
-  { title: 'PostgreSQL', durable: true, engine: postgres({ pool }) },
+  { title: 'memory', parts: memory() },
+  { title: 'Redis', parts: redis({ client, namespace }) },
+  { title: 'PostgreSQL', parts: postgres({ pool }) },
 ]
 const closings: (() => Promise<unknown>)[] = []
 after(async () => {
   await Promise.all(closings.map((close) => close()))
-  await Promise.all(engines.map(({ engine }) => engine.store.close()))
+  await Promise.all(engines.map(({ parts }) => parts.store.close()))
   client.disconnect()
   await pool.end()
   await server.stop()
@@ -72,25 +70,11 @@ async function failed(tasks: Tasks<typeof definitions>, definition: typeof defin
 
 const codeOf = (reason: unknown) => isHttpError(reason) ? reason.code : String(reason)
 
-for (const { title, durable, engine } of engines) {
+for (const { title, parts: { engine, store } } of engines) {
   describe(`a retry over ${title}`, () => {
-    const { queue } = engine
-    // The next call of enqueue fails, as if the process had died before it.
-    let losesJobs = false
-    const fragile: Queue = {
-      durable: queue.durable,
-      enqueue: async (job, options) => {
-        if (losesJobs) throw new Error('The process died')
-        return queue.enqueue(job, options)
-      },
-      process: (...args) => { queue.process(...args) },
-      remove: (id) => queue.remove(id),
-      has: (id) => queue.has(id),
-      close: (options) => queue.close(options),
-    }
-    const { store, index } = engine
+    const spy = new Spy()
     const tasks = createTasks({
-      store, index, queue: fragile, definitions, sweepMs: 300, onError: () => undefined,
+      engine: spyEngine(engine, spy), store, definitions, onError: () => undefined,
     })
     closings.push(() => tasks.close({ drainMs: 0 }))
 
@@ -193,22 +177,26 @@ for (const { title, durable, engine } of engines) {
       succeed()
       await Promise.allSettled([tasks.retry(id), tasks.retry(id), tasks.retry(id)])
       assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'completed')
-      // Within 5 seconds. A place is kept for 10 seconds for a job that no record names.
       await eventually(async () => {
         const next = await submit(tasks, () => ({}), limited).catch(() => undefined)
         return next !== undefined && await tasks.wait(next.id, { timeoutMs: 5000 }) !== undefined
       })
     })
 
-    if (durable) {
-      test('whose process dies before its job is in the queue is found by a sweep', async () => {
+    for (const when of ['before', 'after'] as const) {
+      test(`whose process dies ${when} its change is made once`, async () => {
         const { id, key, succeed } = await failed(tasks)
         succeed()
-        losesJobs = true
-        await assert.rejects(tasks.retry(id), { code: 'service_unavailable' })
-        losesJobs = false
-        await assert.rejects(tasks.retry(id), { code: /^task_/ })
-        await eventually(async () => (await tasks.get(id))?.status === 'completed', 15_000)
+        const isRetry = (call: string): boolean => call === `change ${id}`
+        spy.fault = (call) => {
+          if (!isRetry(call)) return undefined
+          spy.fault = () => undefined
+          return when
+        }
+        await assert.rejects(tasks.retry(id), isStoreUnavailable)
+        if (when === 'before') await tasks.retry(id)
+        else await assert.rejects(tasks.retry(id), { code: /^task_/ })
+        assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'completed')
         assert.equal(inputs.get(key)?.length, 2)
       })
     }

@@ -91,9 +91,9 @@ async function site(
   t: TestContext, definitions: readonly AnyTaskDefinition[], blobs: Blobs,
   handlers: (endpoints: ReturnType<typeof taskEndpoints>) => Parameters<typeof router>[0],
 ) {
-  const { store, queue, index } = memory()
+  const { engine, store } = memory()
   const tasks = createTasks({
-    store, queue, index, blobs, definitions, onError: () => undefined,
+    engine, store, blobs, definitions, onError: () => undefined,
     retentionMs: DAY, pendingMs: 7 * DAY,
   })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
@@ -311,9 +311,9 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
           await go.promise
         },
       })
-      const { store, queue, index } = memory()
+      const { engine, store } = memory()
       const tasks = createTasks({
-        store, queue, index, blobs, definitions: [users, other], concurrency: 1, onError: () => undefined,
+        engine, store, blobs, definitions: [users, other], concurrency: 1, onError: () => undefined,
       })
       t.after(async () => {
         await tasks.close({ drainMs: 0 })

@@ -126,42 +126,48 @@ describe('POST {status}/retry', () => {
   })
 
   test('is 503 if the queue is full, and the task stays as it was', async (t) => {
-    const { retry, tasks, id, spy, queue } = await failedSite(t)
+    const gate = deferred()
+    const other = defineTask({ name: 'other', run: () => gate.promise })
+    const { retry, tasks, id, spy } = await failedSite(t, { more: [other], maxUnfinished: 1 })
     const before = await tasks.get(id)
-    t.mock.method(queue, 'enqueue', () => 'full')
+    const { taskId } = await tasks.submit(other, {})
     const response = await retry()
     assert.deepEqual([response.status, (await members(response))['code']], [503, 'queue_full'])
     assert.ok(response.headers.has('retry-after'))
-    t.mock.restoreAll()
     assert.deepEqual(await tasks.get(id), before)
-    spy.fault = (call) => call.startsWith('enqueue') ? 'before' : undefined
+    gate.resolve()
+    await ended(tasks, taskId)
+    spy.fault = (call) => call.startsWith('change') ? 'before' : undefined
     assert.equal((await retry()).status, 503)
+    assert.deepEqual(await tasks.get(id), before)
   })
 
-  test('is 410 once the input is no longer stored', async (t) => {
-    const { work } = unlucky()
-    const { call, start, tasks, store } = await site(t, 'node', work)
-    const { taskId } = await members(await start({ large: 'x'.repeat(50_000) }))
-    const id = String(taskId)
+  test('is 410 once what its input names is no longer stored', async (t) => {
+    const work = defineTask({
+      name: 'unlucky', run: () => { throw httpError('unprocessable') },
+      keeps: { of: () => 'upload', release: () => undefined, renew: () => !isGone },
+    })
+    let isGone = false
+    const { call, start, tasks } = await site(t, 'node', work)
+    const id = String((await members(await start()))['taskId'])
     await ended(tasks, id)
-    const entry = await store.get(`task:${id}`)
-    const key = /"largeWork":"([^"]+)"/.exec(entry?.value ?? '')?.[1]
-    assert.equal(await store.delete(key ?? ''), true)
+    isGone = true
     const response = await call('POST', `/api/status/${id}/retry`)
     assert.deepEqual([response.status, (await members(response))['code']], [410, 'gone'])
     assert.equal((await tasks.get(id))?.status, 'failed')
   })
 
-  test('of a task that expires in that moment is 404, and leaves nothing in the store', async (t) => {
-    const { retry, spy, store, id } = await failedSite(t)
-    // The record expires between the read and the write.
+  test('of a task that expires in that moment is 404, and leaves nothing', async (t) => {
+    const { retry, spy, store, engine, id } = await failedSite(t)
+    // The task expires between the read and the change.
+    const task = await engine.read(id)
     spy.fault = (call) => {
-      if (call === `replace task:${id}`) void store.delete(`task:${id}`)
+      if (call === `change ${id}` && task) void engine.delete(task, task.version)
       return undefined
     }
     const response = await retry()
     assert.equal(response.status, 404)
-    assert.equal(store.usage().entries, 0)
+    assert.deepEqual([store.usage().entries, engine.usage().tasks], [0, 0])
   })
 
   test('is a 405 with Allow for other methods', async (t) => {
@@ -231,7 +237,7 @@ describe("DELETE with remove: 'forget'", () => {
     assert.equal((await remove({ 'if-match': first })).status, 404)
   })
 
-  test('leaves the Idempotency-Key of the task taken, so that a late retry starts no second task', async (t) => {
+  test('frees the Idempotency-Key of the task', async (t) => {
     const { work } = unlucky()
     const { start, call, tasks } = await site(t, 'node', work, forget)
     const key = { 'idempotency-key': '"k"' }
@@ -240,8 +246,9 @@ describe("DELETE with remove: 'forget'", () => {
     const path = `/api/status/${String(taskId)}`
     const etag = (await call('GET', path)).headers.get('etag') ?? ''
     assert.equal((await call('DELETE', path, { headers: { 'if-match': etag } })).status, 204)
-    const late = await start({}, key)
-    assert.deepEqual([late.status, (await members(late))['code']], [410, 'idempotent_task_gone'])
+    const next = await start({}, key)
+    assert.deepEqual([next.status, next.headers.get('idempotent-replayed')], [202, null])
+    assert.notEqual((await members(next))['taskId'], taskId)
   })
 
   test('is off by default: a final task is a 409', async (t) => {

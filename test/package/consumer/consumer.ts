@@ -15,16 +15,15 @@ import { parsePrefer } from 'longhaul/http'
 import { ndjsonDownload, ndjsonUpload } from 'longhaul/ndjson'
 import { openapi } from 'longhaul/openapi'
 import { requestId } from 'longhaul/policies'
-import { isHandBack, type Queue } from 'longhaul/queues'
+import { isWorkerClosing, type TaskEngine } from 'longhaul/engine'
 import { collection, type Repository } from 'longhaul/resources'
 import { isStoreUnavailable, type Store } from 'longhaul/stores'
 import { exportTask } from 'longhaul/export'
 import { resumableUpload } from 'longhaul/uploads'
 import { byPath, versions } from 'longhaul/versions'
-import { BullMQQueue, type BullMQQueueOptions } from 'longhaul/bullmq'
 import { callbacks, httpSender, type CallbackRequest, type CallbackSender } from 'longhaul/callbacks'
 import { readNdjson } from 'longhaul/client'
-import { blobsConformance, queueConformance, storeConformance } from 'longhaul/conformance'
+import { blobsConformance, engineConformance, storeConformance } from 'longhaul/conformance'
 import { longhaul } from 'longhaul/fastify'
 import { toFetch } from 'longhaul/fetch'
 import { fileSource, FolderBlobs, folderSource } from 'longhaul/files'
@@ -32,7 +31,7 @@ import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
-import { RedisStore, type RedisClient } from 'longhaul/redis'
+import { redis, RedisStore, type RedisClient, type RedisOptions } from 'longhaul/redis'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
 const double = defineTask({
@@ -46,7 +45,7 @@ const double = defineTask({
 
 interface User { id: string }
 
-const { store, queue } = memory()
+const { engine, store } = memory()
 const sent: CallbackRequest[] = []
 const sender: CallbackSender = {
   check: httpSender({ timeoutMs: 1000 }).check,
@@ -56,7 +55,7 @@ const sender: CallbackSender = {
   }
 }
 const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']
-const tasks = createTasks({ store, queue, definitions: [double], callbacks: callbacks({ sender, secrets }) })
+const tasks = createTasks({ engine, store, definitions: [double], callbacks: callbacks({ sender, secrets }) })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
 
@@ -90,7 +89,7 @@ async function main(): Promise<void> {
   assert.equal((await bad.json() as { code: string }).code, 'invalid_input')
 
   // An error is recognised across entry points, which may hold different copies of its class.
-  const small = memory({ maxEntries: 1 })
+  const small = memory({ store: { maxEntries: 1 } })
   const write = async (key: string) => small.store.create(key, '', { ttlMs: 60_000 })
   await write('a')
   await assert.rejects(write('b'), isStoreUnavailable)
@@ -103,17 +102,16 @@ async function main(): Promise<void> {
   await frameworks()
 
   // What needs a server of its own is compiled, and is there.
-  const redis = (client: RedisClient): Store => new RedisStore({ client })
+  const onRedis = (client: RedisClient): Store => new RedisStore({ client })
   const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
-  const bullmq = (options: BullMQQueueOptions): Queue => new BullMQQueue(options)
-  for (const each of [redis, onPostgres, bullmq, storeConformance, queueConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
-  assert.equal(isHandBack(new Error('no')), false)
+  const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
+  for (const each of [onRedis, onPostgres, redisEngine, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
+  assert.equal(isWorkerClosing(new Error('no')), false)
   assert.equal(parsePrefer('wait=5').wait, 5)
 
   server.close()
   server.closeAllConnections()
   await tasks.close()
-  await queue.close()
   await store.close()
 }
 
@@ -151,8 +149,8 @@ async function files(): Promise<void> {
   const upload = ndjsonUpload<{ id: number }>({
     write: (records) => { users.push(...records) }, background: { name: 'read', blobs },
   })
-  const { store: own, queue: line } = memory()
-  const uploads = createTasks({ store: own, queue: line, definitions: [upload.task] })
+  const own = memory()
+  const uploads = createTasks({ ...own, definitions: [upload.task] })
   const endpoints = taskEndpoints(uploads, { statusPath: '/status/{id}', owner: 'anyone' })
   const path = join(folder, 'digits.txt')
   await writeFile(path, '0123456789')
@@ -166,7 +164,7 @@ async function files(): Promise<void> {
     'GET|HEAD /letters': content(() => blobSource(blobs, 'letters'))
   }))
   const resumable = resumableUpload(({ headers }) => ({ status: 200, headers: {}, body: String(headers['content-length']) }), {
-    blobs, store: own, owner: 'anyone', uploadPath: '/uploads/{id}',
+    blobs, store: own.store, owner: 'anyone', uploadPath: '/uploads/{id}',
   })
   const whole = await inject(resumable.create, { method: 'POST', path: '/', headers: { 'upload-complete': '?1' }, body: 'hello' })
   assert.equal(await whole.text(), '5')
@@ -189,7 +187,7 @@ async function files(): Promise<void> {
   }
   await uploads.close()
   await blobs.close()
-  await own.close()
+  await own.store.close()
   await rm(folder, { recursive: true, force: true })
 }
 

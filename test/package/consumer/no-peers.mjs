@@ -2,17 +2,14 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
-import { BullMQQueue } from 'longhaul/bullmq'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { redis } from 'longhaul/redis'
 
 const require = createRequire(import.meta.url)
-const pool = { query() {}, connect() {}, on() {}, options: {} }
-const cjs = { ...require('longhaul/postgres'), ...require('longhaul/bullmq') }
-for (const make of [
-  () => postgres({ pool }), () => new PostgresQueue({ pool }), () => new BullMQQueue({ connection: {} }),
-  () => cjs.postgres({ pool }), () => new cjs.BullMQQueue({ connection: {} }),
-]) {
-  assert.throws(make, { message: 'Queues of longhaul/postgres and longhaul/bullmq need bullmq: npm install bullmq@6' })
+const client = { evalsha() {}, duplicate() {}, on() {}, options: {} }
+// A store on Redis alone needs no BullMQ.
+for (const make of [redis, require('longhaul/redis').redis]) {
+  const { engine } = make({ client })
+  assert.throws(() => engine.bull(), { message: 'The task engine of longhaul/redis needs bullmq: npm install bullmq@6' })
 }
 
 const program = require.resolve('longhaul').replace(/dist.cjs.*/, 'dist/node/longhaul.js')

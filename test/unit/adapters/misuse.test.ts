@@ -1,4 +1,3 @@
-import { BullMQQueue } from '../../../adapters/bullmq/index.js'
 import { callbacks } from '../../../src/callbacks/index.js'
 import { fileSource, folderSource } from '../../../adapters/files/index.js'
 import { toFastify } from '../../../adapters/fastify/index.js'
@@ -12,8 +11,8 @@ import { refuses, type Loose } from '../refuses.js'
 
 const make = {
   callbacks, fileSource, folderSource, memory, postgres, toFastify, toFetch, toKoa, toNode,
-  RedisStore: (options: never) => new RedisStore(options), BullMQQueue: (options: never) => new BullMQQueue(options),
-} as unknown as Record<'callbacks' | 'fileSource' | 'folderSource' | 'memory' | 'postgres' | 'toFastify' | 'toFetch' | 'toKoa' | 'toNode' | 'RedisStore' | 'BullMQQueue', Loose>
+  RedisStore: (options: never) => new RedisStore(options),
+} as unknown as Record<'callbacks' | 'fileSource' | 'folderSource' | 'memory' | 'postgres' | 'toFastify' | 'toFetch' | 'toKoa' | 'toNode' | 'RedisStore', Loose>
 const handler = () => undefined
 const client = { evalsha: handler, duplicate: handler }
 
@@ -21,17 +20,13 @@ refuses([
   [() => make.RedisStore(), 'RedisStore: pass options, such as { client }'],
   [() => make.RedisStore({ client, namespce: 'x' }), 'RedisStore: there is no option "namespce"; did you mean "namespace"?'],
   [() => make.RedisStore({ client, namespace: 'a:b' }), 'RedisStore: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not "a:b"'],
-  [() => make.BullMQQueue({ connection: {}, namespace: '{a}' }), 'BullMQQueue: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not "{a}"'],
-  [() => make.BullMQQueue(), 'BullMQQueue: pass options, such as { connection }'],
-  [() => make.BullMQQueue({ namespace: 'shop' }), 'BullMQQueue: connection must be an ioredis client, or its options such as { host, port }'],
   [() => make.fileSource(), 'fileSource: path must be a text, such as /srv/export.csv'],
   [() => make.folderSource(), 'folderSource: folder must be a text, such as /srv/files'],
   [() => make.toNode(), 'Pass a handler, such as submit(report) or status of taskEndpoints, not undefined'],
   [() => make.toFetch({ submit: handler }), 'toFetch: pass a handler, such as submit(report) or status of taskEndpoints, not object'],
-  [() => make.BullMQQueue({ connection: {}, lockDuration: 1 }), 'BullMQQueue: there is no option "lockDuration"; did you mean "lockDurationMs"?'],
-  [() => make.memory(null), 'memory: pass options, such as { maxEntries }'],
-  [() => make.memory({ maxentries: 1 }), 'memory: there is no option "maxentries"; did you mean "maxEntries"?'],
-  [() => make.memory({ maxQueued: 5, redis: 'x' }), 'memory: there is no option "redis".'],
+  [() => make.memory(null), 'memory: pass options, such as { maxUnfinished }'],
+  [() => make.memory({ maxtasks: 1 }), 'memory: there is no option "maxtasks"; did you mean "maxTasks"?'],
+  [() => make.memory({ maxUnfinished: 5, redis: 'x' }), 'memory: there is no option "redis".'],
   [() => make.postgres(), 'postgres: pass options, such as { pool }'],
   [() => make.postgres({ query: handler, connect: handler }), 'postgres: pass the pool as an option: postgres({ pool })'],
   [() => make.postgres({ pool: 'postgres://db/shop' }), 'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite'],

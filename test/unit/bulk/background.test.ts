@@ -18,13 +18,13 @@ after(async () => { for (const close of closing) await close() })
 
 function bench(users: Users, more: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> & { maxInlineBytes?: number, blobs?: MemoryBlobs } = {}) {
   const parts = memory()
-  const { store, queue } = parts
+  const { store, engine } = parts
   const { blobs = parts.blobs, maxInlineBytes, ...given } = more
   const bulk = bulkCreate<User, Draft>({
     repository: users, schema: draft, key: ({ email }: Draft) => email, onError: () => undefined, ...given,
     background: { name: 'create', blobs, ...maxInlineBytes !== undefined && { maxInlineBytes } },
   })
-  const tasks = createTasks({ store, queue, definitions: [bulk.task], onError: () => undefined })
+  const tasks = createTasks({ store, engine, definitions: [bulk.task], onError: () => undefined })
   closing.push(() => tasks.close(), () => parts.blobs.close(), () => store.close())
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }) => headers['x-owner'] as string | undefined })
   const handler = bulk.handler(endpoints)
@@ -232,18 +232,18 @@ describe('Idempotency-Key', () => {
 
 test('endpoints that do not fit the task are refused at construction', () => {
   const users = new Users()
-  const { store, queue, blobs } = memory()
+  const { store, engine, blobs } = memory()
   const create = bulkCreate<User, Draft>({ repository: users, background: { name: 'create', blobs } })
   const update = bulkUpdate<{ id: number }, object, number>({
     repository: { update: () => undefined }, id: ({ id }) => id, change: () => ({}), background: { name: 'create', blobs },
   })
   const endpointsOf = (definitions: readonly AnyTaskDefinition[], maxResultBytes = 1_048_576): TaskEndpoints => {
-    const tasks = createTasks({ store, queue: memory().queue, definitions, maxResultBytes })
+    const tasks = createTasks({ store, engine: memory().engine, definitions, maxResultBytes })
     closing.push(() => tasks.close())
     return taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   }
   assert.throws(() => create.handler(endpointsOf([])), /not among the definitions/)
   assert.throws(() => create.handler(endpointsOf([update.task])), /not among the definitions/)
   assert.throws(() => create.handler(endpointsOf([create.task], 1000)), /maxInlineBytes/)
-  assert.throws(() => createTasks({ store: { ...store, shared: true } as never, queue: { ...queue, durable: true } as never, definitions: [create.task] }), /blobs for one/)
+  assert.throws(() => createTasks({ store: { ...store, shared: true } as never, engine: { ...engine, shared: true } as never, definitions: [create.task] }), /blobs for one/)
 })

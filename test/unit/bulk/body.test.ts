@@ -191,10 +191,10 @@ describe('maxDirectBytes', () => {
     }
   })
   test('with background, a larger body becomes a task', async (t) => {
-    const { store, queue, blobs } = memory()
+    const { store, engine, blobs } = memory()
     const users = new Users()
     const bulk = bulkCreate<User, Draft>({ repository: users, schema: draft, ...half, background: { name: 'create', blobs } })
-    const tasks = createTasks({ store, queue, definitions: [bulk.task] })
+    const tasks = createTasks({ store, engine, definitions: [bulk.task] })
     t.after(() => tasks.close())
     const handler = bulk.handler(taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }))
     for (const asked of [{ body: text }, { pieces: [text.slice(0, 3000), text.slice(3000)] }, gzipped]) {

@@ -79,10 +79,10 @@ describe('a body', () => {
 
 describe('with a background task', () => {
   function setUp() {
-    const { store, queue, blobs } = memory()
+    const { store, engine, blobs } = memory()
     const options = { repository: new Users(), schema: draft, streamAboveBytes: 100 }
     const bulk = bulkCreate<User, Draft>({ ...options, background: { name: 'create', blobs } })
-    const tasks = createTasks({ store, queue, definitions: [bulk.task] })
+    const tasks = createTasks({ store, engine, definitions: [bulk.task] })
     const handler = bulk.handler(taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }))
     return { handler, close: async () => { await tasks.close({ drainMs: 0 }); await blobs.close() } }
   }

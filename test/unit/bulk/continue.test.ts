@@ -121,13 +121,13 @@ describe('a bulk task that continues', () => {
   })
 
   test('a direct request has no cursor, and reads and writes neither checkpoints nor blobs', async (t) => {
-    const { store, queue, blobs } = memory()
+    const { store, engine, blobs } = memory()
     const calls: Call[] = []
     const bulk = create({ resume: () => assert.fail('a direct request does not resume'), repository: { createMany: (drafts, call) => {
       calls.push(call)
       return idsOf(drafts)
     } } }, blobs)
-    const tasks = createTasks({ store, queue, definitions: [bulk.task] })
+    const tasks = createTasks({ store, engine, definitions: [bulk.task] })
     t.after(() => tasks.close())
     const handler = bulk.handler(taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }))
     const before = store.usage()

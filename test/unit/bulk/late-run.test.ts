@@ -13,7 +13,7 @@ import { ask, draft, people, type Draft, type User } from './kit.js'
 
 /** A bulk endpoint on memory. `write` does the n-th write. */
 function open(t: TestContext, write: (count: number, call: Call) => unknown) {
-  const { store, queue, blobs } = memory()
+  const { store, engine, blobs } = memory()
   let calls = 0
   const bulk = bulkCreate<User, Draft>({
     schema: draft, batchSize: 2, onError: () => undefined,
@@ -25,7 +25,7 @@ function open(t: TestContext, write: (count: number, call: Call) => unknown) {
     },
     background: { name: 'create', blobs },
   })
-  const tasks = createTasks({ store, queue, definitions: [bulk.task], onError: () => undefined })
+  const tasks = createTasks({ store, engine, definitions: [bulk.task], onError: () => undefined })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
     await blobs.close()

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
-import { after, test } from 'node:test'
-import { callbacks } from '../../../src/callbacks/index.js'
-import { MemoryQueue, MemoryStore } from '../../../adapters/memory/index.js'
+import { after, describe, test, type TestContext } from 'node:test'
+import { callbacks, type CallbackReply, type CallbackRequest } from '../../../src/callbacks/index.js'
+import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 
@@ -12,28 +12,57 @@ after(() => { clearInterval(hold) })
 
 const work = defineTask({ name: 'work', run: () => 1 })
 
-for (const [title, ownQueue] of [['the queue of the tasks', false], ['a queue of their own', true]] as const) {
-  test(`a callback that waits for its retry when tasks close is interrupted, and nothing is reported: ${title}`, async () => {
-    const sent = new EventEmitter()
-    let requests = 0
-    const heard: unknown[] = []
-    const tasks = createTasks({
-      store: new MemoryStore(), queue: new MemoryQueue(), definitions: [work], onError: (error) => { heard.push(error) },
-      callbacks: callbacks({
-        secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 5, backoff: { type: 'fixed', delayMs: 50 },
-        sender: { check: () => undefined, send: async () => {
-          requests++
-          sent.emit('sent')
-          return { status: 500 }
-        } },
-        ...(ownQueue && { queue: new MemoryQueue() }),
-      }),
-    })
-    const { taskId: id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
+function setUp(t: TestContext, send: (request: CallbackRequest) => Promise<CallbackReply>, delayMs = 60_000) {
+  const sent = new EventEmitter()
+  const heard: unknown[] = []
+  const tasks = createTasks({
+    ...memory(), definitions: [work], onError: (error) => { heard.push(error) },
+    callbacks: callbacks({
+      secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 3, backoff: { type: 'fixed', delayMs },
+      sender: { check: () => undefined, send: async (request) => {
+        sent.emit('sent')
+        return send(request)
+      } },
+    }),
+  })
+  t.after(() => tasks.close({ drainMs: 0 }))
+  const submit = async () => {
+    const { taskId } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
     await once(sent, 'sent')
-    await tasks.close({ drainMs: 1000 })
-    const { state, attempts, fault, lastStatus } = (await tasks.get(id))?.callback ?? {}
-    assert.deepEqual({ state, attempts, fault, lastStatus }, { state: 'failed', attempts: requests, fault: 'interrupted', lastStatus: 500 })
+    return taskId
+  }
+  const shown = async (id: string) => {
+    const { state, attempts, fault, lastStatus, nextAttemptAt } = (await tasks.get(id))?.callback ?? {}
+    return { state, attempts, fault, lastStatus, nextAttemptAt }
+  }
+  return { tasks, heard, submit, shown }
+}
+
+describe('when tasks in memory close', () => {
+  test('a callback that waits for its retry for too long is interrupted, and nothing is reported', async (t) => {
+    const { tasks, heard, submit, shown } = setUp(t, async () => ({ status: 500 }))
+    const id = await submit()
+    const began = performance.now()
+    await tasks.close({ drainMs: 20_000 })
+    assert.ok(performance.now() - began < 5000, 'it is not waited for')
+    assert.deepEqual(await shown(id), { state: 'failed', attempts: 1, fault: 'interrupted', lastStatus: 500, nextAttemptAt: undefined })
     assert.deepEqual(heard, [])
   })
-}
+
+  test('retries that are due within the drain time are made', async (t) => {
+    const { tasks, submit, shown } = setUp(t, async () => ({ status: 500 }), 20)
+    const id = await submit()
+    await tasks.close({ drainMs: 5000 })
+    assert.deepEqual(await shown(id), { state: 'failed', attempts: 3, fault: 'status', lastStatus: 500, nextAttemptAt: undefined })
+  })
+
+  test('a request that gets no answer in time is aborted, and its callback is interrupted', async (t) => {
+    const { tasks, heard, submit, shown } = setUp(t, ({ signal }) => new Promise((_, reject) => {
+      signal.addEventListener('abort', () => { reject(signal.reason as Error) })
+    }))
+    const id = await submit()
+    await tasks.close({ drainMs: 20 })
+    assert.deepEqual(await shown(id), { state: 'failed', attempts: 0, fault: 'interrupted', lastStatus: undefined, nextAttemptAt: undefined })
+    assert.deepEqual(heard, [])
+  })
+})

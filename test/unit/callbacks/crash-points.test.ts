@@ -1,244 +1,218 @@
-// What a durable queue makes of a process that stops between any two writes.
+// Processes that stop between any two steps of a callback.
 import assert from 'node:assert/strict'
-import { after, describe, test } from 'node:test'
+import { describe, test, type TestContext } from 'node:test'
 import { callbacks, type CallbackReply, type CallbackRequest } from '../../../src/callbacks/index.js'
-import { MemoryStore } from '../../../adapters/memory/index.js'
-import type { EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from '../../../src/queues/queue.js'
+import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { HandQueue } from '../tasks/hand-queue.js'
-import { Spy, SpyStore } from '../tasks/kit.js'
+import { HandEngine } from '../tasks/hand-engine.js'
+import { deferred, Spy, spyEngine, SpyStore } from '../tasks/kit.js'
 
-// Timers of the library let a process end.
-const hold = setInterval(() => undefined, 60_000)
-after(() => { clearInterval(hold) })
+type Reply = CallbackReply | Promise<CallbackReply> | 'none'
 
-/** Keeps each job until the test runs it; takes an id once while it is there, as a broker does. */
-/** A job's id without the name of the job, which is random: the task's id, or `callback~{task}~{attempt}`. */
-const short = (id: string): string => id.replace(/^(callback~)?([^~]+)~[^~]+/, '$1$2')
-
-class ScriptQueue implements Queue {
-  /** By their short ids. */
-  readonly durable = true
-  readonly jobs = new Map<string, { job: Job, options: EnqueueOptions }>()
-  down = false
-  private run: RunJob | undefined
-  private options: ProcessOptions | undefined
-  async enqueue(job: Job, options: EnqueueOptions = {}) {
-    if (this.down) throw new Error('the broker is away')
-    if (!this.jobs.has(short(job.id))) this.jobs.set(short(job.id), { job: JSON.parse(JSON.stringify(job)) as Job, options })
-    return 'accepted' as const
-  }
-
-  process(run: RunJob, options: ProcessOptions) { [this.run, this.options] = [run, options] }
-  async remove(id: string) { return this.jobs.delete(short(id)) }
-  async has(id: string) { return this.jobs.has(short(id)) }
-  async close() { await Promise.resolve() }
-
-  get ids(): string[] { return [...this.jobs.keys()] }
-
-  /** Runs a job. It is acknowledged, and gone, only when the run resolves and `crash` is not said. */
-  async work(id: string, { crash = false } = {}): Promise<boolean> {
-    const held = this.jobs.get(id)
-    assert.ok(held && this.run, `${id} is not in the queue: ${this.ids.join()}`)
-    const done = await this.run(held.job, { attempt: 1, lastAttempt: true, signal: new AbortController().signal }).then(() => true, () => false)
-    if (done && !crash) this.jobs.delete(id)
-    return done
-  }
-
-  async die(id: string) { await this.options?.onDead(this.jobs.get(id)?.job as Job, 'stalled') }
-}
-
-function setUp(replies: (CallbackReply | Promise<CallbackReply>)[] = []) {
+function setUp(t: TestContext, replies: Reply[] = [], hand = new HandEngine()) {
   const spy = new Spy()
-  const queue = new ScriptQueue()
   const sent: CallbackRequest[] = []
-  const work = defineTask({ name: 'work', run: () => ({ message: 'done' }) })
-  const store = new SpyStore(new MemoryStore(), spy, true)
+  const heard: unknown[] = []
+  const work = defineTask({ name: 'work', run: (input) => ({ message: String(input) }) })
   const tasks = createTasks({
-    store, queue, definitions: [work], onError: () => undefined,
+    store: new SpyStore(memory().store, spy, true), engine: spyEngine(hand, spy), definitions: [work],
+    onError: (error) => { heard.push(error) },
     callbacks: callbacks({
       secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
-      sender: { check: () => undefined, send: async (request) => { sent.push(request); return replies.shift() ?? { status: 200 } } },
+      sender: { check: () => undefined, send: async (request) => {
+        sent.push(request)
+        const reply = replies.shift() ?? { status: 200 }
+        return reply === 'none' ? aborted(request.signal) : reply
+      } },
       backoff: { type: 'fixed', delayMs: 7000 }, attempts: 3,
     }),
   })
-  const submit = async () => (await tasks.submit(work, 1, { callbackUrl: 'https://example.com/hook' })).taskId
-  return { tasks, store, work, queue, sent, spy, submit }
+  t.after(() => tasks.close({ drainMs: 0 }))
+  /** Submits a task and runs it. */
+  const completed = async (id = 'one', input = 'done') => {
+    await tasks.submit(work, input, { id, callbackUrl: 'https://example.com/hook' })
+    await hand.deliver(id)
+    return id
+  }
+  const callback = async (id: string) => (await tasks.get(id))?.callback
+  return { tasks, work, hand, sent, heard, spy, completed, callback }
 }
 
-const callback = async (tasks: ReturnType<typeof createTasks>, id: string) => (await tasks.get(id))?.callback
+/** Rejects when a signal aborts. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => { reject(signal.reason as Error) })
+  })
+}
+
+/** Makes the pauses between two calls of an engine short. */
+function hurry(t: TestContext): void {
+  const real = setTimeout
+  t.mock.method(globalThis, 'setTimeout', (run: () => void) => real(run, 1))
+}
+
+const delayOf = (hand: HandEngine, id: string) => (hand.at(id).callbackAt ?? Number.NaN) - hand.now()
 
 describe('a crash', () => {
-  test('between the final write and the callback: the task\'s job is not acknowledged, and its rerun enqueues just that', async (t) => {
-    const { tasks, queue, submit } = setUp()
-    const real = setTimeout
-    t.mock.method(globalThis, 'setTimeout', (run: () => void) => real(run, 1))
-    const id = await submit()
-    queue.down = true
-    assert.equal(await queue.work(id), false, 'acknowledged although nobody will be told')
-    const view = await tasks.get(id)
-    assert.deepEqual([view?.status, view?.callback], ['completed', { state: 'pending', attempts: 0 }], 'not due with the final write')
-    await assert.rejects(queue.die(id), 'an engine that buries it has to ask again')
-    queue.down = false
-    assert.equal(await queue.work(id), true, 'the rerun failed')
-    assert.deepEqual(queue.ids, [`callback~${id}~1`], 'the callback is not in the queue')
+  test('can not come between the end of a task and its callback: both are one write', async (t) => {
+    const { hand, spy, completed, callback } = setUp(t)
+    const id = await completed()
+    assert.deepEqual(spy.writes, [`create ${id}`, `change ${id}`])
+    assert.ok(delayOf(hand, id) <= 0, 'not due with the final write')
+    assert.deepEqual(await callback(id), { state: 'pending', attempts: 0 })
   })
 
-  test('after the callback was enqueued, before the task was acknowledged: it is enqueued once', async () => {
-    const { queue, sent, submit } = setUp()
-    const id = await submit()
-    await queue.work(id, { crash: true })
-    await queue.work(id, { crash: true })
-    assert.deepEqual(queue.ids, [id, `callback~${id}~1`], 'not once')
-    await queue.work(`callback~${id}~1`)
-    await queue.work(id)
-    assert.deepEqual(queue.ids, [], 'told of again')
-    assert.equal(sent.length, 1, 'sent again')
+  test('of the process that cancelled does not lose the callback', async (t) => {
+    const { tasks, work, hand, sent } = setUp(t)
+    await tasks.submit(work, 1, { id: 'one', callbackUrl: 'https://example.com/hook' })
+    await tasks.cancel('one')
+    await hand.deliverCallback('one')
+    assert.match(sent[0]?.body ?? '', /"type":"task.cancelled"/)
   })
 
-  test('after an attempt was recorded, before it was acknowledged: it is not repeated', async () => {
-    const { tasks, queue, sent, submit } = setUp([{ status: 500 }])
-    const id = await submit()
-    await queue.work(id)
-    await queue.work(`callback~${id}~1`, { crash: true })
-    await queue.work(`callback~${id}~1`)
-    assert.deepEqual([sent.length, queue.ids], [1, [`callback~${id}~2`]], 'made again')
-    assert.equal(queue.jobs.get(`callback~${id}~2`)?.options.delayMs, 7000, 'not after the back-off')
-    const view = await callback(tasks, id)
+  test('after an attempt was recorded: it is not repeated', async (t) => {
+    const { hand, sent, completed, callback } = setUp(t, [{ status: 500 }])
+    const id = await completed()
+    await hand.deliverCallback(id)
+    await assert.rejects(hand.deliverCallback(id), /no attempt is due/)
+    assert.equal(sent.length, 1)
+    assert.ok(Math.abs(delayOf(hand, id) - 7000) < 500, 'not after the back-off')
+    const view = await callback(id)
     assert.deepEqual([view?.state, view?.attempts, view?.lastStatus, view?.fault], ['pending', 1, 500, 'status'], 'not shown')
   })
 
-  test('before an attempt was recorded: it is repeated with the same id, and one further attempt follows', async (t) => {
-    // The store is asked again for minutes.
-    const real = setTimeout
-    t.mock.method(globalThis, 'setTimeout', (work: () => void) => real(work, 1))
-    const { queue, sent, spy, submit } = setUp([{ status: 500 }, { status: 500 }])
-    const id = await submit()
-    await queue.work(id)
-    spy.fault = (call) => (call.startsWith('replace') ? 'before' : undefined)
-    assert.equal(await queue.work(`callback~${id}~1`), false, 'acknowledged although it was not noted')
+  test('before an attempt was recorded: it is repeated after a minute with the same id, and counts once', async (t) => {
+    // The engine is asked again for minutes.
+    hurry(t)
+    const { hand, sent, heard, spy, completed, callback } = setUp(t, [{ status: 500 }, { status: 500 }])
+    const id = await completed()
+    spy.fault = (call) => (call.startsWith('change') ? 'before' : undefined)
+    await hand.deliverCallback(id)
+    assert.equal(heard.length, 1, 'the operator is to know')
     spy.fault = () => undefined
-    await queue.work(`callback~${id}~1`)
-    assert.deepEqual(queue.ids, [`callback~${id}~2`], 'not one next')
+    hand.pass(60_000)
+    await hand.deliverCallback(id)
     assert.deepEqual([sent.length, sent[0]?.headers['webhook-id'] === sent[1]?.headers['webhook-id'], sent[0]?.body === sent[1]?.body], [2, true, true], 'not the same message')
+    assert.equal((await callback(id))?.attempts, 1)
   })
 
-  test('that was only presumed, of a worker that continues: its late record changes nothing', async () => {
-    let end: ((reply: CallbackReply) => void) | undefined
-    const { tasks, queue, submit } = setUp([new Promise((resolve) => { end = resolve }), { status: 500 }, { status: 502 }])
-    const id = await submit()
-    await queue.work(id)
-    const late = queue.work(`callback~${id}~1`, { crash: true })
-    await queue.work(`callback~${id}~1`)
-    await queue.work(`callback~${id}~2`)
-    end?.({ status: 404 })
-    assert.equal(await late, true, 'the late one has to be run again')
-    const view = await callback(tasks, id)
+  test('whose outcome was written, though its answer was lost, changes nothing', async (t) => {
+    const { hand, spy, completed, callback } = setUp(t, [{ status: 500 }])
+    const id = await completed()
+    let left = 1
+    spy.fault = (call) => (call.startsWith('change') && left-- > 0 ? 'after' : undefined)
+    await hand.deliverCallback(id)
+    assert.equal(left, -1)
+    assert.deepEqual([(await callback(id))?.attempts, (await callback(id))?.lastStatus], [1, 500])
+    assert.ok(Math.abs(delayOf(hand, id) - 7000) < 500)
+  })
+
+  test('that was only presumed, of a worker that continues: its late record changes nothing', async (t) => {
+    const late = deferred<CallbackReply>()
+    const { hand, completed, callback } = setUp(t, [late.promise, { status: 500 }, { status: 502 }])
+    const id = await completed()
+    const first = hand.deliverCallback(id)
+    hand.pass(60_000)
+    await hand.deliverCallback(id)
+    hand.pass(8000)
+    await hand.deliverCallback(id)
+    late.resolve({ status: 404 })
+    await first
+    const view = await callback(id)
     assert.deepEqual([view?.state, view?.attempts, view?.lastStatus], ['pending', 2, 502], 'taken back')
   })
 
-  test('after the callback was sent: a process without callbacks can end the job', async () => {
-    const { store, work, queue, submit } = setUp()
-    const id = await submit()
-    await queue.work(id, { crash: true })
-    const other = new ScriptQueue()
-    createTasks({ store, queue: other, definitions: [work] })
-    await other.enqueue(queue.jobs.get(id)?.job as Job)
-    assert.equal(await other.work(id), false, 'acknowledged before anybody was told')
-    await queue.work(`callback~${id}~1`)
-    assert.equal(await other.work(id), true, 'there is nothing left to tell')
-  })
-
-  test('of the process that cancelled, before it sent the callback: the remaining job sends it', async (t) => {
-    const { tasks, queue, submit } = setUp()
-    const real = setTimeout
-    t.mock.method(globalThis, 'setTimeout', (run: () => void) => real(run, 1))
-    const id = await submit()
-    queue.down = true
-    await assert.rejects(tasks.cancel(id), 'the caller is to know')
-    queue.down = false
-    await queue.work(id)
-    assert.deepEqual(queue.ids, [`callback~${id}~1`], 'nobody is told')
+  test('of a process without callbacks leaves them to the others', async (t) => {
+    const { work, hand, sent, completed, callback } = setUp(t)
+    const other = hand.another()
+    const plain = createTasks({ store: new SpyStore(memory().store, new Spy(), true), engine: other, definitions: [work] })
+    t.after(() => plain.close({ drainMs: 0 }))
+    const id = await completed()
+    await other.deliverCallback(id)
+    assert.equal((await callback(id))?.state, 'pending')
+    hand.pass(60_000)
+    await hand.deliverCallback(id)
+    assert.deepEqual([sent.length, (await callback(id))?.state], [1, 'delivered'])
   })
 })
 
 describe('a callback', () => {
-  test('outlives its record', async () => {
-    const { tasks, queue, sent, submit } = setUp([{ fault: 'timeout' }])
-    const id = await submit()
-    await queue.work(id)
+  test('is deleted with its task', async (t) => {
+    const late = deferred<CallbackReply>()
+    const { tasks, hand, sent, heard, completed } = setUp(t, [late.promise])
+    const id = await completed()
+    const attempt = hand.deliverCallback(id)
     assert.equal(await tasks.delete(id), true, 'not deleted')
-    await queue.work(`callback~${id}~1`)
-    await queue.work(`callback~${id}~2`)
-    assert.equal(sent.length, 2, 'lost with its record')
-    assert.match(sent[0]?.body ?? '', /"type":"task.completed".*"message":"done"/, 'wrong message')
+    late.resolve({ fault: 'timeout' })
+    await attempt
+    assert.deepEqual([await tasks.get(id), sent.length, heard], [undefined, 1, []])
   })
 
-  test('waits at least as long as Retry-After asks, a day at the most', async () => {
-    for (const [field, ms] of [['60', 60_000], ['1', 7000], ['999999999', 86_400_000], ['soon', 7000], [new Date(Date.now() + 600_000).toUTCString(), 600_000]] as const) {
-      const { queue, submit } = setUp([{ status: 429, retryAfter: field }])
-      const id = await submit()
-      await queue.work(id)
-      await queue.work(`callback~${id}~1`)
-      const delay = queue.jobs.get(`callback~${id}~2`)?.options.delayMs ?? 0
-      assert.ok(delay <= ms && delay > ms - 5000 && (field.length > 12 || delay === ms), `${field}: ${String(delay)}`)
+  test('waits at least as long as Retry-After asks, a day at the most', async (t) => {
+    const { hand, completed } = setUp(t, ['60', '1', '999999999', 'soon'].map((retryAfter) => ({ status: 429, retryAfter })))
+    for (const ms of [60_000, 7000, 86_400_000, 7000]) {
+      const id = await completed(`after-${String(ms)}-${String(Math.random())}`)
+      await hand.deliverCallback(id)
+      const delay = delayOf(hand, id)
+      assert.ok(delay <= ms && delay > ms - 1000, `${String(ms)}: ${String(delay)}`)
     }
+    const date = setUp(t, [{ status: 429, retryAfter: new Date(Date.now() + 600_000).toUTCString() }])
+    await date.completed()
+    await date.hand.deliverCallback('one')
+    const delay = delayOf(date.hand, 'one')
+    assert.ok(delay <= 600_000 && delay > 595_000, String(delay))
   })
 
-  test('that its engine gives up is failed, and can be redelivered', async () => {
-    const { tasks, queue, submit } = setUp()
-    const id = await submit()
-    await queue.work(id)
-    await queue.die(`callback~${id}~1`)
-    queue.jobs.delete(`callback~${id}~1`)
-    assert.deepEqual(await callback(tasks, id), { state: 'failed', attempts: 1, fault: 'interrupted' }, 'not shown')
+  test('that has used up its attempts is failed, and can be redelivered', async (t) => {
+    const { tasks, hand, completed, callback } = setUp(t, [{ status: 500 }, { status: 500 }, { status: 500 }])
+    const id = await completed()
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      await hand.deliverCallback(id)
+      hand.pass(8000)
+    }
+    assert.deepEqual(await callback(id), { state: 'failed', attempts: 3, fault: 'status', lastStatus: 500 }, 'not shown')
+    await assert.rejects(hand.deliverCallback(id), /no attempt is due/)
     assert.equal(await tasks.redeliver(id), true, 'not redelivered')
-    await queue.work(`callback~${id}~2`)
-    assert.equal((await callback(tasks, id))?.state, 'delivered', 'not delivered')
+    await hand.deliverCallback(id)
+    assert.equal((await callback(id))?.state, 'delivered', 'not delivered')
   })
 
-  test('that waits for its next attempt is sent at once if it is redelivered', async () => {
-    const { tasks, queue, submit } = setUp([{ status: 500 }])
-    const id = await submit()
-    assert.equal(await tasks.redeliver(id), false, 'there is nothing to tell of yet')
-    await queue.work(id)
-    await queue.work(`callback~${id}~1`)
-    await tasks.redeliver(id)
-    assert.equal(queue.jobs.get(`callback~${id}~2`)?.options.delayMs, 0, 'it still waits')
+  test('that waits for its next attempt is sent at once if it is redelivered', async (t) => {
+    const { tasks, work, hand, sent, callback } = setUp(t, [{ status: 500 }])
+    await tasks.submit(work, 1, { id: 'one', callbackUrl: 'https://example.com/hook' })
+    assert.equal(await tasks.redeliver('one'), false, 'there is nothing to tell of yet')
+    await hand.deliver('one')
+    await hand.deliverCallback('one')
+    await tasks.redeliver('one')
+    await hand.deliverCallback('one')
+    assert.deepEqual([sent.length, (await callback('one'))?.state], [2, 'delivered'])
   })
-})
 
-test('the callback of a later task of an id is a separate job, and does not get the outcome of an earlier one', async () => {
-  const queue = new HandQueue(true)
-  const sent: CallbackRequest[] = []
-  const work = defineTask({ name: 'work', run: (input) => ({ message: String(input) }) })
-  const tasks = createTasks({
-    store: new SpyStore(new MemoryStore(), new Spy(), true), queue, definitions: [work],
-    callbacks: callbacks({
-      secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
-      sender: { check: () => undefined, send: async (request) => { sent.push(request); return { status: 200 } } },
-    }),
+  test('of a later task of an id is another message, and does not get the outcome of an earlier one', async (t) => {
+    const late = deferred<CallbackReply>()
+    const { tasks, hand, sent, completed, callback } = setUp(t, [late.promise])
+    await completed('mine', 'one')
+    const first = hand.deliverCallback('mine')
+    assert.equal(await tasks.delete('mine'), true)
+    await completed('mine', 'two')
+    late.resolve({ status: 200 })
+    await first
+    assert.equal((await callback('mine'))?.state, 'pending')
+    await hand.deliverCallback('mine')
+    assert.equal((await callback('mine'))?.state, 'delivered')
+    assert.notEqual(sent[0]?.headers['webhook-id'], sent[1]?.headers['webhook-id'])
   })
-  const ids: string[] = []
-  /** Runs the first job, and takes it out of the queue. */
-  const next = async () => {
-    assert.equal(await queue.deliver(), true)
-    ids.push(queue.jobs.shift()?.id ?? '')
-  }
-  await tasks.submit(work, 'one', { id: 'mine', callbackUrl: 'https://example.com/hook' })
-  await next()
-  const created = (await tasks.get('mine'))?.createdAt.getTime()
-  assert.equal(await tasks.delete('mine'), true)
-  // Two tasks of one id are told apart from a retry by their times of creation, in milliseconds.
-  while (Date.now() === created) await new Promise(setImmediate)
-  await tasks.submit(work, 'two', { id: 'mine', callbackUrl: 'https://example.com/hook' })
-  queue.jobs.push(...queue.jobs.splice(0, 1))
-  await next()
-  assert.equal(queue.jobs.length, 2, 'the callbacks of both wait')
-  await next()
-  assert.deepEqual([sent.length, (await callback(tasks, 'mine'))?.state], [1, 'pending'])
-  await next()
-  assert.deepEqual([sent.length, (await callback(tasks, 'mine'))?.state], [2, 'delivered'])
-  assert.equal(new Set(ids).size, 4)
+
+  test('of a process that closes is sent by another one at once, and nothing is reported', async (t) => {
+    const { tasks, hand, heard, completed, callback } = setUp(t, ['none'])
+    const other = setUp(t, [], hand.another())
+    const id = await completed()
+    const attempt = hand.deliverCallback(id)
+    await tasks.close({ drainMs: 0 })
+    await attempt
+    assert.deepEqual([(await callback(id))?.state, heard], ['pending', []])
+    await other.hand.deliverCallback(id)
+    assert.deepEqual([(await callback(id))?.state, other.sent.length], ['delivered', 1])
+  })
 })

@@ -37,7 +37,7 @@ async function ask(handler: Handler, { method, body = '', headers, path = '/thin
 
 /** All endpoints that change something, over a repository that counts its writes. */
 function bench(t: TestContext) {
-  const { store, queue, blobs } = memory()
+  const { store, engine, blobs } = memory()
   let writes = 0
   const write = (): { id: string } => ({ id: String(++writes) })
   const repository = {
@@ -48,7 +48,7 @@ function bench(t: TestContext) {
   const work = defineTask({ name: 'work', run: () => ({ done: write().id }) })
   const keyedBulk = bulkCreate({ repository: { createMany }, background: { name: 'bulk', blobs } })
   const keyedLines = ndjsonUpload({ write: createMany, background: { name: 'lines', blobs } })
-  const tasks = createTasks({ store, queue, definitions: [work, keyedBulk.task, keyedLines.task] })
+  const tasks = createTasks({ store, engine, definitions: [work, keyedBulk.task, keyedLines.task] })
   t.after(() => tasks.close({ drainMs: 0 }))
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const ids = { id: ({ id }: { id: number }) => id, change: () => ({}) }

@@ -1,66 +1,67 @@
-// An Idempotency-Key keeps its claim while a record of its task may exist.
+// An Idempotency-Key whose first request was not answered with its task.
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
-import { MemoryStore } from '../../../adapters/memory/index.js'
+import { describe, test, type TestContext } from 'node:test'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { inject } from '../../../src/testing/index.js'
-import { HandQueue } from '../tasks/hand-queue.js'
-import { Spy, SpyStore } from '../tasks/kit.js'
+import { bench, ended } from '../tasks/kit.js'
 
-class FullQueue extends HandQueue {
-  full = true
-  override async enqueue(...args: Parameters<HandQueue['enqueue']>) {
-    // The type of HandQueue knows no full queue.
-    return this.full ? 'full' as never : super.enqueue(...args)
-  }
-}
-
-function setUp() {
-  const spy = new Spy()
-  const queue = new FullQueue(true)
-  const work = defineTask({ name: 'work', run: () => 'done' })
-  const tasks = createTasks({
-    store: new SpyStore(new MemoryStore(), spy, true), queue, definitions: [work], onError: () => undefined,
-  })
-  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const post = async () => {
-    const headers = { 'prefer': 'respond-async', 'idempotency-key': 'one', 'content-type': 'application/json' }
+function setUp(t: TestContext, maxUnfinished = 10) {
+  let runs = 0
+  const work = defineTask({ name: 'work', run: () => { runs++ } })
+  const other = defineTask({ name: 'other', run: () => undefined })
+  const made = bench({ definitions: [work, other], maxUnfinished })
+  t.after(made.close)
+  const { submit } = taskEndpoints(made.tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+  const post = async (key = 'one') => {
+    const headers = { 'prefer': 'respond-async', 'idempotency-key': key, 'content-type': 'application/json' }
     const response = await inject(submit(work), { method: 'POST', path: '/work', headers, body: {}, onError: () => undefined })
-    return { status: response.status, body: await response.json<{ readonly code?: string }>() }
+    return { status: response.status, body: await response.json<{ readonly code?: string, readonly taskId?: string }>() }
   }
-  const created = () => new Set(spy.calls.filter((call) => /^create task/.test(call)))
-  return { spy, queue, post, created }
+  return { ...made, other, post, runs: () => runs }
 }
 
-describe('a keyed request whose enqueue was refused', () => {
-  test('starts one task, which the retry resumes, if the deletion of its record failed', async () => {
-    const { spy, queue, post, created } = setUp()
-    spy.fault = (call) => (call.startsWith('delete task') ? 'before' : undefined)
-    assert.equal((await post()).status, 503)
-    spy.fault = () => undefined
-    queue.full = false
-    assert.equal((await post()).status, 202)
-    assert.deepEqual([created().size, queue.jobs.length], [1, 1])
+describe('a keyed request', () => {
+  for (const fault of ['before', 'after'] as const) {
+    test(`whose write fails, ${fault} it was made, gets a 503; the retry gets the one task`, async (t) => {
+      const { tasks, engine, spy, post, runs } = setUp(t)
+      spy.fault = (call) => (call.startsWith('create') ? fault : undefined)
+      assert.equal((await post()).status, 503)
+      assert.equal((await post()).status, 503)
+      spy.fault = () => undefined
+      const { status, body: { taskId = '' } } = await post()
+      assert.equal(status, 202)
+      await ended(tasks, taskId)
+      assert.deepEqual([(await post()).body.taskId, engine.usage().tasks, runs()], [taskId, 1, 1])
+    })
+  }
+
+  test('that finds no space leaves its key free: the retry starts the task', async (t) => {
+    const { tasks, engine, post, other, runs } = setUp(t, 1)
+    const { taskId } = await tasks.submit(other, {}, { delayMs: 60_000 })
+    for (let times = 0; times < 2; times++) assert.deepEqual([(await post()).status, (await post()).body.code], [503, 'queue_full'])
+    assert.equal(engine.usage().tasks, 1)
+    await tasks.cancel(taskId)
+    const accepted = await post()
+    assert.equal(accepted.status, 202)
+    await ended(tasks, accepted.body.taskId ?? '')
+    assert.equal(runs(), 1)
   })
 
-  test('starts one task if the queue is still full for the retry', async () => {
-    const { spy, queue, post, created } = setUp()
-    spy.fault = (call) => (call.startsWith('delete task') ? 'before' : undefined)
-    assert.equal((await post()).status, 503)
-    assert.equal((await post()).status, 503)
-    spy.fault = () => undefined
-    queue.full = false
-    assert.equal((await post()).status, 202)
-    assert.deepEqual([created().size, queue.jobs.length], [1, 1])
+  test('at the same time as others with its key starts one task', async (t) => {
+    const { engine, post } = setUp(t)
+    const replies = await Promise.all(Array.from({ length: 20 }, () => post()))
+    assert.deepEqual([...new Set(replies.map(({ status }) => status))], [202])
+    assert.equal(new Set(replies.map(({ body }) => body.taskId)).size, 1)
+    assert.equal(engine.usage().tasks, 1)
   })
 
-  test('releases its key if the record is deleted: the retry starts a new task', async () => {
-    const { queue, post, created } = setUp()
-    assert.equal((await post()).body.code, 'queue_full')
-    queue.full = false
-    assert.equal((await post()).status, 202)
-    assert.deepEqual([created().size, queue.jobs.length], [2, 1])
+  test('whose task was deleted starts a new task', async (t) => {
+    const { tasks, post } = setUp(t)
+    const { taskId = '' } = (await post()).body
+    await ended(tasks, taskId)
+    assert.equal(await tasks.delete(taskId), true)
+    const again = await post()
+    assert.deepEqual([again.status, again.body.taskId === taskId], [202, false])
   })
 })

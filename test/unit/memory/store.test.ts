@@ -240,13 +240,11 @@ describe('MemoryStore', () => {
     assert.deepEqual(await once(child, 'exit'), [0, null])
   })
 
-  test('memory() gives a store and a queue with the options of both', async () => {
-    const { store, queue } = memory({ maxEntries: 1, maxQueued: 0 })
+  test('memory() gives a store with its options', async () => {
+    const { store } = memory({ store: { maxEntries: 1 } })
     await store.create('a', '', { ttlMs: 1000 })
     await assert.rejects(async () => store.create('b', '', { ttlMs: 1000 }), full)
-    assert.equal(await queue.enqueue({ id: '1', taskId: '1', name: 'n', input: 0 }), 'full')
-    assert.throws(() => memory({ maxQueued: -1 }), /maxQueued/)
-    await queue.close()
+    assert.throws(() => memory({ store: { maxEntries: 0 } }), /maxEntries/)
     await store.close()
   })
 })

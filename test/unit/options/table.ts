@@ -1,18 +1,17 @@
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
-import { BullMQQueue } from '../../../adapters/bullmq/index.js'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
 import { ClientError, createClient, readNdjson, verifyCallback } from '../../../src/client/index.js'
-import { blobsConformance, queueConformance, storeConformance, taskIndexConformance } from '../../../src/conformance/index.js'
+import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
 import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
-import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
+import { memory, MemoryBlobs, MemoryStore, MemoryTaskEngine } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
-import { migrate, postgres, PostgresQueue } from '../../../adapters/postgres/index.js'
-import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
+import { migrate, postgres } from '../../../adapters/postgres/index.js'
+import { redis, RedisStore, RedisTaskEngine } from '../../../adapters/redis/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
 import { exportTask } from '../../../src/export/index.js'
@@ -125,8 +124,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: upstreamError': (options) => api.upstreamError(new Error('away'), options),
   'longhaul/versions: versionNeutral': (options) => api.versionNeutral(handler, options),
   'longhaul/versions: versions': (options) => api.versions({ 1: handler }, options),
-  'longhaul/bullmq: BullMQQueue': (options) => new BullMQQueue(options),
-  'longhaul/bullmq: BullMQQueue#close': (options) => BullMQQueue.prototype.close.call({} as never, options),
   'longhaul/callbacks: callbacks': (options) => callbacks(options),
   'longhaul/callbacks: httpSender': (options) => httpSender(options),
   'longhaul/client: Client#bulk': (options) => client.bulk('/x', [], options),
@@ -153,9 +150,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: TypedTask#submit': (options) => typed.submit({}, options),
   'longhaul/client: verifyCallback': (options) => verifyCallback('{}', {}, 'c2VjcmV0', options),
   'longhaul/conformance: blobsConformance': (options) => blobsConformance(runner, handler as never, options),
-  'longhaul/conformance: queueConformance': (options) => queueConformance(runner, handler as never, options),
+  'longhaul/conformance: engineConformance': (options) => engineConformance(runner, handler as never, options),
   'longhaul/conformance: storeConformance': (options) => storeConformance(runner, handler as never, options),
-  'longhaul/conformance: taskIndexConformance': (options) => taskIndexConformance(runner, handler as never, options),
   'longhaul/fastify: longhaul': (options) => new Promise<void>((resolve, reject) => {
     longhaul({} as never, options, (error) => { if (error) reject(error); else resolve() })
   }),
@@ -176,10 +172,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: memory': (options) => memory(options),
   'longhaul/memory: MemoryBlobs': (options) => new MemoryBlobs(options),
   'longhaul/memory: MemoryBlobs#put': (options) => engine.blobs.put('key', bytes(), options),
-  'longhaul/memory: MemoryQueue': (options) => new MemoryQueue(options),
-  'longhaul/memory: MemoryQueue#close': (options) => new MemoryQueue().close(options),
   'longhaul/memory: MemoryStore': (options) => new MemoryStore(options),
-  'longhaul/memory: MemoryTaskIndex': (options) => new MemoryTaskIndex(options),
+  'longhaul/memory: MemoryTaskEngine': (options) => new MemoryTaskEngine(options),
   'longhaul/export: exportTask': (options) => exportTask(options),
   'longhaul/testing: TaskFiles#write': (options) => testContext(report).files.write('a', '', options),
   'longhaul/testing: testClock': (options) => testClock(options),
@@ -198,10 +192,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
       await blobs.close()
     }
   },
-  'longhaul/postgres: PostgresQueue': (options) => new PostgresQueue(options),
-  'longhaul/postgres: PostgresQueue#close': (options) => PostgresQueue.prototype.close.call({} as never, options),
   'longhaul/redis: redis': (options) => redis(options),
-  'longhaul/redis: RedisTaskIndex': (options) => new RedisTaskIndex(options),
+  'longhaul/redis: RedisTaskEngine': (options) => new RedisTaskEngine(options),
   'longhaul/redis: RedisStore': (options) => new RedisStore(options),
 }
 
@@ -212,6 +204,7 @@ export const NESTED: Readonly<Record<string, Call>> = {
   'authenticate: cache': (cache) => api.authenticate({ schemes: [api.bearer({ verify: handler })], cache }),
   'versions: one of them': (version) => api.versions({ 1: version }, { select }),
   'memory: blobs': (blobs) => memory({ blobs }),
+  'memory: store': (store) => memory({ store }),
   'bulkCreate: background': (background) => api.bulkCreate({ repository: { createMany: () => [] }, background }),
   'bulkUpdate: background': (background) => (
     api.bulkUpdate({ repository: { updateMany: () => [] }, id: () => 1, change: () => 1, background })
@@ -230,27 +223,23 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 
 /** Functions with options that need no check, and why. */
 export const EXEMPT: Readonly<Record<string, string>> = {
-  'longhaul/bullmq: BullMQQueue#enqueue': CONTRACT,
-  'longhaul/bullmq: BullMQQueue#process': CONTRACT,
-  'longhaul/bullmq: Queue#enqueue': CONTRACT,
-  'longhaul/bullmq: Queue#process': CONTRACT,
-  'longhaul/bullmq: Queue#close': CONTRACT,
-  'longhaul/postgres: Queue#enqueue': CONTRACT,
-  'longhaul/postgres: Queue#process': CONTRACT,
-  'longhaul/postgres: Queue#close': CONTRACT,
-  'longhaul/memory: MemoryQueue#enqueue': CONTRACT,
-  'longhaul/memory: MemoryQueue#process': CONTRACT,
+  'longhaul/memory: MemoryTaskEngine#create': CONTRACT,
+  'longhaul/memory: MemoryTaskEngine#work': CONTRACT,
+  'longhaul/memory: MemoryTaskEngine#close': CONTRACT,
+  'longhaul/redis: RedisTaskEngine#create': CONTRACT,
+  'longhaul/redis: RedisTaskEngine#delete': CONTRACT,
+  'longhaul/redis: RedisTaskEngine#work': CONTRACT,
+  'longhaul/redis: RedisTaskEngine#close': CONTRACT,
+  'longhaul/postgres: PostgresTaskEngine#create': CONTRACT,
+  'longhaul/postgres: PostgresTaskEngine#work': CONTRACT,
+  'longhaul/postgres: PostgresTaskEngine#close': CONTRACT,
+  'longhaul/postgres: PostgresTaskEngine': 'postgres() makes it, and checks its options',
   'longhaul/memory: MemoryStore#create': CONTRACT,
   'longhaul/memory: MemoryStore#increment': CONTRACT,
   'longhaul/memory: MemoryStore#replace': CONTRACT,
-  'longhaul/postgres: PostgresQueue#enqueue': CONTRACT,
-  'longhaul/postgres: PostgresQueue#process': CONTRACT,
   'longhaul/postgres: PostgresStore#create': CONTRACT,
   'longhaul/postgres: PostgresStore#increment': CONTRACT,
   'longhaul/postgres: PostgresStore#replace': CONTRACT,
-  'longhaul/postgres: TransactionStore#create': CONTRACT,
-  'longhaul/postgres: TransactionStore#increment': CONTRACT,
-  'longhaul/postgres: TransactionStore#replace': CONTRACT,
   'longhaul/redis: RedisStore#create': CONTRACT,
   'longhaul/redis: RedisStore#increment': CONTRACT,
   'longhaul/redis: RedisStore#replace': CONTRACT,

@@ -72,7 +72,7 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs } })
   const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => ({}) })
   const sender: CallbackSender = { check: () => { throw fail() }, send: async () => { throw fail() } }
-  const tasks = createTasks({ store, queue: parts.queue, definitions: [create.task, update.task, upload.task, work], callbacks: callbacks({ sender, secrets: () => { throw fail() } }), onError: quiet })
+  const tasks = createTasks({ store, engine: parts.engine, definitions: [create.task, update.task, upload.task, work], callbacks: callbacks({ sender, secrets: () => { throw fail() } }), onError: quiet })
   const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'
   const ndjson = { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson', ...async } }
@@ -108,12 +108,12 @@ describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that t
     })
 
     test(`thrown thing ${at + 1} by the work: the status shows that it failed, and not why`, async () => {
-      const { store, queue, blobs } = memory()
+      const { store, engine, blobs } = memory()
       const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs } })
       const repository = { createMany: async () => { throw fail() } }
       const bulk = bulkCreate({ schema: item, onError: quiet, repository, background: { name: 'c', blobs } })
       const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
-      const tasks = createTasks({ store, queue, definitions: [upload.task, bulk.task, work], onError: quiet })
+      const tasks = createTasks({ store, engine, definitions: [upload.task, bulk.task, work], onError: quiet })
       const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
       const status = router({ '/s/{id}': endpoints.status, '/s/{id}/items': bulkItems({ endpoints, blobs }) })
       for (const [name, handler, what] of [

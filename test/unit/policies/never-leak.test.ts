@@ -31,9 +31,9 @@ import { failing, post, tellsNothing, THROWN } from './leak-kit.js'
 import type { Ask } from './request.js'
 
 function tasksOf(fail: () => unknown, calls: number): Record<string, [Handler, Ask][]> {
-  const { store, queue } = memory()
+  const { store, engine } = memory()
   const work = defineTask({ name: 'work', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
-  const tasks = createTasks({ store: failing<Store>(store, fail, ['close'], calls), queue, definitions: [work], onError: () => {} })
+  const tasks = createTasks({ store: failing<Store>(store, fail, ['close'], calls), engine, definitions: [work], onError: () => {} })
   const { submit, status } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', format: calls % 2 === 0 ? undefined : jobFormat } as never)
   const routes = router({ 'POST /': submit(work), '/s/{id}': status })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'

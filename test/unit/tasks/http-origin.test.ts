@@ -16,7 +16,7 @@ describe('the owner and the context of records', () => {
     const { owner, context } = of
     seen.push({ owner, context })
   }
-  const { store, queue, blobs } = memory()
+  const { store, engine, blobs } = memory()
   const upload = ndjsonUpload({ write: (_, place) => { note(place) }, background: { name: 'upload', blobs } })
   const create = bulkCreate({
     repository: { createMany: (drafts: readonly object[], call) => {
@@ -25,7 +25,7 @@ describe('the owner and the context of records', () => {
     } },
     background: { name: 'create', blobs },
   })
-  const tasks = createTasks({ store, queue, definitions: [upload.task, create.task] })
+  const tasks = createTasks({ store, engine, definitions: [upload.task, create.task] })
   const endpoints = taskEndpoints(tasks, {
     statusPath: '/tasks/{id}',
     owner: ({ context }: HttpRequest<Host>) => context.user.id,

@@ -1,12 +1,16 @@
 import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
-import type { Queue } from '../../../src/queues/queue.js'
+import type { TaskEngine } from '../../../src/engine/engine.js'
+import { withFaults } from '../../../src/conformance/engine/faults.js'
 import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
 import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
-import { memory, type MemoryQueue, type MemoryStore } from '../../../adapters/memory/index.js'
+import { memory, type MemoryStore, type MemoryTaskEngine } from '../../../adapters/memory/index.js'
 
-/** What a call to the store or the queue does instead of, or after, its work. */
-export type Fault = 'before' | 'after' | undefined
+/**
+ * What a call to the store or the engine does instead of, or after, its work. A promise: a call to
+ * the engine is made when it resolves.
+ */
+export type Fault = 'before' | 'after' | Promise<void> | undefined
 
 /** Every call as `verb key`, and a hook that makes the n-th fail before or after its work. */
 export class Spy {
@@ -14,17 +18,21 @@ export class Spy {
   fault: (call: string, n: number) => Fault = () => undefined
 
   async around<T>(call: string, work: () => MaybePromise<T>): Promise<T> {
-    const n = this.calls.push(call)
-    const fault = this.fault(call, n)
+    const fault = this.note(call)
     if (fault === 'before') throw new StoreUnavailableError(`${call} did not happen`)
     const value = await work()
     if (fault === 'after') throw new StoreUnavailableError(`${call} happened, but nobody knows`)
     return value
   }
 
+  /** Notes a call. Returns its fault. */
+  note(call: string): Fault {
+    return this.fault(call, this.calls.push(call))
+  }
+
   /** The calls that write. */
   get writes(): string[] {
-    return this.calls.filter((call) => !/^(get|watch|close)/.test(call))
+    return this.calls.filter((call) => !/^(get|read|watch|list|counts|now|close)/.test(call))
   }
 }
 
@@ -43,42 +51,41 @@ export class SpyStore implements Store {
   close() { return this.inner.close() }
 }
 
-/** A queue whose `enqueue` goes through a spy. */
-export function spyQueue(inner: Queue, spy: Spy): Queue {
-  return {
-    durable: inner.durable,
-    enqueue: (job, options) => spy.around(`enqueue ${job.id}`, () => inner.enqueue(job, options)),
-    process: (run, options) => { inner.process(run, options) },
-    remove: (id) => inner.remove(id),
-    has: (id) => inner.has(id),
-    close: (options) => inner.close(options),
-  }
+/** An engine whose calls go through a spy. */
+export function spyEngine(inner: TaskEngine, spy: Spy): TaskEngine {
+  return withFaults(inner, (call, of) => {
+    const fault = spy.note(`${call} ${of}`)
+    return fault === 'before' ? 'failed' : fault === 'after' ? 'lost' : fault
+  })
 }
 
 export interface Bench {
   readonly tasks: Tasks
   readonly spy: Spy
   readonly store: MemoryStore
-  readonly queue: MemoryQueue
+  readonly engine: MemoryTaskEngine
   /** What `onError` heard. */
   readonly heard: unknown[]
   readonly close: () => Promise<void>
 }
 
 /** Tasks over memory with spies between. */
-export function bench(options: Omit<TasksOptions, 'store' | 'queue'> & { readonly shared?: boolean; readonly maxQueued?: number }): Bench {
-  const { shared = false, maxQueued = 1000, ...rest } = options
-  const { store, queue } = memory({ maxQueued })
+export function bench(
+  options: Omit<TasksOptions, 'store' | 'engine'> & { readonly maxUnfinished?: number },
+): Bench {
+  const { maxUnfinished = 10_000, ...rest } = options
+  const { store, engine } = memory({ maxUnfinished })
   const spy = new Spy()
   const heard: unknown[] = []
   const tasks = createTasks({
-    store: new SpyStore(store, spy, shared), queue: spyQueue(queue, spy), onError: (error) => { heard.push(error) }, ...rest,
+    store: new SpyStore(store, spy), engine: spyEngine(engine, spy),
+    onError: (error) => { heard.push(error) }, ...rest,
   })
   const close = async () => {
     await tasks.close({ drainMs: 0 })
     await store.close()
   }
-  return { tasks, spy, store, queue, heard, close }
+  return { tasks, spy, store, engine, heard, close }
 }
 
 /** A promise and its settlers. */

@@ -39,13 +39,13 @@ describe('defineTask', () => {
 describe('createTasks', () => {
   const create = (options?: unknown) => () => make.createTasks(options)
   const given = (options: object) => create({ ...memory(), definitions: [echo], ...options })
-  const missing = 'createTasks: store and queue are missing; for one process: createTasks({ ...memory(), definitions })'
+  const missing = (what: string) => `createTasks: ${what} missing; for one process: createTasks({ ...memory(), definitions })`
   const list = 'createTasks: definitions must be a list of what defineTask made'
   refuses([
-    ['nothing', create(), 'createTasks: pass options, such as { store }'],
-    ['no store and no queue', create({ definitions: [echo] }), missing],
-    ['no queue', create({ store: memory().store, definitions: [echo] }), 'createTasks: queue is missing; for one process: new MemoryQueue() of longhaul/memory'],
-    ['no store', create({ queue: memory().queue, definitions: [echo] }), 'createTasks: store is missing; pass one, such as that of postgres() or memory()'],
+    ['nothing', create(), 'createTasks: pass options, such as { engine }'],
+    ['no store and no engine', create({ definitions: [echo] }), missing('engine and store are')],
+    ['no engine', create({ store: memory().store, definitions: [echo] }), missing('engine is')],
+    ['no store', create({ engine: memory().engine, definitions: [echo] }), missing('store is')],
     ['no definitions', create(memory()), list],
     ['definitions that are no list', given({ definitions: { echo } }), list],
     ['a definition that is none', given({ definitions: [undefined] }), list],
@@ -58,7 +58,7 @@ describe('createTasks', () => {
   ])
 })
 
-test('engines are spread into createTasks with the blobs and the index that they bring', () => {
+test('engines are spread into createTasks with the store and the blobs that they bring', () => {
   createTasks({ ...memory(), definitions: [echo], worker: false })
 })
 

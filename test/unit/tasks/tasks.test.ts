@@ -2,14 +2,15 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, test, type TestContext } from 'node:test'
 import { z } from 'zod'
-import { memory, MemoryStore } from '../../../adapters/memory/index.js'
+import { memory } from '../../../adapters/memory/index.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
-import type { Job, Queue } from '../../../src/queues/queue.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask, type TaskContext } from '../../../src/tasks/definition/define.js'
 import { permanent } from '../../../src/tasks/run/failure.js'
-import { bench, deferred, ended, eventually, Spy, spyQueue, SpyStore, within } from './kit.js'
+import { testClock } from '../../../src/testing/index.js'
+import { HandEngine } from './hand-engine.js'
+import { bench, deferred, ended, eventually, Spy, spyEngine, SpyStore, within } from './kit.js'
 import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const echo = defineTask({ name: 'echo', run: (input) => ({ message: 'done', input }) })
@@ -59,59 +60,40 @@ describe('submit', () => {
     assert.equal(runs, 1)
   })
 
-  test('keeps an accepted task if the queue fails or is full', async (t) => {
-    for (const how of ['throws', 'full'] as const) {
+  test('keeps an accepted task if the engine fails or is full', async (t) => {
+    for (const how of ['fails', 'full'] as const) {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: () => gate.promise })
-      const { tasks, queue, spy } = use(t, { definitions: [slow], concurrency: 1, maxQueued: 1 })
+      const { tasks, engine, spy } = use(t, { definitions: [slow], concurrency: 1, maxUnfinished: 2 })
       await tasks.submit(slow, 1, { id: 'running' })
       await tasks.submit(slow, 1, { id: 'promised' })
-      if (how === 'throws') spy.fault = (call) => (call.startsWith('enqueue') ? 'before' : undefined)
+      if (how === 'fails') spy.fault = (call) => (call.startsWith('create') ? 'before' : undefined)
       else await assert.rejects(tasks.submit(slow, 1, { id: 'third' }), { code: 'queue_full', status: 503, headers: { 'retry-after': '1' } })
-      await tasks.submit(slow, 1, { id: 'promised' }).catch(() => undefined)
+      const again = await tasks.submit(slow, 1, { id: 'promised' }).then(({ created }) => created, () => 'unknown')
+      assert.equal(again, how === 'fails' ? 'unknown' : false)
       spy.fault = () => undefined
       gate.resolve()
       assert.equal((await ended(tasks, 'promised')).status, 'completed')
       assert.equal(await tasks.get('third'), undefined, 'what was refused left nothing')
-      assert.equal(queue.usage().waiting, 0)
+      await eventually(() => engine.usage().unfinished === 0)
     }
   })
 
-  test('deletes a record whose enqueue fails, unless another caller was answered with it', async (t) => {
-    // The first is between record and queue when the second comes, gets its job in, and is promised the task.
-    const { tasks, spy } = use(t, { definitions: [echo], concurrency: 1 })
-    const second = deferred<boolean>()
-    let first = true
-    spy.fault = (call) => {
-      if (!call.startsWith('enqueue') || !first) return undefined
-      first = false
-      void tasks.submit(echo, 1, { id: 'x' }).then(({ created }) => { second.resolve(created) }, second.reject)
-      return 'before'
-    }
-    const outcome = await tasks.submit(echo, 1, { id: 'x' }).then(() => 'promised', () => 'refused')
-    await within(second.promise)
-    assert.equal((await ended(tasks, 'x')).status, 'completed', outcome)
-  })
-
-  for (const outcome of ['full', 'throws'] as const) {
-    test(`one submit whose queue is late and ${outcome} takes back nothing that another was promised meanwhile`, async (t) => {
-      const { store, queue } = memory()
+  for (const fault of ['before', 'after'] as const) {
+    test(`a submit that fails ${fault} its write takes back nothing that another was promised meanwhile`, async (t) => {
+      const { tasks, engine, spy } = use(t, { definitions: [echo], concurrency: 1, worker: false })
+      const second = deferred<boolean>()
       let first = true
-      const late: Queue = {
-        durable: false, process: () => undefined, remove: (id) => queue.remove(id), has: (id) => queue.has(id), close: () => queue.close(),
-        enqueue: async (job, options) => {
-          if (!first) return queue.enqueue(job, options)
-          first = false
-          assert.equal((await tasks.submit(echo, 1, { id: 'x' })).created, false)
-          if (outcome === 'throws') throw new Error('lost')
-          return 'full'
-        },
+      spy.fault = (call) => {
+        if (!call.startsWith('create') || !first) return undefined
+        first = false
+        void tasks.submit(echo, 1, { id: 'x' }).then(({ created }) => { second.resolve(created) }, second.reject)
+        return fault
       }
-      const tasks = createTasks({ store, queue: late, definitions: [echo] })
-      t.after(() => store.close())
-      assert.equal((await tasks.submit(echo, 1, { id: 'x' })).created, true)
+      await assert.rejects(tasks.submit(echo, 1, { id: 'x' }), { name: 'StoreUnavailableError' })
+      await within(second.promise)
       assert.equal((await tasks.get('x'))?.status, 'queued')
-      assert.equal(queue.usage().waiting, 1)
+      assert.equal(engine.usage().unfinished, 1)
     })
   }
 
@@ -316,12 +298,8 @@ describe('run may', () => {
 
   test('without an onError a failure is a warning with the task, its name, the attempt and the causes', async (t) => {
     const broken = defineTask({ name: 'broken', run: () => { throw new Error('x', { cause: new Error('deeper') }) } })
-    const { store, queue } = memory()
-    const tasks = createTasks({ store, queue, definitions: [broken] })
-    t.after(async () => {
-      await tasks.close()
-      await store.close()
-    })
+    const tasks = createTasks({ ...memory(), definitions: [broken] })
+    t.after(() => tasks.close())
     const warned = once(process, 'warning') as Promise<[Error]>
     const { taskId: id } = await tasks.submit(broken, 1)
     const [{ message }] = await warned
@@ -359,12 +337,13 @@ describe('attempts', () => {
   test('between attempts the job is queued, and can be cancelled', async (t) => {
     let runs = 0
     const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: { type: 'fixed', delayMs: 60_000 }, run: () => { runs++; throw new Error('x') } })
-    const { tasks, queue } = use(t, { definitions: [flaky] })
+    const { tasks, engine } = use(t, { definitions: [flaky] })
     const { taskId: id } = await tasks.submit(flaky, 1)
-    await eventually(async () => runs === 1 && (await serviceOf(tasks).read(id))?.state === 'queued' && queue.usage().running === 0)
+    await eventually(async () => runs === 1 && (await serviceOf(tasks).read(id))?.state === 'queued' && (await tasks.health()).running === 0)
     assert.equal((await tasks.get(id))?.status, 'queued')
     assert.equal((await tasks.cancel(id))?.status, 'cancelled')
-    assert.deepEqual(queue.usage(), { running: 0, waiting: 0, bytes: 0 })
+    assert.equal(engine.usage().unfinished, 0)
+    assert.deepEqual(engine.counts('default'), { running: 0, waiting: 0, delayed: 0 })
     assert.equal(runs, 1)
   })
 
@@ -392,7 +371,7 @@ describe('progress', () => {
     const { taskId: id } = await tasks.submit(chatty, 1)
     const view = await ended(tasks, id)
     assert.deepEqual(view.progress, { done: 7 })
-    assert.ok(spy.calls.filter((call) => call.startsWith('replace')).length <= 4, spy.calls.join())
+    assert.ok(spy.calls.filter((call) => call.startsWith('change')).length <= 4, spy.calls.join())
   })
 
   test('reports are written during the run, at intervals', async (t) => {
@@ -405,7 +384,7 @@ describe('progress', () => {
     await eventually(async () => (await tasks.get(id))?.progress?.done === 2)
     gate.resolve()
     await ended(tasks, id)
-    assert.equal(spy.calls.filter((call) => call.startsWith('replace')).length, 4, 'begin, two reports, end')
+    assert.equal(spy.calls.filter((call) => call.startsWith('change')).length, 3, 'two reports, end')
   })
 
   test('a report after the end, or one that cannot be written, changes nothing', async (t) => {
@@ -413,7 +392,7 @@ describe('progress', () => {
     const leaky = defineTask({ name: 'leaky', run: async (_, { progress }) => { report = progress; progress(1); await new Promise((resolve) => { setTimeout(resolve, 30) }) } })
     const { tasks, spy } = use(t, { definitions: [leaky], progressIntervalMs: 1 })
     let failed = 0
-    spy.fault = (call) => (call.startsWith('replace') && ++failed === 2 ? 'before' : undefined)
+    spy.fault = (call) => (call.startsWith('change') && ++failed === 1 ? 'before' : undefined)
     const { taskId: id } = await tasks.submit(leaky, 1)
     assert.equal((await ended(tasks, id)).status, 'completed')
     const before = await tasks.get(id)
@@ -434,46 +413,36 @@ describe('a store that fails for a while', () => {
       const { taskId: id } = await tasks.submit(slow, 1)
       await eventually(async () => (await tasks.health()).running === 1)
       let left = 2
-      spy.fault = (call) => (call.startsWith('replace') && left-- > 0 ? fault : undefined)
+      spy.fault = (call) => (call.startsWith('change') && left-- > 0 ? fault : undefined)
       gate.resolve()
       assert.deepEqual((await ended(tasks, id)).result, { message: 'kept' }, fault)
     }
   })
 
   test('does not lose a task between two attempts, whichever reply is lost', async (t) => {
-    for (const shared of [true, false]) {
-      for (let nth = 1; nth <= 4; nth++) {
-        const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: fast, run: async (_, { attempt }) => {
+    for (const durable of [true, false]) {
+      for (let nth = 1; nth <= 2; nth++) {
+        let runs = 0
+        const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: fast, run: async () => {
           await Promise.resolve()
-          if (attempt === 1) throw new Error('It fails the first time')
+          if (++runs === 1) throw new Error('It fails the first time')
           return { message: 'done' }
         } })
-        const { tasks, spy } = use(t, { definitions: [flaky], shared })
+        const spy = new Spy()
+        const hand = new HandEngine(durable)
+        const tasks = createTasks({ engine: spyEngine(hand, spy), store: new SpyStore(memory().store, spy, true), definitions: [flaky], onError: () => undefined })
+        t.after(() => tasks.close({ drainMs: 0 }))
         let written = 0
-        spy.fault = (call) => (call.startsWith('replace task') && ++written === nth ? 'after' : undefined)
+        spy.fault = (call) => (call.startsWith('change') && ++written === nth ? 'after' : undefined)
         const { taskId: id } = await tasks.submit(flaky, 1)
-        assert.equal((await ended(tasks, id)).status, 'completed', `${String(shared)} ${String(nth)}`)
+        await hand.deliver(id)
+        assert.equal(hand.at(id).status, 'queued')
+        hand.pass(1000)
+        await hand.deliver(id)
+        assert.equal(written, 3, 'two changes, and one that was repeated')
+        assert.deepEqual([(await tasks.get(id))?.status, runs], ['completed', 2], `${String(durable)} ${String(nth)}`)
       }
     }
-  })
-
-  test('at the start of a run costs no attempt', async (t) => {
-    let runs = 0
-    const count = defineTask({ name: 'count', run: () => { runs++ } })
-    for (const verb of ['get task', 'replace task']) {
-      const { store, queue } = memory()
-      const spy = new Spy()
-      // As over a wire: the job comes without its record.
-      const wired: Queue = { ...spyQueue(queue, spy), enqueue: (job, options) => queue.enqueue(JSON.parse(JSON.stringify(job)) as Job, options) }
-      const tasks = createTasks({ store: new SpyStore(store, spy, true), queue: wired, definitions: [count] })
-      t.after(() => tasks.close({ drainMs: 0 }))
-      let left = 1
-      spy.fault = (call) => (call.startsWith(verb) && left-- > 0 ? 'before' : undefined)
-      const { taskId: id } = await tasks.submit(count, 1)
-      await eventually(() => left < 1)
-      assert.equal((await ended(tasks, id)).status, 'completed', verb)
-    }
-    assert.equal(runs, 2)
   })
 })
 
@@ -483,13 +452,13 @@ describe('cancel', () => {
     let ran = false
     const slow = defineTask({ name: 'slow', run: () => gate.promise })
     const other = defineTask({ name: 'other', run: () => { ran = true } })
-    const { tasks, queue } = use(t, { definitions: [slow, other], concurrency: 1 })
+    const { tasks, engine } = use(t, { definitions: [slow, other], concurrency: 1 })
     const first = await tasks.submit(slow, 1)
     const { taskId: id } = await tasks.submit(other, 1)
-    await eventually(() => queue.usage().running === 1)
+    await eventually(async () => (await tasks.health()).running === 1)
     const outcome = await tasks.cancel(id)
     assert.equal(outcome?.status, 'cancelled')
-    assert.equal(queue.usage().waiting, 0)
+    assert.deepEqual(engine.counts('default'), { running: 1, waiting: 0, delayed: 0 })
     gate.resolve()
     await ended(tasks, first.taskId)
     assert.equal((await tasks.get(id))?.status, 'cancelled')
@@ -510,20 +479,18 @@ describe('cancel', () => {
           signal.addEventListener('abort', () => { aborted.resolve(signal); reject(signal.reason as Error) })
         }),
       })
-      const { store, queue } = memory()
-      const bound = {
-        shared: where === 'elsewhere', get: store.get.bind(store), create: store.create.bind(store), replace: store.replace.bind(store),
-        delete: store.delete.bind(store), increment: store.increment.bind(store), watch: store.watch.bind(store), close: store.close.bind(store),
-      }
-      const worker = createTasks({ store: bound, queue, definitions: [slow], onError: () => undefined })
-      const web = createTasks({ store: bound, queue: memory().queue, definitions: [slow], worker: false })
+      const engine = new HandEngine()
+      const store = new SpyStore(memory().store, new Spy(), true)
+      const worker = createTasks({ store, engine, definitions: [slow], onError: () => undefined })
+      const web = createTasks({ store, engine: engine.another(), definitions: [slow], worker: false })
       const { taskId: id } = await worker.submit(slow, 1)
+      const run = engine.deliver(id)
       await within(started.promise)
       assert.equal((await (where === 'here' ? worker : web).cancel(id))?.status, 'cancelled')
       assert.equal((await within(aborted.promise, 1000)).aborted, true)
+      await run
       assert.equal((await worker.get(id))?.status, 'cancelled')
       await worker.close({ drainMs: 0 })
-      await store.close()
     }
   })
 
@@ -532,7 +499,7 @@ describe('cancel', () => {
       let signal: AbortSignal | undefined
       let running = false
       const slow = defineTask({ name: 'slow', run: (_, context) => { signal = context.signal; running = true; return new Promise((resolve) => { context.signal.addEventListener('abort', resolve) }) } })
-      const { tasks } = use(t, { definitions: [slow], shared: turns % 2 === 0 })
+      const { tasks } = use(t, { definitions: [slow] })
       const { taskId: id } = await tasks.submit(slow, 1)
       await new Promise(setImmediate)
       for (let n = 0; n < turns / 2; n++) await Promise.resolve()
@@ -560,28 +527,26 @@ describe('get, delete, wait', () => {
     assert.equal(await tasks.delete('/'), false)
   })
 
-  test('a record expires when its time is over', async (t) => {
-    let now = Date.now()
-    const store = new MemoryStore({ now: () => now })
+  test('a task expires when its time is over', async (t) => {
+    const clock = testClock()
     const brief = defineTask({ name: 'brief', retentionMs: 5000, run: () => 1 })
-    const tasks = createTasks({ store, queue: memory().queue, definitions: [brief, echo], retentionMs: 50_000 })
+    const tasks = createTasks({ ...memory({ clock }), definitions: [brief, echo], retentionMs: 50_000 })
     t.after(() => tasks.close({ drainMs: 0 }))
     const [a, b] = [(await tasks.submit(brief, 1)).taskId, (await tasks.submit(echo, 1)).taskId]
     await ended(tasks, a)
     await ended(tasks, b)
-    now += 6000
+    await clock.advance(6000)
     assert.equal(await tasks.get(a), undefined)
     assert.ok(await tasks.get(b))
-    now += 50_000
+    await clock.advance(50_000)
     assert.equal(await tasks.get(b), undefined)
-    await store.close()
   })
 
   test('wait ends with the task, its time, its signal, or its record', async (t) => {
     const begun = deferred()
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: async () => { begun.resolve(); await gate.promise } })
-    const { tasks, store } = use(t, { definitions: [slow] })
+    const { tasks, engine } = use(t, { definitions: [slow] })
     assert.equal(await tasks.wait('unknown', { timeoutMs: 5000 }), undefined)
     assert.equal(await tasks.wait('..', { timeoutMs: 5000 }), undefined)
     const { taskId: id } = await tasks.submit(slow, 1)
@@ -595,7 +560,7 @@ describe('get, delete, wait', () => {
     await new Promise(setImmediate)
     gate.resolve()
     assert.equal((await within(done))?.status, 'completed')
-    assert.equal(store.usage().watches, 0)
+    assert.equal(engine.usage().watches, 0)
   })
 })
 
@@ -648,16 +613,15 @@ describe('createTasks', () => {
     ]) {
       assert.throws(() => createTasks({ ...memory(), definitions: [echo], ...options }), { name: 'TypeError', message: /^createTasks: / }, JSON.stringify(options))
     }
-    const { store, queue } = memory()
-    const durable = { durable: true, enqueue: queue.enqueue.bind(queue), process: queue.process.bind(queue), remove: queue.remove.bind(queue), has: queue.has.bind(queue), close: queue.close.bind(queue) }
-    assert.throws(() => createTasks({ store, queue: durable, definitions: [] }), /several processes share/)
+    assert.throws(() => createTasks({ ...memory(), engine: new HandEngine(), definitions: [] }), /several processes share/)
   })
 
   test('worker: false accepts tasks and runs none', async (t) => {
-    const { tasks, queue } = use(t, { definitions: [echo], worker: false })
+    const { tasks, engine } = use(t, { definitions: [echo], worker: false })
     const { taskId: id } = await tasks.submit(echo, 1)
     await new Promise(setImmediate)
     assert.equal((await tasks.get(id))?.status, 'queued')
-    assert.equal(queue.usage().waiting, 1)
+    assert.equal((await engine.counts('default')).running, 0)
+    assert.equal(engine.usage().unfinished, 1)
   })
 })

@@ -25,11 +25,12 @@ test('a task is one union: get by definition, times as Date, the result as JSON'
 })
 
 test('a delayed task is scheduled, and shows when it starts', async (t) => {
-  const tasks = createTasks({ ...memory(), definitions: [report] })
+  const { engine, store } = memory()
+  const tasks = createTasks({ engine, store, definitions: [report] })
   t.after(() => tasks.close({ drainMs: 0 }))
-  const before = Date.now()
+  const before = engine.now()
   const handle = await tasks.submit(report, {}, { delayMs: 3_600_000 })
-  const after = Date.now()
+  const after = engine.now()
   const task = await handle.get()
   assert.equal(task?.status, 'scheduled')
   const start = task.startAt.getTime()

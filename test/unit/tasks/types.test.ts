@@ -37,8 +37,8 @@ const ofJson = defineTask({
 const ofNothing = defineTask({ name: 'nothing', run: (input) => { assert.ok(holds<Same<typeof input, unknown>>() === undefined && input) } })
 
 test('types flow from the schema through run to the result, without a cast', async () => {
-  const { store, queue } = memory()
-  const tasks = createTasks({ store, queue, definitions: [ofZod, ofValibot, ofJson, ofNothing] })
+  const { store, engine } = memory()
+  const tasks = createTasks({ store, engine, definitions: [ofZod, ofValibot, ofJson, ofNothing] })
   const ids = [
     (await tasks.submit(ofZod, { n: 1, at: 'xy' })).taskId, (await tasks.submit(ofValibot, { text: 't' })).taskId, (await tasks.submit(ofJson, { a: true })).taskId,
   ] as const

@@ -1,8 +1,8 @@
 import { httpError } from '../../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../../http/exchange.js'
-import type { TaskSnapshot } from '../../record/codec.js'
+import type { TaskSnapshot } from '../../record/snapshot.js'
 import { belongsTo, type OwnerId } from '../../record/owner.js'
-import { isFinal } from '../../record/state.js'
+import { isFinalStatus } from '../../../engine/task.js'
 import { bodyOf } from '../../record/view.js'
 import { answerOnce } from '../answer-once.js'
 import { postBelow, refuseBody } from './below-status.js'
@@ -47,6 +47,6 @@ async function findFinal<C>(
 ): Promise<TaskSnapshot> {
   const task = await service.read(id)
   if (!task || !belongsTo(task, owner)) throw httpError(format.notFound)
-  if (!isFinal(task.state)) throw httpError('task_not_final')
+  if (!isFinalStatus(task.state)) throw httpError('task_not_final')
   return task
 }

@@ -1,12 +1,13 @@
 import { httpError } from '../../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../../http/exchange.js'
 import { parsePrefer } from '../../../http/fields/prefer.js'
+import { parseIdempotencyKey } from '../../../idempotency/key.js'
+import { claimKey } from '../../../idempotency/scope.js'
 import { belongsTo } from '../../record/owner.js'
 import { answerOnce } from '../answer-once.js'
 import { postBelow, refuseBody } from './below-status.js'
 import { retryOperations } from './operations.js'
 import type { EndpointSettings } from '../endpoint-settings.js'
-import { countedAs } from '../../../http/counted-as.js'
 import { respondAccepted } from '../respond-async.js'
 
 /** Creates the handler of POST `{status}/retry`, which runs a failed or cancelled task again. */
@@ -22,13 +23,13 @@ async function retry<C>(
   const requester = settings.requester(request)
   const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
   await refuseBody(settings, request)
+  const key = parseIdempotencyKey(request.headers['idempotency-key'])
   const waitSeconds = Math.min(wait, maxWaitSeconds)
   const submitter = { request, requester, direct: false, respondAsync, waitSeconds }
   return answerOnce(settings, request, {}, async (began) => {
     const task = await service.retry(id, {
-      isVisible: (each) => belongsTo(each, requester.owner),
-      counted: () => countedAs(request, requester.owner),
-      isRequest: true,
+      maySee: (each) => belongsTo(each, requester.owner), isRequest: true,
+      ...key !== undefined && { key: claimKey(request, requester.owner, key) },
     })
     if (!task) throw httpError(format.notFound)
     began()

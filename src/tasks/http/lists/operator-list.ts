@@ -32,7 +32,6 @@ export function createOperatorList<C>(
   checkNames(where, options, KNOWN)
   const { authorize, also = [] } = options
   const { service, format } = settings
-  service.lister.indexFor(where)
   const rules: QueryRules = {
     statuses: format.statuses ?? TASK_STATUSES, also: new Set(also), byOwner: true,
     hasTask: (name) => service.definition(name) !== undefined,
@@ -66,7 +65,7 @@ async function answer<C>(
   mustTakeJson(request)
   const { filter: asked, owner, cursor } = readListQuery(request, rules)
   const filter = { ...asked, of: owner === undefined ? 'all' as const : { owner } }
-  const page = await service.lister.page('operatorList', filter, cursor)
+  const page = await service.list(filter, cursor)
   const { mountPath } = request
   return respondPage(request, page, (task) => {
     const body = JSON.parse(format.toText(task, path.of(mountPath, task.id))) as object

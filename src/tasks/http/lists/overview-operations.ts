@@ -2,7 +2,7 @@ import type { Operation } from '../../../http/exchange.js'
 import { errorResponses } from '../../../openapi/errors.js'
 import { fields } from '../../../openapi/fields.js'
 import { operation, response, type Fragment } from '../../../openapi/operation.js'
-import { LISTED_STATUSES } from '../../../stores/task-index.js'
+import { LISTED_STATUSES } from '../../../engine/engine.js'
 import { members, text, time } from '../formats.js'
 
 const task = {

@@ -1,11 +1,12 @@
 import { compose, describe, type Handler, type Policy } from '../../../http/exchange.js'
 import { json } from '../../../http/respond.js'
 import { checkNames } from '../../../runtime/option-names.js'
-import { LISTED_STATUSES, type ListedStatus, type TaskIndex } from '../../../stores/task-index.js'
+import type { TaskEngine } from '../../../engine/engine.js'
+import { LISTED_STATUSES, type ListedStatus } from '../../../engine/engine.js'
 import type { ListFilter } from '../../list-options.js'
-import type { TaskSnapshot } from '../../record/codec.js'
+import type { TaskSnapshot } from '../../record/snapshot.js'
 import { bodyOf, type TaskBody } from '../../record/view.js'
-import type { TaskService } from '../../task-service.js'
+import type { TaskService } from '../../core/task-service.js'
 import type { EndpointSettings } from '../endpoint-settings.js'
 import { policiesOf } from './operator-list.js'
 import { overviewOperations } from './overview-operations.js'
@@ -52,12 +53,11 @@ export function createOverview<C>(
   { service }: EndpointSettings<C>, options: OperatorOverviewOptions<C>,
 ): Handler<C> {
   checkNames(WHERE, options, KNOWN)
-  const index = service.lister.indexFor(WHERE)
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
     mustTakeJson(request)
     const [counts, oldestQueued, callbacks] = await Promise.all([
-      countAll(index), findOldest(service), failingCallbacks(service),
+      countAll(service.core.engine), findOldest(service), failingCallbacks(service),
     ])
     return json(200, {
       counts,
@@ -69,10 +69,10 @@ export function createOverview<C>(
   return compose(...policies, describe(handler, overviewOperations()))
 }
 
-async function countAll(index: TaskIndex): Promise<Record<ListedStatus, StatusCount>> {
+async function countAll(engine: TaskEngine): Promise<Record<ListedStatus, StatusCount>> {
   const counts = await Promise.all(LISTED_STATUSES.map(async (status) => {
     const limit = MAX_COUNT + 1
-    const { length } = await index.list({ of: 'all', statuses: [status], order: 'oldest', limit })
+    const { length } = await engine.list({ of: 'all', statuses: [status], order: 'oldest', limit })
     return [status, { count: Math.min(length, MAX_COUNT), more: length > MAX_COUNT }] as const
   }))
   return Object.fromEntries(counts) as Record<ListedStatus, StatusCount>
@@ -81,7 +81,7 @@ async function countAll(index: TaskIndex): Promise<Record<ListedStatus, StatusCo
 /** Returns the task that has waited longest. Its pool may be one that no process works. */
 async function findOldest(service: TaskService): Promise<WaitingTask | undefined> {
   const filter: ListFilter = { of: 'all', statuses: ['queued'], order: 'oldest', limit: 1 }
-  const { items: [oldest] } = await service.lister.page(WHERE, filter, undefined)
+  const { items: [oldest] } = await service.list(filter, undefined)
   if (oldest === undefined) return undefined
   const pool = await service.poolOfTask(oldest.id)
   // Otherwise it was deleted meanwhile.
@@ -99,7 +99,7 @@ async function failingCallbacks(
   let examined = 0
   let cursor: string | undefined
   for (let pages = 0; pages < CALLBACK_PAGES; pages++) {
-    const { items, next } = await service.lister.page(WHERE, filter, cursor)
+    const { items, next } = await service.list(filter, cursor)
     examined += items.length
     for (const task of items) {
       if (bodyOf(task).callback?.state === 'failed') failed.push(toOverviewTask(task))

@@ -15,7 +15,6 @@ export function createOwnList<C>(
   settings: EndpointSettings<C>, also: readonly string[],
 ): Handler<C> {
   const { service, format } = settings
-  service.lister.indexFor('taskEndpoints: list')
   const rules: QueryRules = {
     statuses: format.statuses ?? TASK_STATUSES, also: new Set(also), byOwner: false,
     hasTask: (name) => service.definition(name) !== undefined,
@@ -37,7 +36,7 @@ async function answer<C>(
   mustTakeJson(request)
   const { filter: asked, cursor } = readListQuery(request, rules)
   const filter = { ...asked, of: { owner } }
-  const page = await service.lister.page('taskEndpoints: list', filter, cursor)
+  const page = await service.list(filter, cursor)
   const { mountPath } = request
   return respondPage(request, page, (task) => (
     format.toText(task, path.of(mountPath, task.id))

@@ -6,8 +6,8 @@ import { pageLinkValue, type Link } from '../../../http/fields/link.js'
 import { evaluatePreconditions } from '../../../http/fields/preconditions.js'
 import { empty, jsonText } from '../../../http/respond.js'
 import { toReference } from '../../../http/target.js'
-import type { SnapshotPage } from '../../list-tasks.js'
-import type { TaskSnapshot } from '../../record/codec.js'
+import type { SnapshotPage } from '../../core/task-lister.js'
+import type { TaskSnapshot } from '../../record/snapshot.js'
 
 const VARY = 'Accept, Authorization'
 

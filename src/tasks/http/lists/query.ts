@@ -2,7 +2,7 @@ import { httpError, type HttpError } from '../../../http/errors.js'
 import type { HttpRequest } from '../../../http/exchange.js'
 import { parseTimestamp } from '../../../http/fields/timestamp.js'
 import { cutText } from '../../../runtime/cut-text.js'
-import type { ListedStatus } from '../../../stores/task-index.js'
+import type { ListedStatus } from '../../../engine/engine.js'
 import { DEFAULT_LIMIT, MAX_LIMIT, type ListFilter } from '../../list-options.js'
 
 /** The query parameters of a list. `owner` is for operators only. */

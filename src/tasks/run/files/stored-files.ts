@@ -17,6 +17,13 @@ export function renewFiles(
   return changeEach(keys, (key) => blobs.renew(key, ttlMs))
 }
 
+/** Returns the sizes of blobs, in bytes. One that does not exist has none. */
+export function blobBytes(
+  blobs: Pick<Blobs, 'stat'>, keys: readonly string[],
+): Promise<readonly number[]> {
+  return changeEach(keys, async (key) => (await blobs.stat(key))?.size ?? 0)
+}
+
 async function changeEach<R>(
   keys: readonly string[], change: (key: string) => Promise<R>,
 ): Promise<readonly R[]> {

@@ -65,7 +65,7 @@ export const worker = {
       await engine.blobs.put('digits', body, { ttlMs: 60_000 })
     }
     const response = await handle(request)
-    context.waitUntil(engine.queue.idle())
+    context.waitUntil(engine.engine.idle())
     return response
   }
 }

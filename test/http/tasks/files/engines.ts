@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import type { TasksOptions } from 'longhaul'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { FolderBlobs } from 'longhaul/files'
 import { memory } from 'longhaul/memory'
 import { postgres, type PostgresBlobs } from 'longhaul/postgres'
@@ -13,7 +12,7 @@ import { redis } from 'longhaul/redis'
 
 /** The parts that tasks need, and a view of the blobs that clients do not have. */
 export interface FilesEngine {
-  readonly parts: Required<Pick<TasksOptions, 'store' | 'queue' | 'index' | 'blobs'>>
+  readonly parts: Required<Pick<TasksOptions, 'engine' | 'store' | 'blobs'>>
   /** Number of blobs that exist, complete or not. */
   readonly blobCount: () => Promise<number>
   readonly close: () => Promise<void>
@@ -32,23 +31,20 @@ export async function memoryEngine(): Promise<FilesEngine> {
   }
 }
 
-/** Records and jobs on Redis, files in a folder. */
+/** Tasks on Redis, files in a folder. */
 export async function redisEngine(url: string): Promise<FilesEngine> {
   const name = randomBytes(6).toString('hex')
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-files-'))
-  const client = new Redis(url)
-  const connection = new Redis(url, { maxRetriesPerRequest: null })
-  const { store, index } = redis({ client, namespace: name })
+  const client = new Redis(url, { maxRetriesPerRequest: null })
+  const { engine, store } = redis({ client, namespace: name })
   const blobs = new FolderBlobs(folder, { shared: true })
-  const queue = new BullMQQueue({ connection, name, stalledIntervalMs: 1000 })
   return {
-    parts: { store, index, queue, blobs },
+    parts: { engine, store, blobs },
     blobCount: async () => readdirSync(folder).length,
     close: async () => {
       await blobs.close()
       await store.close()
       client.disconnect()
-      connection.disconnect()
       rmSync(folder, { recursive: true, force: true })
     },
   }

@@ -3,4 +3,4 @@ import { redisEngine } from './engines.js'
 import { filesSuite } from './suite.js'
 
 const url = await redisUrl()
-filesSuite('Redis, BullMQ and a folder', () => redisEngine(url))
+filesSuite('Redis and a folder', () => redisEngine(url))

@@ -1,9 +1,9 @@
 // A server with bulk and NDJSON handlers in the background. Their tasks wait until `go`.
 import type { TestContext } from 'node:test'
 import { bulkCreate } from '../../../../src/bulk/create.js'
+import type { TaskEngine } from '../../../../src/engine/engine.js'
 import type { Handler, HttpRequest } from '../../../../src/http/exchange.js'
 import { ndjsonUpload } from '../../../../src/ndjson/upload.js'
-import type { Queue } from '../../../../src/queues/queue.js'
 import type { Blobs } from '../../../../src/stores/blobs.js'
 import type { Store } from '../../../../src/stores/store.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
@@ -16,7 +16,7 @@ export type Kind = typeof KINDS[number]
 
 export interface Setting {
   readonly store: Store
-  readonly queue: Queue
+  readonly engine: TaskEngine
   readonly blobs: Blobs
   /** Blobs of the bulk handler. Default: `blobs`. */
   readonly bulkBlobs?: Blobs
@@ -56,7 +56,7 @@ export async function* piecesOf(
 }
 
 export function setUp(t: TestContext, setting: Setting) {
-  const { store, queue, blobs, bulkBlobs = blobs, maxBytesPerOwner, maxPerOwner, blobRetentionMs } = setting
+  const { store, engine, blobs, bulkBlobs = blobs, maxBytesPerOwner, maxPerOwner, blobRetentionMs } = setting
   const gate = deferred()
   const background = {
     ...maxPerOwner !== undefined && { maxPerOwner },
@@ -70,7 +70,7 @@ export function setUp(t: TestContext, setting: Setting) {
   const ndjson = ndjsonUpload({
     write: () => gate.promise, maxLineBytes: 2 ** 23, background: { name: 'ndjson', blobs, ...background },
   })
-  const tasks = createTasks({ store, queue, definitions: [bulk.task, ndjson.task], onError: () => undefined })
+  const tasks = createTasks({ store, engine, definitions: [bulk.task, ndjson.task], onError: () => undefined })
   const endpoints = taskEndpoints(tasks, {
     statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined,
     ...maxBytesPerOwner !== undefined && { maxBytesPerOwner },

@@ -35,8 +35,8 @@ async function server(t: TestContext) {
     repository: users, schema: draft, key: ({ email }: Draft) => email, background: { name: 'bulk', blobs },
   })
   const ndjson = ndjsonUpload({ write: () => undefined, background: { name: 'ndjson', blobs } })
-  const { store, queue } = memory()
-  const tasks = createTasks({ store, queue, definitions: [bulk.task, ndjson.task], onError: () => undefined })
+  const { store, engine } = memory()
+  const tasks = createTasks({ store, engine, definitions: [bulk.task, ndjson.task], onError: () => undefined })
   t.after(() => tasks.close())
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
   const call = toFetch(

@@ -81,7 +81,7 @@ describe('requests that wait', () => {
   })
 
   test('do not keep the process alive: a long poll, an event stream, a submission', async (t) => {
-    const { tasks, store, close } = bench({ definitions: [never] })
+    const { tasks, engine, close } = bench({ definitions: [never] })
     const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
     const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })
     const { taskId: id } = await tasks.submit(never, 1)
@@ -92,7 +92,7 @@ describe('requests that wait', () => {
       call(new Request(`http://test/tasks/${id}`, { headers: { accept: 'text/event-stream' } })).then((response) => response.text()),
     ]
     // Two of them wait for the same task, and share what follows it.
-    while (store.usage().watches < 2) await turn()
+    while (engine.usage().watches < 2) await turn()
     for (let n = 0; n < 10; n++) await turn()
     assert.equal(serviceOf(tasks).waiters.size, 3)
     // An event stream has no end of its own, so it holds nothing.

@@ -14,7 +14,7 @@ const root = { path: '/admin/overview', context: { principal: { subject: 'root' 
 
 function setUp(t: TestContext, status: number) {
   const tasks = createTasks({
-    ...memory({ maxQueued: 2000 }), definitions: [report, mail], concurrency: 1, onError: () => undefined,
+    ...memory({ maxUnfinished: 2000 }), definitions: [report, mail], concurrency: 1, onError: () => undefined,
     callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status }) } }),
   })
   t.after(() => tasks.close({ drainMs: 0 }))
@@ -65,18 +65,18 @@ describe('endpoints.operatorOverview', () => {
   })
 
   test('names the pool of the task that has waited longest, also if this process does not know the pool', async (t) => {
-    const { store, index } = memory()
-    const open = (pool: string | undefined) => {
+    const parts = memory()
+    const open = (pool: string | undefined, worker: boolean) => {
       const work = defineTask({ name: 'video', ...pool !== undefined && { pool }, run: () => new Promise(() => undefined) })
-      const tasks = createTasks({ store, index, queue: memory().queue, definitions: [work], ...pool !== undefined && { pools: { [pool]: { concurrency: 1 } } } })
+      const tasks = createTasks({ ...parts, definitions: [work], worker, ...pool !== undefined && { pools: { [pool]: { concurrency: 1 } } } })
       t.after(() => tasks.close({ drainMs: 0 }))
       return { tasks, work }
     }
-    const old = open('removed')
+    const old = open('removed', true)
     const running = await old.tasks.submit(old.work, {})
     await eventually(async () => (await running.get())?.status === 'processing')
     const waiting = await old.tasks.submit(old.work, {})
-    const now = taskEndpoints(open(undefined).tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
+    const now = taskEndpoints(open(undefined, false).tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
     const response = await inject(now.operatorOverview({ authorize: isAdmin }), root)
     const { oldestQueued } = await response.json<Overview>()
     assert.deepEqual([oldestQueued?.taskId, oldestQueued?.pool], [waiting.taskId, 'removed'])

@@ -11,10 +11,10 @@ const REFUSED = '429 too_many_bytes'
 
 /** A server in memory on which one owner may have 1000 bytes. */
 function inMemory(t: TestContext, more: Partial<Setting> & { readonly now?: () => number } = {}) {
-  const { store, queue } = memory()
+  const { store, engine } = memory()
   const { now, ...given } = more
   const blobs = new MemoryBlobs(now && { now })
-  const setting = { store, queue, blobs, maxBytesPerOwner: 1000, ...given }
+  const setting = { store, engine, blobs, maxBytesPerOwner: 1000, ...given }
   return { ...setting, ...setUp(t, setting), blobs }
 }
 
@@ -150,8 +150,8 @@ for (const kind of KINDS) {
     })
 
     test('the default is a quarter of the blobs in memory', async (t) => {
-      const { store, queue } = memory()
-      const { sized } = setUp(t, { store, queue, blobs: new MemoryBlobs({ maxBytes: 2 ** 20 }) })
+      const { store, engine } = memory()
+      const { sized } = setUp(t, { store, engine, blobs: new MemoryBlobs({ maxBytes: 2 ** 20 }) })
       assert.equal(await sized(kind, 2 ** 18 + 1), '413 body_too_large')
       assert.equal(await sized(kind, 2 ** 18), '202')
       assert.equal(await sized(kind, 20), REFUSED)

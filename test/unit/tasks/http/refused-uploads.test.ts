@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../../../adapters/fetch/index.js'
-import { MemoryBlobs, memory, type MemoryStore } from '../../../../adapters/memory/index.js'
+import { MemoryBlobs, memory, type MemoryOptions } from '../../../../adapters/memory/index.js'
 import { httpError } from '../../../../src/http/errors.js'
 import { ndjsonUpload } from '../../../../src/ndjson/upload.js'
 import { router } from '../../../../src/resources/router.js'
@@ -10,7 +10,7 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import type { TaskEndpointsOptions } from '../../../../src/tasks/http/endpoints-options.js'
 import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
-import { deferred, Spy, spyQueue, SpyStore } from '../kit.js'
+import { deferred, Spy, spyEngine, SpyStore } from '../kit.js'
 
 const LINES = `${JSON.stringify({ text: 'x'.repeat(100_000) })}\n`.repeat(10)
 
@@ -18,13 +18,12 @@ interface SetUp {
   readonly tasks?: Partial<TasksOptions>
   readonly endpoints?: Partial<TaskEndpointsOptions>
   readonly maxPerOwner?: number
-  readonly store?: MemoryStore
-  readonly maxQueued?: number
+  readonly memory?: MemoryOptions
 }
 
 /** A server that takes uploads in the background; their tasks wait until `go`. */
-function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, store = memory().store, maxQueued = 1000 }: SetUp = {}) {
-  const { queue } = memory({ maxQueued })
+function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, memory: bounds = {} }: SetUp = {}) {
+  const { store, engine } = memory(bounds)
   const blobs = new MemoryBlobs()
   const spy = new Spy()
   const gate = deferred()
@@ -33,7 +32,7 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
     background: { name: 'upload', blobs, ...maxPerOwner === undefined ? {} : { maxPerOwner } },
   })
   const other = defineTask({ name: 'other', run: () => gate.promise })
-  const tasks = createTasks({ store: new SpyStore(store, spy), queue: spyQueue(queue, spy), definitions: [upload.task, other], onError: () => undefined, ...more })
+  const tasks = createTasks({ store: new SpyStore(store, spy), engine: spyEngine(engine, spy), definitions: [upload.task, other], onError: () => undefined, ...more })
   const made = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string | undefined, ...endpoints })
   const handler = upload.handler(made)
   const call = toFetch(router({ 'POST /uploads': handler }), { onError: () => undefined })
@@ -48,7 +47,7 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
     const text = await response.text()
     return { status: response.status, code: text === '' ? undefined : (JSON.parse(text) as { code?: string }).code }
   }
-  return { tasks, blobs, spy, gate, other, send, count: () => blobs.usage().blobs }
+  return { tasks, store, blobs, spy, gate, other, send, count: () => blobs.usage().blobs }
 }
 
 describe('an upload that is refused leaves nothing in the blobs', () => {
@@ -70,8 +69,8 @@ describe('an upload that is refused leaves nothing in the blobs', () => {
     assert.deepEqual(blobs.usage(), { blobs: 0, bytes: 0 })
   })
 
-  test('the queue is full: 503', async (t) => {
-    const { send, count } = setUp(t, { maxQueued: 1, tasks: { concurrency: 1 } })
+  for (const [title, bounds] of [['tasks', { maxUnfinished: 2 }], ['bytes', { maxBytes: 4000 }]] as const) test(`the engine has no space for more ${title}: 503`, async (t) => {
+    const { send, count } = setUp(t, { memory: bounds, tasks: { concurrency: 1 } })
     for (let at = 0; at < 2; at++) assert.equal((await send()).status, 202)
     for (let at = 0; at < 5; at++) assert.deepEqual(await send({ 'idempotency-key': `"${String(at)}"` }), { status: 503, code: 'queue_full' })
     assert.deepEqual(await send(), { status: 503, code: 'queue_full' })
@@ -96,8 +95,7 @@ describe('an upload that is refused leaves nothing in the blobs', () => {
   })
 
   test('the store is full: 503', async (t) => {
-    const { store } = memory({ maxBytes: 2000 })
-    const { send, count } = setUp(t, { store })
+    const { send, count, store } = setUp(t, { memory: { store: { maxBytes: 2000 } } })
     await store.create('rest', 'x'.repeat(1600), { ttlMs: 60_000 })
     for (const headers of [{}, { 'idempotency-key': '"a"' }]) {
       assert.deepEqual(await send(headers as Record<string, string>), { status: 503, code: 'store_full' })
@@ -107,7 +105,7 @@ describe('an upload that is refused leaves nothing in the blobs', () => {
 
   test('the store fails before the task is offered to it: 503', async (t) => {
     const { send, count, spy } = setUp(t)
-    spy.fault = (call) => (call.includes('idempotency:') ? 'after' : undefined)
+    spy.fault = (call) => (call.startsWith('get idempotency') || call.startsWith('readByKey') ? 'after' : undefined)
     assert.equal((await send({ 'idempotency-key': '"a"' })).status, 503)
     assert.equal(count(), 0)
   })
@@ -148,14 +146,14 @@ describe('an upload that is refused leaves nothing in the blobs', () => {
 
 test('an upload is kept if it is unknown whether its task was accepted', async (t) => {
   const { send, count, spy } = setUp(t)
-  spy.fault = (call) => (call.startsWith('create task:') ? 'after' : undefined)
+  spy.fault = (call) => (/^create [^:]+$/.test(call) ? 'after' : undefined)
   assert.equal((await send()).status, 503)
   assert.equal(count(), 1)
 })
 
 test('an upload is kept if its task was accepted and only the answer fails', async (t) => {
   const { send, count, spy, gate, tasks } = setUp(t)
-  spy.fault = (call) => (call.startsWith('watch task:') ? 'before' : undefined)
+  spy.fault = (call) => (call.startsWith('watch') ? 'before' : undefined)
   assert.equal((await send({ prefer: 'respond-async, wait=10' })).status, 503)
   assert.equal(count(), 1)
   gate.resolve()

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { httpError } from '../../../../src/http/errors.js'
-import { decode, encode } from '../../../../src/tasks/record/codec.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { serviceOf } from '../../../../src/tasks/service-of.js'
 import { allTasks } from '../../../../src/tasks/record/owner.js'
 import { defineTask, type TaskContext } from '../../../../src/tasks/definition/define.js'
 import { memory } from '../../../../adapters/memory/index.js'
-import { bench, Spy, spyQueue, SpyStore } from '../kit.js'
+import { testClock } from '../../../../src/testing/index.js'
+import { bench } from '../kit.js'
 
 interface Input { name: string }
 
@@ -79,9 +79,9 @@ describe('external resources of a task', () => {
     assert.deepEqual(released, ['file of waits', 'file of runs'])
   })
 
-  test('are released if the task never runs: the queue was full, or closed', async () => {
+  test('are released if the task never runs, because the engine was full', async () => {
     const { definition, released } = kept(() => new Promise(() => undefined))
-    const { tasks, close } = bench({ definitions: [definition], concurrency: 1, maxQueued: 1 })
+    const { tasks, close } = bench({ definitions: [definition], concurrency: 1, maxUnfinished: 2 })
     await tasks.submit(definition, { name: 'runs' })
     await tasks.submit(definition, { name: 'waits' })
     await assert.rejects(tasks.submit(definition, { name: 'refused' }), { code: 'queue_full' })
@@ -93,38 +93,62 @@ describe('external resources of a task', () => {
   test('are kept if it is unknown whether the task was accepted', async () => {
     const { definition, released } = kept(() => ({}))
     const { tasks, spy, close } = bench({ definitions: [definition], worker: false })
-    spy.fault = (call) => call.startsWith('enqueue') || call.startsWith('delete') ? 'before' : undefined
-    await assert.rejects(tasks.submit(definition, { name: 'a' }), { code: 'service_unavailable' })
+    spy.fault = (call) => call.startsWith('create') ? 'after' : undefined
+    await assert.rejects(tasks.submit(definition, { name: 'a' }), { name: 'StoreUnavailableError' })
     assert.deepEqual(released, [])
     await close()
   })
 
-  test('are released by another process if the process of the end died', async () => {
-    for (const durable of [true, false]) {
-      let told = false
-      const { definition, released } = kept((_, { signal }) => new Promise((_, reject) => {
-        signal.addEventListener('abort', () => {
-          told = true
-          reject(signal.reason as Error)
-        })
-      }))
-      const { store, queue, index } = memory()
-      // Work that dies with its process has no job to find the record: the sweep does.
-      const swept = durable ? {} : { index, sweepMs: 50 }
-      const tasks = createTasks({ definitions: [definition], store: new SpyStore(store, new Spy(), true), queue: { ...spyQueue(queue, new Spy()), durable }, ...swept })
-      const { taskId: id } = await tasks.submit(definition, { name: 'a' })
-      await serviceOf(tasks).wait(id, { timeoutMs: 5000, until: ({ version }) => version > 1 }, allTasks)
-      const entry = await store.get(`task:${id}`)
-      assert.ok(entry)
-      const record = decode(id, entry.value)
-      await store.replace(`task:${id}`, encode({ ...record, state: 'completed', work: undefined }), entry.revision, {})
-      const late = Date.now() + 10_000
-      // The first run has to have heard of it, too: whoever ends a run sees to its record.
-      while ((released.length === 0 || !told) && Date.now() < late) await new Promise((resolve) => setTimeout(resolve, 5))
-      await tasks.close({ drainMs: 0 })
-      await store.close()
-      assert.deepEqual(released, ['file of a'])
+  test('are released if the answer to the write of the end was lost', async () => {
+    const { definition, released } = kept(() => ({ message: 'done' }))
+    const { tasks, spy, close } = bench({ definitions: [definition] })
+    let written = 0
+    spy.fault = (call) => call.startsWith('change') && ++written === 1 ? 'after' : undefined
+    const { taskId: id } = await tasks.submit(definition, { name: 'a' })
+    const task = await tasks.wait(id, { timeoutMs: 5000 })
+    await close()
+    assert.deepEqual([task?.status, written, released], ['completed', 2, ['file of a']])
+  })
+
+  test('are released when the task has expired', async (t) => {
+    const clock = testClock()
+    const { definition, released } = kept(() => { throw httpError('gone') })
+    const tasks = createTasks({ ...memory({ clock }), definitions: [definition], retentionMs: 5000, onError: () => undefined })
+    t.after(() => tasks.close({ drainMs: 0 }))
+    const { taskId: id } = await tasks.submit(definition, { name: 'a' })
+    await tasks.wait(id, { timeoutMs: 5000 })
+    assert.deepEqual(released, [])
+    await clock.advance(6000)
+    assert.equal(await tasks.get(id), undefined)
+    assert.deepEqual(released, ['file of a'])
+  })
+
+  test('of a lost answer are those of the task that a retry finds, and the retry keeps no others', async (t) => {
+    const blobs = new Set<string>()
+    const ran: string[] = []
+    const work = defineTask({
+      name: 'work', keeps: { of: ({ name }: Input) => name, release: (name) => blobs.delete(name) },
+      run: ({ name }: Input) => {
+        assert.ok(blobs.has(name), `${name} is gone`)
+        ran.push(name)
+      },
+    })
+    const { tasks, spy, close } = bench({ definitions: [work], worker: false })
+    t.after(close)
+    const upload = (name: string) => {
+      blobs.add(name)
+      return tasks.submit(work, { name }, { id: 'one' })
     }
+    spy.fault = (call) => (call.startsWith('create') ? 'after' : undefined)
+    await assert.rejects(upload('first'), { name: 'StoreUnavailableError' })
+    assert.deepEqual([...blobs], ['first'])
+    spy.fault = () => undefined
+    assert.equal((await upload('second')).created, false, 'the retry finds the task')
+    assert.deepEqual([...blobs], ['first'], 'its own upload is not needed')
+    spy.fault = (call) => (call.startsWith('create') ? 'before' : undefined)
+    await assert.rejects(tasks.submit(work, { name: 'first' }, { id: 'two' }))
+    spy.fault = () => undefined
+    assert.equal((await tasks.submit(work, { name: 'first' }, { id: 'two' })).created, true)
   })
 
   test('may fail to be released, which changes nothing', async () => {
@@ -136,17 +160,4 @@ describe('external resources of a task', () => {
     assert.deepEqual([task?.status, heard], ['completed', []])
   })
 
-  test('are named in the record, beside optional members', () => {
-    const plain = {
-      id: 'a', name: 'n', owner: undefined, state: 'queued', job: 'j1', attempt: 0, version: 1, createdAt: 1000, startedAt: undefined, finishedAt: undefined,
-      expiresAt: 2000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: undefined, slot: undefined, callback: undefined,
-    } as const
-    const callback = { url: 'https://x.example/', state: 'waiting', attempts: 0 } as const
-    for (const more of [{ keeps: 'k' }, { keeps: 'k', holder: 'h' }, { holder: 'h' }, { keeps: '"\n', callback }, { holder: 'h', callback }]) {
-      const { keeps, holder, callback: told } = decode('a', encode({ ...plain, ...more }))
-      assert.deepEqual({ keeps, holder, told }, {
-        keeps: 'keeps' in more ? more.keeps : undefined, holder: 'holder' in more ? more.holder : undefined, told: 'callback' in more ? callback : undefined,
-      })
-    }
-  })
 })

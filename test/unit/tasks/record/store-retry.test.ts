@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { memory } from '../../../../adapters/memory/index.js'
 import { StoreUnavailableError } from '../../../../src/stores/store.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { bench, deferred } from '../kit.js'
+import { HandEngine } from '../hand-engine.js'
+import { bench, deferred, Spy, SpyStore } from '../kit.js'
 
 test('the outcome of a run is kept while the store is away for minutes, and the task does not fail', async (t) => {
   const gate = deferred()
@@ -14,7 +17,7 @@ test('the outcome of a run is kept while the store is away for minutes, and the 
     await gate.promise
     return { message: 'done' }
   } })
-  const made = bench({ definitions: [work], shared: true })
+  const made = bench({ definitions: [work] })
   t.after(made.close)
   const { taskId: id } = await made.tasks.submit(work, 1)
   await begun.promise
@@ -22,7 +25,7 @@ test('the outcome of a run is kept while the store is away for minutes, and the 
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let refused = 0
   made.spy.fault = (call) => {
-    if (!call.startsWith('replace')) return undefined
+    if (!call.startsWith('change')) return undefined
     refused++
     return 'before'
   }
@@ -41,7 +44,7 @@ test('the outcome of a run is kept while the store is away for minutes, and the 
 })
 
 for (const shared of [true, false]) {
-  test(`a store that is full is ${shared ? 'waited for where others can make room' : 'not waited for in memory'}`, async (t) => {
+  test(`an engine that is full is ${shared ? 'waited for where others can make room' : 'not waited for in memory'}`, async (t) => {
     const gate = deferred()
     const begun = deferred()
     const work = defineTask({ name: 'work', run: async () => {
@@ -49,18 +52,22 @@ for (const shared of [true, false]) {
       await gate.promise
       return { message: 'done' }
     } })
-    const made = bench({ definitions: [work], shared })
-    t.after(made.close)
-    const { taskId: id } = await made.tasks.submit(work, 1)
+    const engine = new HandEngine(shared)
+    const heard: unknown[] = []
+    const tasks = createTasks({
+      store: new SpyStore(memory().store, new Spy(), true), engine, definitions: [work],
+      onError: (error) => { heard.push(error) },
+    })
+    t.after(() => tasks.close({ drainMs: 0 }))
+    const { taskId: id } = await tasks.submit(work, 1)
+    const run = engine.deliver(id)
     await begun.promise
-    await new Promise((resolve) => { setImmediate(resolve) })
 
     t.mock.timers.enable({ apis: ['setTimeout'] })
-    const full = new StoreUnavailableError('full', { reason: 'full' })
     let refused = 0
-    const replace = t.mock.method(made.store, 'replace', () => {
+    const change = t.mock.method(engine, 'change', () => {
       refused++
-      throw full
+      throw new StoreUnavailableError('full', { reason: 'full' })
     })
     gate.resolve()
     const turns = async (): Promise<void> => { for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => { setImmediate(resolve) }) }
@@ -69,10 +76,10 @@ for (const shared of [true, false]) {
       t.mock.timers.tick(2000)
     }
     assert.equal(refused > 5, shared, String(refused))
-    replace.mock.restore()
+    change.mock.restore()
     t.mock.timers.tick(2000)
-    await turns()
-    if (shared) assert.equal((await made.tasks.get(id))?.status, 'completed')
-    assert.equal(made.heard.length > 0, !shared)
+    await run
+    assert.equal((await tasks.get(id))?.status, shared ? 'completed' : 'processing')
+    assert.equal(heard.length > 0, !shared)
   })
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { after, describe, test, type TestContext } from 'node:test'
 import { MemoryStore } from '../../../../adapters/memory/index.js'
-import { toSnapshot, type TaskSnapshot } from '../../../../src/tasks/record/codec.js'
+import type { TaskSnapshot } from '../../../../src/tasks/record/snapshot.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { eventStream } from '../../../../src/tasks/http/event-stream.js'
 import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
@@ -20,9 +20,16 @@ const turn = () => new Promise(setImmediate)
 /** A signal that nobody aborts. */
 const never = () => new AbortController().signal
 
-/** The text of a record with this version. */
-function recordText(version: number, { state = 'processing', owner = '0' } = {}): string {
-  return `["${state}",${String(version)},1,1000,${String(Date.now() + HOUR)},${owner},0,0,0]\n{"taskId":"a","n":${String(version)}}`
+/** A task with this version, as text. */
+function recordText(
+  version: number, { state = 'processing', owner = '0', more = '' }: { state?: TaskSnapshot['state'], owner?: string, more?: string } = {},
+): string {
+  const task: TaskSnapshot = {
+    id: 'a', state, version, attempt: 1, createdAt: 1000, startAt: undefined, expiresAt: Date.now() + HOUR,
+    owner: owner === '0' ? undefined : JSON.parse(owner) as string, errorStatus: undefined, errorFields: undefined,
+    text: `{"taskId":"a","n":${String(version)}${more}}`,
+  }
+  return JSON.stringify(task)
 }
 
 /** A store with a task `a`, and a function that writes its next version. */
@@ -41,7 +48,7 @@ async function setUp(t: TestContext) {
   const subscriptions = new Subscriptions({
     async read(id) {
       const entry = await store.get(`task:${id}`)
-      const task = entry && toSnapshot(id, entry.value)
+      const task = entry && JSON.parse(entry.value) as TaskSnapshot
       if (task) seen.push(task)
       return task
     },
@@ -172,7 +179,7 @@ describe('event streams', () => {
     const streams = [open(made, task, format), open(made, task, format)] as const
     for (const { next } of streams) assert.equal(String(await next()), 'retry: 2000\n\n')
     for (const { next } of streams) assert.match(String(await next()), /"n":1/)
-    await made.write(`${recordText(2).slice(0, -1)},"text":"${'x'.repeat(200_000)}"}`)
+    await made.write(recordText(2, { more: `,"text":"${'x'.repeat(200_000)}"` }))
     const texts = await Promise.all(streams.map(async ({ next }) => {
       const pieces: Uint8Array[] = []
       for (let size = 0; size < 200_000; size += pieces.at(-1)?.byteLength ?? 0) pieces.push(await next() as Uint8Array)

@@ -1,33 +1,36 @@
-// Runs where others write to the store, or the queue is durable: what they do when they were overtaken, and that each write is tried again.
+// Runs that others replace, and runs whose engine is away: what they do, and what is left.
 import assert from 'node:assert/strict'
-import { after, describe, test } from 'node:test'
-import { MemoryStore } from '../../../../adapters/memory/index.js'
+import { describe, test, type TestContext } from 'node:test'
+import { memory } from '../../../../adapters/memory/index.js'
+import { jsonSchema } from '../../../../src/schema/json-schema.js'
+import { StoreUnavailableError } from '../../../../src/stores/store.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask, type TaskContext } from '../../../../src/tasks/definition/define.js'
-import { HandQueue } from '../hand-queue.js'
-import { eventually, Spy, SpyStore } from '../kit.js'
-import { serviceOf } from '../../../../src/tasks/service-of.js'
+import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
+import { HandEngine } from '../hand-engine.js'
+import { deferred, eventually, Spy, spyEngine, SpyStore } from '../kit.js'
 
-// Timers of the library let a process end.
-const hold = setInterval(() => undefined, 60_000)
-after(() => { clearInterval(hold) })
-
-/** Tasks with a durable queue over a shared store, which fails when the test says so. */
-function setUp(run: (context: TaskContext & { taskId: string }) => unknown) {
-  const store = new MemoryStore()
+/** Two processes of one engine, which fails when the test says so. */
+function setUp(
+  t: TestContext, run: (context: TaskContext) => unknown,
+  { durable = true, ...more }: Partial<TasksOptions> & { readonly durable?: boolean } = {},
+) {
   const spy = new Spy()
-  const queue = new HandQueue(true)
+  const hand = new HandEngine(durable)
   const heard: unknown[] = []
   const released: string[] = []
   const work = defineTask({
     name: 'work', maxPerOwner: 1, attempts: 3, keeps: { of: () => 'a file', release: (name) => released.push(name) },
-    run: (_, context) => run(context as TaskContext & { taskId: string }),
+    run: (_, context) => run(context),
   })
-  const options = { store: new SpyStore(store, spy, true), definitions: [work], onError: (error: unknown) => { heard.push(error) } }
-  const tasks = createTasks({ ...options, queue })
-  /** Another process: what it cancels is seen by the record alone. */
-  const others = createTasks({ ...options, queue: new HandQueue(true) })
-  return { store, spy, queue, heard, released, work, tasks, others }
+  const open = (engine: HandEngine) => createTasks({
+    store: new SpyStore(memory().store, spy, true), engine: spyEngine(engine, spy), definitions: [work],
+    onError: (error) => { heard.push(error) }, progressIntervalMs: 0, ...more,
+  })
+  const tasks = open(hand)
+  const others = open(hand.another())
+  t.after(() => tasks.close({ drainMs: 0 }))
+  return { spy, hand, heard, released, work, tasks, others }
 }
 
 /** Runs until its signal aborts; `signals` of all runs in the order in which they began. */
@@ -40,88 +43,185 @@ function lasting() {
   return { signals, run }
 }
 
-describe('a run that was overtaken', () => {
-  test('by a later run is aborted, writes nothing, and releases nothing that the later run needs', async () => {
+/** Makes the pauses between two calls of an engine short. */
+function hurry(t: TestContext): void {
+  const real = setTimeout
+  t.mock.method(globalThis, 'setTimeout', (work: () => void) => real(work, 1))
+}
+
+describe('a run that was replaced', () => {
+  test('by a later run is aborted, writes nothing, and releases nothing that the later run needs', async (t) => {
     const { signals, run } = lasting()
-    const { store, queue, released, heard, work, tasks, spy } = setUp(run)
-    await tasks.submit(work, 1, { owner: 'ann' })
-    const first = queue.deliver(1, false)
+    const { hand, released, heard, work, tasks, spy } = setUp(t, run)
+    const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
+    const first = hand.deliver(id)
     await eventually(() => signals.length === 1)
-    const second = queue.deliver(1, false)
+    const second = hand.takeOver(id)
+    await first
     await eventually(() => signals.length === 2)
-    // One for each beginning: the first is written long since.
-    assert.equal(spy.calls.filter((call) => call.startsWith('replace task')).length, 2)
-    await eventually(() => signals[0]?.aborted === true)
-    assert.equal(await first, true)
-    assert.deepEqual([released, heard, signals[1]?.aborted], [[], [], false])
-    assert.equal(store.usage().entries, 3, 'record, slot and the identity of the store')
-    await tasks.cancel(queue.jobs[0]?.taskId ?? '')
-    assert.equal(await second, true)
-    assert.equal(store.usage().entries, 2, 'the slot is free')
+    assert.equal(spy.calls.filter((call) => call.startsWith('change')).length, 1, 'the later run notes that the first was lost')
+    assert.deepEqual([released, heard, signals.map(({ aborted }) => aborted)], [[], [], [true, false]])
+    await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' })
+    await tasks.cancel(id)
+    await second
+    await tasks.submit(work, 1, { owner: 'ann' })
     assert.deepEqual(released, [], 'a retry may need it')
   })
 
-  test('by the end of its record is aborted, and is not a failure', async () => {
+  for (const durable of [true, false]) {
+    test(`and goes on: its progress and its result are not written (durable engine: ${String(durable)})`, async (t) => {
+      const gates = [deferred<string>(), deferred<string>()]
+      const reports: ((done: number) => void)[] = []
+      const { hand, tasks, work, spy, heard } = setUp(t, async ({ attempt, progress }) => {
+        reports.push(progress)
+        return { message: await (gates[attempt - 1] ?? assert.fail()).promise }
+      }, { durable })
+      const { taskId: id } = await tasks.submit(work, 1)
+      const first = hand.deliver(id)
+      await eventually(() => reports.length === 1)
+      const second = hand.takeOver(id)
+      await eventually(() => reports.length === 2)
+      reports[0]?.(50)
+      gates[0]?.resolve('late')
+      await first
+      assert.deepEqual([(await tasks.get(id))?.status, (await tasks.get(id))?.progress], ['processing', undefined])
+      assert.equal((await tasks.health()).running, 1)
+      gates[1]?.resolve('right')
+      await second
+      assert.deepEqual((await tasks.get(id))?.result, { message: 'right' })
+      assert.equal((await tasks.health()).running, 0)
+      assert.deepEqual(heard, [])
+      assert.ok(spy.calls.length < 20, spy.calls.join())
+    })
+  }
+
+  test('because its task is gone is aborted, and is not a failure', async (t) => {
     const { signals, run } = lasting()
-    const { store, queue, released, heard, work, tasks } = setUp(run)
+    const { hand, released, heard, work, tasks } = setUp(t, run)
     const { taskId: id } = await tasks.submit(work, 1)
-    const done = queue.deliver(1, false)
+    const done = hand.deliver(id)
     await eventually(() => signals.length === 1)
-    await store.delete(`task:${id}`)
-    await eventually(() => signals[0]?.aborted === true)
-    assert.equal(await done, true)
-    assert.deepEqual([released, heard], [[], []])
+    hand.drop(id)
+    await done
+    assert.deepEqual([signals[0]?.aborted, released, heard], [true, [], []])
   })
 })
 
 describe('a run that fails, with attempts left', () => {
-  for (const what of ['cancelled', 'deleted'] as const) {
-    test(`is not retried if its record was ${what} before it was notified`, async () => {
-      const { store, queue, heard, work, tasks, others } = setUp(async ({ taskId }) => {
-        if (what === 'cancelled') await others.cancel(taskId)
-        else await store.delete(`task:${taskId}`)
+  for (const what of ['cancelled', 'gone'] as const) {
+    test(`is not retried if its task was ${what} before it was notified`, async (t) => {
+      const { hand, heard, work, tasks, others } = setUp(t, async () => {
+        if (what === 'cancelled') await others.cancel('one')
+        else hand.drop('one')
         throw new Error('not yet')
       })
-      const { taskId: id } = await tasks.submit(work, 1)
-      assert.equal(await queue.deliver(1, false), true)
-      assert.equal((await tasks.get(id))?.status, what === 'cancelled' ? 'cancelled' : undefined)
+      await tasks.submit(work, 1, { id: 'one' })
+      await hand.deliver('one')
+      assert.equal((await tasks.get('one'))?.status, what === 'cancelled' ? 'cancelled' : undefined)
       assert.ok(heard.every((error) => error instanceof Error && error.message === 'not yet'))
     })
   }
 
-  test('is handed back, with its progress, also if the store is away for a moment', async () => {
-    const { queue, heard, spy, work, tasks } = setUp(({ progress }) => {
+  test('waits for its next attempt, with its progress, also if the engine is away for a moment', async (t) => {
+    const { hand, heard, spy, work, tasks } = setUp(t, ({ progress }) => {
       progress(1)
       progress(2)
       let left = 3
-      spy.fault = (call) => (call.startsWith('replace task') && left-- > 0 ? 'before' : undefined)
+      spy.fault = (call) => (call.startsWith('change') && left-- > 0 ? 'before' : undefined)
       throw new Error('not yet')
     })
     const { taskId: id } = await tasks.submit(work, 1)
-    assert.equal(await queue.deliver(1, false), false)
-    assert.deepEqual([(await serviceOf(tasks).read(id))?.state, (await tasks.get(id))?.progress?.done], ['queued', 2])
+    await hand.deliver(id)
+    assert.deepEqual([hand.at(id).status, (await tasks.get(id))?.progress?.done], ['queued', 2])
+    assert.ok(hand.delayOf(id) > 0)
     assert.deepEqual(heard.map((error) => (error as Error).message), ['not yet'])
   })
 })
 
-describe('a job that the queue gives up on', () => {
-  test('is written as failed also when the store refuses that at first', async () => {
-    const { queue, spy, heard, released, work, tasks } = setUp(() => undefined)
+describe('a task whose workers die', () => {
+  test('ends as task_lost after maxCrashes runs in a row, also when the engine is away at first', async (t) => {
+    const { signals, run } = lasting()
+    const { hand, spy, heard, released, work, tasks } = setUp(t, run, { maxCrashes: 2 })
     const { taskId: id } = await tasks.submit(work, 1)
+    const runs = [hand.deliver(id)]
+    await eventually(() => signals.length === 1)
+    runs.push(hand.takeOver(id))
+    await eventually(() => signals.length === 2)
     let left = 2
-    spy.fault = (call) => (call.startsWith('replace task') && left-- > 0 ? 'before' : undefined)
-    await queue.die('attempts')
-    assert.deepEqual([(await tasks.get(id))?.error?.code, heard, released], ['task_failed', [], []])
+    spy.fault = (call) => (call.startsWith('change') && left-- > 0 ? 'before' : undefined)
+    await hand.takeOver(id)
+    await Promise.all(runs)
+    const task = await tasks.get(id)
+    assert.deepEqual([task?.status, task?.error?.code, signals.length], ['failed', 'task_lost', 2])
+    assert.deepEqual([heard, released], [[], []])
+    assert.deepEqual(task?.attempts?.map(({ error }) => error?.code), ['task_interrupted', 'task_interrupted', 'task_lost'])
   })
 
-  test('is not a failure if its record is deleted at that moment', async () => {
-    const { store, queue, spy, heard, work, tasks } = setUp(() => undefined)
+  test('runs again without the loss of an attempt, and its run says so', async (t) => {
+    const { signals, run } = lasting()
+    const seen: [number, boolean][] = []
+    const { hand, work, tasks } = setUp(t, (context) => {
+      seen.push([context.attempt, context.lastAttempt])
+      return context.attempt === 4 ? { message: 'done' } : run(context)
+    }, { maxCrashes: 4 })
     const { taskId: id } = await tasks.submit(work, 1)
-    spy.fault = (call) => {
-      if (call.startsWith('replace task')) void store.delete(`task:${id}`)
-      return undefined
+    void hand.deliver(id)
+    for (let count = 1; count <= 3; count++) {
+      await eventually(() => signals.length === count)
+      void hand.takeOver(id)
     }
-    await queue.die('attempts')
-    assert.deepEqual(heard, [])
+    await eventually(() => hand.at(id).status === 'completed')
+    assert.deepEqual(seen, [[1, false], [2, false], [3, false], [4, false]])
   })
+})
+
+test('an engine that stays away is reported to onError, and nothing hangs', async (t) => {
+  hurry(t)
+  const { hand, work, tasks, spy, heard } = setUp(t, () => undefined)
+  const { taskId: id } = await tasks.submit(work, 1)
+  spy.fault = () => 'before'
+  await hand.deliver(id)
+  assert.deepEqual([heard.length, heard[0] instanceof StoreUnavailableError], [1, true])
+  spy.fault = () => undefined
+  assert.equal((await tasks.get(id))?.status, 'processing', 'its run is lost with its lease')
+})
+
+for (const durable of [true, false]) {
+  test(`a worker that closes ${durable ? 'gives a run back that others continue' : 'fails a run that nobody continues'}`, async (t) => {
+    const { signals, run } = lasting()
+    const { hand, work, tasks, heard } = setUp(t, run, { durable })
+    const { taskId: id } = await tasks.submit(work, 1)
+    const delivered = hand.deliver(id)
+    await eventually(() => signals.length === 1)
+    await tasks.close({ drainMs: 0 })
+    await delivered
+    assert.equal(hand.at(id).status, durable ? 'queued' : 'failed')
+    assert.deepEqual(heard, [])
+    if (durable) assert.equal(hand.delayOf(id) <= 0, true)
+  })
+}
+
+test('a definition whose schema the stored input does not fit fails a task that only this process can run', async (t) => {
+  const hand = new HandEngine(false)
+  const parts = { store: memory().store, onError: () => undefined }
+  const any = defineTask({ name: 'work', run: () => 1 })
+  const strict = defineTask({ name: 'work', input: jsonSchema({ type: 'object' }), run: () => 1 })
+  const web = createTasks({ ...parts, engine: hand.another(), definitions: [any], worker: false })
+  const { taskId: id } = await web.submit(any, 5)
+  const worker = createTasks({ ...parts, engine: hand, definitions: [strict] })
+  t.after(() => worker.close({ drainMs: 0 }))
+  await hand.deliver(id)
+  assert.deepEqual([(await web.get(id))?.status, (await web.get(id))?.error?.code], ['failed', 'invalid_input'])
+})
+
+test('a kind of work that this process does not know fails a task that only this process can run', async (t) => {
+  const hand = new HandEngine(false)
+  const parts = { store: memory().store, onError: () => undefined }
+  const work = defineTask({ name: 'work', run: () => 1 })
+  const web = createTasks({ ...parts, engine: hand.another(), definitions: [work], worker: false })
+  const { taskId: id } = await web.submit(work, 5)
+  const worker = createTasks({ ...parts, engine: hand, definitions: [defineTask({ name: 'other', run: () => 1 })] })
+  t.after(() => worker.close({ drainMs: 0 }))
+  await hand.deliver(id)
+  assert.equal((await web.get(id))?.error?.code, 'unknown_task')
 })

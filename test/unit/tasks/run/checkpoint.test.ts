@@ -3,37 +3,46 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test, type TestContext } from 'node:test'
 import { z } from 'zod'
 import { memory } from '../../../../adapters/memory/index.js'
+import type { TaskEngine } from '../../../../src/engine/engine.js'
 import {
   createTasks, defineTask, isHttpError, taskEndpoints, type AnyTaskDefinition, type TaskEvent,
 } from '../../../../src/index.js'
 import { StoreUnavailableError } from '../../../../src/stores/store.js'
 import { inject, testContext } from '../../../../src/testing/index.js'
-import { HandQueue } from '../hand-queue.js'
-import { bench, deferred, ended, Spy, SpyStore, within } from '../kit.js'
+import { HandEngine } from '../hand-engine.js'
+import { bench, deferred, ended, Spy, spyEngine, SpyStore, within } from '../kit.js'
 
 const AT_ONCE = { type: 'fixed', delayMs: 0 } as const
 const position = z.object({ line: z.number() })
 
-function benchOf(t: TestContext, definition: AnyTaskDefinition, shared = false) {
-  const made = bench({ definitions: [definition], shared })
+function benchOf(t: TestContext, definition: AnyTaskDefinition) {
+  const made = bench({ definitions: [definition] })
   t.after(made.close)
   return made
 }
 
-/** A durable queue that the test delivers, over a store of two processes. */
-function handed(t: TestContext, definitions: readonly AnyTaskDefinition[]) {
-  const { store } = memory()
+/** An engine of several processes, whose runs the test hands out. */
+function handed(t: TestContext, definitions: readonly AnyTaskDefinition[], hand = new HandEngine()) {
   const spy = new Spy()
-  const queue = new HandQueue(true)
   const heard: unknown[] = []
   const tasks = createTasks({
-    store: new SpyStore(store, spy, true), queue, definitions, onError: (error) => { heard.push(error) },
+    store: new SpyStore(memory().store, spy, true), engine: spyEngine(hand, spy), definitions,
+    onError: (error) => { heard.push(error) },
   })
-  t.after(async () => {
-    await tasks.close({ drainMs: 0 })
-    await store.close()
+  t.after(() => tasks.close({ drainMs: 0 }))
+  return { tasks, hand, spy, heard }
+}
+
+/** Checkpoints that an engine was asked to save, in their order. */
+function saves(t: TestContext, engine: TaskEngine): (string | null)[] {
+  const saved: (string | null)[] = []
+  const change = engine.change.bind(engine)
+  t.mock.method(engine, 'change', (...args: Parameters<typeof change>) => {
+    const { checkpoint } = args[2]
+    if (checkpoint !== undefined) saved.push(checkpoint)
+    return change(...args)
   })
-  return { tasks, queue, spy, heard, store }
+  return saved
 }
 
 describe('checkpoint', () => {
@@ -49,24 +58,23 @@ describe('checkpoint', () => {
         return { line: checkpoint.value?.line ?? 0 }
       },
     })
-    const { tasks, store } = benchOf(t, walk)
+    const { tasks } = benchOf(t, walk)
     const { taskId } = await tasks.submit(walk, {})
     const task = await ended(tasks, taskId)
     assert.deepEqual(seen, [undefined, { line: 11 }, { line: 21 }])
     assert.equal((task.result as unknown as { line: number }).line, 21)
-    assert.equal(store.get(`checkpoint:${taskId}`), undefined, 'a completed task keeps no checkpoint')
   })
 
-  test('costs nothing when unused: no call names a checkpoint, and a first run reads nothing', async (t) => {
+  test('costs no call of the engine when unused', async (t) => {
     const plain = defineTask({ name: 'plain', attempts: 2, backoff: AT_ONCE, run: (_, { attempt }) => { if (attempt === 1) throw new Error('again') } })
-    const unused = benchOf(t, plain, true)
-    await ended(unused.tasks, (await unused.tasks.submit(plain, {})).taskId)
-    assert.deepEqual(unused.spy.calls.filter((call) => call.includes('checkpoint:')), [])
-
     const first = defineTask({ name: 'first', checkpoint: position, run: () => undefined })
-    const used = benchOf(t, first, true)
-    await ended(used.tasks, (await used.tasks.submit(first, {})).taskId)
-    assert.deepEqual(used.spy.calls.filter((call) => /^(get|create|replace) checkpoint:/.test(call)), [])
+    for (const [definition, changes] of [[plain, 2], [first, 1]] as const) {
+      const { tasks, spy } = benchOf(t, definition)
+      const { taskId } = await tasks.submit(definition as typeof plain, {})
+      await ended(tasks, taskId)
+      const calls = spy.calls.filter((call) => !/^(read|watch) /.test(call))
+      assert.deepEqual(calls, [`create ${taskId}`, ...Array<string>(changes).fill(`change ${taskId}`)])
+    }
   })
 
   for (const [what, value, message] of [
@@ -84,10 +92,11 @@ describe('checkpoint', () => {
           await assert.rejects(checkpoint.save(value), (error: Error) => error instanceof TypeError && message.test(error.message))
         },
       })
-      const { tasks, spy } = benchOf(t, raw)
+      const { tasks, engine } = benchOf(t, raw)
+      const saved = saves(t, engine)
       const task = await ended(tasks, (await tasks.submit(raw, {})).taskId)
       assert.equal(task.status, 'completed')
-      assert.deepEqual(spy.writes.filter((call) => /^(create|replace) checkpoint/.test(call)), [])
+      assert.deepEqual(saved, [])
     })
   }
 
@@ -152,18 +161,16 @@ describe('a checkpoint that does not fit any more', () => {
   })
 
   async function secondRun(t: TestContext, first: AnyTaskDefinition, second: AnyTaskDefinition) {
-    const old = handed(t, [first])
+    const hand = new HandEngine()
+    const old = handed(t, [first], hand.another())
     const { taskId } = await old.tasks.submit(first, {})
-    await old.queue.deliver(1, false)
+    await old.hand.deliver(taskId)
+    hand.pass(60_000)
     const events: TaskEvent[] = []
     const listen = (event: unknown) => { events.push(event as TaskEvent) }
     subscribe('longhaul:task', listen)
-    const heard: unknown[] = []
-    const queue = new HandQueue(true)
-    const tasks = createTasks({ store: new SpyStore(old.store, new Spy(), true), queue, definitions: [second], onError: (error) => { heard.push(error) } })
-    t.after(() => tasks.close({ drainMs: 0 }))
-    queue.jobs.push(...old.queue.jobs)
-    await queue.deliver(2, true)
+    const { tasks, heard } = handed(t, [second], hand)
+    await hand.deliver(taskId)
     unsubscribe('longhaul:task', listen)
     const codes = heard.map((error) => isHttpError(error) ? error.code : 'other')
     return { task: await tasks.get(taskId), codes, events: events.map(({ event }) => event) }
@@ -209,11 +216,11 @@ describe('the fence of a checkpoint', () => {
   test('a save of a late run is refused with attempt_replaced, and its signal aborts', async (t) => {
     const gate = deferred()
     const [errors, aborted]: [unknown[], unknown[]] = [[], []]
-    const { tasks, queue, store } = handed(t, [slow(gate.promise, errors, aborted)])
+    const { tasks, hand } = handed(t, [slow(gate.promise, errors, aborted)])
     const { taskId } = await tasks.submit(tasks.definition('slow') as AnyTaskDefinition, {})
-    const late = queue.deliver(1, false)
-    while (store.get(`checkpoint:${taskId}`) === undefined) await new Promise(setImmediate)
-    assert.equal(await queue.deliver(2, false), true)
+    const late = hand.deliver(taskId)
+    while (hand.checkpointOf(taskId) === undefined) await new Promise(setImmediate)
+    await hand.takeOver(taskId)
     gate.resolve()
     await late
     assert.ok(isHttpError(errors[0]) && errors[0].code === 'attempt_replaced')
@@ -224,12 +231,13 @@ describe('the fence of a checkpoint', () => {
   })
 
   test('a late run that saves before the next run does is refused too, and does not change what that run stores', async (t) => {
-    const [gate, second] = [deferred(), deferred()]
+    const [begun, gate, second] = [deferred(), deferred(), deferred()]
     const errors: unknown[] = []
     const define = defineTask({
       name: 'slow', attempts: 3, checkpoint: position,
       run: async (_, { checkpoint, attempt }) => {
         if (attempt === 1) {
+          begun.resolve()
           await gate.promise
           await checkpoint.save({ line: 2 }).catch((error: unknown) => { errors.push(error) })
           second.resolve()
@@ -241,79 +249,64 @@ describe('the fence of a checkpoint', () => {
         throw new Error('end')
       },
     })
-    const { tasks, queue, store } = handed(t, [define])
+    const { tasks, hand } = handed(t, [define])
     const { taskId } = await tasks.submit(define, {})
-    const late = queue.deliver(1, false)
-    while ((await tasks.get(taskId))?.status !== 'processing') await new Promise(setImmediate)
-    await Promise.all([queue.deliver(2, false), late])
+    const late = hand.deliver(taskId)
+    await begun.promise
+    await Promise.all([hand.takeOver(taskId), late])
     assert.ok(isHttpError(errors[0]) && errors[0].code === 'attempt_replaced')
-    const entry = await store.get(`checkpoint:${taskId}`)
-    assert.match(entry?.value ?? '', /\n\{"line":100\}$/)
+    assert.match(hand.checkpointOf(taskId) ?? '', /\n\{"line":100\}$/)
   })
 })
 
 describe('the life of a checkpoint', () => {
-  test('it is kept by a failed task and gone with the task', async (t) => {
+  test('it is gone with the task: a new task under the same id does not see it', async (t) => {
+    const seen: unknown[] = []
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { checkpoint }) => {
-      await checkpoint.save({ line: 3 })
-      throw new Error('end')
-    } })
-    const { tasks, store } = benchOf(t, walk)
-    const { taskId } = await tasks.submit(walk, {})
-    assert.equal((await ended(tasks, taskId)).status, 'failed')
-    assert.match((await store.get(`checkpoint:${taskId}`))?.value ?? '', /\n\{"line":3\}$/)
-    assert.equal(await tasks.delete(taskId), true)
-    assert.equal(await store.get(`checkpoint:${taskId}`), undefined)
-  })
-
-  test('a retry of a failed task continues from the checkpoint, which lives as long as the task again', async (t) => {
-    const seen: unknown[] = []
-    const walk = defineTask({ name: 'walk', retentionMs: 60_000, checkpoint: position, run: async (_, { checkpoint, attempt }) => {
       seen.push(checkpoint.value)
-      if (attempt === 2) return
       await checkpoint.save({ line: 3 })
       throw new Error('end')
     } })
-    const { tasks, store } = benchOf(t, walk)
-    const { replace } = store
-    const lifetimes: (number | undefined)[] = []
-    store.replace = (key, value, revision, options) => {
-      if (key.startsWith('checkpoint:')) lifetimes.push(options.ttlMs)
-      return replace.call(store, key, value, revision, options)
+    const { tasks } = benchOf(t, walk)
+    for (let times = 0; times < 2; times++) {
+      await tasks.submit(walk, {}, { id: 'mine' })
+      assert.equal((await ended(tasks, 'mine')).status, 'failed')
+      assert.equal(await tasks.delete('mine'), true)
     }
-    const { taskId } = await tasks.submit(walk, {})
-    assert.equal((await ended(tasks, taskId)).status, 'failed')
-    assert.deepEqual(lifetimes, [60_000], 'a failed task keeps it as long as its record')
-    await tasks.retry(taskId)
-    assert.equal((await ended(tasks, taskId)).status, 'completed')
-    assert.deepEqual(seen, [undefined, { line: 3 }])
-    assert.ok((lifetimes[1] ?? 0) > 60_000, 'its record lives longer again')
-  })
-
-  test('a new task under the same id does not see the checkpoint of the earlier one', async (t) => {
-    const seen: unknown[] = []
-    const walk = defineTask({ name: 'walk', attempts: 2, backoff: AT_ONCE, checkpoint: position, run: (_, { checkpoint, attempt }) => {
-      seen.push(checkpoint.value)
-      if (attempt === 1) throw new Error('again')
-    } })
-    const { tasks, store } = benchOf(t, walk)
-    await store.create('checkpoint:mine', '[1000,9]\n{"line":5}', { ttlMs: 60_000 })
-    await tasks.submit(walk, {}, { id: 'mine' })
-    assert.equal((await ended(tasks, 'mine')).status, 'completed')
     assert.deepEqual(seen, [undefined, undefined])
   })
 
+  test('a retry of a failed task continues from the checkpoint, which lives as long as the task', async (t) => {
+    const seen: unknown[] = []
+    const walk = defineTask({ name: 'walk', retentionMs: 60_000, checkpoint: position, run: async (_, { checkpoint }) => {
+      seen.push(checkpoint.value)
+      if (seen.length === 2) return
+      await checkpoint.save({ line: 3 })
+      throw new Error('end')
+    } })
+    const { tasks, hand } = handed(t, [walk])
+    const { taskId } = await tasks.submit(walk, {})
+    await hand.deliver(taskId)
+    assert.deepEqual([hand.at(taskId).status, hand.checkpointOf(taskId)], ['failed', '""\n{"line":3}'])
+    hand.pass(59_000)
+    await tasks.retry(taskId)
+    hand.pass(120_000)
+    await hand.deliver(taskId)
+    assert.equal((await tasks.get(taskId))?.status, 'completed')
+    assert.deepEqual([seen, hand.checkpointOf(taskId)], [[undefined, { line: 3 }], undefined])
+  })
+
   for (const fault of ['before', 'after'] as const) {
-    test(`a store that fails ${fault} each third call delays a save, and loses nothing`, async (t) => {
+    test(`an engine that fails ${fault} each third change delays a save, and loses nothing`, async (t) => {
       const seen: unknown[] = []
       const walk = defineTask({ name: 'walk', attempts: 2, backoff: AT_ONCE, checkpoint: position, run: async (_, { checkpoint, attempt }) => {
         seen.push(checkpoint.value)
         for (let line = 1; line <= 3; line++) await checkpoint.save({ line: line * attempt })
         if (attempt === 1) throw new Error('again')
       } })
-      const { tasks, spy } = benchOf(t, walk, true)
+      const { tasks, spy } = benchOf(t, walk)
       let calls = 0
-      spy.fault = (call) => call.includes('checkpoint:') && calls++ % 3 === 0 ? fault : undefined
+      spy.fault = (call) => call.startsWith('change') && calls++ % 3 === 0 ? fault : undefined
       const { taskId } = await tasks.submit(walk, {})
       assert.equal((await ended(tasks, taskId)).status, 'completed')
       assert.deepEqual(seen, [undefined, { line: 3 }])
@@ -327,8 +320,8 @@ describe('the life of a checkpoint', () => {
       saving.resolve()
       await checkpoint.save({ line: 1 }).catch(failed.resolve)
     } })
-    const { tasks, spy } = benchOf(t, walk, true)
-    spy.fault = (call) => call.includes('checkpoint:') ? 'before' : undefined
+    const { tasks, spy } = benchOf(t, walk)
+    spy.fault = (call) => call.startsWith('change') ? 'before' : undefined
     await tasks.submit(walk, {})
     await saving.promise
     void tasks.close({ drainMs: 50 })
@@ -337,40 +330,38 @@ describe('the life of a checkpoint', () => {
 })
 
 describe('cooperative stop', () => {
-  test('when the process closes, the run of a durable queue is told at once, may save, and is handed back without an attempt', async (t) => {
+  test('when the process closes, the run of a durable engine is told at once, may save, and is handed back without an attempt', async (t) => {
     const running = deferred()
     const walk = defineTask({
       name: 'walk', checkpoint: position, run: async (_, { checkpoint, signal }) => {
         if (checkpoint.value) return { from: checkpoint.value.line }
         running.resolve()
         await new Promise((resolve) => { signal.addEventListener('abort', resolve, { once: true }) })
-        assert.equal((signal.reason as Error).name, 'QueueClosingError')
+        assert.equal((signal.reason as Error).name, 'WorkerClosingError')
         await checkpoint.save({ line: 42 })
         assert.fail('save rejects once the run is stopped')
       },
     })
-    const old = handed(t, [walk])
+    const hand = new HandEngine()
+    const old = handed(t, [walk], hand.another())
     const { taskId } = await old.tasks.submit(walk, {})
-    const run = old.queue.deliver(1, true)
+    const run = old.hand.deliver(taskId)
     await running.promise
     const began = performance.now()
     await old.tasks.close({ drainMs: 20_000 })
-    assert.equal(await run, false)
+    await run
     assert.ok(performance.now() - began < 5000, 'it does not wait for the drain time')
     assert.deepEqual(old.heard, [], 'a hand-over is no error')
 
-    const queue = new HandQueue(true)
-    queue.jobs.push(...old.queue.jobs)
-    const tasks = createTasks({ store: new SpyStore(old.store, new Spy(), true), queue, definitions: [walk] })
-    t.after(() => tasks.close({ drainMs: 0 }))
+    const { tasks } = handed(t, [walk], hand)
     assert.equal((await tasks.get(taskId))?.status, 'queued')
-    await queue.deliver(1, true)
+    await hand.deliver(taskId)
     const task = await tasks.get(taskId)
     assert.equal(task?.status, 'completed')
     assert.equal((task.result as unknown as { from: number }).from, 42)
   })
 
-  test('a queue that dies with the process lets its runs end in the drain time', async (t) => {
+  test('an engine that dies with the process lets its runs end in the drain time', async (t) => {
     const running = deferred()
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { signal }) => {
       running.resolve()

@@ -1,17 +1,24 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MemoryBlobs } from '../../../../../adapters/memory/index.js'
+import { memory, MemoryBlobs } from '../../../../../adapters/memory/index.js'
 import { defineTask } from '../../../../../src/tasks/definition/define.js'
+import { areKeepable, type KeptFile } from '../../../../../src/tasks/definition/kept-files.js'
+import { recordOf } from '../../../../../src/tasks/core/details.js'
 import { allFileKeys } from '../../../../../src/tasks/record/files.js'
-import type { TaskRecord } from '../../../../../src/tasks/record/record.js'
-import type { ExecutorSettings } from '../../../../../src/tasks/run/executor-settings.js'
-import { openRunFiles } from '../../../../../src/tasks/run/files/open-run-files.js'
-import { Stop } from '../../../../../src/tasks/run/stop.js'
+import { createTasks } from '../../../../../src/tasks/tasks.js'
+import { HandEngine } from '../../hand-engine.js'
+import { deferred, Spy, SpyStore } from '../../kit.js'
 
-const definition = defineTask({ name: 'export', files: true, timeoutMs: 60_000, run: () => undefined })
+const RUNS = 30
 
-test('each blob of a run that was killed is named by the record, however many runs were killed', async () => {
+test('each blob of a run that was killed is named by its task, however many runs were killed', async (t) => {
   const blobs = new MemoryBlobs()
+  // Timers of the library let a process end.
+  const hold = setInterval(() => undefined, 60_000)
+  t.after(async () => {
+    clearInterval(hold)
+    await blobs.close()
+  })
   const stored = new Set<string>()
   const { put, delete: remove } = blobs
   blobs.put = async (key, ...rest) => {
@@ -22,27 +29,33 @@ test('each blob of a run that was killed is named by the record, however many ru
     stored.delete(key)
     return remove.call(blobs, key)
   }
-  let record = { id: 'task', job: 'job', attempt: 0 } as unknown as TaskRecord
-  const startRun = (attempt: number) => {
-    record = { ...record, attempt }
-    return openRunFiles({ blobs, maxFileBytes: 1e6 } as unknown as ExecutorSettings, definition, {
-      record, retentionMs: 1000, stop: new Stop({ signal: new AbortController().signal }),
-      write: async (change) => {
-        record = { ...record, ...change(record) } as TaskRecord
-        return { record, revision: 'r', moved: true }
-      },
-    })
-  }
-  const kept = await (async () => {
-    const first = startRun(1)
-    await first?.write('part-1', ['kept'])
-    return await first?.keep() ?? []
-  })()
-  for (let attempt = 2; attempt <= 30; attempt++) {
-    const files = startRun(attempt)
-    assert.equal(await files?.adopt(kept), true)
-    await files?.write(`part-${attempt}`, ['stored, and its process is killed'])
-    const named = new Set(allFileKeys(record))
+  let kept: readonly KeptFile[] = []
+  const written = Array.from({ length: RUNS + 1 }, () => deferred())
+  const definition = defineTask({
+    name: 'export', files: true, run: async (_, { attempt, files }) => {
+      assert.ok(areKeepable(files))
+      if (attempt > 1) assert.equal(await files.adopt(kept), true)
+      await files.write(`part-${String(attempt)}`, ['stored, and its process is killed'])
+      if (attempt === 1) kept = await files.keep()
+      written[attempt]?.resolve()
+      return new Promise(() => undefined)
+    },
+  })
+  const hand = new HandEngine()
+  // The folder of several processes.
+  const shared = Object.assign(blobs, { shared: true })
+  const tasks = createTasks({
+    store: new SpyStore(memory().store, new Spy(), true), engine: hand, blobs: shared,
+    definitions: [definition], maxCrashes: RUNS, onError: () => undefined,
+  })
+  const { taskId } = await tasks.submit(definition, {})
+  // A process that is killed does not delete the files of its runs.
+  void hand.deliver(taskId, { isKilled: true })
+  await written[1]?.promise
+  for (let attempt = 2; attempt <= RUNS; attempt++) {
+    void hand.takeOver(taskId, { isKilled: true })
+    await written[attempt]?.promise
+    const named = new Set(allFileKeys(recordOf(hand.at(taskId))))
     assert.deepEqual([...stored].filter((key) => !named.has(key)), [])
   }
   assert.equal(stored.size, 11)

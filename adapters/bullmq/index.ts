@@ -1,1 +1,0 @@
-export { BullMQQueue, type BullMQQueueOptions } from './queue.js'

@@ -1,0 +1,28 @@
+import type { FileShare, StoredTask, TaskStatus } from '../../engine/task.js'
+import { fileKey } from '../record/files.js'
+import { blobBytes } from '../run/files/stored-files.js'
+import type { Details } from './details.js'
+import type { TaskCore } from './task-core.js'
+
+/**
+ * Returns what a task keeps outside of the engine once it has this status: its files, and what its
+ * `keeps` says. It counts for its caller. `undefined` if there is nothing to count. Never rejects:
+ * what cannot be counted now does not count.
+ */
+export async function outsideFiles(
+  core: TaskCore, task: StoredTask, { keeps, files, blobs: kept = [] }: Details, status: TaskStatus,
+): Promise<FileShare | undefined> {
+  const { blobs, maxFileBytesPerOwner: max } = core.settings
+  const { id, name, attempt } = task
+  const count = keeps === undefined ? undefined : core.definition(name)?.keeps?.bytes
+  if (count === undefined && kept.length === 0) return undefined
+  try {
+    const external = await count?.(keeps as string, { id, attempt, status }) ?? 0
+    const sizes = status === 'completed' || !blobs
+      ? files?.map(({ size }) => size) ?? []
+      : await blobBytes(blobs, kept.map((blob) => fileKey(id, blob)))
+    return { bytes: sizes.reduce((total, size) => total + size, external), max }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,87 @@
+import type { PoolCounts as Counts } from '../../engine/engine.js'
+import { DEFAULT_POOL, isPoolName } from '../definition/pool-name.js'
+import { checkBounds, COUNT } from '../definition/bounds.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+
+/** Settings of one pool. */
+export interface PoolOptions {
+  /** Maximum number of concurrent runs of this pool in this process. Default 10. */
+  readonly concurrency?: number
+}
+
+/** Work of one pool, in all processes. */
+export interface PoolCounts extends Counts {
+  /** Name of the pool. */
+  readonly pool: string
+}
+
+/** The options of `createTasks` for pools. */
+export interface PoolSettings {
+  readonly engine: { readonly shared: boolean }
+  readonly definitions: readonly AnyTaskDefinition[]
+  readonly worker?: boolean
+  /** Concurrency of the default pool. */
+  readonly concurrency?: number
+  readonly pools?: Readonly<Record<string, PoolOptions>>
+  readonly work?: readonly string[]
+}
+
+/** The number of places of each pool, and the pools that this process works for. */
+export interface Pools {
+  readonly pools: ReadonlyMap<string, number>
+  readonly work: readonly string[]
+}
+
+const POOL = { concurrency: COUNT } satisfies Record<keyof PoolOptions, unknown>
+
+/**
+ * Returns the pools that options name.
+ *
+ * @throws {TypeError} The options make no sense.
+ */
+export function toPools(settings: PoolSettings): Pools {
+  const { concurrency = 10, pools: more = {}, worker = true } = settings
+  const pools = new Map([[DEFAULT_POOL, concurrency]])
+  for (const [name, options] of Object.entries(more)) {
+    pools.set(name, concurrencyOf(name, options))
+  }
+  check(settings, pools)
+  return { pools, work: worker ? settings.work ?? [...pools.keys()] : [] }
+}
+
+function concurrencyOf(name: string, options: PoolOptions): number {
+  if (!isPoolName(name)) throw fault('a name in pools must be 1 to 64 of A-Z a-z 0-9 _ -')
+  if (name === DEFAULT_POOL) {
+    throw fault('pools must not name default; its concurrency is the option concurrency')
+  }
+  checkBounds(`createTasks: pools.${name}`, options, POOL)
+  return options.concurrency ?? 10
+}
+
+function check(
+  { engine, definitions, work, worker }: PoolSettings, known: ReadonlyMap<string, unknown>,
+): void {
+  const names = [...known.keys()].join(', ')
+  for (const { name, pool = DEFAULT_POOL } of definitions) {
+    if (!known.has(pool)) {
+      throw fault(`the definition ${name} names the pool ${pool}, which is not in pools; add it there`)
+    }
+  }
+  if (work === undefined) return
+  const given: unknown = work
+  if (!Array.isArray(given) || given.length === 0) {
+    throw fault('work must be a list of pools; a process that works none has worker: false')
+  }
+  if (worker === false) throw fault('work and worker: false exclude each other')
+  const unknown = work.find((name) => !known.has(name))
+  if (unknown !== undefined) {
+    throw fault(`work names ${String(unknown)}, which is not in pools (${names})`)
+  }
+  if (!engine.shared) {
+    throw fault('work needs an engine that several processes share, because others must run the other pools')
+  }
+}
+
+function fault(what: string): TypeError {
+  return new TypeError(`createTasks: ${what}`)
+}

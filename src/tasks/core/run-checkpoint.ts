@@ -1,0 +1,98 @@
+import type { StoredTask } from '../../engine/task.js'
+import { httpError } from '../../http/errors.js'
+import { validate } from '../../schema/validate.js'
+import type { Checkpoint } from '../definition/checkpoint.js'
+import { checkpointText } from '../definition/checkpoint-text.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
+import { reportError } from '../record/report-error.js'
+import { publishCheckpointDropped } from '../record/task-channel.js'
+import type { Stop } from '../run/stop.js'
+import { recordOf } from './details.js'
+import type { TaskCore } from './task-core.js'
+
+/** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
+const MAX_SAVE_MS = 30_000
+
+/** The run that has a checkpoint. */
+interface CheckpointRun {
+  readonly core: TaskCore
+  readonly task: StoredTask
+  readonly definition: AnyTaskDefinition
+  /** The newest checkpoint of an earlier run. */
+  readonly saved: string | undefined
+  readonly stop: Stop
+  readonly isOver: () => boolean
+}
+
+/** Returns the checkpoint of a run, with the value of an earlier one. */
+export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
+  const { definition, stop } = run
+  if (definition.checkpoint === undefined) return UNDECLARED
+  let last: Promise<unknown> = Promise.resolve()
+  return {
+    value: await savedValue(run),
+    save: async (value) => {
+      const text = checkpointText(definition.name, value)
+      const saved = last.then(() => save(run, text))
+      last = saved.catch(() => undefined)
+      await saved
+      if (stop.aborted) throw stop.reason
+    },
+  }
+}
+
+async function savedValue({ core, task, definition, saved }: CheckpointRun): Promise<unknown> {
+  if (saved === undefined) return undefined
+  const { value, fault } = await read(definition, saved)
+  if (fault === undefined) return value
+  publishCheckpointDropped(recordOf(task))
+  reportError(core.settings, fault, { taskId: task.id, name: task.name }, task.attempt)
+  return undefined
+}
+
+async function save(
+  { core, task, definition: { version = '' }, stop, isOver }: CheckpointRun, text: string,
+): Promise<void> {
+  const end = performance.now() + MAX_SAVE_MS
+  for (let tries = 1; ; tries++) {
+    if (isOver()) throw httpError('attempt_replaced')
+    try {
+      const change = { checkpoint: `${JSON.stringify(version)}\n${text}` }
+      const { moved } = await core.change(task, { run: task.run }, change)
+      if (moved) return
+      break
+    } catch (error) {
+      if (performance.now() >= end) throw error
+      await core.retry.backOff(error, tries)
+    }
+  }
+  const replaced = httpError('attempt_replaced')
+  stop.abort(replaced)
+  throw replaced
+}
+
+/** Reads a checkpoint: the version that has saved it, and the value. */
+async function read(
+  definition: AnyTaskDefinition, checkpoint: string,
+): Promise<{ readonly value?: unknown, readonly fault?: Error }> {
+  const end = checkpoint.indexOf('\n')
+  const saved = JSON.parse(checkpoint.slice(0, end)) as string
+  const { name, version = '' } = definition
+  if (saved !== version) {
+    return { fault: dropped(`It was saved by version ${saved || 'none'} of ${name}, and this process has version ${version || 'none'}.`) }
+  }
+  try {
+    const schema = definition.checkpoint as NonNullable<typeof definition.checkpoint>
+    const outcome = await validate(schema, JSON.parse(checkpoint.slice(end + 1)))
+    if (!('details' in outcome)) return { value: outcome.value }
+    return { fault: dropped(`The schema of ${name} refuses it.`, outcome.details) }
+  } catch (error) {
+    return { fault: dropped(`The schema of ${name} failed on it.`, error) }
+  }
+}
+
+function dropped(why: string, cause?: unknown): Error {
+  const message = `The checkpoint of the task was dropped, and the task starts over. ${why}`
+  return httpError('checkpoint_dropped', { message, cause })
+}

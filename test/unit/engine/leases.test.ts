@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { LeasedRun, Leases, type Renewal } from '../../../src/engine/leases.js'
+import { RunReplacedError } from '../../../src/engine/stop-reasons.js'
+import type { StoredTask } from '../../../src/engine/task.js'
+import { deferred, eventually } from '../tasks/kit.js'
+
+const HOUR = 3_600_000
+
+function runOf(id: string, { run = 1, leaseEnd = performance.now() + HOUR } = {}): LeasedRun {
+  const task = { id, birth: 'b', run, status: 'processing' } as StoredTask
+  return new LeasedRun(task, '1', undefined, undefined, leaseEnd)
+}
+
+/** Leases of some runs, whose renewals have the outcomes that `send` returns. */
+function leasesOf(
+  t: TestContext, runs: readonly LeasedRun[],
+  send: (ids: readonly string[]) => Promise<readonly Renewal[]>, leaseMs = HOUR,
+): Leases<LeasedRun> {
+  const leases = new Leases<LeasedRun>(leaseMs, (sent) => send(sent.map(({ task }) => task.id)))
+  for (const run of runs) leases.add(run)
+  t.after(() => { leases.stop() })
+  return leases
+}
+
+describe('Leases', () => {
+  test('a run that is lost is aborted, and one whose task is busy keeps the end of its lease', async (t) => {
+    const runs = ['renewed', 'lost', 'busy'].map((id) => runOf(id, { leaseEnd: performance.now() + HOUR / 2 }))
+    const before = runs.map(({ leaseEnd }) => leaseEnd)
+    const sent: (readonly string[])[] = []
+    const leases = leasesOf(t, runs, async (ids) => {
+      sent.push(ids)
+      return ids as readonly Renewal[]
+    })
+    await leases.renew()
+    assert.deepEqual(runs.map(({ signal }) => signal.aborted), [false, true, false])
+    assert.ok(runs[1]?.signal.reason instanceof RunReplacedError)
+    assert.deepEqual(runs.map(({ leaseEnd }, n) => leaseEnd > (before[n] ?? 0)), [true, false, false])
+    await leases.renew()
+    assert.deepEqual(sent, [['renewed', 'lost', 'busy'], ['renewed', 'busy']])
+  })
+
+  test('a renewal that is wanted while one is under way is made after it', async (t) => {
+    const first = deferred<readonly Renewal[]>()
+    const answers = [first.promise, Promise.resolve(['lost'] as const)]
+    const run = runOf('one')
+    let sent = 0
+    const leases = leasesOf(t, [run], () => answers[sent++] ?? Promise.resolve([]))
+    const renewed = leases.renew()
+    // The run ends elsewhere after the first renewal was sent.
+    await leases.renew()
+    first.resolve(['renewed'])
+    await renewed
+    assert.deepEqual([sent, run.signal.aborted], [2, true])
+  })
+
+  test('a run is aborted before its lease ends, if every renewal fails', async (t) => {
+    const run = runOf('one', { leaseEnd: performance.now() + 1500 })
+    let tries = 0
+    let abortedAt = Infinity
+    run.onAbort(() => { abortedAt = performance.now() })
+    leasesOf(t, [run], async () => {
+      tries++
+      throw new Error('fails, on purpose')
+    }, 1500)
+    await eventually(async () => run.signal.aborted)
+    assert.ok(run.signal.reason instanceof RunReplacedError)
+    assert.ok(abortedAt < run.leaseEnd, 'another process may have begun the next run')
+    assert.ok(tries >= 2, `it was tried ${String(tries)} times`)
+  })
+
+  test('a later run of a task aborts the earlier one, whose end does not stop the renewals', async (t) => {
+    const [first, second] = [runOf('one'), runOf('one', { run: 2 })]
+    const sent: (readonly string[])[] = []
+    const leases = leasesOf(t, [first, second], async (ids) => {
+      sent.push(ids)
+      return ['renewed']
+    })
+    leases.remove(first)
+    await leases.renew()
+    assert.deepEqual([first.signal.aborted, second.signal.aborted, sent], [true, false, [['one']]])
+  })
+
+  test('a change of the task ends its run, unless it is that of an earlier run or birth', (t) => {
+    const runs = ['own', 'other'].map((id) => runOf(id, { run: 2 }))
+    const leases = leasesOf(t, runs, async () => [])
+    const [own, other] = runs as [LeasedRun, LeasedRun]
+    leases.note({ ...own.task, status: 'completed' }, true)
+    for (const task of [{ run: 1 }, { birth: 'c', status: 'failed' }, {}] as const) {
+      leases.note({ ...other.task, ...task }, false)
+    }
+    assert.deepEqual([own.signal.aborted, other.signal.aborted], [false, false])
+    leases.note({ ...other.task, status: 'cancelled' }, false)
+    assert.ok(other.signal.reason instanceof RunReplacedError)
+  })
+})
