@@ -9,7 +9,7 @@ export {
   isRunReplaced, isWorkerClosing, RunReplacedError, WorkerClosingError,
 } from './stop-reasons.js'
 export {
-  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask,
+  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type FileShare, type NewTask,
   type StoredTask, type TaskChange, type TaskDetails, type TaskRef, type TaskStatus,
 } from './task.js'
 export { Json } from '../runtime/json.js'
