@@ -94,7 +94,7 @@ export async function retryTask(
   const next: Details = {
     ...withFailure(details, undefined),
     job: newJobName(), failures: undefined, progress: undefined, retryKey: key,
-    isTransactional: undefined,
+    isTransactional: undefined, returnedSince: undefined,
     attempts: historyOfFinal(recordOf(task)),
     ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },

@@ -21,7 +21,9 @@ export async function outsideFiles(
     const sizes = status === 'completed' || !blobs
       ? files?.map(({ size }) => size) ?? []
       : await blobBytes(blobs, kept.map((blob) => fileKey(id, blob)))
-    return { bytes: sizes.reduce((total, size) => total + size, external), max }
+    const bytes = sizes.reduce((total, size) => total + size, external)
+    // `bytes` of `keeps` may return anything.
+    return Number.isSafeInteger(bytes) && bytes >= 0 ? { bytes, max } : undefined
   } catch {
     return undefined
   }

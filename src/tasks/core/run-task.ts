@@ -123,8 +123,13 @@ export class RunningTask {
   /** Writes how the run has ended. */
   private async conclude(definition: AnyTaskDefinition, outcome: Outcome): Promise<void> {
     const { core, files, task } = this
+    if (outcome.kind === 'completed') {
+      // If that rejects, nobody knows whether the end was written, so the files stay.
+      await this.end({ result: outcome.result })
+      if (this.task.status !== 'completed') await files?.discard()
+      return
+    }
     try {
-      if (outcome.kind === 'completed') return await this.end({ result: outcome.result })
       if (outcome.kind === 'aborted') return await this.endAborted(outcome.reason)
       const { cause, failure } = outcome
       // An error that clients see as it is was thrown on purpose, so the application need not know it.
@@ -138,7 +143,7 @@ export class RunningTask {
         delayMs: retryDelay(definition.backoff, failures),
       })
     } finally {
-      if (this.task.status !== 'completed') await files?.discard()
+      await files?.discard()
     }
   }
 

@@ -9,7 +9,7 @@ import { defineTask, type AnyTaskDefinition } from '../../../../../src/tasks/def
 import { taskEndpoints } from '../../../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../../../src/tasks/tasks.js'
 import { ask, draft, people, Users, type Draft, type User } from '../../../bulk/kit.js'
-import { ended, eventually } from '../../kit.js'
+import { ended, eventually, Spy, spyEngine } from '../../kit.js'
 
 function setUp(t: TestContext, parts: ReturnType<typeof memory>, definitions: readonly AnyTaskDefinition[], maxFileBytesPerOwner: number) {
   const tasks = createTasks({ ...parts, definitions, maxFileBytesPerOwner, onError: () => undefined })
@@ -88,4 +88,38 @@ describe('what finished tasks keep in blobs', () => {
     assert.deepEqual(await left(ids), ids.slice(-2))
     await eventually(() => parts.blobs.usage().blobs === 2)
   })
+})
+
+test('the files of a run stay if the answer to its end is lost for good', async (t) => {
+  const parts = memory()
+  const spy = new Spy()
+  const report = defineTask({
+    name: 'report', files: true,
+    run: async (_, { files }) => {
+      await files.write('a.txt', Buffer.from('text'))
+      return { message: 'done' }
+    },
+  })
+  const tasks = createTasks({ ...parts, engine: spyEngine(parts.engine, spy), definitions: [report], onError: () => undefined })
+  const { taskId } = await tasks.submit(report, {})
+  spy.fault = (call) => (call === `change ${taskId}` && parts.blobs.usage().blobs > 0 ? 'after' : undefined)
+  await tasks.close({ drainMs: 500 })
+  const task = await parts.engine.read(taskId)
+  assert.equal(task?.status, 'completed')
+  t.after(() => parts.blobs.close())
+  assert.equal(parts.blobs.usage().blobs, 1)
+})
+
+test('bytes of `keeps` that are no number of bytes count nothing', async (t) => {
+  for (const bytes of [1.5, NaN, -1, '7' as unknown as number]) {
+    const parts = memory()
+    const work = defineTask({ name: 'work', run: () => ({}), keeps: { of: () => 'a', release: () => undefined, bytes: () => bytes } })
+    const { tasks, left } = setUp(t, parts, [work], 10)
+    const ids: string[] = []
+    for (let n = 0; n < 3; n++) {
+      ids.push((await tasks.submit(work, {}, { owner: 'ann' })).taskId)
+      await ended(tasks, ids.at(-1) as string)
+    }
+    assert.deepEqual(await left(ids), ids)
+  }
 })
