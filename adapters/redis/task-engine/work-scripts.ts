@@ -58,8 +58,8 @@ return lost
 
 /**
  * Finds what is due. ARGV: 2 maximum number of callbacks, 3 maximum number of everything
- * else, 4 time after which a callback is due again, and files are removed again, in ms, then pairs
- * of a pool of this process and its places. Returns {tickets, callbacks, rows to remove, ms until
+ * else, 4 time after which a callback is due again, and files are removed again, in ms, 5 maximum
+ * number of rows to remove, then pairs of a pool of this process and its places. Returns {tickets, callbacks, rows to remove, ms until
  * something is due}.
  */
 export const DUE = script(`${CHANGES}
@@ -70,7 +70,7 @@ local function due(key, limit)
   return found
 end
 
-for at = 5, #ARGV, 2 do
+for at = 6, #ARGV, 2 do
   if call('HGET', base .. 'pools', ARGV[at]) ~= ARGV[at + 1] then
     call('HSET', base .. 'pools', ARGV[at], ARGV[at + 1])
   end
@@ -122,7 +122,7 @@ if ARGV[2] ~= '0' then
     end
   end
 end
-for _, row in ipairs(due('gone', most)) do
+for _, row in ipairs(due('gone', ARGV[5])) do
   call('ZADD', base .. 'gone', now + again, row)
   removals[#removals + 1] = reply(row)
 end

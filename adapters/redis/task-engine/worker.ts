@@ -19,6 +19,8 @@ const BATCH = 200
 const AGAIN_MS = 60_000
 /** Time after which a removal that has failed is made again, in milliseconds. */
 const REMOVE_AGAIN_MS = 2000
+/** Number of tasks whose files are removed at the same time. */
+const REMOVALS = 10
 /** Time after which a begin without a reply is sent again, in milliseconds. */
 const AGAIN_BEGIN_MS = 500
 /** Time for aborted runs to end, in milliseconds. */
@@ -62,6 +64,8 @@ export class Worker {
   /** Pools with a new ticket since no place was free. */
   private readonly missed = new Set<string>()
   private readonly sending = new Set<Promise<void>>()
+  /** Removals of files that are under way. */
+  private readonly removing = new Set<Promise<void>>()
   private timer: ReturnType<typeof setTimeout> | undefined
   private ticking: Promise<void> | undefined
   /** Number of runs that begin, or are performed. */
@@ -69,6 +73,8 @@ export class Worker {
   private nextTick = Infinity
   private isTickWanted = false
   private isFull = false
+  /** `true` if there may be more files to remove than are removed at a time. */
+  private isRemovingFull = false
   private isReleasing = false
   private isClosing = false
   private onIdle: (() => void) | undefined
@@ -224,13 +230,15 @@ export class Worker {
     try {
       const free = Math.max(callbacks - this.sending.size, 0)
       const pools = [...places.pools].flatMap(([pool, count]) => [pool, count])
+      const room = REMOVALS - this.removing.size
       const [tickets, due, removals, next] = await engine.run(
-        DUE, free, BATCH, AGAIN_MS, ...pools,
+        DUE, free, BATCH, AGAIN_MS, room, ...pools,
       ) as [Ticket[], Row[], Row[], number]
       engine.addTickets(tickets)
       this.isFull = callbacks > 0 && due.length >= free
-      for (const row of due) this.send(handlers.callback(toTask(row)))
-      for (const row of removals) this.send(this.remove(row))
+      this.isRemovingFull = removals.length >= room
+      for (const row of due) this.track(this.sending, handlers.callback(toTask(row)))
+      for (const row of removals) this.track(this.removing, this.remove(row))
       for (const pool of places.pools.keys()) this.pump(pool)
       // While all places for callbacks are taken, those that are due do not matter.
       return this.isFull ? TICK_MS : Math.min(Math.max(next, 5), TICK_MS)
@@ -244,16 +252,16 @@ export class Worker {
     await this.engine.run(REMOVED, row[0], isRemoved ? '' : REMOVE_AGAIN_MS)
   }
 
-  private send(work: Promise<void>): void {
-    const sent = work.catch(this.engine.onError).then(() => {
-      this.sending.delete(sent)
-      if (this.isFull) this.tickIn(0)
+  private track(all: Set<Promise<void>>, work: Promise<void>): void {
+    const tracked = work.catch(this.engine.onError).then(() => {
+      all.delete(tracked)
+      if (all === this.sending ? this.isFull : this.isRemovingFull) this.tickIn(0)
       this.checkIdle()
     })
-    this.sending.add(sent)
+    all.add(tracked)
   }
 
   private checkIdle(): void {
-    if (this.ticking === undefined && this.runs + this.sending.size === 0) this.onIdle?.()
+    if (this.ticking === undefined && this.runs + this.sending.size + this.removing.size === 0) this.onIdle?.()
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { isRunReplaced } from '../../engine/stop-reasons.js'
 import type { Cases } from '../runner.js'
-import { pause } from '../waiting.js'
+import { Latch, pause } from '../waiting.js'
 import { HOUR, type EngineContext } from './context.js'
 import { untilAborted } from './worker.js'
 
@@ -74,6 +74,26 @@ export const expiryCases: Cases<EngineContext> = {
     await context.reaches('mark', 'completed')
     await context.quiet()
     assert.deepEqual(worker.callbacks, [])
+  },
+
+  'removals of files that take long hold up no callback': async (context) => {
+    const latch = new Latch()
+    const remove = async (): Promise<boolean> => {
+      await latch.opened
+      return true
+    }
+    const worker = context.work(context.first, { remove })
+    for (let n = 0; n < 30; n++) {
+      const task = await context.created({ id: `file-${String(n)}`, pool, hasFiles: true })
+      await context.changed(task, { version: 1 }, { status: 'failed' })
+      await context.engine.delete(task, 2)
+    }
+    await context.eventually(() => worker.removed.length >= 1, 'remove is called')
+    const task = await context.created({ id: 'one', pool })
+    await context.changed(task, { version: 1 }, { status: 'failed', callbackMs: 0 })
+    await context.eventually(() => worker.callbacks.length === 1, 'the callback is sent')
+    latch.open()
+    await context.eventually(() => new Set(worker.removed.map(({ id }) => id)).size === 30, 'all files are removed')
   },
 
   'the files of an expired task are removed once': async (context) => {
