@@ -2,7 +2,7 @@ import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
-import type { StoredTask, TaskChange } from '../../engine/task.js'
+import type { StoredTask } from '../../engine/task.js'
 import { retryDelay } from '../definition/backoff.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
@@ -40,6 +40,8 @@ export class RunningTask {
   private progress: ProgressWriter | undefined
   private files: RunFiles | undefined
   private isOver = false
+  /** The last write of details. */
+  private writing: Promise<unknown> = Promise.resolve()
 
   constructor(private readonly core: TaskCore, private readonly run: TaskRun) {
     this.task = run.task
@@ -239,20 +241,29 @@ export class RunningTask {
   }
 
   private async writeProgress(progress: TaskProgress): Promise<void> {
-    await this.write({ ...this.details, progress }, false)
+    await this.write({ progress })
   }
 
-  /** Writes details of this run. Rejects if the run was replaced. */
-  private async write(details: Details, isHidden: boolean): Promise<void> {
-    const { core, task } = this
-    const change: TaskChange = { details: stored(details), isHidden }
-    const { moved, task: now } = await core.changeRun(task, change)
+  /**
+   * Writes properties of the details, one write after the other: each has what the one before wrote.
+   * Every write raises the version, so a cancel that has read earlier details does not write them
+   * back. Rejects if the run was replaced.
+   */
+  private write(changed: Partial<Details>): Promise<void> {
+    this.details = { ...this.details, ...changed }
+    const written = this.writing.then(() => this.writeDetails())
+    this.writing = written.catch(() => undefined)
+    return written
+  }
+
+  private async writeDetails(): Promise<void> {
+    const { core, task, details } = this
+    const { moved, task: now } = await core.changeRun(task, { details: stored(details) })
     if (!moved || now === undefined) {
       this.stop.abort(new Error('The run was replaced by a later one'))
       throw httpError('attempt_replaced')
     }
     this.task = now
-    this.details = details
   }
 
   private openFiles(definition: AnyTaskDefinition): RunFiles | undefined {
@@ -267,10 +278,10 @@ export class RunningTask {
       reserve: async (slots) => {
         const fileRuns = withFileRun(this.details.fileRuns, run, slots)
         const dropped = droppedFileKeys({ id: task.id, ...this.details }, fileRuns)
-        await this.write({ ...this.details, fileRuns }, true)
+        await this.write({ fileRuns })
         await deleteFiles(blobs, dropped)
       },
-      keep: (names) => this.write({ ...this.details, blobs: names }, true),
+      keep: (names) => this.write({ blobs: names }),
     })
   }
 }
