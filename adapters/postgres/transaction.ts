@@ -99,10 +99,11 @@ async function waitFor(query: Query, names: readonly string[]): Promise<void> {
     )
   } catch (error) {
     await query(`ROLLBACK TO SAVEPOINT ${SAVEPOINT}`)
-    // 57014: statement_timeout.
-    if ((sqlState(error) ?? sqlState((error as Error).cause)) !== '57014') throw error
+    // 57014: statement_timeout. 40P01: each transaction waits for what the other one has locked.
+    if (!['57014', '40P01'].includes(sqlState(error) ?? sqlState((error as Error).cause) ?? '')) throw error
     throw new StoreUnavailableError(
       'Another open transaction creates a task with this id or key, or under a limit of this caller',
+      { cause: error },
     )
   }
   await query(setLimit, [String(ownMs)])
