@@ -56,7 +56,7 @@ export const FOLDERS = {
   'testing': ['runtime', 'http', 'tasks/definition'],
 }
 
-/** `{ area: 'src', folder: 'tasks/run', rest: 'attempt.ts' }`; a file straight below an area has no folder. */
+/** `{ area: 'src', folder: 'tasks/run', rest: 'run.ts' }`; a file straight below an area has no folder. */
 function place(path) {
   const [area, ...parts] = path.split('/')
   for (let length = Math.min(parts.length - 1, 2); length > 0; length--) {

@@ -24,7 +24,8 @@ const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 export interface FolderBlobsOptions {
   /**
    * True if all processes that use these blobs see this folder, on one machine or on a shared file
-   * system. A queue that spans processes requires it. Default: false.
+   * system. Required with an engine that several processes share: `redis()` or `postgres()`.
+   * Default: false.
    */
   readonly shared?: boolean
   /**

@@ -27,8 +27,8 @@ export interface MemoryStoreOptions {
    */
   readonly maxBytes?: number
   /**
-   * Maximum number of entries that one owner leaves behind: finished tasks, stored responses,
-   * finished uploads. Beyond it, the owner loses its own oldest. Default: a quarter of `maxEntries`.
+   * Maximum number of stored responses and finished uploads of one owner. Beyond it, the owner's
+   * oldest are deleted. Default: a quarter of `maxEntries`.
    */
   readonly maxEntriesPerOwner?: number
   /**

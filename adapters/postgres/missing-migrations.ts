@@ -5,7 +5,7 @@ const reported = new WeakMap<object, Set<string>>()
 
 /**
  * Reports that a schema lacks migrations as a warning of the process. Reports each schema of a pool
- * once: the store and the queues of an engine have the same cause and the same remedy.
+ * once, because engine, store and blobs of one `postgres()` lack the same migrations.
  */
 export function warnOfMissing(pool: object, schema: string, error: Error): void {
   const schemas = reported.get(pool) ?? new Set()

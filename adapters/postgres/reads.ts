@@ -7,8 +7,8 @@ import { TurnBatches } from './turn-batches.js'
 const MAX_KEYS = 64
 
 /**
- * Reads the entries of one turn of the event loop in one statement, such as the records of a page,
- * or those of requests that arrived together. A key that several callers want is read once.
+ * Reads the entries that the requests of one turn of the event loop ask for, in one statement. A key
+ * that several callers want is read once.
  */
 export class Reads {
   private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, Entry>>

@@ -23,15 +23,15 @@ export interface RedisStoreOptions {
   readonly client: RedisClient
   /**
    * Prefix of all keys and channels, before a colon: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each
-   * application on one Redis needs its own, the same for store, index and queue. Default
+   * application on one Redis needs its own namespace, the same for engine and store. Default
    * `longhaul`.
    */
   readonly namespace?: string
   /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
   readonly timeoutMs?: number
   /**
-   * Maximum number of entries that one owner leaves behind: finished tasks, stored responses,
-   * finished uploads. Beyond it, the owner loses its own oldest. Default 100,000.
+   * Maximum number of stored responses and finished uploads of one owner. Beyond it, the owner's
+   * oldest are deleted. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these entries in bytes. Default 64 MiB. */

@@ -88,8 +88,8 @@ export interface WorkOptions {
 }
 
 /**
- * Handlers of what is due. They never reject. A run that ends its task calls `change` before its
- * promise resolves; the run of another one runs again once its lease has ended.
+ * Handlers of what is due. They never reject. The handler `run` ends the run by a `change` before
+ * its promise resolves. If it does not, the task runs again when the lease has ended.
  */
 export interface WorkHandlers {
   /** Performs a run, which has begun. */

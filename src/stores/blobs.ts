@@ -1,6 +1,6 @@
 /**
- * Storage for data that is too large for a record, such as reports of bulk requests and spooled
- * uploads. A blob is written once, read in ranges, and removed when it expires.
+ * Storage for large data: result files, reports of bulk requests, stored bodies and uploads. A blob
+ * is written once, read in ranges, and removed when it expires.
  *
  * An expected outcome is a return value. A rejected promise means one of three things: a
  * `StoreUnavailableError` if the blobs failed or are closed, the error of the content being
@@ -11,7 +11,10 @@
  * renewed. A `ttlMs` of 0 or less writes a blob that expires at once.
  */
 export interface Blobs {
-  /** True if other processes read the same blobs. An engine that spans processes requires it. */
+  /**
+   * True if other processes read the same blobs. Required with an engine that several processes
+   * share: `redis()` or `postgres()`.
+   */
   readonly shared: boolean
   /**
    * Maximum number of bytes of all blobs. One owner may use a quarter of them by default, for
@@ -43,8 +46,8 @@ export interface Blobs {
    * Makes a blob live for at least `ttlMs` milliseconds from now. A longer lifetime stays, and so do
    * bytes and entity tag. Resolves to `undefined` if there is no blob or it has expired.
    *
-   * A renewal that resolves to a `BlobInfo` has won against every sweep: the blob lives, unless it
-   * is deleted or replaced. Of concurrent renewals, any one may set the lifetime.
+   * After a renewal that resolves to a `BlobInfo`, no deletion of expired blobs removes the blob: it
+   * lives, unless it is deleted or replaced. Of concurrent renewals, any one may set the lifetime.
    */
   renew(key: string, ttlMs: number): Promise<BlobInfo | undefined>
   /** Deletes a blob. Resolves to `true` if there was one that had not expired. */

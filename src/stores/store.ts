@@ -1,6 +1,7 @@
 /**
  * Storage contract: a key-value store with compare-and-set, expiry, counters and change notices.
- * Tasks, idempotency claims, rate limits and callbacks use it.
+ * Keeps counters (rate limits), the responses of idempotency keys of synchronous requests, and the
+ * state of uploads. Tasks are in the task engine.
  *
  * A method returns a promise, or the outcome itself if it is known at once, as in memory. No method
  * throws. An expected outcome is a return value. A rejected promise is a `StoreUnavailableError`:

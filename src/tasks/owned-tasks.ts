@@ -74,8 +74,9 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
     options?: ListOptions<T, S>,
   ): Promise<TaskPage<T, S>>
   /**
-   * Runs a failed or cancelled task again, under the same id and with its old input. It is queued then,
-   * and its attempts count on. Returns the task as it is now. `undefined` if this owner has no such task.
+   * Runs a failed or cancelled task again, under the same id and with its old input. The task then
+   * has the status `queued`. Its attempt numbers continue. Returns the task as it is now.
+   * `undefined` if this owner has no such task.
    *
    * @example
    * const task = await tasks.ownedBy('ann').retry('a-task-id')

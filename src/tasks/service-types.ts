@@ -1,6 +1,6 @@
 /** The state of one process. */
 export interface TasksHealth {
-  /** The store answers and `close` was not called. */
+  /** True if the engine answers and `close` was not called. */
   readonly ok: boolean
   /** Active runs, those of direct answers included. */
   readonly running: number

@@ -32,8 +32,8 @@ export interface Tasks<D extends Definitions = Definitions> {
    */
   definition(name: string): D[number] | undefined
   /**
-   * Validates the input, then accepts the task. Resolves once the task is stored and enqueued; with
-   * `transaction`, once it is written in that transaction.
+   * Validates the input, then accepts the task. Resolves when the task is stored and due. With
+   * `transaction`, resolves when it is written in that transaction.
    *
    * @example
    * const task = await tasks.submit(report, { year: 2025 }, { owner: 'ann' })
@@ -51,9 +51,9 @@ export interface Tasks<D extends Definitions = Definitions> {
    * @throws {HttpError} 400 `invalid_input`, what `check` throws, 413 `body_too_large`, 429
    * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`,
    * `shutting_down`
-   * @throws {StoreUnavailableError} the store does not answer
+   * @throws {StoreUnavailableError} the engine does not answer
    * @throws {TypeError} the definition is not registered, or an option is unknown; `transaction` is
-   * not open, or belongs to another database than the store
+   * not open, or belongs to another database than the engine
    */
   submit<T extends D[number]>(
     definition: T, input: InputOf<T>, ...options: SubmitArguments<T, SubmitOptions>
@@ -89,7 +89,8 @@ export interface Tasks<D extends Definitions = Definitions> {
   cancel(id: string): Promise<Task<D[number]> | undefined>
   /**
    * Sends the callback of a final task again, from the first attempt on, whatever its outcome was.
-   * `false` if there is no such task, or it has no callback. Rejects if it could not be enqueued.
+   * `false` if there is no such task, or it has no callback. Rejects with a `StoreUnavailableError`
+   * if the engine does not answer.
    *
    * @example
    * const isSent = await tasks.redeliver('a-task-id')
@@ -112,8 +113,9 @@ export interface Tasks<D extends Definitions = Definitions> {
     options?: ListOptions<T, S>,
   ): Promise<TaskPage<T, S>>
   /**
-   * Runs a failed or cancelled task again, under the same id and with its old input. It is queued then,
-   * and its attempts count on. Returns the task as it is now. `undefined` if it is unknown.
+   * Runs a failed or cancelled task again, under the same id and with its old input. The task then
+   * has the status `queued`. Its attempt numbers continue. Returns the task as it is now.
+   * `undefined` if it is unknown.
    *
    * @example
    * const task = await tasks.retry('a-task-id')
@@ -144,7 +146,7 @@ export interface Tasks<D extends Definitions = Definitions> {
    */
   ownedBy(owner: string | undefined): OwnedTasks<D>
   /**
-   * Reports whether the store answers, and the load of this process. Never rejects.
+   * Reports whether the engine answers, and the load of this process. Never rejects.
    *
    * @example
    * const { ok } = await tasks.health()
@@ -166,7 +168,8 @@ export interface Tasks<D extends Definitions = Definitions> {
   /**
    * Accepts no new tasks, answers waiting requests, gives active runs `drainMs` (default 10
    * seconds) to finish, then stops them. A direct answer whose run is stopped is a 503
-   * `shutting_down`. The store and its client stay open: the caller closes them.
+   * `shutting_down`. Closes the engine too. The store, the blobs and your clients stay open: close
+   * them afterwards.
    *
    * @example
    * await tasks.close({ drainMs: 30_000 })

@@ -3,7 +3,9 @@ import type { Cases } from '../runner.js'
 import { HOUR, taskOf, type EngineContext } from './context.js'
 import { untilOpened } from './worker.js'
 
-/** Tests of tasks that run again: attempts, hand-backs, and retries of final tasks. */
+/**
+ * Tests of tasks that run again: attempts, runs that a worker gives back, and retries of final tasks.
+ */
 export const retryCases: Cases<EngineContext> = {
   'a task that is queued again runs again after the delay': async (context) => {
     const { delayMs, toleranceMs } = context

@@ -38,9 +38,8 @@ export interface OwnedSubmitOptions {
   readonly callbackUrl?: string | undefined
   /**
    * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
-   * back with it, and its job is enqueued after the commit. Before that, `get` and `wait` do not
-   * find the task. Requires the store and the index of `longhaul/postgres`, on the same database.
-   * Default: none.
+   * back with it, and is due once it is committed. Before that, `get` and `wait` do not find the
+   * task. Requires the engine of `postgres()`, on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
 }

@@ -21,11 +21,11 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly attempt: number
   readonly lastAttempt: boolean
   /**
-   * Aborts on cancel, time-out and shutdown. For a direct answer, also when the client leaves.
+   * Aborts on cancel, time-out and shutdown. For a direct answer, also when the client disconnects.
    *
-   * A task with a `checkpoint` in a durable engine learns of a shutdown when it begins: the reason
-   * is a `QueueClosingError`. The run has the drain time to save and to end. Another process then
-   * continues the task at once, and no attempt is used.
+   * A task with a `checkpoint` on Redis or PostgreSQL is notified when the shutdown begins: the
+   * reason is a `WorkerClosingError`. The run may save and end within the drain time. Another
+   * process then continues the task at once, and no attempt is used.
    */
   readonly signal: AbortSignal
   /** The owner of the task, if it has one. */
@@ -75,7 +75,9 @@ export interface TaskSettings {
    * @default 0
    */
   readonly priority?: number
-  /** Time for which the record of a finished task is kept. Default: that of `createTasks`. */
+  /**
+   * Time for which a finished task is kept, in milliseconds. Default: that of `createTasks`.
+   */
   readonly retentionMs?: number
   /**
    * Maximum number of unfinished tasks of this kind for one owner. More are answered with 429
@@ -123,7 +125,10 @@ export interface TaskSettings {
 export interface TaskOptions<
   I, R, C = unknown, In = I, Out = unknown, N extends string = string, P = unknown,
 > extends TaskSettings {
-  /** Names the kind of work, in jobs, records and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
+  /**
+   * Name of the kind of work, in stored tasks, lists and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+   * Unique.
+   */
   readonly name: N
   /**
    * Validates and transforms the input before it is accepted (400 with pointers), and types `run`.
@@ -148,9 +153,9 @@ export interface TaskOptions<
    */
   readonly checkpoint?: Schema<P & JsonSafe<P>>
   /**
-   * External resource that the task owns, such as a spooled upload. It is released when the task
-   * is completed or deleted. A failed or cancelled task keeps it for a retry, and renews it if it
-   * can. It has to expire by itself. Default: nothing.
+   * External resource that the task owns, such as an upload. It is released when the task is
+   * completed, and removed when the task is deleted, expires or is evicted. A failed or cancelled
+   * task keeps it for a retry. Default: nothing.
    */
   readonly keeps?: Kept<I>
 }

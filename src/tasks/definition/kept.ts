@@ -10,9 +10,9 @@ export interface Kept<I> {
    */
   readonly of: (input: I) => string
   /**
-   * Releases it. Called once the task is completed or deleted, or if there was no space for it. It
-   * may be called again. What it throws is dropped. A failed task that is never deleted does not call it,
-   * and the process may die before the call, so let the thing expire by itself as well.
+   * Releases the resource. Called when the task is completed, or if there was no space for the task.
+   * Without `remove`, also called when the task was deleted, has expired or was evicted. May be
+   * called twice. Errors are ignored, so let the resource expire by itself too.
    */
   readonly release: (name: string) => unknown
   /**

@@ -1,4 +1,4 @@
-/** Largest priority. An engine on BullMQ could take 2,097,151. */
+/** Largest priority, the same for all engines. (BullMQ's own limit is 2,097,151.) */
 export const MAX_PRIORITY = 1_000_000
 
 /**

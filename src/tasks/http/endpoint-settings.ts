@@ -29,8 +29,8 @@ export interface EndpointSettings<C> {
 }
 
 /**
- * Makes the option `context` return what JSON keeps of its value. A run that starts at once sees
- * the same value as one whose job was stored.
+ * Makes the option `context` return what JSON keeps of its value. So a direct run gets the same
+ * value as the run of a stored task.
  */
 export function jsonContext<C>(
   context: ((request: HttpRequest<C>) => unknown) | undefined,

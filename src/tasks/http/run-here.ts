@@ -14,17 +14,16 @@ import type { Submission } from './submission.js'
 /** Time for a run to end after its time limit, in milliseconds. */
 const KEEP_ALIVE_MARGIN_MS = 2000
 
-/** The slot of a run, and the memory for its input. */
+/** Place of a run in `concurrency`, and the memory for its input. */
 export interface RunPlace {
   readonly release: () => void
 }
 
 /**
- * Acquires a place for a run that answers its request directly, in this process and without a record
- * (SPEC 4.6 rule 5). Returns `undefined` if the work has to become a task: because of its
- * Idempotency-Key or its transaction, because `attempts` and `maxPerOwner` are counted on record, because its
- * files belong to a task, because `direct` of `createTasks` says so, because all slots are taken, or
- * because other runs use the memory that the input needs.
+ * Acquires a place for a run that answers its request directly, in this process and without storing
+ * a task (SPEC 4.6 rule 5). Returns `undefined` if the work has to become a task: it has an
+ * Idempotency-Key or a transaction, `attempts`, `maxPerOwner` or files, `direct` of `createTasks`
+ * says so, no place is free, or other runs use the memory that the input needs.
  */
 export function acquireRunPlace<C>(
   { service }: EndpointSettings<C>,

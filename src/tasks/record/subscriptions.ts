@@ -3,7 +3,7 @@ import { MAX_TIMER } from '../definition/bounds.js'
 import type { TaskSnapshot } from './snapshot.js'
 
 /**
- * Time between two reads of a watched record, in milliseconds. A notice of the store may be lost.
+ * Time between two reads of a watched task, in milliseconds. The engine may lose a notice.
  */
 const REREAD_MS = 3000
 

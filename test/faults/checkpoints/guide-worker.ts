@@ -5,7 +5,7 @@ import type { UploadTask } from 'longhaul/ndjson'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 
-type Sample = { readonly engine: ReturnType<typeof postgres> } & Readonly<Record<string, { readonly task: UploadTask }>>
+type Sample = { readonly storage: ReturnType<typeof postgres> } & Readonly<Record<string, { readonly task: UploadTask }>>
 
 const [, , file = '', part = '', statement, count] = process.argv
 let left = Number(count)
