@@ -26,6 +26,10 @@ describe('transactions that submit, over', () => {
         await submitIn(client)
         await client.query('SELECT pg_sleep(0.01)')
         await client.query('COMMIT')
+      } catch (error) {
+        // Otherwise the next user of the connection has the locks of this transaction.
+        await client.query('ROLLBACK')
+        throw error
       } finally {
         client.release()
       }
