@@ -1,4 +1,5 @@
 import type { Blobs } from '../stores/blobs.js'
+import { blobBytes, deleteBlobs } from '../stores/many-blobs.js'
 import type { EndedTask, Kept } from '../tasks/definition/kept.js'
 import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { Spool } from '../tasks/definition/spool.js'
@@ -31,12 +32,11 @@ export function keepingReports(
   return {
     async remove(blob, task) {
       await keeps.release(blob)
-      for (const key of reportKeys(task)) await blobs.delete(key)
+      await deleteBlobs(blobs, reportKeys(task))
     },
     async bytes(blob, task) {
-      const sizes = [await keeps.bytes(blob, task)]
-      for (const key of reportKeys(task)) sizes.push((await blobs.stat(key))?.size ?? 0)
-      return sizes.reduce((total, size) => total + size, 0)
+      const sizes = await blobBytes(blobs, reportKeys(task))
+      return sizes.reduce((total, size) => total + size, await keeps.bytes(blob, task))
     },
   }
 }
@@ -160,11 +160,7 @@ export class StoredReport implements ReportSink {
    */
   private async deleteEarlier(): Promise<void> {
     const { blobs, taskId: id, run } = this.options
-    try {
-      for (const key of reportKeys({ id, attempt: run - 1 })) await blobs.delete(key)
-    } catch {
-      // They expire.
-    }
+    await deleteBlobs(blobs, reportKeys({ id, attempt: run - 1 }))
   }
 
   private lose(error: unknown): void {

@@ -275,7 +275,5 @@ end
 
 /** Parts of the scripts that read. */
 export const READS = CORE
-/** Parts of the scripts that change what is due. */
-export const SCHEDULES = CORE + PLACES
 /** Parts of the scripts that change or remove whole tasks. */
 export const CHANGES = CORE + PLACES + CALLERS

@@ -59,8 +59,8 @@ return lost
 /**
  * Finds what is due. ARGV: 2 maximum number of callbacks, 3 maximum number of everything
  * else, 4 time after which a callback is due again, and files are removed again, in ms, 5 maximum
- * number of rows to remove, then pairs of a pool of this process and its places. Returns {tickets, callbacks, rows to remove, ms until
- * something is due}.
+ * number of rows to remove, then pairs of a pool of this process and its places. Returns {tickets,
+ * callbacks, rows to remove, ms until something is due}.
  */
 export const DUE = script(`${CHANGES}
 local most, again, nextAt = tonumber(ARGV[3]), tonumber(ARGV[4]), now + 1000

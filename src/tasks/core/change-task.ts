@@ -8,7 +8,7 @@ import { isTaskId, newJobName } from '../record/ids.js'
 import { historyAfter, historyOfFinal } from '../record/run-history.js'
 import { reportError } from '../record/report-error.js'
 import { failureOf } from '../run/failure.js'
-import { renewFiles } from '../run/files/stored-files.js'
+import { renewBlobs } from '../../stores/many-blobs.js'
 import { limitOf } from './accept-task.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
 import { outsideFiles } from './outside-files.js'
@@ -90,7 +90,7 @@ export async function retryTask(
     if (now && maySee(now)) requireRetryable(now)
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
-  if (blobs) await renewFiles(blobs, files.map((file) => fileKey(id, file)), keptMs)
+  if (blobs) await renewBlobs(blobs, files.map((file) => fileKey(id, file)), keptMs)
   const next: Details = {
     ...withFailure(details, undefined),
     job: newJobName(), failures: undefined, progress: undefined, retryKey: key,

@@ -1,6 +1,6 @@
 import type { FileShare, StoredTask, TaskStatus } from '../../engine/task.js'
 import { fileKey } from '../record/files.js'
-import { blobBytes } from '../run/files/stored-files.js'
+import { blobBytes } from '../../stores/many-blobs.js'
 import type { Details } from './details.js'
 import type { TaskCore } from './task-core.js'
 

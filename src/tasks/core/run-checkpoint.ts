@@ -1,5 +1,6 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
+import { Sequence } from '../../runtime/sequence.js'
 import { validate } from '../../schema/validate.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
 import { checkpointText } from '../definition/checkpoint-text.js'
@@ -29,14 +30,12 @@ interface CheckpointRun {
 export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
   const { definition, stop } = run
   if (definition.checkpoint === undefined) return UNDECLARED
-  let last: Promise<unknown> = Promise.resolve()
+  const saves = new Sequence()
   return {
     value: await savedValue(run),
     save: async (value) => {
       const text = checkpointText(definition.name, value)
-      const saved = last.then(() => save(run, text))
-      last = saved.catch(() => undefined)
-      await saved
+      await saves.run(() => save(run, text))
       if (stop.aborted) throw stop.reason
     },
   }

@@ -3,6 +3,7 @@ import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask } from '../../engine/task.js'
+import { Sequence } from '../../runtime/sequence.js'
 import { retryDelay } from '../definition/backoff.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
@@ -12,7 +13,7 @@ import { historyAfter } from '../record/run-history.js'
 import { publishStarted, taskChannel } from '../record/task-channel.js'
 import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/files/run-files.js'
-import { deleteFiles } from '../run/files/stored-files.js'
+import { deleteBlobs } from '../../stores/many-blobs.js'
 import { inTime } from '../run/in-time.js'
 import { holdText } from '../run/input-memory.js'
 import { ProgressWriter } from '../run/progress.js'
@@ -40,8 +41,7 @@ export class RunningTask {
   private progress: ProgressWriter | undefined
   private files: RunFiles | undefined
   private isOver = false
-  /** The last write of details. */
-  private writing: Promise<unknown> = Promise.resolve()
+  private writes: Sequence | undefined
 
   constructor(private readonly core: TaskCore, private readonly run: TaskRun) {
     this.task = run.task
@@ -162,7 +162,6 @@ export class RunningTask {
     const details = {
       ...withFailure(this.history(status, failure), failure),
       ...failure === undefined && files?.recorded(this.details),
-      returnedSince: undefined,
     }
     const { callback } = details
     const kept = await outsideFiles(core, task, details, status)
@@ -251,9 +250,8 @@ export class RunningTask {
    */
   private write(changed: Partial<Details>): Promise<void> {
     this.details = { ...this.details, ...changed }
-    const written = this.writing.then(() => this.writeDetails())
-    this.writing = written.catch(() => undefined)
-    return written
+    this.writes ??= new Sequence()
+    return this.writes.run(() => this.writeDetails())
   }
 
   private async writeDetails(): Promise<void> {
@@ -279,7 +277,7 @@ export class RunningTask {
         const fileRuns = withFileRun(this.details.fileRuns, run, slots)
         const dropped = droppedFileKeys({ id: task.id, ...this.details }, fileRuns)
         await this.write({ fileRuns })
-        await deleteFiles(blobs, dropped)
+        await deleteBlobs(blobs, dropped)
       },
       keep: (names) => this.write({ blobs: names }),
     })

@@ -11,7 +11,7 @@ import { allFileKeys, hiddenFileKeys } from '../record/files.js'
 import type { OnTaskError } from '../record/report-error.js'
 import { StoreRetry } from '../record/store-retry.js'
 import { publishAccepted, publishMove, taskChannel } from '../record/task-channel.js'
-import { deleteFiles } from '../run/files/stored-files.js'
+import { deleteBlobs } from '../../stores/many-blobs.js'
 import { detailsOf, recordOf } from './details.js'
 
 /** Time that files and the input of a task may outlive the task, in milliseconds. */
@@ -88,9 +88,8 @@ export class TaskCore {
    * Never rejects: what is left is deleted when the task expires.
    */
   async cleanUp(task: StoredTask): Promise<void> {
-    const record = recordOf(task)
-    await deleteFiles(this.settings.blobs, hiddenFileKeys(record))
-    const { keeps } = record
+    const { blobs, fileRuns, keeps } = detailsOf(task)
+    await deleteBlobs(this.settings.blobs, hiddenFileKeys({ id: task.id, blobs, fileRuns }))
     if (keeps === undefined) return
     const definition = this.definition(task.name)
     if (task.status === 'completed') return releaseExternal(definition, keeps)
@@ -100,11 +99,9 @@ export class TaskCore {
 
   /** Deletes all that a task has outside of the engine. Never rejects, because it expires. */
   async removeFiles(task: StoredTask): Promise<boolean> {
-    const record = recordOf(task)
-    await deleteFiles(this.settings.blobs, allFileKeys(record))
-    if (record.keeps !== undefined) {
-      await removeExternal(this.definition(task.name), record.keeps, task)
-    }
+    const { blobs, fileRuns, keeps } = detailsOf(task)
+    await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
+    if (keeps !== undefined) await removeExternal(this.definition(task.name), keeps, task)
     return true
   }
 

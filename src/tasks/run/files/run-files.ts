@@ -2,6 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { httpError } from '../../../http/errors.js'
 import { digestField } from '../../../http/fields/digests.js'
 import { checkNames } from '../../../runtime/option-names.js'
+import { Sequence } from '../../../runtime/sequence.js'
 import type { Blobs } from '../../../stores/blobs.js'
 import { fileBytes } from '../../definition/file-content.js'
 import { checkFileName, checkFileType } from '../../definition/file-name.js'
@@ -13,7 +14,7 @@ import { blobName, fileKey, withFileRun, type RecordFiles } from '../../record/f
 import { permanent } from '../failure.js'
 import { failedOutcome, type Outcome } from '../run.js'
 import type { Stop } from '../stop.js'
-import { deleteFiles, renewFiles } from './stored-files.js'
+import { deleteBlobs, renewBlobs } from '../../../stores/many-blobs.js'
 
 /** Maximum number of files of one run. */
 const MAX_FILES = 1000
@@ -53,7 +54,7 @@ export class RunFiles implements KeepableFiles {
   /** Slots of files that were begun. */
   private begun = 0
   private reserved = 0
-  private reserving: Promise<void> = Promise.resolve()
+  private readonly reservations = new Sequence()
   private pending = 0
   private bytes = 0
   private over = false
@@ -83,7 +84,7 @@ export class RunFiles implements KeepableFiles {
     const { taskId, blobs, ttlMs } = this.settings
     if (files.length > MAX_FILES) return false
     const keys = files.map(({ blob }) => fileKey(taskId, blob))
-    const found = await renewFiles(blobs, keys, ttlMs)
+    const found = await renewBlobs(blobs, keys, ttlMs)
     if (files.some(({ size }, at) => found[at]?.size !== size)) return false
     for (const [slot, { blob, ...file }] of files.entries()) {
       this.names.add(file.name)
@@ -128,7 +129,7 @@ export class RunFiles implements KeepableFiles {
     const { taskId, blobs } = this.settings
     const discarded = [...this.written].filter(([slot]) => !this.kept.has(slot))
     this.written.clear()
-    await deleteFiles(blobs, discarded.map(([, { blob }]) => fileKey(taskId, blob)))
+    await deleteBlobs(blobs, discarded.map(([, { blob }]) => fileKey(taskId, blob)))
   }
 
   /** Returns the complete files with their slots, ordered by slot. */
@@ -204,16 +205,12 @@ export class RunFiles implements KeepableFiles {
 
   /** Makes sure that the record names a slot before its blob is written. */
   private async reserve(slot: number): Promise<void> {
-    const needed = async (): Promise<void> => {
+    await this.reservations.run(async () => {
       if (slot < this.reserved) return
       const slots = Math.min(MAX_FILES, Math.max(FIRST_SLOTS, 2 * this.reserved))
       await this.settings.reserve(slots)
       this.reserved = slots
-    }
-    // One write to the record at a time. A failed one does not prevent the next.
-    const reserved = this.reserving.then(needed)
-    this.reserving = reserved.catch(() => undefined)
-    await reserved
+    })
   }
 }
 

@@ -1,17 +1,17 @@
-import type { BlobInfo, Blobs } from '../../../stores/blobs.js'
+import type { BlobInfo, Blobs } from './blobs.js'
 
 /** Number of blobs that are changed at the same time. */
 const CONCURRENT = 8
 
 /** Deletes blobs, if there are any. Never rejects, because they expire. */
-export async function deleteFiles(
+export async function deleteBlobs(
   blobs: Blobs | undefined, keys: readonly string[],
 ): Promise<void> {
   if (blobs) await changeEach(keys, (key) => blobs.delete(key).catch(() => false))
 }
 
 /** Makes blobs live for at least `ttlMs` from now. Returns `undefined` for one that has expired. */
-export function renewFiles(
+export function renewBlobs(
   blobs: Blobs, keys: readonly string[], ttlMs: number,
 ): Promise<readonly (BlobInfo | undefined)[]> {
   return changeEach(keys, (key) => blobs.renew(key, ttlMs))
