@@ -15,7 +15,9 @@ export class BareRequest extends BaseRequest implements HttpRequest<Record<never
 
   constructor(readonly method: string, readonly path: string, headers: RequestHeaders = {}, body: Uint8Array = new Uint8Array(0)) {
     super()
-    this.headers = { ...headers, 'host': 'localhost', 'content-length': String(body.byteLength) }
+    // Not a spread with more properties: V8 gives each such object a hidden class of its own, which the
+    // headers of node:http do not have.
+    this.headers = Object.assign({}, headers, { 'host': 'localhost', 'content-length': String(body.byteLength) })
     this.body = sourceOf(body)
   }
 

@@ -154,8 +154,7 @@ export class Deliveries {
    * for long, the attempt is made again.
    */
   private async write(task: StoredTask, change: TaskChange): Promise<void> {
-    const { engine, retry } = this.core
-    await retry.run(async () => engine.change(task, { callbackRun: task.callbackRun }, change))
+    await this.core.persist(task, { callbackRun: task.callbackRun }, change)
   }
 }
 
@@ -164,5 +163,5 @@ function messageOf(task: StoredTask, { url }: CallbackDetails): Message {
   if (state === 'queued' || state === 'processing') {
     throw new TypeError('Only a task that has ended has a callback to send')
   }
-  return { url, id: messageId({ id, job: detailsOf(task).job }), body: messageBody({ id, state, finishedAt, result, error }) }
+  return { url, id: messageId(id, detailsOf(task).round ?? task.birth), body: messageBody({ id, state, finishedAt, result, error }) }
 }

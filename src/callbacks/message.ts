@@ -31,10 +31,10 @@ export function messageBody({ id, state, finishedAt, result, error }: Ended): st
  * Returns the message id. It is the same for every attempt, so that a receiver can detect
  * repetitions. After a retry of the task it is another one.
  *
- * @param task.job - name of the job whose end is reported
+ * @param round - name of the submission or the retry whose end is reported
  */
-export function messageId({ id, job }: { readonly id: string, readonly job: string }): string {
-  return `msg_${id}_${job}`
+export function messageId(id: string, round: string): string {
+  return `msg_${id}_${round}`
 }
 
 /**

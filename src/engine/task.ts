@@ -139,7 +139,7 @@ export interface TaskChange {
    */
   readonly status?: Exclude<TaskStatus, 'processing'>
   readonly details?: TaskDetails
-  readonly result?: string
+  readonly result?: string | undefined
   /** Delay before the next run, in milliseconds. Needs `status: 'queued'`. Default 0. */
   readonly delayMs?: number
   /**
@@ -161,7 +161,7 @@ export interface TaskChange {
    * `callbackRun` is expected, the change also raises `callbackRun` by 1, so that an attempt that is
    * under way cannot end the callback that this change makes due.
    */
-  readonly callbackMs?: number | null
+  readonly callbackMs?: number | null | undefined
   /**
    * New checkpoint as text; `null` removes it. Sets `crashes` to 0. Clients cannot see it, so
    * `version` stays if nothing else changes.
@@ -169,9 +169,16 @@ export interface TaskChange {
   readonly checkpoint?: string | null
   readonly hasFiles?: boolean
   /** Bytes that the task keeps outside of the engine once it is final. Default: as before, at first 0. */
-  readonly files?: FileShare
+  readonly files?: FileShare | undefined
   /** `true` if clients cannot see this change, so `version` stays. Default `false`. */
   readonly isHidden?: boolean
+}
+
+/** Returns whether clients can see a change. */
+export function isVisibleChange(change: TaskChange): boolean {
+  if (change.isHidden === true) return false
+  if (change.checkpoint === undefined) return true
+  return Object.entries(change).some(([name, value]) => name !== 'checkpoint' && value !== undefined)
 }
 
 /** Outcome of `create`. */

@@ -26,21 +26,30 @@ export function hasAtMost(value: unknown, limit: number): boolean {
  * text may take much: each `{}` takes some 64 bytes. Does not recurse.
  */
 export function heapBytesOf(value: unknown): number {
-  const open: unknown[] = [value]
+  if (!isContainer(value)) return leafBytes(value)
+  const open: object[] = [value]
   let bytes = 0
-  while (open.length > 0) {
-    const next = open.pop()
-    bytes += 16
-    if (typeof next === 'string') bytes += 8 + 2 * next.length
-    if (typeof next !== 'object' || next === null) continue
-    bytes += 48
-    if (Array.isArray(next)) for (const item of next) open.push(item)
+  const add = (child: unknown): void => {
+    if (isContainer(child)) open.push(child)
+    else bytes += leafBytes(child)
+  }
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    bytes += 64
+    if (Array.isArray(next)) for (const item of next) add(item)
     else {
       for (const key in next) {
         bytes += 48 + key.length
-        open.push((next as Record<string, unknown>)[key])
+        add((next as Record<string, unknown>)[key])
       }
     }
   }
   return bytes
+}
+
+function isContainer(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+function leafBytes(value: unknown): number {
+  return typeof value === 'string' ? 24 + 2 * value.length : 16
 }

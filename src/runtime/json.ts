@@ -1,5 +1,8 @@
 import { heapBytesOf } from './json-size.js'
 
+/** Maximum bytes of heap for each character of JSON. */
+const HEAP_PER_CHARACTER = 24
+
 /**
  * A JSON value that has one form and makes the other one when it is first asked for: an engine in
  * memory never makes the text of most inputs, and one in a database never parses them.
@@ -19,9 +22,10 @@ export class Json {
    * Returns the JSON of a value.
    *
    * @param value - a value that JSON can carry and that nobody changes afterwards
+   * @param text - the text that it was parsed from, if that is known
    */
-  static of(value: unknown): Json {
-    return new Json(true, value, undefined)
+  static of(value: unknown, text?: string): Json {
+    return new Json(true, value, text)
   }
 
   /**
@@ -48,9 +52,16 @@ export class Json {
     return this.#text
   }
 
-  /** Upper estimate of the memory of the form that it has, in bytes. */
+  /** Upper estimate of the memory of the forms that it has, in bytes. */
   get heapBytes(): number {
-    return this.#text === undefined ? heapBytesOf(this.#value) : 2 * this.#text.length
+    const text = this.#text === undefined ? 0 : 2 * this.#text.length
+    return this.#hasValue ? text + heapBytesOf(this.#value) : text
+  }
+
+  /** Upper estimate of the memory of the value, in bytes, whether it was made or not. */
+  get parsedBytes(): number {
+    return this.#hasValue
+      ? heapBytesOf(this.#value) : HEAP_PER_CHARACTER * (this.#text?.length ?? 0)
   }
 
   /** Keeps the text only, because a parsed value takes up to 25 times the memory of its text. */

@@ -3,7 +3,8 @@ import type { TaskRun } from '../../../src/engine/engine.js'
 import { RunSignal } from '../../../src/engine/run-signal.js'
 import { Json } from '../../../src/runtime/json.js'
 import {
-  isFinalStatus, type Expected, type FileShare, type NewTask, type StoredTask, type TaskChange,
+  isFinalStatus, isVisibleChange, type Expected, type FileShare, type NewTask, type StoredTask,
+  type TaskChange, type TaskDetails,
 } from '../../../src/engine/task.js'
 import type { Linked } from '../linked-list.js'
 import type { OwnerShare } from '../owner-shares.js'
@@ -44,6 +45,10 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   previous: StoredNode | undefined = undefined
   next: StoredNode | undefined = undefined
 
+  /** The details that were measured last, and their bytes. */
+  #measured: TaskDetails | undefined
+  #detailBytes = 0
+
   constructor(public task: StoredTask, { input, hasFiles = false }: NewTask) {
     this.input = input.heapBytes > SMALL_INPUT ? input.pack() : input
     this.hasFiles = hasFiles
@@ -65,8 +70,12 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   /** Returns the bytes that the task takes now. */
   measure(): number {
     const { input, checkpoint = '', task: { details, result = '' } } = this
+    if (details !== this.#measured) {
+      this.#measured = details
+      this.#detailBytes = heapBytesOf(details)
+    }
     const texts = 2 * (result.length + checkpoint.length)
-    return OVERHEAD + (input?.heapBytes ?? 0) + heapBytesOf(details) + texts
+    return OVERHEAD + (input?.heapBytes ?? 0) + this.#detailBytes + texts
   }
 }
 
@@ -153,7 +162,7 @@ export function changedTask(
   const { callbackMs, keepMs } = change
   return {
     ...task, status,
-    version: task.version + (isVisible(change) ? 1 : 0),
+    version: task.version + (isVisibleChange(change) ? 1 : 0),
     pool: change.pool ?? task.pool,
     attempt: isGivenBack ? task.attempt - 1 : task.attempt,
     crashes: crashesAfter(task, change, crashed),
@@ -167,12 +176,6 @@ export function changedTask(
     details: change.details ?? task.details,
     result: isRetry ? undefined : change.result ?? task.result,
   }
-}
-
-/** Returns whether clients can see a change. */
-function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boolean {
-  if (isHidden) return false
-  return checkpoint === undefined || Object.values(seen).some((value) => value !== undefined)
 }
 
 function crashesAfter(

@@ -1,6 +1,6 @@
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import type {
-  Changed, Expected, StoredTask, TaskChange, TaskRef,
+import {
+  isVisibleChange, type Changed, type Expected, type StoredTask, type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
@@ -166,14 +166,8 @@ function valuesOf(requests: readonly Request[]): unknown[] {
     changes.map(({ checkpoint = null }) => checkpoint),
     changes.map(({ hasFiles = null }) => hasFiles),
     changes.map(({ files }) => files?.bytes ?? null),
-    changes.map((change) => isVisible(change) ? 1 : 0),
+    changes.map((change) => isVisibleChange(change) ? 1 : 0),
   ]
-}
-
-/** Returns whether clients can see a change. */
-function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boolean {
-  if (isHidden) return false
-  return checkpoint === undefined || Object.values(seen).some((value) => value !== undefined)
 }
 
 function deleteSql(schema: string): string {

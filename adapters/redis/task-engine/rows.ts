@@ -1,6 +1,7 @@
 import type { ListedStatus, TaskQuery } from '../../../src/engine/engine.js'
-import type {
-  Expected, NewTask, StoredTask, TaskChange, TaskDetails, TaskStatus,
+import {
+  isVisibleChange, type Expected, type NewTask, type StoredTask, type TaskChange, type TaskDetails,
+  type TaskStatus,
 } from '../../../src/engine/task.js'
 
 type Text = string | null
@@ -106,13 +107,8 @@ export function changeArguments(change: TaskChange): Argument[] {
   add('hasFiles', hasFiles === undefined ? undefined : Number(hasFiles))
   add('fileBytes', files?.bytes)
   add('maxFileBytes', files?.max)
-  add('isHidden', isVisible(change) ? undefined : 1)
+  add('isHidden', isVisibleChange(change) ? undefined : 1)
   return pairs
-}
-
-function isVisible({ isHidden = false, checkpoint, ...seen }: TaskChange): boolean {
-  if (isHidden) return false
-  return checkpoint === undefined || Object.values(seen).some((value) => value !== undefined)
 }
 
 const KINDS = {

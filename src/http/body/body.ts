@@ -2,9 +2,10 @@ import { ContentDigest } from '../fields/content-digest.js'
 import { isCoded } from '../fields/content-encoding.js'
 import { httpError, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { Json } from '../../runtime/json.js'
+import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { isTooDeep, isJsonLarger } from './json-value.js'
-import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
+import { hasUnsafeKey, jsonOfBytes } from './json-text.js'
 import { parseMediaType } from '../fields/media-type.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { countingBody, SMALL_BYTES } from './counted-body.js'
@@ -76,7 +77,13 @@ export async function readBytes(
  */
 export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
   checkNames('readJson', options, JSON_BODY)
-  const { maxBodyBytes, mediaTypes } = options
+  return after(readJsonBody(request, options), ({ value }) => value)
+}
+
+/** Reads the body as JSON, as `readJson` does, and keeps its text if that is there. */
+export function readJsonBody(
+  request: HttpRequest, { maxBodyBytes, mediaTypes }: ReadJsonOptions,
+): MaybePromise<Json> {
   const length = checkLength(request.headers, maxBodyBytes)
   checkJsonType(request.headers, mediaTypes)
   const { parsed } = request.body
@@ -84,15 +91,17 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
   if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
   if (parsed?.value instanceof Uint8Array) {
     const bytes = parsed.value.byteLength > maxBodyBytes ? undefined : parsed.value
-    return parseJsonBytes(checkedAsSent(request.headers, capped(bytes, maxBodyBytes)))
+    return jsonOfBytes(checkedAsSent(request.headers, capped(bytes, maxBodyBytes)))
   }
-  if (parsed !== undefined) return usable(parsed.value, request.headers, maxBodyBytes)
+  if (parsed !== undefined) {
+    return Json.of(usable(parsed.value, request.headers, maxBodyBytes))
+  }
   checkCoding(request.headers)
-  const parse = (bytes: Uint8Array | undefined): unknown => {
+  const parse = (bytes: Uint8Array | undefined): Json => {
     const all = capped(bytes, maxBodyBytes)
     // Not every binding and version of HTTP announces a body.
     if (!isTyped && all.byteLength > 0) throw unsupported(mediaTypes)
-    return parseJsonBytes(all)
+    return jsonOfBytes(all)
   }
   if (length <= SMALL_BYTES) return request.body.bytes(maxBodyBytes).then(parse)
   return countingBody(request, async ({ body }, counted) => {

@@ -1,5 +1,6 @@
 import secureJson from 'secure-json-parse'
 import { httpError, type HttpError } from '../errors.js'
+import { Json } from '../../runtime/json.js'
 import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS } from './json-value.js'
 import { jsonFault } from './json-fault.js'
 
@@ -9,6 +10,7 @@ import { jsonFault } from './json-fault.js'
 const UNSAFE_WORDS = /__proto__|prototype/
 const ESCAPED_LETTER = /\\u00[4-7]/
 const BYTE_ORDER_MARK = 0xfeff
+/** Leaves a byte order mark out. */
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
@@ -19,6 +21,12 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
  */
 export function parseJsonBytes(bytes: Uint8Array): unknown {
   return parseJson(jsonTextOf(bytes))
+}
+
+/** Does the same as `parseJsonBytes`, and keeps the text. */
+export function jsonOfBytes(bytes: Uint8Array): Json {
+  const text = jsonTextOf(bytes)
+  return Json.of(parseJson(text), text)
 }
 
 /**

@@ -10,7 +10,7 @@ import { checkedName } from '../definition/kept.js'
 import type { Start } from './start-time.js'
 import { noCallbacks } from './callbacks.js'
 import { releaseExternal, renewExternal } from '../record/external.js'
-import { isTaskId, newJobName } from '../record/ids.js'
+import { isTaskId, newBirth } from '../record/ids.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../record/not-accepted.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { detailsOf, stored } from './details.js'
@@ -35,6 +35,8 @@ export interface Submitted {
   readonly priority?: number | undefined
   readonly context?: unknown
   readonly callbackUrl?: string | undefined
+  /** The JSON of the input, if its text is there. */
+  readonly json?: Json | undefined
   /** Idempotency key in its scope, and the digest of the request. */
   readonly idempotency?: {
     readonly key: string, readonly fingerprint: string, readonly isDirect: boolean
@@ -63,8 +65,10 @@ export async function acceptTask(
   if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
   const task = newTask(core, definition, input, submitted)
   const { keeps } = detailsOf(task as unknown as StoredTask)
-  await renewForLater(core, definition, keeps, submitted.start)
-  const { transaction } = submitted
+  const { start, transaction } = submitted
+  if (start !== undefined && keeps !== undefined) {
+    await renewForLater(core, definition, keeps, start)
+  }
   if (core.isClosing) throw shuttingDown()
   const created = await core.engine.create(
     task, transaction === undefined ? undefined : { transaction },
@@ -91,33 +95,30 @@ function newTask(
   { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
   submitted: Submitted,
 ): NewTask {
-  const {
-    id = newId(), birth = newJobName(), owner, caller, start, priority, context, callbackUrl,
-    idempotency, transaction,
-  } = submitted
-  if (!isTaskId(id)) {
+  const { owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json } =
+    submitted
+  if (submitted.id !== undefined && !isTaskId(submitted.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
   }
   if (priority !== undefined) checkPriority(priority)
   if (context !== undefined) checkContext(context)
   const { name, keeps, files, pool = DEFAULT_POOL } = definition
   const kept = keeps && checkedName(keeps.of(input))
+  const id = submitted.id ?? newId()
   return {
-    id, birth, key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
+    id, birth: submitted.birth ?? newBirth(submitted.id === undefined ? id : undefined),
+    key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
     name, pool, priority: priority ?? definition.priority ?? 0,
-    input: Json.of(input),
+    input: json ?? Json.of(input),
     details: stored({
-      job: newJobName(),
-      ...idempotency && { fingerprint: idempotency.fingerprint },
-      ...idempotency?.isDirect && { isDirect: true },
-      ...transaction !== undefined && { isTransactional: true },
-      ...context !== undefined && { context },
-      ...kept !== undefined && { keeps: kept },
-      ...callbackUrl !== undefined && {
-        callback: { url: callbackUrl, state: 'waiting', attempts: 0 },
-      },
+      fingerprint: idempotency?.fingerprint,
+      isDirect: idempotency?.isDirect === true ? true : undefined,
+      isTransactional: transaction === undefined ? undefined : true,
+      context, keeps: kept,
+      callback: callbackUrl === undefined
+        ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
     }),
-    ...start && { start: { at: start.at } },
+    start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: kept !== undefined || files === true,
   }
@@ -138,10 +139,8 @@ export function limitOf(
 
 /** Renews what the input of a task for later names, because it was stored for a task that runs now. */
 async function renewForLater(
-  core: TaskCore, definition: AnyTaskDefinition, keeps: string | undefined,
-  start: Start | undefined,
+  core: TaskCore, definition: AnyTaskDefinition, keeps: string, start: Start,
 ): Promise<void> {
-  if (start === undefined || keeps === undefined) return
   const ttlMs = start.delayMs + core.settings.pendingMs + core.retentionMs(definition.name)
   if (!await renewExternal(definition, keeps, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })

@@ -4,7 +4,7 @@ import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { shuttingDown } from '../record/not-accepted.js'
 import { renewExternal } from '../record/external.js'
 import { fileKey } from '../record/files.js'
-import { isTaskId, newJobName } from '../record/ids.js'
+import { isTaskId, newBirth } from '../record/ids.js'
 import { historyAfter, historyOfFinal } from '../record/run-history.js'
 import { reportError } from '../record/report-error.js'
 import { failureOf } from '../run/failure.js'
@@ -41,7 +41,8 @@ export async function cancelTask(
     }, undefined)
     const kept = await outsideFiles(core, task, detailsOf(task), 'cancelled')
     const changed = await core.change(task, { version: task.version }, {
-      status: 'cancelled', ...kept && { files: kept }, ...core.ending(task, callback !== undefined),
+      status: 'cancelled', files: kept, keepMs: core.retentionMs(task.name),
+      callbackMs: callback && 0,
       details: stored({
         ...details, ...attempts && { attempts },
         ...callback && { callback: { ...callback, state: 'pending' } },
@@ -93,7 +94,7 @@ export async function retryTask(
   if (blobs) await renewBlobs(blobs, files.map((file) => fileKey(id, file)), keptMs)
   const next: Details = {
     ...withFailure(details, undefined),
-    job: newJobName(), failures: undefined, progress: undefined, retryKey: key,
+    round: newBirth(), failures: undefined, progress: undefined, retryKey: key,
     isTransactional: undefined, returnedSince: undefined,
     attempts: historyOfFinal(recordOf(task)),
     ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },

@@ -8,8 +8,8 @@ import type { Failure } from '../run/failure.js'
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
 export interface Details extends RecordFiles {
-  /** New for each submission and each retry. Makes the ids of callback messages and of blobs. */
-  readonly job: string
+  /** New for each retry, so that the message of the next callback has another id. Default: none. */
+  readonly round?: string | undefined
   /** Digest of the request that has the idempotency key. */
   readonly fingerprint?: string | undefined
   /** `true` if the first request with the key asked for a synchronous response. */
@@ -56,7 +56,8 @@ export function stored(details: Details): TaskDetails {
 /** Returns details with the properties of a failure, or without those of an earlier one. */
 export function withFailure(details: Details, failure: Failure | undefined): Details {
   if (failure === undefined) {
-    return { ...details, error: undefined, errorStatus: undefined, errorFields: undefined }
+    return details.error === undefined
+      ? details : { ...details, error: undefined, errorStatus: undefined, errorFields: undefined }
   }
   const { status, fields, ...error } = failure
   return { ...details, error, errorStatus: status, errorFields: fields }

@@ -4,6 +4,11 @@ import { blobBytes } from '../../stores/many-blobs.js'
 import type { Details } from './details.js'
 import type { TaskCore } from './task-core.js'
 
+/** Returns whether a task has anything outside of the engine. */
+export function hasOutside({ keeps, blobs, fileRuns }: Details): boolean {
+  return keeps !== undefined || blobs !== undefined || fileRuns !== undefined
+}
+
 /**
  * Returns what a task keeps outside of the engine once it has this status: its files, and what its
  * `keeps` says. It counts for its caller. `undefined` if there is nothing to count. Never rejects:

@@ -5,7 +5,6 @@ import { validate } from '../../schema/validate.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
 import { checkpointText } from '../definition/checkpoint-text.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
 import { reportError } from '../record/report-error.js'
 import { publishCheckpointDropped } from '../record/task-channel.js'
 import type { Stop } from '../run/stop.js'
@@ -29,7 +28,6 @@ interface CheckpointRun {
 /** Returns the checkpoint of a run, with the value of an earlier one. */
 export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
   const { definition, stop } = run
-  if (definition.checkpoint === undefined) return UNDECLARED
   const saves = new Sequence()
   return {
     value: await savedValue(run),

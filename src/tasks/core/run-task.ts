@@ -5,7 +5,9 @@ import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask } from '../../engine/task.js'
 import { Sequence } from '../../runtime/sequence.js'
 import { retryDelay } from '../definition/backoff.js'
+import type { Checkpoint } from '../definition/checkpoint.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
 import type { TaskProgress } from '../record/record.js'
 import { reportError } from '../record/report-error.js'
@@ -15,12 +17,12 @@ import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.
 import { NO_FILES, RunFiles } from '../run/files/run-files.js'
 import { deleteBlobs } from '../../stores/many-blobs.js'
 import { inTime } from '../run/in-time.js'
-import { holdText } from '../run/input-memory.js'
+import { holdInput } from '../run/input-memory.js'
 import { ProgressWriter } from '../run/progress.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
-import { outsideFiles } from './outside-files.js'
+import { hasOutside, outsideFiles } from './outside-files.js'
 import { openCheckpoint } from './run-checkpoint.js'
 import { isFinalTask, MARGIN_MS, publishCommitted, type TaskCore } from './task-core.js'
 
@@ -63,7 +65,7 @@ export class RunningTask {
   /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
   async perform(): Promise<void> {
     const { core, task: { id: taskId, name, attempt } } = this
-    const memory = holdText(this.run.input.text)
+    const memory = holdInput(this.run.input)
     if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
       if (memory === undefined) await this.postpone()
@@ -91,9 +93,11 @@ export class RunningTask {
     if (definition === undefined) {
       return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}.` }))
     }
-    let input
+    let input: never
     try {
-      input = await inTime(toInput(definition, this.run.input.value), definition)
+      input = definition.input === undefined
+        ? this.run.input.value as never
+        : await inTime(toInput(definition, this.run.input.value), definition)
     } catch (error) {
       const isForeign = core.engine.durable && isHttpError(error) && error.code === 'invalid_input'
       return isForeign ? this.giveBack(error) : this.conclude(definition, failedOutcome(error))
@@ -110,10 +114,8 @@ export class RunningTask {
       lastAttempt: failures + 1 >= definition.attempts,
       progress: (done, total, message) => { this.report(done, total, message) },
       files: this.files ?? NO_FILES,
-      checkpoint: await openCheckpoint({
-        core: this.core, task: this.task, definition, stop, saved: this.run.checkpoint,
-        isOver: () => this.isOver,
-      }),
+      checkpoint: definition.checkpoint === undefined
+        ? UNDECLARED : await this.openCheckpoint(definition),
       timeoutMs: definition.timeoutMs, maxResultBytes: this.core.settings.maxResultBytes,
     })
     this.isOver = true
@@ -123,14 +125,16 @@ export class RunningTask {
   }
 
   /** Writes how the run has ended. */
-  private async conclude(definition: AnyTaskDefinition, outcome: Outcome): Promise<void> {
+  private conclude(definition: AnyTaskDefinition, outcome: Outcome): Promise<void> {
+    return outcome.kind === 'completed'
+      ? this.end({ result: outcome.result })
+      : this.concludeOther(definition, outcome)
+  }
+
+  private async concludeOther(
+    definition: AnyTaskDefinition, outcome: Exclude<Outcome, { kind: 'completed' }>,
+  ): Promise<void> {
     const { core, files, task } = this
-    if (outcome.kind === 'completed') {
-      // If that rejects, nobody knows whether the end was written, so the files stay.
-      await this.end({ result: outcome.result })
-      if (this.task.status !== 'completed') await files?.discard()
-      return
-    }
     try {
       if (outcome.kind === 'aborted') return await this.endAborted(outcome.reason)
       const { cause, failure } = outcome
@@ -159,20 +163,21 @@ export class RunningTask {
   private async end({ result, failure }: { result?: string, failure?: Failure }): Promise<void> {
     const { core, files, task } = this
     const status = failure === undefined ? 'completed' : 'failed'
-    const details = {
-      ...withFailure(this.history(status, failure), failure),
-      ...failure === undefined && files?.recorded(this.details),
-    }
+    const recorded = failure === undefined ? files?.recorded(this.details) : undefined
+    const ended = withFailure(this.history(status, failure), failure)
+    const details = recorded === undefined ? ended : { ...ended, ...recorded }
     const { callback } = details
-    const kept = await outsideFiles(core, task, details, status)
+    const kept = hasOutside(details) ? await outsideFiles(core, task, details, status) : undefined
     const { task: now } = await core.changeRun(task, {
-      status, ...result !== undefined && { result }, ...kept && { files: kept },
-      details: stored({ ...details, ...callback && { callback: { ...callback, state: 'pending' } } }),
-      ...core.ending(task, callback !== undefined),
+      status, result, files: kept, keepMs: core.retentionMs(task.name),
+      details: stored(callback ? { ...details, callback: { ...callback, state: 'pending' } } : details),
+      callbackMs: callback && 0,
     })
     if (now) this.task = now
     // Also if it was final already: the answer to the first try may be lost.
-    if (now && isFinalTask(now)) await core.cleanUp(now)
+    if (now && isFinalTask(now) && hasOutside(detailsOf(now))) await core.cleanUp(now)
+    // Not if the change rejects: then nobody knows whether the end was written, and the files stay.
+    if (result !== undefined && now?.status !== 'completed') await files?.discard()
   }
 
   /** Makes the task wait for its next run. */
@@ -210,10 +215,15 @@ export class RunningTask {
   private history(
     state: 'queued' | 'completed' | 'failed', failure: Failure | undefined,
   ): Details {
-    const attempts = historyAfter(recordOf(this.task), {
-      state, attempt: this.task.attempt, finishedAt: undefined,
-    }, failure)
-    return { ...this.details, returnedSince: undefined, ...attempts && { attempts } }
+    const { details, task } = this
+    const { status, attempt, startedAt, runStartedAt, finishedAt, run } = task
+    const { attempts: earlier, error } = detailsOf(task)
+    const attempts = historyAfter({
+      state: status, attempt, attempts: earlier, startedAt, finishedAt, error,
+      runStartedAt: run > 1 ? runStartedAt : undefined,
+    }, { state, attempt, finishedAt: undefined }, failure)
+    return attempts === undefined && details.returnedSince === undefined
+      ? details : { ...details, returnedSince: undefined, attempts }
   }
 
   /** Returns details whose history has the run before this one, if that was lost. */
@@ -237,6 +247,13 @@ export class RunningTask {
       (progress) => this.writeProgress(progress), this.core.settings.progressIntervalMs,
     )
     this.progress.report(done, total, message)
+  }
+
+  private openCheckpoint(definition: AnyTaskDefinition): Promise<Checkpoint> {
+    return openCheckpoint({
+      core: this.core, task: this.task, definition, stop: this.stop, saved: this.run.checkpoint,
+      isOver: () => this.isOver,
+    })
   }
 
   private async writeProgress(progress: TaskProgress): Promise<void> {
@@ -265,9 +282,9 @@ export class RunningTask {
   }
 
   private openFiles(definition: AnyTaskDefinition): RunFiles | undefined {
-    const { core: { settings: { blobs, maxFileBytes } }, core, task, stop, details } = this
+    const { core: { settings: { blobs, maxFileBytes } }, core, task, stop } = this
     if (!definition.files || !blobs) return undefined
-    const run = fileRunOf({ job: details.job, attempt: task.run })
+    const run = fileRunOf(task)
     const waitMs = definition.checkpoint ? FILES_WAIT_MS : 0
     return new RunFiles({
       taskId: task.id, run, blobs, stop,

@@ -72,15 +72,19 @@ export class TaskCore {
   }
 
   /** Makes the change of a run, and repeats it while the engine is unavailable. */
-  async changeRun(from: StoredTask, change: TaskChange): Promise<Moved> {
-    const { run } = from
-    const changed = await this.retry.run(async () => this.engine.change(from, { run }, change))
-    return this.moved(from, changed)
+  changeRun(from: StoredTask, change: TaskChange): Promise<Moved> {
+    return this.persist(from, { run: from.run }, change)
   }
 
-  /** Returns the change that ends a task. */
-  ending(task: StoredTask, hasCallback: boolean): Pick<TaskChange, 'keepMs' | 'callbackMs'> {
-    return { keepMs: this.retentionMs(task.name), ...hasCallback && { callbackMs: 0 } }
+  /** Makes a change, and repeats it while the engine is unavailable, for about five minutes. */
+  async persist(from: StoredTask, expected: Expected, change: TaskChange): Promise<Moved> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return this.moved(from, await this.engine.change(from, expected, change))
+      } catch (error) {
+        await this.retry.backOff(error, tries)
+      }
+    }
   }
 
   /**

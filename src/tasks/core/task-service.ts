@@ -3,6 +3,7 @@ import type { TaskRun } from '../../engine/engine.js'
 import { Places } from '../../engine/places.js'
 import { WorkerClosingError } from '../../engine/stop-reasons.js'
 import type { StoredTask } from '../../engine/task.js'
+import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { Store } from '../../stores/store.js'
@@ -145,7 +146,8 @@ export class TaskService {
     const { callbackUrl, owner } = submitted
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
     const start = await startOf(this.core.engine, { startAt, delayMs })
-    return this.accept(definition, copy, { ...submitted, start })
+    const json = text === undefined ? undefined : Json.of(copy, text)
+    return this.accept(definition, copy, { ...submitted, start, json })
   }
 
   /** Validates input by the schema and `check` of its definition. Throws what clients may see. */
@@ -267,14 +269,10 @@ export class TaskService {
     }
   }
 
-  private async run(run: TaskRun): Promise<void> {
+  private run(run: TaskRun): Promise<void> {
     const running = new RunningTask(this.core, run)
     this.running.add(running)
-    try {
-      await running.perform()
-    } finally {
-      this.running.delete(running)
-    }
+    return running.perform().then(() => { this.running.delete(running) })
   }
 
   /** Lets another process continue a run from its checkpoint, because this one closes. */

@@ -45,7 +45,7 @@ export interface AcceptedTask {
 export async function acceptSubmission<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<AcceptedSubmission> {
-  const { request, requester, definition, input, callbackUrl, direct } = submission
+  const { request, requester, definition, input, json, callbackUrl, direct } = submission
   const { service } = settings
   let isOffered = false
   try {
@@ -55,10 +55,10 @@ export async function acceptSubmission<C>(
       await discardInput(submission)
       return earlier
     }
-    const start = await startOf(service, submission)
+    const start = submission.start && await startOf(service, submission)
     const submitted: Submitted = {
       owner: requester.owner, caller: countedAs(request, requester.owner), isRequest: true,
-      context: settings.context(request), callbackUrl, start, idempotency,
+      context: settings.context(request), callbackUrl, start, idempotency, json,
     }
     isOffered = true
     const { task, created } = await service.accept(definition, input, submitted)

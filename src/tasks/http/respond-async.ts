@@ -1,6 +1,7 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
 import { jsonText } from '../../http/respond.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo } from '../record/owner.js'
 import { isFinalStatus } from '../../engine/task.js'
@@ -16,15 +17,22 @@ import type { Submitter } from './submission.js'
  * Answers a request whose task was accepted: 202, or, if the task ends within `waitSeconds` (RFC
  * 7240 section 4.3), its result or failure. `Location` names the status resource in each case.
  */
-export async function respondAccepted<C>(
+export function respondAccepted<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, { task, replayed }: AcceptedTask,
-): Promise<HttpResponse> {
+): MaybePromise<HttpResponse> {
   const { request, direct, respondAsync, waitSeconds } = submitter
   // A direct request gets a 202 only if the first request with its key asked for one. It does not
   // wait.
   if (waitSeconds === 0 || direct) {
     return accepted(settings, request, task, { replayed, applied: respondAsync && 'respond-async' })
   }
+  return respondAfterWait(settings, submitter, task, replayed)
+}
+
+async function respondAfterWait<C>(
+  settings: EndpointSettings<C>, submitter: Submitter<C>, task: TaskSnapshot, replayed: boolean,
+): Promise<HttpResponse> {
+  const { request, respondAsync, waitSeconds } = submitter
   const wait = `wait=${String(waitSeconds)}`
   const now = await waitForEnd(settings, submitter, task)
   if (!isFinalStatus(now.state)) {

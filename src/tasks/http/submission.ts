@@ -1,13 +1,15 @@
-import { readJson } from '../../http/body/body.js'
+import { readJsonBody } from '../../http/body/body.js'
 import { isJsonObject } from '../../http/body/json-value.js'
 import { isCrossSite } from '../../http/cross-site.js'
 import { HttpError, httpError, isHttpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { parseIdempotencyKey } from '../../idempotency/key.js'
+import { Json } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskService } from '../core/task-service.js'
+import { validateInput } from '../run/run.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import type { Requester } from '../../http/requester.js'
 import { parseStart, type RequestedStart } from './start-at.js'
@@ -15,10 +17,16 @@ import type {
   FindCallback, FindStart, ReadWork, Selected, SubmitTransaction,
 } from './submit-endpoint-options.js'
 
+/** Work whose input was read. */
+export interface SelectedWork extends ReadWork, Selected {
+  /** The JSON of `input`, if its text is there. */
+  readonly json?: Json
+}
+
 /** A submission before its body is read. */
 export interface SubmissionSource<C> {
   /** Reads the body and selects the work. Called once the head of the request is valid. */
-  readonly read: (request: HttpRequest<C>) => MaybePromise<ReadWork & Selected>
+  readonly read: (request: HttpRequest<C>) => MaybePromise<SelectedWork>
   readonly callback: FindCallback<C> | undefined
   readonly startAt: FindStart<C> | undefined
   /**
@@ -33,6 +41,8 @@ export interface SubmissionSource<C> {
 export interface Submission<C> extends Submitter<C> {
   readonly definition: AnyTaskDefinition
   readonly input: unknown
+  /** The JSON of `input`, if its text is there. */
+  readonly json: Json | undefined
   readonly body: unknown
   readonly idempotencyKey: string | undefined
   readonly callbackUrl: string | undefined
@@ -65,9 +75,10 @@ export async function readSubmission<C>(
   const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
   const work = await read(request)
-  const { definition, input, body, discard, pointer = '' } = work
+  const { definition, input, json, body, discard, pointer = '' } = work
   try {
-    await validateAt(pointer, service, definition, input)
+    service.mustHave(definition)
+    if (definition.input || definition.check) await validateAt(pointer, definition, input)
     const callbackUrl = callback
       && await readCallbackUrl(service, callback, body, request, requester.owner)
     const start = startAt && readStart(startAt, body, request)
@@ -75,7 +86,7 @@ export async function readSubmission<C>(
     const direct = mode === 'prefer' && !respondAsync && start === undefined
     if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
     return {
-      request, requester, definition, input, body, idempotencyKey, callbackUrl, start, discard,
+      request, requester, definition, input, json, body, idempotencyKey, callbackUrl, start, discard,
       direct, respondAsync, transaction,
       waitSeconds: mode === 'always' ? 0 : Math.min(wait, settings.maxWaitSeconds),
     }
@@ -97,29 +108,34 @@ export async function discardInput(
 }
 
 /** Reads a JSON body. A request without a body gets `emptyBody`, if that is given. */
-export async function readBody(
-  request: HttpRequest<unknown>, maxBytes: number, options: { readonly emptyBody?: unknown },
-): Promise<unknown> {
+export function readBody(
+  request: HttpRequest<unknown>, maxBodyBytes: number, options: { readonly emptyBody?: unknown },
+): MaybePromise<Json> {
+  if (!('emptyBody' in options)) return readJsonBody(request, { maxBodyBytes })
+  return readBodyOr(options.emptyBody, request, maxBodyBytes)
+}
+
+async function readBodyOr(
+  emptyBody: unknown, request: HttpRequest<unknown>, maxBodyBytes: number,
+): Promise<Json> {
   try {
-    return await readJson(request, { maxBodyBytes: maxBytes })
+    return await readJsonBody(request, { maxBodyBytes })
   } catch (error) {
-    if (!('emptyBody' in options && isHttpError(error) && error.code === 'missing_body')) {
-      throw error
-    }
+    if (!isHttpError(error) || error.code !== 'missing_body') throw error
     // A Content-Type of JSON proves that the browser has asked this server beforehand.
     if (request.headers['content-type'] === undefined && isCrossSite(request)) {
       throw httpError('cross_site')
     }
-    return options.emptyBody
+    return Json.of(emptyBody)
   }
 }
 
 /** Validates input. Makes the pointers of its errors begin with `pointer`. */
 async function validateAt(
-  pointer: string, service: TaskService, definition: AnyTaskDefinition, input: unknown,
+  pointer: string, definition: AnyTaskDefinition, input: unknown,
 ): Promise<void> {
   try {
-    await service.validate(definition, input)
+    await validateInput(definition, input)
   } catch (error) {
     if (pointer === '' || !isHttpError(error) || !error.details) throw error
     const { status, code, message, headers, cause } = error

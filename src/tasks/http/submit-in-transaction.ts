@@ -4,7 +4,7 @@ import { isStoreUnavailable } from '../../stores/store.js'
 import { newId } from '../../runtime/random-id.js'
 import type { AcceptedTask as Accepted } from '../core/accept-task.js'
 import type { TaskService } from '../core/task-service.js'
-import { newJobName } from '../record/ids.js'
+import { newBirth } from '../record/ids.js'
 import {
   findTask, idempotencyOf, startOf, toAccepted, type AcceptedSubmission,
 } from './accept-submission.js'
@@ -38,7 +38,8 @@ export async function submitInTransaction<C>(
     await discardInput(submission)
     return committed
   }
-  const [id, birth] = [newId(), newJobName()]
+  const id = newId()
+  const birth = newBirth(id)
   let accepted: Accepted | undefined
   const submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
     checkTransaction('submit', transaction)

@@ -3,7 +3,7 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { acknowledged } from '../../http/idempotency-key.js'
 import { empty } from '../../http/respond.js'
 import { checkNames } from '../../runtime/option-names.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { noCallbacks } from '../core/callbacks.js'
 import type { WaiterSlot } from '../record/waiters.js'
@@ -50,13 +50,14 @@ export function createSubmit<C>(
   }
   mustHaveCallbacks(service, callback)
   if (typeof what !== 'function') mustBeDefined(service, what)
-  const read = async (request: HttpRequest<C>) => {
-    const body = await readBody(request, maxBodyBytes, options)
-    const selected = typeof what === 'function'
-      ? await what(body, request)
-      : { definition: what, input: body }
-    return { ...selected, body }
-  }
+  const read = typeof what === 'function'
+    ? async (request: HttpRequest<C>) => {
+      const { value: body } = await readBody(request, maxBodyBytes, options)
+      return { ...await what(body, request), body }
+    }
+    : (request: HttpRequest<C>) => after(readBody(request, maxBodyBytes, options), (json) => (
+      { definition: what, input: json.value, json, body: json.value }
+    ))
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
     request.method === 'POST' ? answer(settings, request, { read, callback, startAt, mode, transaction }) : undefined
   )
@@ -120,10 +121,10 @@ async function accept<C>(
  *
  * @param slot - the slot of a request that asked for a direct answer. It is released here.
  */
-export async function respond<C>(
+export function respond<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
   slot: WaiterSlot | undefined,
-): Promise<HttpResponse> {
+): MaybePromise<HttpResponse> {
   // Only a direct request has a temporary task, so it has a slot.
   if (accepted.kind === 'temporary') {
     return respondTemporary(settings, submitter, accepted.task, slot as WaiterSlot)

@@ -1,3 +1,4 @@
+import type { StoredTask } from '../../engine/task.js'
 import type { TaskFile } from '../definition/files.js'
 
 /**
@@ -30,11 +31,9 @@ interface FileOwner extends RecordFiles {
   readonly id: string
 }
 
-/** Returns the name of the attempt in the keys of its blobs. No other attempt has this name. */
-export function fileRunOf(
-  { job, attempt }: { readonly job: string, readonly attempt: number },
-): string {
-  return `${job}.${attempt}`
+/** Returns the name of a run in the keys of its blobs. No other run has this name. */
+export function fileRunOf({ birth, run }: Pick<StoredTask, 'birth' | 'run'>): string {
+  return `${birth}.${run}`
 }
 
 /** Returns the name of a blob within its task. */

@@ -21,20 +21,9 @@ export class StoreRetry {
   constructor(private readonly shared: boolean) {}
 
   /**
-   * Runs `work` again after 0.1 s, 0.2 s, … 2 s, 2 s, …. `work` has to be right if an earlier write
-   * of it was made.
+   * Resolves when it is time for the next try: after 0.1 s, 0.2 s, … 2 s, 2 s, …. Throws the error if
+   * there is none. The work has to be right if an earlier try of it was made.
    */
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await work()
-      } catch (error) {
-        await this.backOff(error, tries)
-      }
-    }
-  }
-
-  /** Resolves when it is time for the next try. Throws the error if there is none. */
   async backOff(error: unknown, tries: number): Promise<void> {
     if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
       || (error.reason === 'full' && !this.shared)) {

@@ -32,7 +32,7 @@ export async function runOnce(
 }
 
 /** Does the same as `runOnce` with input that `toInput` has validated. */
-export async function runValidated(
+export function runValidated(
   definition: AnyTaskDefinition, input: never, options: RunOptions,
 ): Promise<Outcome> {
   return settle(definition, options, (context) => definition.run(input, context))

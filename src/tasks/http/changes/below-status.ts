@@ -50,7 +50,7 @@ export function postBelow<C>(
 export async function refuseBody<C>(
   { maxBodyBytes }: EndpointSettings<C>, request: HttpRequest<C>,
 ): Promise<void> {
-  const body = await readBody(request, maxBodyBytes, { emptyBody: {} })
+  const { value: body } = await readBody(request, maxBodyBytes, { emptyBody: {} })
   if (JSON.stringify(body) === '{}') return
   throw httpError('invalid_input', {
     details: [{ pointer: '', message: 'must be empty, or an empty object' }],
