@@ -36,8 +36,9 @@ export type { SpooledTaskOptions } from './tasks/definition/spooled-task.js'
 export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/callback-state.js'
 export type { TaskEvent } from './tasks/record/task-channel.js'
 export type { TaskSnapshot } from './tasks/record/snapshot.js'
-export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
-export type { AttemptView, RunError } from './tasks/record/run-history.js'
+export type {
+  AttemptView, RunError, TaskFailure, TaskProgress,
+} from './tasks/record/details.js'
 export type { TaskStatus } from './engine/task.js'
 export type {
   CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,

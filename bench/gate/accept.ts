@@ -1,9 +1,9 @@
 import type { Handler, HttpResponse } from 'longhaul'
 import { BODY } from '../tasks/work.js'
-import { BareRequest } from './request.js'
+import { BareRequest, headersOf } from './request.js'
 
 const JSON_BODY = Buffer.from(BODY)
-const ASYNC = { prefer: 'respond-async', 'content-type': 'application/json' }
+const ASYNC = headersOf({ prefer: 'respond-async', 'content-type': 'application/json' }, JSON_BODY)
 
 /** Deadline of calls in milliseconds. Valgrind makes a process 50 times slower. */
 export const TIMEOUT_MS = 60_000

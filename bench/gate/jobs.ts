@@ -8,7 +8,7 @@ import { acceptOnPostgres } from './accept-postgres.js'
 import { acceptOnRedis } from './accept-redis.js'
 import { call, submit } from './accept.js'
 import type { Job, PrepareJob } from './job.js'
-import { BareRequest } from './request.js'
+import { BareRequest, headersOf } from './request.js'
 
 /** Records of one body, and items of one bulk request. */
 const PER_BODY = 1000
@@ -61,10 +61,11 @@ async function poll(): Promise<Job> {
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const handler = router({ 'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
   const paths: string[] = []
+  const headers = headersOf({})
   for (let n = 0; n < 100; n++) paths.push(String((await submit(handler)).headers['location']))
   return {
     run: async (count) => {
-      for (let n = 0; n < count; n++) await call(handler, new BareRequest('GET', String(paths[n % paths.length])), 200)
+      for (let n = 0; n < count; n++) await call(handler, new BareRequest('GET', String(paths[n % paths.length]), headers), 200)
     },
     close: () => tasks.close(),
   }
@@ -75,11 +76,12 @@ function ndjsonIn(): Job {
   let written = 0
   const upload = ndjsonUpload({ write: (records) => { written += records.length } })
   const body = Buffer.from(records().map((each) => `${JSON.stringify(each)}\n`).join(''))
+  const headers = headersOf({ 'content-type': 'application/x-ndjson' }, body)
   return {
     run: async (count) => {
       const before = written
       for (let n = 0; n < count; n += PER_BODY) {
-        await call(upload, new BareRequest('POST', '/upload', { 'content-type': 'application/x-ndjson' }, body), 200)
+        await call(upload, new BareRequest('POST', '/upload', headers, body), 200)
       }
       if (written - before !== count) throw new Error(`${written - before} records were written`)
     },
@@ -108,10 +110,11 @@ function bulkItem(): Job {
     repository: { createMany: (items: readonly unknown[]) => items.map((_, n) => ({ id: String(n) })) },
   })
   const body = Buffer.from(JSON.stringify(records()))
+  const headers = headersOf({ 'content-type': 'application/json' }, body)
   return {
     run: async (count) => {
       for (let n = 0; n < count; n += PER_BODY) {
-        await call(users, new BareRequest('POST', '/users/bulk', { 'content-type': 'application/json' }, body), 201)
+        await call(users, new BareRequest('POST', '/users/bulk', headers, body), 201)
       }
     },
   }

@@ -1,6 +1,11 @@
 import type { BodySource, HttpRequest, RequestHeaders } from 'longhaul'
 import { BaseRequest } from '../../src/http/derived-request.js'
 
+/** Returns the headers of a request with this body. */
+export function headersOf(headers: RequestHeaders, body: Uint8Array = new Uint8Array(0)): RequestHeaders {
+  return { ...headers, 'host': 'localhost', 'content-length': String(body.byteLength) }
+}
+
 /** A request as a binding makes it, without the cost of a socket and of a parser. */
 export class BareRequest extends BaseRequest implements HttpRequest<Record<never, never>> {
   readonly mountPath = ''
@@ -10,14 +15,13 @@ export class BareRequest extends BaseRequest implements HttpRequest<Record<never
   readonly context = {}
   readonly peerAddress = '127.0.0.1'
   readonly raw = undefined
-  readonly headers: RequestHeaders
   readonly body: BodySource
 
-  constructor(readonly method: string, readonly path: string, headers: RequestHeaders = {}, body: Uint8Array = new Uint8Array(0)) {
+  /** @param headers - what `headersOf` has made, once for many requests: a parser makes them otherwise */
+  constructor(
+    readonly method: string, readonly path: string, readonly headers: RequestHeaders = headersOf({}), body: Uint8Array = new Uint8Array(0),
+  ) {
     super()
-    // Not a spread with more properties: V8 gives each such object a hidden class of its own, which the
-    // headers of node:http do not have.
-    this.headers = Object.assign({}, headers, { 'host': 'localhost', 'content-length': String(body.byteLength) })
     this.body = sourceOf(body)
   }
 

@@ -1,5 +1,5 @@
 import type { StoredTask, TaskChange } from '../engine/task.js'
-import { detailsOf, recordOf, stored, type CallbackDetails } from '../tasks/core/details.js'
+import { detailsOf, stored, type CallbackDetails } from '../tasks/record/details.js'
 import { isFinalTask, type TaskCore } from '../tasks/core/task-core.js'
 import { reportError } from '../tasks/record/report-error.js'
 import { callbackEvents, type CallbackEvent } from './diagnostics.js'
@@ -159,9 +159,10 @@ export class Deliveries {
 }
 
 function messageOf(task: StoredTask, { url }: CallbackDetails): Message {
-  const { id, state, finishedAt = task.createdAt, result, error } = recordOf(task)
+  const { id, status: state, finishedAt = task.createdAt, result } = task
+  const { round = task.birth, error } = detailsOf(task)
   if (state === 'queued' || state === 'processing') {
     throw new TypeError('Only a task that has ended has a callback to send')
   }
-  return { url, id: messageId(id, detailsOf(task).round ?? task.birth), body: messageBody({ id, state, finishedAt, result, error }) }
+  return { url, id: messageId(id, round), body: messageBody({ id, state, finishedAt, result, error }) }
 }

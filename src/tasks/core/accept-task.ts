@@ -13,7 +13,7 @@ import { releaseExternal, renewExternal } from '../record/external.js'
 import { isTaskId, newBirth } from '../record/ids.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../record/not-accepted.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
-import { detailsOf, stored } from './details.js'
+import { detailsOf, stored } from '../record/details.js'
 import type { TaskCore } from './task-core.js'
 
 /** Default of `maxPerOwner` for requests: unfinished tasks of all kinds without `maxPerOwner`. */

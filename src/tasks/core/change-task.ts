@@ -10,7 +10,7 @@ import { reportError } from '../record/report-error.js'
 import { failureOf } from '../run/failure.js'
 import { renewBlobs } from '../../stores/many-blobs.js'
 import { limitOf } from './accept-task.js'
-import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
+import { detailsOf, stored, withFailure, type Details } from '../record/details.js'
 import { outsideFiles } from './outside-files.js'
 import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
 
@@ -36,8 +36,8 @@ export async function cancelTask(
     if (isFinalTask(task)) return { task, moved: false }
     check?.(task)
     const { callback, ...details } = detailsOf(task)
-    const attempts = historyAfter(recordOf(task), {
-      state: 'cancelled', attempt: task.attempt, finishedAt: undefined,
+    const attempts = historyAfter(task, {
+      status: 'cancelled', attempt: task.attempt, finishedAt: undefined,
     }, undefined)
     const kept = await outsideFiles(core, task, detailsOf(task), 'cancelled')
     const changed = await core.change(task, { version: task.version }, {
@@ -96,7 +96,7 @@ export async function retryTask(
     ...withFailure(details, undefined),
     round: newBirth(), failures: undefined, progress: undefined, retryKey: key,
     isTransactional: undefined, returnedSince: undefined,
-    attempts: historyOfFinal(recordOf(task)),
+    attempts: historyOfFinal(task),
     ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }

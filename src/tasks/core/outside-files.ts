@@ -1,7 +1,7 @@
 import type { FileShare, StoredTask, TaskStatus } from '../../engine/task.js'
 import { fileKey } from '../record/files.js'
 import { blobBytes } from '../../stores/many-blobs.js'
-import type { Details } from './details.js'
+import type { Details } from '../record/details.js'
 import type { TaskCore } from './task-core.js'
 
 /** Returns whether a task has anything outside of the engine. */

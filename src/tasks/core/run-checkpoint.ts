@@ -8,7 +8,6 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportError } from '../record/report-error.js'
 import { publishCheckpointDropped } from '../record/task-channel.js'
 import type { Stop } from '../run/stop.js'
-import { recordOf } from './details.js'
 import type { TaskCore } from './task-core.js'
 
 /** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
@@ -43,7 +42,7 @@ async function savedValue({ core, task, definition, saved }: CheckpointRun): Pro
   if (saved === undefined) return undefined
   const { value, fault } = await read(definition, saved)
   if (fault === undefined) return value
-  publishCheckpointDropped(recordOf(task))
+  publishCheckpointDropped(task)
   reportError(core.settings, fault, { taskId: task.id, name: task.name }, task.attempt)
   return undefined
 }

@@ -9,11 +9,11 @@ import type { Checkpoint } from '../definition/checkpoint.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
-import type { TaskProgress } from '../record/record.js'
+import type { TaskProgress } from '../record/details.js'
 import { reportError } from '../record/report-error.js'
 import { historyAfter } from '../record/run-history.js'
 import { publishStarted, taskChannel } from '../record/task-channel.js'
-import { failureOf, isPermanent, toFailure, type Failure } from '../run/failure.js'
+import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/files/run-files.js'
 import { deleteBlobs } from '../../stores/many-blobs.js'
 import { inTime } from '../run/in-time.js'
@@ -21,7 +21,7 @@ import { holdInput } from '../run/input-memory.js'
 import { ProgressWriter } from '../run/progress.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
 import { Stop } from '../run/stop.js'
-import { detailsOf, recordOf, stored, withFailure, type Details } from './details.js'
+import { detailsOf, stored, withFailure, type Details, type Failure } from '../record/details.js'
 import { hasOutside, outsideFiles } from './outside-files.js'
 import { openCheckpoint } from './run-checkpoint.js'
 import { isFinalTask, MARGIN_MS, publishCommitted, type TaskCore } from './task-core.js'
@@ -107,7 +107,7 @@ export class RunningTask {
 
   private async runWith(definition: AnyTaskDefinition, input: never): Promise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
-    if (taskChannel.hasSubscribers) publishStarted(recordOf(this.task))
+    if (taskChannel.hasSubscribers) publishStarted(this.task)
     this.files = this.openFiles(definition)
     const outcome = await runValidated(definition, input, {
       taskId, attempt, owner, context, stop,
@@ -213,15 +213,10 @@ export class RunningTask {
 
   /** Returns the details with the history after this run. */
   private history(
-    state: 'queued' | 'completed' | 'failed', failure: Failure | undefined,
+    status: 'queued' | 'completed' | 'failed', failure: Failure | undefined,
   ): Details {
-    const { details, task } = this
-    const { status, attempt, startedAt, runStartedAt, finishedAt, run } = task
-    const { attempts: earlier, error } = detailsOf(task)
-    const attempts = historyAfter({
-      state: status, attempt, attempts: earlier, startedAt, finishedAt, error,
-      runStartedAt: run > 1 ? runStartedAt : undefined,
-    }, { state, attempt, finishedAt: undefined }, failure)
+    const { details, task, task: { attempt } } = this
+    const attempts = historyAfter(task, { status, attempt, finishedAt: undefined }, failure)
     return attempts === undefined && details.returnedSince === undefined
       ? details : { ...details, returnedSince: undefined, attempts }
   }
@@ -230,8 +225,8 @@ export class RunningTask {
   private withCrash(details: Details): Details {
     const { crashed, task: { attempt } } = this.run
     if (crashed === undefined) return details
-    const after = { state: 'processing' as const, attempt, finishedAt: undefined }
-    return { ...details, attempts: historyAfter(recordOf(crashed), after, undefined) }
+    const after = { status: 'processing' as const, attempt, finishedAt: undefined }
+    return { ...details, attempts: historyAfter(crashed, after, undefined) }
   }
 
   /** Stores the history with the run before this one. Returns `false` if this run was replaced. */

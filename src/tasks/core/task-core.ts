@@ -12,7 +12,7 @@ import type { OnTaskError } from '../record/report-error.js'
 import { StoreRetry } from '../record/store-retry.js'
 import { publishAccepted, publishMove, taskChannel } from '../record/task-channel.js'
 import { deleteBlobs } from '../../stores/many-blobs.js'
-import { detailsOf, recordOf } from './details.js'
+import { detailsOf } from '../record/details.js'
 
 /** Time that files and the input of a task may outlive the task, in milliseconds. */
 export const MARGIN_MS = 3_600_000
@@ -120,7 +120,7 @@ export class TaskCore {
     if (changed.outcome === 'full') throw queueFull()
     if (taskChannel.hasSubscribers) {
       if (from.status === 'queued' && from.run === 0) publishCommitted(from)
-      publishMove(recordOf(from), recordOf(changed.task))
+      publishMove(from, changed.task)
     }
     return { task: changed.task, moved: true }
   }

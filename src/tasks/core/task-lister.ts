@@ -2,7 +2,7 @@ import type { TaskEngine, TaskQuery } from '../../engine/engine.js'
 import { readCursor, toCursor } from '../list-cursor.js'
 import type { ListFilter } from '../list-options.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
-import { toSnapshot } from './details.js'
+import { toSnapshot } from '../record/snapshot.js'
 
 /** Maximum number of tasks that are read together. */
 const READ_TOGETHER = 64

@@ -26,7 +26,7 @@ import {
   abandonTask, cancelTask, deleteTask, retryTask, type Condition, type Deleted, type MaySee,
   type RetryRequest,
 } from './change-task.js'
-import { toSnapshot } from './details.js'
+import { toSnapshot } from '../record/snapshot.js'
 import { toPools, type PoolCounts, type Pools } from './pools.js'
 import { RunningTask } from './run-task.js'
 import { TaskCore } from './task-core.js'

@@ -151,7 +151,7 @@ export const taskFormat: TaskFormat = {
 export const jobFormat: TaskFormat = {
   toText: (task, statusPath) => {
     const { taskId, status, files, ...rest } = bodyOf(task)
-    const state = statusAt({ ...task, attempt: rest.attempt ?? 0 }, Date.now())
+    const state = statusAt(task, Date.now())
     return JSON.stringify({
       id: taskId,
       state: status === 'processing' ? state : status,

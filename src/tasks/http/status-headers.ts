@@ -20,7 +20,7 @@ export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): str
 /** Returns the strong entity tag of a task. It changes with every change that a client can see. */
 export function etagOf(task: TaskSnapshot): string {
   // The state of a job changes with the time too.
-  const isScheduled = statusAt({ ...task, attempt: 0 }, Date.now()) === 'scheduled'
+  const isScheduled = statusAt(task, Date.now()) === 'scheduled'
   return `"${String(task.createdAt)}-${String(task.version)}${isScheduled ? '-scheduled' : ''}"`
 }
 

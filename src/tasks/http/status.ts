@@ -19,7 +19,7 @@ import { isFinalStatus } from '../../engine/task.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from '../record/wait.js'
 import type { Condition } from '../core/change-task.js'
-import { toSnapshot } from '../core/details.js'
+import { toSnapshot } from '../record/snapshot.js'
 import type { TaskFormatAnswer } from './formats.js'
 
 const OK: TaskFormatAnswer = { status: 200 }

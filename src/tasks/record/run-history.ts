@@ -1,40 +1,17 @@
 import { cutText } from '../../runtime/cut-text.js'
-import type { TaskStatus } from '../../engine/task.js'
+import type { StoredTask } from '../../engine/task.js'
+import type { AttemptView, Details, RunError } from './details.js'
 
 /** Maximum number of runs in the history of a task. The oldest are dropped first. */
 const MAX_RUNS = 10
 /** Maximum length of a message in the history, in UTF-16 units. */
 const MAX_MESSAGE_LENGTH = 500
 
-/**
- * One run of a task that has ended, as its record and its status resource show it. Times are ISO
- * 8601.
- */
-export interface AttemptView {
-  /** Number of the run, from 1. It counts over all retries. */
-  readonly attempt: number
-  readonly startedAt: string
-  readonly endedAt: string
-  /** Absent if the run completed or was cancelled. */
-  readonly error?: RunError
-}
-
-/** The reason why a run failed. */
-export interface RunError {
-  readonly code: string
-  readonly message: string
-}
-
-/** The members of a record that its history is made of. Times are milliseconds since 1970. */
-interface Run {
-  readonly state: TaskStatus
-  readonly attempt: number
-  readonly attempts?: readonly AttemptView[] | undefined
-  readonly startedAt: number | undefined
-  readonly runStartedAt?: number | undefined
-  readonly finishedAt: number | undefined
-  readonly error: RunError | undefined
-}
+/** The properties of a task that its history is made of. */
+type Run = Pick<
+  StoredTask, 'status' | 'attempt' | 'startedAt' | 'runStartedAt' | 'finishedAt' | 'details'
+>
+type Attempts = readonly AttemptView[] | undefined
 
 const INTERRUPTED: RunError = {
   code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.',
@@ -48,28 +25,31 @@ const INTERRUPTED: RunError = {
  * @param error - the reason why the run ended
  */
 export function historyAfter(
-  before: Run, now: Pick<Run, 'state' | 'attempt' | 'finishedAt'>,
+  before: Run, now: Pick<Run, 'status' | 'attempt' | 'finishedAt'>,
   error: RunError | undefined,
-): Run['attempts'] {
-  if (before.state !== 'processing') return before.attempts
+): Attempts {
+  const { attempts } = before.details as Details
+  if (before.status !== 'processing') return attempts
   // The engine runs the task again, because the process of the last run has died.
   if (now.attempt > before.attempt) return withRun(before, INTERRUPTED, Date.now())
-  if (now.state === 'processing') return before.attempts
-  if (now.state !== 'queued' && before.attempts === undefined) return undefined
+  if (now.status === 'processing') return attempts
+  if (now.status !== 'queued' && attempts === undefined) return undefined
   return withRun(before, error, now.finishedAt ?? Date.now())
 }
 
 /** Returns the history of a final task that is about to run again. */
-export function historyOfFinal(record: Run): Run['attempts'] {
-  const { attempt, attempts, error, finishedAt } = record
+export function historyOfFinal(task: Run): Attempts {
+  const { attempt, finishedAt } = task
+  const { attempts, error } = task.details as Details
   const isComplete = attempt === 0 || attempts?.at(-1)?.attempt === attempt
-  return isComplete ? attempts : withRun(record, error, finishedAt ?? Date.now())
+  return isComplete ? attempts : withRun(task, error, finishedAt ?? Date.now())
 }
 
 function withRun(
-  { attempt, attempts = [], startedAt, runStartedAt }: Run,
+  { attempt, startedAt, runStartedAt, details }: Run,
   error: RunError | undefined, endedAt: number,
 ): readonly AttemptView[] {
+  const { attempts = [] } = details as Details
   const run = {
     attempt,
     startedAt: new Date(runStartedAt ?? startedAt ?? endedAt).toISOString(),

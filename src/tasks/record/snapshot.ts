@@ -1,7 +1,8 @@
-import type { TaskStatus } from '../../engine/task.js'
-import { toTaskText, type ErrorFields, type TaskRecord } from './record.js'
+import type { StoredTask, TaskStatus } from '../../engine/task.js'
+import { detailsOf, type ErrorFields } from './details.js'
+import { toTaskText } from './task-text.js'
 
-/** A task for readers, with JSON text for clients. */
+/** A task for readers, with JSON text for clients. Its properties are getters: a spread copies none. */
 export interface TaskSnapshot {
   readonly id: string
   readonly state: TaskStatus
@@ -22,11 +23,30 @@ export interface TaskSnapshot {
 }
 
 /** Returns a task as the HTTP layer reads it. */
-export function snapshotOf(record: TaskRecord): TaskSnapshot {
-  const { id, state, version, attempt, createdAt, startAt, expiresAt } = record
-  const { owner, errorStatus, errorFields, blobs } = record
-  return {
-    id, state, version, attempt, createdAt, startAt, expiresAt, owner, errorStatus, errorFields,
-    blobs, text: toTaskText(record),
+export function toSnapshot(task: StoredTask): TaskSnapshot {
+  return new Snapshot(task)
+}
+
+/** Reads its properties from the task, and makes the text when it is first asked for. */
+class Snapshot implements TaskSnapshot {
+  #text: string | undefined
+
+  constructor(private readonly task: StoredTask) {}
+
+  get id(): string { return this.task.id }
+  get state(): TaskStatus { return this.task.status }
+  get version(): number { return this.task.version }
+  get attempt(): number { return this.task.attempt }
+  get createdAt(): number { return this.task.createdAt }
+  get startAt(): number | undefined { return this.task.startAt }
+  get expiresAt(): number { return this.task.expiresAt }
+  get owner(): string | undefined { return this.task.owner }
+  get errorStatus(): number | undefined { return detailsOf(this.task).errorStatus }
+  get errorFields(): ErrorFields | undefined { return detailsOf(this.task).errorFields }
+  get blobs(): readonly string[] | undefined { return detailsOf(this.task).blobs }
+
+  get text(): string {
+    this.#text ??= toTaskText(this.task)
+    return this.#text
   }
 }

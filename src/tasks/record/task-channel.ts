@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
-import type { TaskRecord } from './record.js'
-import { isFinalStatus, type TaskStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask, type TaskStatus } from '../../engine/task.js'
+import { detailsOf } from './details.js'
 
 /**
  * A message of the `diagnostics_channel` `longhaul:task`: one step of a task, published in the
@@ -37,9 +37,7 @@ export interface TaskEvent {
 export const taskChannel = channel('longhaul:task')
 
 /** Publishes that a new task was accepted. */
-export function publishAccepted(
-  task: Pick<TaskRecord, 'id' | 'name' | 'owner' | 'createdAt'>,
-): void {
+export function publishAccepted(task: StoredTask): void {
   const { id: taskId, name, owner, createdAt } = task
   taskChannel.publish({
     event: 'accepted', taskId, name, owner, state: 'queued', attempt: 0, code: undefined,
@@ -48,26 +46,25 @@ export function publishAccepted(
 }
 
 /** Publishes that a run has begun. */
-export function publishStarted(record: TaskRecord): void {
-  publish('started', record)
+export function publishStarted(task: StoredTask): void {
+  publish('started', task)
 }
 
-/** Publishes a change of a record if it is a step of the task. Progress and callbacks are not. */
-export function publishMove(before: TaskRecord, now: TaskRecord): void {
-  if (now.state === before.state) return
-  else if (isFinalStatus(now.state)) publish('finished', now)
+/** Publishes a change of a task if it is a step of it. Progress and callbacks are not. */
+export function publishMove(before: StoredTask, now: StoredTask): void {
+  if (now.status === before.status) return
+  else if (isFinalStatus(now.status)) publish('finished', now)
   else publish('retried', now)
 }
 
 /** Publishes that the checkpoint of a task was dropped. */
-export function publishCheckpointDropped(record: TaskRecord): void {
-  if (taskChannel.hasSubscribers) publish('checkpoint_dropped', record)
+export function publishCheckpointDropped(task: StoredTask): void {
+  if (taskChannel.hasSubscribers) publish('checkpoint_dropped', task)
 }
 
-function publish(event: TaskEvent['event'], record: TaskRecord): void {
-  const {
-    id: taskId, name, owner, state, attempt, error, createdAt, startedAt, finishedAt,
-  } = record
+function publish(event: TaskEvent['event'], task: StoredTask): void {
+  const { id: taskId, name, owner, status: state, attempt, createdAt, startedAt, finishedAt } = task
+  const { error } = detailsOf(task)
   taskChannel.publish({
     event, taskId, name, owner, state, attempt, code: error?.code, createdAt, startedAt, finishedAt,
   } satisfies TaskEvent)

@@ -5,8 +5,7 @@ import type { NameOf, ResultOf } from '../definition/task-types.js'
 import type { CallbackView } from './callback-state.js'
 import type { TaskSnapshot } from './snapshot.js'
 import { statusAt } from './listed.js'
-import type { TaskFailure, TaskProgress } from './record.js'
-import type { AttemptView } from './run-history.js'
+import type { AttemptView, TaskFailure, TaskProgress } from './details.js'
 
 /** State of the callback of a task. */
 export interface TaskCallback extends Omit<CallbackView, 'nextAttemptAt' | 'deliveredAt'> {
@@ -144,7 +143,7 @@ export function toTask(snapshot: TaskSnapshot): Task {
   // The record holds what its status promises, and the compiler cannot know that.
   return {
     ...rest,
-    status: statusAt({ ...snapshot, attempt: rest.attempt ?? 0 }, Date.now()),
+    status: statusAt(snapshot, Date.now()),
     ...attempts && { attempts: attempts.map(toPastAttempt) },
     ...callback && { callback: toTaskCallback(callback) },
     createdAt: new Date(createdAt),

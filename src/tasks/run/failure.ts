@@ -1,13 +1,7 @@
 import { ERROR_CODES, isHttpError, type ErrorCode } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import { isReplaced } from '../definition/resume.js'
-import type { ErrorFields, TaskFailure } from '../record/record.js'
-
-/** A failure as the record stores it, with its status and header fields for requests that wait. */
-export interface Failure extends TaskFailure {
-  readonly status: number
-  readonly fields?: ErrorFields | undefined
-}
+import type { ErrorFields, Failure } from '../record/details.js'
 
 /** The header fields of an error that are stored, and the maximum length of each. */
 const STORED_FIELDS = ['retry-after', 'link'] as const

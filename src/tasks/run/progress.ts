@@ -1,5 +1,5 @@
 import { cutText } from '../../runtime/cut-text.js'
-import type { TaskProgress } from '../record/record.js'
+import type { TaskProgress } from '../record/details.js'
 
 /** In UTF-16 units. */
 const MAX_MESSAGE_LENGTH = 500

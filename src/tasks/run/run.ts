@@ -2,7 +2,8 @@ import { httpError } from '../../http/errors.js'
 import { validate } from '../../schema/validate.js'
 import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
 import { toResultText } from '../record/result.js'
-import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
+import type { Failure } from '../record/details.js'
+import { failureOf, isPermanent, toFailure } from './failure.js'
 import { TIMED_OUT, type Stop } from './stop.js'
 
 /** Outcome of one run. */

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { pollAfter } from '../../../../src/tasks/http/status-headers.js'
 import { bench, deferred, ended, eventually } from '../kit.js'
-import { toSnapshot } from '../../../../src/tasks/core/details.js'
+import { toSnapshot } from '../../../../src/tasks/record/snapshot.js'
 import { serviceOf } from '../../../../src/tasks/service-of.js'
 
 const HOUR = 3_600_000

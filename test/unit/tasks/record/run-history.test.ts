@@ -1,19 +1,20 @@
 // The history of runs.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { historyAfter, historyOfFinal, type AttemptView } from '../../../../src/tasks/record/run-history.js'
+import type { AttemptView } from '../../../../src/tasks/record/details.js'
+import { historyAfter, historyOfFinal } from '../../../../src/tasks/record/run-history.js'
 
 const CREATED = 1_700_000_000_000
 type Run = Parameters<typeof historyAfter>[0]
 
 const error = { code: 'broken', message: 'It broke.' }
 const processing = (attempt: number, attempts?: readonly AttemptView[]): Run => ({
-  state: 'processing', attempt, attempts, startedAt: CREATED + 1,
-  runStartedAt: attempt > 1 ? CREATED + attempt : undefined, finishedAt: undefined, error: undefined,
+  status: 'processing', attempt, startedAt: CREATED + 1, runStartedAt: CREATED + attempt, finishedAt: undefined,
+  details: { attempts },
 })
 const numbers = (attempts: readonly AttemptView[] | undefined) => attempts?.map(({ attempt }) => attempt)
-const end = (state: 'completed' | 'failed' | 'cancelled', attempt: number) => ({ state, attempt, finishedAt: CREATED + 9 })
-const waits = (attempt: number) => ({ state: 'queued' as const, attempt, finishedAt: undefined })
+const end = (status: 'completed' | 'failed' | 'cancelled', attempt: number) => ({ status, attempt, finishedAt: CREATED + 9 })
+const waits = (attempt: number) => ({ status: 'queued' as const, attempt, finishedAt: undefined })
 
 describe('the history of runs', () => {
   test('is absent while the task itself shows the only run', () => {
@@ -39,7 +40,7 @@ describe('the history of runs', () => {
   })
 
   test('says that a run was interrupted if the task runs again without its end', () => {
-    const attempts = historyAfter(processing(1), { state: 'processing', attempt: 2, finishedAt: undefined }, undefined)
+    const attempts = historyAfter(processing(1), { status: 'processing', attempt: 2, finishedAt: undefined }, undefined)
     assert.deepEqual(attempts?.map((each) => [each.attempt, each.error?.code]), [[1, 'task_interrupted']])
   })
 
@@ -55,7 +56,7 @@ describe('the history of runs', () => {
 
 describe('the history of a task that is retried', () => {
   const failed = (attempt: number, attempts?: readonly AttemptView[]): Run => ({
-    ...processing(attempt, attempts), state: 'failed', finishedAt: CREATED + 9, error,
+    ...processing(attempt), status: 'failed', finishedAt: CREATED + 9, details: { attempts, error },
   })
 
   test('has the run that failed once, and counts on', () => {
@@ -67,6 +68,6 @@ describe('the history of a task that is retried', () => {
   })
 
   test('is absent if the task was cancelled before its first run', () => {
-    assert.equal(historyOfFinal({ ...failed(0), state: 'cancelled', error: undefined }), undefined)
+    assert.equal(historyOfFinal({ ...failed(0), status: 'cancelled', details: {} }), undefined)
   })
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { httpError, HttpError } from '../../../../src/http/errors.js'
-import { snapshotOf } from '../../../../src/tasks/record/snapshot.js'
+import { toSnapshot } from '../../../../src/tasks/record/snapshot.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskFormat } from '../../../../src/tasks/http/formats.js'
 import { jobFormat } from '../../../../src/tasks/http/formats.js'
@@ -11,24 +11,25 @@ import { fingerprintOf } from '../../../../src/idempotency/fingerprint.js'
 import { parseIdempotencyKey } from '../../../../src/idempotency/key.js'
 import { newId } from '../../../../src/runtime/random-id.js'
 import { isTaskId } from '../../../../src/tasks/record/ids.js'
-import { toTaskText, type TaskRecord } from '../../../../src/tasks/record/record.js'
+import type { StoredTask } from '../../../../src/engine/task.js'
+import { toTaskText } from '../../../../src/tasks/record/task-text.js'
 import { toResultText } from '../../../../src/tasks/record/result.js'
 import { StatusPath } from '../../../../src/tasks/http/status-path.js'
 
-const STATES: TaskRecord['state'][] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
-const record: TaskRecord = {
-  id: 'a1', name: 'export', owner: undefined, state: 'queued', attempt: 0, version: 1, createdAt: 1_700_000_000_000,
-  startAt: undefined, pool: 'default', priority: 0, startedAt: undefined, runStartedAt: undefined, finishedAt: undefined,
-  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined,
-  errorFields: undefined, keeps: undefined, attempts: undefined, callback: undefined,
+const STATES: StoredTask['status'][] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
+const stored: StoredTask = {
+  id: 'a1', birth: 'b', key: undefined, name: 'export', owner: undefined, caller: undefined, status: 'queued', run: 0, attempt: 0,
+  crashes: 0, version: 1, createdAt: 1_700_000_000_000, startAt: undefined, pool: 'default', priority: 0, startedAt: undefined,
+  runStartedAt: undefined, finishedAt: undefined, expiresAt: 1_700_000_100_000, callbackRun: 0, callbackAt: undefined,
+  details: {}, result: undefined,
 }
 
-describe('records', () => {
+describe('the text of a task', () => {
   test('SPEC 2.5: the format shows processing for queued, and result only when there is one', () => {
-    assert.deepEqual(JSON.parse(toTaskText(record)), {
+    assert.deepEqual(JSON.parse(toTaskText(stored)), {
       taskId: 'a1', status: 'processing', message: 'The task was accepted and is being processed.', task: 'export', createdAt: '2023-11-14T22:13:20.000Z',
     })
-    const done = { ...record, state: 'completed' as const, result: '{"message":"ok"}', startedAt: 1_700_000_001_000, finishedAt: 1_700_000_002_000, progress: { done: 1, total: 2, message: 'm"' } }
+    const done = { ...stored, status: 'completed' as const, result: '{"message":"ok"}', startedAt: 1_700_000_001_000, finishedAt: 1_700_000_002_000, details: { progress: { done: 1, total: 2, message: 'm"' } } }
     assert.deepEqual(JSON.parse(toTaskText(done)), {
       taskId: 'a1', status: 'completed', message: 'The task is completed.', task: 'export', progress: { done: 1, total: 2, message: 'm"' },
       result: { message: 'ok' }, createdAt: '2023-11-14T22:13:20.000Z', startedAt: '2023-11-14T22:13:21.000Z', finishedAt: '2023-11-14T22:13:22.000Z',
@@ -36,10 +37,10 @@ describe('records', () => {
   })
 
   test('SPEC 2.6: the job format has id, state, jobId and statusUrl, and knows queued', () => {
-    const task = snapshotOf(record)
+    const task = toSnapshot(stored)
     const job = JSON.parse(jobFormat.toText(task, '/job-status/a1')) as Record<string, unknown>
     assert.deepEqual([job['id'], job['state'], job['jobId'], job['statusUrl'], 'taskId' in job, 'status' in job], ['a1', 'queued', 'a1', '/job-status/a1', false, false])
-    const states = STATES.map((state) => (JSON.parse(jobFormat.toText(snapshotOf({ ...record, state }), '')) as { state: string }).state)
+    const states = STATES.map((state) => (JSON.parse(jobFormat.toText(toSnapshot({ ...stored, status: state }), '')) as { state: string }).state)
     assert.deepEqual(states, STATES)
     assert.equal(taskFormat.toText(task, ''), task.text)
   })

@@ -5,7 +5,7 @@ import { memory } from '../../../../adapters/memory/index.js'
 import { httpError } from '../../../../src/http/errors.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { areKeepable } from '../../../../src/tasks/definition/kept-files.js'
-import { detailsOf } from '../../../../src/tasks/core/details.js'
+import { detailsOf } from '../../../../src/tasks/record/details.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { deferred, ended, eventually, Spy, spyEngine } from '../kit.js'
 

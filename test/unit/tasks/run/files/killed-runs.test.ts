@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { memory, MemoryBlobs } from '../../../../../adapters/memory/index.js'
 import { defineTask } from '../../../../../src/tasks/definition/define.js'
 import { areKeepable, type KeptFile } from '../../../../../src/tasks/definition/kept-files.js'
-import { recordOf } from '../../../../../src/tasks/core/details.js'
+import { detailsOf } from '../../../../../src/tasks/record/details.js'
 import { allFileKeys } from '../../../../../src/tasks/record/files.js'
 import { createTasks } from '../../../../../src/tasks/tasks.js'
 import { HandEngine } from '../../hand-engine.js'
@@ -55,7 +55,7 @@ test('each blob of a run that was killed is named by its task, however many runs
   for (let attempt = 2; attempt <= RUNS; attempt++) {
     void hand.takeOver(taskId, { isKilled: true })
     await written[attempt]?.promise
-    const named = new Set(allFileKeys(recordOf(hand.at(taskId))))
+    const named = new Set(allFileKeys({ id: taskId, ...detailsOf(hand.at(taskId)) }))
     assert.deepEqual([...stored].filter((key) => !named.has(key)), [])
   }
   assert.equal(stored.size, 11)

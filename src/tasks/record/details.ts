@@ -1,10 +1,50 @@
 import type { StoredTask, TaskDetails } from '../../engine/task.js'
-import type { CallbackState } from '../record/callback-state.js'
-import type { RecordFiles } from '../record/files.js'
-import type { ErrorFields, TaskFailure, TaskProgress, TaskRecord } from '../record/record.js'
-import type { AttemptView } from '../record/run-history.js'
-import { snapshotOf, type TaskSnapshot } from '../record/snapshot.js'
-import type { Failure } from '../run/failure.js'
+import type { ErrorDetail } from '../../http/errors.js'
+import type { CallbackState } from './callback-state.js'
+import type { RecordFiles } from './files.js'
+
+/** Progress of the work, in units of the task's own. */
+export interface TaskProgress {
+  readonly done: number
+  readonly total?: number
+  readonly message?: string
+}
+
+/** Failure of a task, as clients see it. */
+export interface TaskFailure {
+  readonly code: string
+  readonly message: string
+  /** Each problem of the input by its JSON pointer, if `run` has listed them. */
+  readonly details?: readonly ErrorDetail[]
+}
+
+/** Header fields of a stored error by their lower-case names. */
+export type ErrorFields = Readonly<Record<string, string>>
+
+/** A failure as it is stored, with its status and header fields for requests that wait. */
+export interface Failure extends TaskFailure {
+  readonly status: number
+  readonly fields?: ErrorFields | undefined
+}
+
+/**
+ * One run of a task that has ended, as its record and its status resource show it. Times are ISO
+ * 8601.
+ */
+export interface AttemptView {
+  /** Number of the run, from 1. It counts over all retries. */
+  readonly attempt: number
+  readonly startedAt: string
+  readonly endedAt: string
+  /** Absent if the run completed or was cancelled. */
+  readonly error?: RunError
+}
+
+/** The reason why a run failed. */
+export interface RunError {
+  readonly code: string
+  readonly message: string
+}
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
 export interface Details extends RecordFiles {
@@ -45,7 +85,7 @@ export interface CallbackDetails extends Omit<CallbackState, 'nextAttemptAt'> {
 
 /** Returns the details of a task. Only the core writes them, so they have this type. */
 export function detailsOf(task: StoredTask): Details {
-  return task.details as unknown as Details
+  return task.details
 }
 
 /** Returns details as the engine takes them. */
@@ -63,26 +103,9 @@ export function withFailure(details: Details, failure: Failure | undefined): Det
   return { ...details, error, errorStatus: status, errorFields: fields }
 }
 
-/** Returns a stored task as one flat object: what its views are made of. */
-export function recordOf(task: StoredTask): TaskRecord {
-  const { id, name, owner, status, run, attempt, version, createdAt, pool, priority } = task
-  const { startAt, startedAt, runStartedAt, finishedAt, expiresAt, result } = task
-  const details = detailsOf(task)
-  const { progress, error, errorStatus, errorFields, keeps, attempts, files, blobs, fileRuns } = details
-  return {
-    id, name, owner, state: status, attempt, version, createdAt, startAt, pool, priority, startedAt,
-    runStartedAt: run > 1 ? runStartedAt : undefined,
-    finishedAt, expiresAt, progress, result, error, errorStatus, errorFields, keeps, attempts,
-    files, blobs, fileRuns, callback: callbackOf(task, details),
-  }
-}
-
-/** Returns a task as the HTTP layer reads it. */
-export function toSnapshot(task: StoredTask): TaskSnapshot {
-  return snapshotOf(recordOf(task))
-}
-
-function callbackOf({ callbackAt }: StoredTask, { callback }: Details): CallbackState | undefined {
+/** Returns the state of the callback of a task, with the time of its next attempt. */
+export function callbackOf({ callbackAt, details }: StoredTask): CallbackState | undefined {
+  const { callback } = details as Details
   // The first attempt is due at once, and needs no time.
   const isRepeated = callback?.state === 'pending' && callback.attempts > 0
   return isRepeated && callbackAt !== undefined
