@@ -23,7 +23,7 @@ export function openParts(url: string, seed: number): Parts {
   if (url.startsWith('postgres')) {
     const pool = new pg.Pool({ connectionString: url, idleTimeoutMillis: 1000 })
     pool.on('error', () => undefined)
-    return { ...postgres({ pool, leaseMs: LEASE_MS }), close: () => pool.end() }
+    return { ...postgres({ pool, leaseMs: LEASE_MS }), close: () => endInTime(pool) }
   }
   const retryStrategy = (tried: number): number => Math.min(50 * tried, 500)
   const clients = [new Redis(url, { enableAutoPipelining: true, retryStrategy }), new Redis(url, { maxRetriesPerRequest: null, retryStrategy })] as const
@@ -33,6 +33,13 @@ export function openParts(url: string, seed: number): Parts {
     ...redis({ client, connection, leaseMs: LEASE_MS }),
     close: async () => { for (const each of clients) each.disconnect() },
   }
+}
+
+/** `pool.end()` waits for a server that does not answer, so the process ends without it, as the guide says. */
+async function endInTime(pool: pg.Pool): Promise<void> {
+  const timer = setTimeout(() => { process.exit() }, 2000)
+  await pool.end()
+  clearTimeout(timer)
 }
 
 /** The engine has an outage now and then. In between, one call in ten fails, is late or slow, or its reply is lost. */

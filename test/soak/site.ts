@@ -63,7 +63,9 @@ export class Member {
     const began = performance.now()
     this.isEnding = true
     this.process.child.kill('SIGTERM')
+    const timer = setTimeout(() => { this.process.child.kill('SIGKILL') }, 60_000)
     const { code, signal } = await this.process.exited
+    clearTimeout(timer)
     const ms = performance.now() - began
     if (code !== 0) this.exits.push(`a process (${this.role}) on SIGTERM ended with ${String(code ?? signal)}: ${this.process.err.slice(-2000)}`)
     // A second to drain, two until runs have heard, the deadlines of three closes; the rest is for a busy machine.
