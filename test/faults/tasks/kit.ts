@@ -20,6 +20,8 @@ export interface Input {
   /** Milliseconds that a failed run takes to clean up. */
   readonly cleanUpMs?: number
   readonly callbackUrl?: string
+  /** ISO 8601 time or duration. */
+  readonly startAt?: string
 }
 
 /** One run, as it began. */
@@ -86,6 +88,7 @@ export async function openSites(
     })
     const { submit, status, retry, callback } = taskEndpoints(tasks, {
       statusPath: '/tasks/{id}', owner: ({ headers }) => String(headers['x-user'] ?? 'ann'), callback: (body) => body['callbackUrl'],
+      startAt: (body) => body['startAt'],
     })
     const handle = toFetch(router({
       'POST /tasks': submit(work), 'GET|DELETE /tasks/{id}': status, 'POST /tasks/{id}/retry': retry, 'POST /tasks/{id}/callback': callback,

@@ -80,6 +80,16 @@ for (const { name, url } of databases) {
       assert.equal(ran.length, 2)
     })
 
+    test('the key of a task that starts in 30 days lives as long as the task', async (t) => {
+      const { sites: [site, other = site] } = await openSites(t, url, 2)
+      const id = idOf(await site.submit({ startAt: 'P30D' }, 'later'))
+      assert.equal(idOf(await other.submit({ startAt: 'P30D' }, 'later')), id)
+      const task = await other.engine.read(id)
+      assert.ok(task?.startAt !== undefined && task.expiresAt - task.startAt > 6 * 86_400_000, 'a week, which is `pendingMs`, follows its start')
+      // The key is part of the task, so it has no other end.
+      assert.deepEqual(await other.engine.readByKey(task.key ?? ''), task)
+    })
+
     test('a retry at once, while the failed run is cleaned up, keeps the key, the input and the checkpoint as long as the task', async (t) => {
       const { sites: [site], ran } = await openSites(t, url, 1, { concurrency: 16 })
       await Promise.all(Array.from({ length: 16 }, async (_, n) => {
