@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
+import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created, type Entry,
   type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
@@ -132,7 +132,7 @@ export class PostgresStore implements Store {
 
   private call<T>(verb: StoreEvent['verb'], work: () => Promise<T>): Promise<T> {
     if (this.isClosed) return Promise.reject(new StoreUnavailableError('The store is closed'))
-    return storeEvents.hasSubscribers ? timed(verb, work()) : work()
+    return observed(verb, work)
   }
 
   private newRevision(): Revision {

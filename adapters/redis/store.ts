@@ -3,7 +3,7 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import type { Breaker } from '../../src/stores/breaker.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import { shareLimits } from '../../src/stores/share-limits.js'
-import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
+import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created,
   type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
@@ -185,8 +185,7 @@ export class RedisStore implements Store {
     verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T,
   ): Promise<T> {
     if (this.closed) return Promise.reject(new StoreUnavailableError('The store is closed'))
-    const call = this.breaker.call(work, read)
-    return storeEvents.hasSubscribers ? timed(verb, call) : call
+    return observed(verb, () => this.breaker.call(work, read))
   }
 
   private run(script: Script, key: string, ...args: (string | number)[]): Promise<unknown> {

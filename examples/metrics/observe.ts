@@ -28,7 +28,7 @@ export function observe(registry: Registry): void {
     callbacks.observe({ outcome, fault }, ms / 1000)
   })
 
-  const calls = registry.add(new Histogram('longhaul_store_seconds', 'Calls of the store.', SECONDS))
+  const calls = registry.add(new Histogram('longhaul_store_seconds', 'Calls of Redis or PostgreSQL.', SECONDS))
   subscribe('longhaul:store', (message) => {
     const { verb, outcome, ms } = message as StoreEvent
     calls.observe({ verb, outcome }, ms / 1000)

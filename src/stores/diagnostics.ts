@@ -2,10 +2,18 @@ import { channel } from 'node:diagnostics_channel'
 import { isStoreUnavailable } from './store.js'
 
 /**
- * Event on the diagnostics channel `longhaul:store`: one for each call of a store over a network.
+ * Event on the diagnostics channel `longhaul:store`: one for each call of a store or of a task
+ * engine on Redis or PostgreSQL.
  */
 export interface StoreEvent {
-  readonly verb: 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
+  /**
+   * `look`, `take` and `renew` are calls of a worker: it searches for what is due about every
+   * second, takes runs and callbacks, and renews the leases of its runs.
+   */
+  readonly verb:
+    | 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
+    | 'read' | 'change' | 'list' | 'counts' | 'now'
+    | 'look' | 'take' | 'renew'
   /**
    * `full` and `unavailable` are reasons of a `StoreUnavailableError`. `misuse` is a `TypeError`.
    */
@@ -14,11 +22,14 @@ export interface StoreEvent {
   readonly ms: number
 }
 
-/** Diagnostics channel of store calls. Check `hasSubscribers` before calling `timed`. */
-export const storeEvents = channel('longhaul:store')
+const storeEvents = channel('longhaul:store')
 
-/** Publishes duration and outcome of `call`. Settles as it does. */
-export async function timed<T>(verb: StoreEvent['verb'], call: Promise<T>): Promise<T> {
+/** Makes a call. If somebody subscribed to the channel, publishes its duration and outcome. */
+export function observed<T>(verb: StoreEvent['verb'], call: () => Promise<T>): Promise<T> {
+  return storeEvents.hasSubscribers ? timed(verb, call()) : call()
+}
+
+async function timed<T>(verb: StoreEvent['verb'], call: Promise<T>): Promise<T> {
   const began = performance.now()
   let outcome: StoreEvent['outcome'] = 'ok'
   try {

@@ -6,6 +6,7 @@ export class TcpProxy {
   /** Connections that were opened so far. */
   opened = 0
   private hole = false
+  private holeOfReplies = false
   private readonly sockets = new Set<Socket>()
   private readonly forgotten = new WeakSet<Socket>()
 
@@ -18,8 +19,8 @@ export class TcpProxy {
     server.on('connection', (near) => {
       const far = createConnection({ port: proxy.target, host: '127.0.0.1', noDelay: true, allowHalfOpen: true })
       proxy.opened++
-      proxy.join(near, far)
-      proxy.join(far, near)
+      proxy.join(near, far, () => false)
+      proxy.join(far, near, () => proxy.holeOfReplies)
     })
     await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
     return proxy
@@ -32,6 +33,11 @@ export class TcpProxy {
   /** From now on nothing arrives, on connections that are there and on new ones. */
   swallow(): void {
     this.hole = true
+  }
+
+  /** From now on the server receives everything, and nothing of what it replies arrives. */
+  swallowReplies(): void {
+    this.holeOfReplies = true
   }
 
   /**
@@ -51,6 +57,7 @@ export class TcpProxy {
   /** What was swallowed is lost, so the connections that lost it end. */
   heal(): void {
     this.hole = false
+    this.holeOfReplies = false
     for (const socket of this.sockets) socket.destroy()
   }
 
@@ -59,12 +66,23 @@ export class TcpProxy {
     for (const socket of this.sockets) socket.destroy()
   }
 
-  private join(from: Socket, to: Socket): void {
+  private join(from: Socket, to: Socket, isLost: () => boolean): void {
     this.sockets.add(from)
+    // While something is under way, what follows takes as long, so that nothing overtakes.
+    let underWay = 0
+    let delayMs = 0
     from.on('data', (data) => {
-      if (this.hole || this.forgotten.has(from)) return
-      if (this.latencyMs === 0) to.write(data)
-      else setTimeout(() => { to.write(data) }, this.latencyMs / 2)
+      if (this.hole || isLost() || this.forgotten.has(from)) return
+      if (underWay === 0) delayMs = this.latencyMs / 2
+      if (delayMs === 0) {
+        to.write(data)
+        return
+      }
+      underWay++
+      setTimeout(() => {
+        underWay--
+        to.write(data)
+      }, delayMs)
     })
     from.on('end', () => { if (!this.forgotten.has(from)) to.end() })
     from.on('error', () => undefined)

@@ -1,60 +1,82 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { say, type RedisServer } from '../servers/redis-server.js'
+import type { TcpProxy } from '../servers/tcp-proxy.js'
 import type { Random } from './random.js'
+import type { SoakServer } from './server.js'
+import type { Site } from './site.js'
 
-const WEIGHTS = { kill: 3, pause: 3, fill: 3, drop: 2, killWorker: 2, stopWorker: 1, freezeWorker: 1 } as const
+/** Faults of the server, of the network before it, and of the processes. */
+const WEIGHTS = {
+  killServer: 3, pauseServer: 3, rejectWrites: 2, dropConnections: 2,
+  losePackets: 3, loseReplies: 3, forgetConnections: 2, delay: 2,
+  killWorker: 3, stopWorker: 1, freezeWorker: 2, killWeb: 1,
+} as const
 export type Blow = keyof typeof WEIGHTS
 
-/** What the worker can be told by whoever runs it. */
-export interface WorkerControl {
-  kill(): Promise<void>
-  /** SIGTERM, and another one in its place. */
-  replace(): Promise<void>
-  signal(signal: 'SIGSTOP' | 'SIGCONT'): void
-}
-
-/** Does harm to Redis and the worker, one thing at a time, at random; all is well again after each. */
+/** Does harm to the server, the network and the processes, one thing at a time, at random; all is well again after each. */
 export class Chaos {
   readonly done: { readonly atMs: number, readonly blow: Blow, readonly ms: number }[] = []
   private readonly began = performance.now()
 
-  constructor(private readonly redis: RedisServer, private readonly worker: WorkerControl, private readonly random: Random) {}
+  constructor(private readonly server: SoakServer, private readonly site: Site, private readonly random: Random) {}
 
   async run(everyMs: readonly [number, number], signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await sleep(this.random.between(...everyMs), undefined, { signal }).catch(() => undefined)
       if (signal.aborted) return
       const blow = this.random.pick(WEIGHTS)
-      const ms = Math.round(this.random.between(200, 5000))
+      const ms = Math.round(this.random.between(200, 6000))
       this.done.push({ atMs: Math.round(performance.now() - this.began), blow, ms })
       await this.strike(blow, ms)
     }
   }
 
   private async strike(blow: Blow, ms: number): Promise<void> {
-    const { redis, worker } = this
-    if (blow === 'kill') {
-      await redis.kill()
+    const { server, site } = this
+    if (blow === 'killServer') {
+      await server.kill()
       await sleep(ms)
-      await redis.run()
-    } else if (blow === 'pause') {
-      redis.freeze()
+      await server.run()
+    } else if (blow === 'pauseServer') {
+      server.freeze()
       await sleep(ms)
-      redis.thaw()
-    } else if (blow === 'fill') {
-      await say(redis.port, 'CONFIG SET maxmemory 1')
+      server.thaw()
+    } else if (blow === 'rejectWrites') {
+      await server.rejectWrites(true)
       await sleep(ms / 2)
-      await say(redis.port, 'CONFIG SET maxmemory 0')
-    } else if (blow === 'drop') {
-      await say(redis.port, 'CLIENT KILL TYPE pubsub')
-      await say(redis.port, 'CLIENT KILL TYPE normal')
-    } else if (blow === 'killWorker') await worker.kill()
-    else if (blow === 'stopWorker') await worker.replace()
+      await server.rejectWrites(false)
+    } else if (blow === 'dropConnections') await server.drop()
+    else if (blow === 'losePackets') await this.through(ms, (proxy) => { proxy.swallow() })
+    else if (blow === 'loseReplies') await this.through(ms, (proxy) => { proxy.swallowReplies() })
+    else if (blow === 'forgetConnections') for (const proxy of this.someProxies()) proxy.forget()
+    else if (blow === 'delay') await this.delay(ms)
+    else if (blow === 'killWorker') await site.worker.kill()
+    else if (blow === 'stopWorker') await site.worker.replace()
+    else if (blow === 'killWeb') await this.random.one(site.webs).kill()
     else {
-      // Past its lock, now and then.
-      worker.signal('SIGSTOP')
+      // Past its leases, now and then.
+      site.worker.signal('SIGSTOP')
       await sleep(2 * ms)
-      worker.signal('SIGCONT')
+      site.worker.signal('SIGCONT')
     }
+  }
+
+  private async through(ms: number, harm: (proxy: TcpProxy) => void): Promise<void> {
+    const proxies = this.someProxies()
+    for (const proxy of proxies) harm(proxy)
+    await sleep(ms)
+    for (const proxy of proxies) proxy.heal()
+  }
+
+  private async delay(ms: number): Promise<void> {
+    const proxies = this.someProxies()
+    for (const proxy of proxies) proxy.latencyMs = this.random.between(50, 1500)
+    await sleep(ms)
+    for (const proxy of proxies) proxy.latencyMs = 0
+  }
+
+  /** The network of one process, or of all. */
+  private someProxies(): readonly TcpProxy[] {
+    const proxies = this.site.members.map(({ proxy }) => proxy)
+    return this.random.chance(0.3) ? proxies : [this.random.one(proxies)]
   }
 }

@@ -1,29 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import pg from 'pg'
 import type { Ledger, Promised } from './ledger.js'
 import type { Receiver } from './receiver.js'
 import type { Site } from './site.js'
-import { MOST_RUNS, type Vitals } from './terms.js'
+import { MAX_CRASHES, MOST_RUNS, type Vitals } from './terms.js'
 
 const MIB = 1_048_576
 
-/** Waits until all that was promised has come to its end, asks both web processes, and holds it against the ledger. */
+/** Waits until all that was promised has come to its end, asks all web processes, and holds it against the ledger. */
 export async function settle(site: Site, ledger: Ledger, receiver: Receiver, ms: number): Promise<void> {
   const end = performance.now() + ms
   for (const task of ledger.promised.values()) {
-    const faces = await Promise.all(site.urls.map((url) => face(url, task, end)))
+    const faces = await Promise.all(site.webs.map(({ url }) => face(url, task, end)))
     for (const [at, { status, result, error, callback }] of faces.entries()) {
       ledger.see(task, status, result)
+      // Allowed if that many of its runs were lost, which `checkRuns` sees.
+      task.isLost = error?.code === 'task_lost'
+      if (task.isLost) continue
       if (status !== wanted(task) && !(status === 'cancelled' && task.cancelAsked)) {
-        ledger.fault(`a task (${task.mode}) ended ${status}, ${error?.code ?? 'no code'}${at === 0 ? '' : ' at the other'}`)
+        ledger.fault(`a task (${task.mode}) ended ${status}, ${error?.code ?? 'no code'}${at === 0 ? '' : ' at the other'}`, task.id)
       }
-      if (task.hook !== undefined && callback !== 'delivered') ledger.fault(`the callback of a task that ended is ${String(callback)}`)
+      if (task.hook !== undefined && callback !== 'delivered') ledger.fault(`the callback of a task that ended is ${String(callback)}`, task.id)
     }
-    if (task.hook !== undefined && !receiver.heard.has(task.hook)) ledger.fault('a callback that nobody heard')
+    if (task.hook !== undefined && !receiver.heard.has(task.hook)) ledger.fault('a callback that nobody heard', task.id)
   }
-  for (const [url, ids] of ledger.records) {
-    for (const id of new Set(ids)) if (await (await fetch(`${url}/kept/${String(id)}`)).text() !== 'true') ledger.fault('a record that was acknowledged is not there')
-  }
+  const records = site.records()
+  for (const id of ledger.records) if (!records.has(id)) ledger.fault('a record that was acknowledged is not there')
 }
 
 function wanted({ mode }: Promised): string {
@@ -51,49 +54,91 @@ async function face(url: string, { path }: Promised, end: number): Promise<Shown
 
 /** No task began more often than docs/guarantees.md says, and none that was completed never began. Gives how many began how often. */
 export function checkRuns(site: Site, ledger: Ledger): Map<number, number> {
-  const { byTask } = site.runs()
+  const byTask = site.runs()
   const spread = new Map<number, number>()
   for (const [id, runs] of byTask) {
     spread.set(runs, (spread.get(runs) ?? 0) + 1)
-    if (runs > MOST_RUNS) ledger.fault(`a task was begun ${String(runs)} times`)
+    if (runs > MOST_RUNS) ledger.fault(`a task was begun ${String(runs)} times`, id)
     const task = ledger.promised.get(id)
-    if (task?.mode === 'fails' && task.final?.startsWith('completed')) ledger.fault('a task that only fails is completed')
+    if (task?.mode === 'fails' && task.final?.startsWith('completed')) ledger.fault('a task that only fails is completed', id)
   }
-  for (const { id, final } of ledger.promised.values()) {
-    if (final?.startsWith('completed') && !byTask.has(id)) ledger.fault('a completed task was never begun')
+  for (const { id, final, isLost } of ledger.promised.values()) {
+    const runs = byTask.get(id) ?? 0
+    if (isLost === true && runs < MAX_CRASHES) ledger.fault(`a task is lost after ${String(runs)} runs`, id)
+    if (final?.startsWith('completed') && !byTask.has(id)) ledger.fault('a completed task was never begun', id)
   }
   return spread
 }
 
-/** Keys of the engine that have a task only while it is not final, or has a callback to send. */
-const UNFINISHED = /^(?:ready|run|delayed|w|tk|cb|gone|n)$/
+interface Left {
+  /** How many there are of each kind. */
+  readonly counts: Readonly<Record<string, number>>
+  /** What should not be there. */
+  readonly wrong: readonly string[]
+}
 
-/** What is left in Redis is one hash for each task, and nothing of any run or job. All of it expires. */
-export async function checkKeys(redisUrl: string, ledger: Ledger): Promise<Record<string, number>> {
-  const redis = new Redis(redisUrl)
+/**
+ * What is left on the server: one thing for each task, which expires, and nothing of any run or job. A task whose submission got no response
+ * may take a while until it has ended.
+ */
+export async function checkLeft(url: string, ledger: Ledger, ms: number): Promise<Left['counts']> {
+  const end = performance.now() + ms
+  for (;;) {
+    const { counts, wrong } = await (url.startsWith('postgres') ? rowsOf(url) : keysOf(url))
+    if (wrong.length > 0 && performance.now() < end) {
+      await sleep(1000)
+      continue
+    }
+    for (const what of wrong) ledger.fault(what)
+    const { tasks = 0 } = counts
+    const { promised: { size }, unsure } = ledger
+    if (tasks < size || tasks > size + unsure) ledger.fault(`${String(tasks)} tasks are stored of ${String(size)}`)
+    return counts
+  }
+}
+
+async function rowsOf(url: string): Promise<Left> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    const { rows: [row] } = await client.query<Record<string, number>>(`select count(*)::int as tasks, count(*) filter (where status < 2)::int as unfinished,
+      count(*) filter (where callback_at is not null)::int as callbacks, count(*) filter (where lease_until is not null)::int as leases,
+      (select count(*) from longhaul.entries)::int as entries from longhaul.task_rows`)
+    const counts = row ?? {}
+    const wrong = ['unfinished', 'callbacks', 'leases'].filter((kind) => counts[kind] !== 0)
+    return { counts, wrong: wrong.map((kind) => `${String(counts[kind])} rows with ${kind}`) }
+  } finally {
+    await client.end()
+  }
+}
+
+async function keysOf(url: string): Promise<Left> {
+  const redis = new Redis(url)
   const counts: Record<string, number> = {}
-  let keyed = 0
+  const wrong: string[] = []
   try {
     for await (const keys of redis.scanStream({ count: 1000 }) as AsyncIterable<string[]>) {
       for (const key of keys) {
         const kind = kindOf(key)
         counts[kind] = (counts[kind] ?? 0) + 1
-        if ((kind === 'task h' || kind.startsWith('e:')) && await redis.pttl(key) < 0) ledger.fault(`a ${kind} that never expires`)
-        if (kind === 'other') ledger.fault(`a key that nobody expects: ${key}`)
-        if (UNFINISHED.test(kind.slice('task '.length))) ledger.fault(`a key of unfinished tasks: ${key}`)
+        if ((kind === 'task h' || kind.startsWith('e:')) && await redis.pttl(key) < 0) wrong.push(`a ${kind} that never expires`)
+        if (kind === 'other') wrong.push(`a key that nobody expects: ${key}`)
+        if (UNFINISHED.test(kind.slice('task '.length))) wrong.push(`a key of unfinished tasks: ${key}`)
       }
     }
-    keyed = await redis.hlen('{longhaul}:task:keys')
+    const { 'task h': tasks = 0, ...others } = counts
+    const keyed = await redis.hlen('{longhaul}:task:keys')
+    if (keyed > tasks) wrong.push(`${String(keyed)} keys of ${String(tasks)} tasks`)
+    // A queue has some ten keys of its own; each job that is left would be one more.
+    for (const [kind, count] of Object.entries(others)) if (kind.startsWith('{') && count > 12) wrong.push(`${String(count)} keys of ${kind}`)
+    return { counts: { tasks, ...others }, wrong }
   } finally {
     redis.disconnect()
   }
-  const { 'task h': tasks = 0 } = counts
-  if (tasks < ledger.promised.size || tasks > ledger.promised.size + ledger.unsure) ledger.fault(`${String(tasks)} hashes of ${String(ledger.promised.size)} tasks`)
-  if (keyed > tasks) ledger.fault(`${String(keyed)} keys of ${String(tasks)} tasks`)
-  // A queue has some ten keys of its own; each job that is left would be one more.
-  for (const [kind, count] of Object.entries(counts)) if (kind.startsWith('{') && count > 12) ledger.fault(`${String(count)} keys of ${kind}`)
-  return counts
 }
+
+/** Keys of the engine that have a task only while it is not final, or has a callback to send. */
+const UNFINISHED = /^(?:ready|run|delayed|w|tk|cb|gone|n)$/
 
 /** What a process holds once all is quiet, beside what it held before. */
 export function checkLeaks(before: Vitals, now: Vitals, ledger: Ledger): void {

@@ -9,6 +9,8 @@ export interface Promised {
   /** Which of the receiver's paths is to hear of it. */
   readonly hook: string | undefined
   cancelAsked: boolean
+  /** It ended `task_lost`, at least so it was said. */
+  isLost?: boolean
   /** State and result, as somebody saw them once they were final. */
   final?: string
 }
@@ -22,8 +24,8 @@ const EXPECTED: Readonly<Record<string, readonly number[]>> = {
 /** What was promised, and what was seen; kept apart from everything under test. */
 export class Ledger {
   readonly promised = new Map<string, Promised>()
-  /** Ids of uploads and batches that were answered 200, by web process. */
-  readonly records = new Map<string, number[]>()
+  /** Ids of uploads and batches that were answered 200. */
+  readonly records = new Set<number>()
   readonly keys = new Map<string, string>()
   readonly broken = new Map<string, number>()
   readonly statuses = new Map<string, number>()
@@ -42,7 +44,7 @@ export class Ledger {
   /** One key, one task, over all processes and retries. */
   key(key: string, id: string): void {
     const known = this.keys.get(key)
-    if (known !== undefined && known !== id) this.fault('one Idempotency-Key made two tasks')
+    if (known !== undefined && known !== id) this.fault('one Idempotency-Key made two tasks', `${key}: ${known} and ${id}`)
     this.keys.set(key, id)
   }
 
@@ -50,7 +52,7 @@ export class Ledger {
   see(task: Promised, state: string, result: unknown): void {
     if (state !== 'completed' && state !== 'failed' && state !== 'cancelled') return
     const final = `${state} ${JSON.stringify(result)}`
-    if (task.final !== undefined && task.final !== final) this.fault(`a final state changed: ${task.final} became ${final}`)
+    if (task.final !== undefined && task.final !== final) this.fault('a final state changed', `${task.id}: ${task.final} became ${final}`)
     task.final = final
   }
 
@@ -62,7 +64,9 @@ export class Ledger {
     if (typeof status === 'number' && !(EXPECTED[kind] ?? [200, 503]).includes(status)) this.fault(`an answer that nobody expects: ${name}`)
   }
 
-  fault(what: string): void {
+  /** Says at once where to look. */
+  fault(what: string, where = ''): void {
+    console.log(new Date().toISOString(), what, where)
     this.broken.set(what, (this.broken.get(what) ?? 0) + 1)
   }
 }

@@ -19,11 +19,11 @@ interface Face {
   readonly result?: unknown
 }
 
-/** Every request is answered in five seconds whatever Redis does; the rest is for a machine that has much else to do. */
+/** Every request is answered in five seconds whatever the server does; the rest is for a machine that has much else to do. */
 const CEILING_MS = 15_000
 const WAIT_S = 5
 
-/** Clients of all kinds, at both web processes. */
+/** Clients of all kinds, at all web processes. */
 export class Load {
   private readonly agent = new Agent({ keepAlive: true, maxSockets: 64 })
   private readonly under = new Set<Promise<void>>()
@@ -106,19 +106,18 @@ export class Load {
   }
 
   private async records(kind: 'upload' | 'bulk', n: number): Promise<void> {
-    const ids = Array.from({ length: Math.round(this.random.between(1, 200)) }, (_, at) => (n * 200 + at) % 20_000)
-    const web = this.web()
+    const ids = Array.from({ length: Math.round(this.random.between(1, 200)) }, (_, at) => n * 200 + at)
     const body = kind === 'bulk' ? JSON.stringify(ids.map((id) => ({ id }))) : ids.map((id) => `{"id":${String(id)}}\n`).join('')
     const type = kind === 'bulk' ? 'application/json' : 'application/x-ndjson'
-    const answer = await this.ask(kind, 'POST', `${web}/${kind}`, { 'content-type': type }, body)
+    const answer = await this.ask(kind, 'POST', `${this.web()}/${kind}`, { 'content-type': type }, body)
     if (answer?.status !== 200 && answer?.status !== 201) return
     const { summary } = JSON.parse(answer.text) as { summary?: { succeeded?: number } }
     if (summary?.succeeded !== ids.length) this.ledger.fault(`${kind} told of ${String(summary?.succeeded)} records of ${String(ids.length)}`)
-    this.ledger.records.set(web, [...this.ledger.records.get(web) ?? [], ids[0] ?? 0].slice(-5000))
+    for (const id of ids) this.ledger.records.add(id)
   }
 
   private web(): string {
-    return this.webs[this.random.chance(0.5) ? 0 : 1] ?? ''
+    return this.random.one(this.webs)
   }
 
   /** `undefined`: there was no answer, or none that is whole. */

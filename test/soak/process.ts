@@ -1,11 +1,9 @@
-// A web process or a worker under load: node process.ts <redis url> <web | worker> <folder>.
+// A web process or a worker under load: node process.ts <url of redis or postgres, or memory:> <web | worker | both> <folder> <port> <seed>.
 import { appendFileSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import { bulkCreate } from 'longhaul/bulk'
 import {
   createTasks, defineTask, httpError, jobFormat, json, jsonSchema, router, taskEndpoints,
@@ -14,11 +12,11 @@ import {
 import { ndjsonUpload } from 'longhaul/ndjson'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { attach } from 'longhaul/node'
-import { redis } from 'longhaul/redis'
+import { openParts } from './parts.js'
 import { ATTEMPTS, SECRET, type Vitals, type WorkInput } from './terms.js'
 
-const [, , url = '', role = '', folder = ''] = process.argv
-const log = join(folder, `runs-${String(process.pid)}.log`)
+const [, , url = '', role = '', folder = '', port = '', seed = ''] = process.argv
+const [runs, records] = ['runs', 'records'].map((name) => join(folder, `${name}-${String(process.pid)}.log`)) as [string, string]
 const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
 
@@ -26,7 +24,7 @@ delay.enable()
 const work = defineTask({
   name: 'work', attempts: ATTEMPTS, backoff: { type: 'fixed', delayMs: 50 }, input: jsonSchema<WorkInput>({ type: 'object', required: ['n', 'ms', 'mode'] }),
   run: async ({ n, ms, mode }, { taskId, attempt, signal, progress }) => {
-    if (taskId !== undefined) appendFileSync(log, `${taskId} ${String(n)}\n`)
+    if (taskId !== undefined) appendFileSync(runs, `${taskId}\n`)
     for (let step = 1; step <= 4; step++) {
       await sleep(ms / 4, undefined, { signal })
       progress(step, 4)
@@ -37,24 +35,19 @@ const work = defineTask({
   },
 })
 
-const retryStrategy = (tried: number): number => Math.min(50 * tried, 500)
-const records = new Redis(url, { enableAutoPipelining: true, retryStrategy })
-const jobs = new Redis(url, { maxRetriesPerRequest: null, retryStrategy })
-for (const client of [records, jobs]) client.on('error', () => undefined)
-const { engine, store } = redis({ client: records, connection: jobs, leaseMs: 4000 })
+const { engine, store, close } = openParts(url, Number(seed))
 const tasks = createTasks({
-  engine, store, definitions: [work], worker: role === 'worker', concurrency: 20, onError: () => undefined,
+  engine, store, definitions: [work], worker: role !== 'web', concurrency: 20, retentionMs: 4 * 3_600_000, onError: () => undefined,
   callbacks: callbacks({
     sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 30, backoff: { type: 'fixed', delayMs: 300 },
   }),
 })
 
-const kept = new Set<number>()
 const item = jsonSchema<{ id: number }>({ type: 'object', required: ['id'], properties: { id: { type: 'integer' } } })
-const keep = (records: readonly { id: number }[]): { id: number }[] => records.map(({ id }) => {
-  kept.add(id)
-  return { id }
-})
+const keep = (some: readonly { id: number }[]): { id: number }[] => {
+  appendFileSync(records, some.map(({ id }) => `${String(id)}\n`).join(''))
+  return some.map(({ id }) => ({ id }))
+}
 
 function vitals(): HttpResponse {
   globalThis.gc?.()
@@ -62,7 +55,7 @@ function vitals(): HttpResponse {
   const resources: Record<string, number> = {}
   for (const each of process.getActiveResourcesInfo()) resources[each] = (resources[each] ?? 0) + 1
   const seen: Vitals = {
-    rss, heapUsed, descriptors: readdirSync('/proc/self/fd').length, resources, kept: kept.size,
+    rss, heapUsed, descriptors: readdirSync('/proc/self/fd').length, resources,
     delayMs: { p50: delay.percentile(50) / 1e6, p99: delay.percentile(99) / 1e6, max: delay.max / 1e6 },
   }
   return json(200, seen)
@@ -77,17 +70,16 @@ attach(server, router({
   'POST /jobs': job.submit(work, { respond: 'always' }), 'GET|HEAD|DELETE /jobs/{id}': job.status,
   'POST /upload': ndjsonUpload<{ id: number }>({ schema: item, write: (some) => { keep(some) } }),
   'POST /bulk': bulkCreate<{ id: number }, { id: number }>({ repository: { createMany: (some) => Promise.resolve(keep(some)) }, schema: item }),
-  'GET /kept/{id}': ({ params }) => json(200, kept.has(Number(params['id']))),
   'GET /vitals': vitals,
 }))
-server.listen(0, '127.0.0.1', () => { console.log(`ready at http://127.0.0.1:${String((server.address() as AddressInfo).port)}`) })
+server.listen(Number(port), '127.0.0.1', () => { console.log(`ready at http://127.0.0.1:${port}`) })
 
 process.once('SIGTERM', () => {
   server.close()
   server.closeIdleConnections()
   void tasks.close({ drainMs: 1000 }).then(async () => {
     await store.close()
-    for (const client of [records, jobs]) client.disconnect()
+    await close()
     server.closeAllConnections()
   })
 })

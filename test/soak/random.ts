@@ -23,6 +23,10 @@ export class Random {
     return this.next() < share
   }
 
+  one<Value>(values: readonly Value[]): Value {
+    return values[Math.floor(this.next() * values.length)] as Value
+  }
+
   /** One of the names, as often as its weight says. */
   pick<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
     const entries = Object.entries(weights) as [Name, number][]

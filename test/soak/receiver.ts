@@ -21,10 +21,13 @@ export class Receiver {
           return
         }
         try {
-          webhook.verify(body, req.headers as Record<string, string>)
-          this.hear(req.url ?? '', String(req.headers['webhook-id']), body)
-        } catch {
-          this.ledger.fault('a callback whose signature is wrong')
+          const [id, seconds] = [String(req.headers['webhook-id']), Number(req.headers['webhook-timestamp'])]
+          // The clock of the sender may be wrong, so the time is not compared.
+          const isSigned = webhook.sign(id, new Date(seconds * 1000), body) === req.headers['webhook-signature']
+          if (!isSigned) this.ledger.fault('a callback whose signature is wrong')
+          this.hear(req.url ?? '', id, body)
+        } catch (error) {
+          this.ledger.fault(`a callback that cannot be read: ${String(error)}`)
         }
         res.end()
       }).on('error', () => undefined)
@@ -51,8 +54,8 @@ export class Receiver {
     if (!messages) this.heard.set(hook, messages = new Map())
     const known = messages.get(id)
     if (known !== undefined) this.repeated++
-    if (known !== undefined && known !== body) this.ledger.fault('one callback came with two bodies')
+    if (known !== undefined && known !== body) this.ledger.fault('one callback came with two bodies', `${hook} ${String(known)} ${body}`)
     messages.set(id, body)
-    if (messages.size > 1) this.ledger.fault('one task has callbacks of two ids')
+    if (messages.size > 1) this.ledger.fault('one task has callbacks of two ids', hook)
   }
 }

@@ -5,8 +5,8 @@ import { MOST_RUNS, type Vitals } from './terms.js'
 const mib = (bytes: number): string => `${(bytes / 1_048_576).toFixed(0)} MiB`
 const row = (...cells: readonly (string | number)[]): string => `| ${cells.join(' | ')} |`
 
-/** The report as a page of docs/. */
-export function toMarkdown({ seconds, seed, perSecond, broken, ledger, blows, runs, keys, callbacks, before, after }: SoakReport): string {
+/** The report of one engine, as a part of docs/soak.md. */
+export function toMarkdown({ engine, seconds, seed, perSecond, broken, ledger, blows, runs, left, callbacks, before, after }: SoakReport): string {
   const counts = new Map<string, number>()
   for (const { blow } of blows) counts.set(blow, (counts.get(blow) ?? 0) + 1)
   const finals = new Map<string, number>()
@@ -16,13 +16,9 @@ export function toMarkdown({ seconds, seed, perSecond, broken, ledger, blows, ru
   }
   const list = (map: Iterable<readonly [string | number, number]>): string => [...map].map(([what, count]) => `${String(what)} ${String(count)}`).join(', ')
   const vital = (name: string, of: (vitals: Vitals) => string | number): string => row(name, ...before.flatMap((vitals, at) => [of(vitals), of(after[at] ?? vitals)]))
-  return `# The soak test's last report
+  return `## ${engine}
 
-\`npm run test:soak -- --minutes ${(seconds / 60).toFixed(seconds % 60 === 0 ? 0 : 1)} --seed ${String(seed)}\`, ${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}, ${String(cpus().length)} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GiB.
-
-Two web processes and a worker on BullMQ, one Redis (AOF, \`appendfsync always\`) that is killed, paused, filled and drops its clients at random; the worker is killed, stopped and
-frozen too. ${String(perSecond)} clients a second begin something: tasks, jobs, \`respond-async, wait=2\`, keyed submissions that are sent again to either process, direct work, NDJSON uploads,
-batches; polls, long polls, event streams, cancels; callbacks to a receiver that refuses every fifth. A ledger of its own knows what was acknowledged.
+\`npm run test:soak -- --engine ${engine} --minutes ${(seconds / 60).toFixed(seconds % 60 === 0 ? 0 : 1)} --per-second ${String(perSecond)} --seed ${String(seed)}\`, ${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}, ${String(cpus().length)} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GiB.
 
 **${broken.length === 0 ? 'Nothing was broken.' : `Broken: ${broken.join('; ')}.`}**
 
@@ -34,14 +30,14 @@ ${row('runs begun of one task: tasks', `${list([...runs].sort(([one], [other]) =
 ${row('submissions without a 202 whose record may be there', ledger.unsure)}
 ${row('Idempotency-Keys, one task each', ledger.keys.size)}
 ${row('tasks whose callback was heard; repeated deliveries', `${String(callbacks.heard)}; ${String(callbacks.repeated)}`)}
-${row('blows', list(counts))}
+${row('faults', list(counts))}
 ${row('slowest answer of any kind, long polls and streams included', `${(ledger.slowestMs / 1000).toFixed(1)} s`)}
-${row('keys left in Redis', list(Object.entries(keys)))}
+${row('left on the server', list(Object.entries(left)))}
 
 Answers: ${list([...ledger.statuses].sort(([one], [other]) => (one < other ? -1 : 1)))}. (\`none\`: no answer; \`cut\`: one that broke off.)
 
-| web process | 1, before | after | 2, before | after |
-|---|---|---|---|---|
+${row('', ...before.flatMap((_, at) => [`web process ${String(at + 1)}, before`, 'after']))}
+${row('---', ...before.flatMap(() => ['---', '---']))}
 ${vital('RSS', ({ rss }) => mib(rss))}
 ${vital('heap after a collection', ({ heapUsed }) => mib(heapUsed))}
 ${vital('descriptors', ({ descriptors }) => descriptors)}

@@ -2,101 +2,142 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ServerProcess } from '../http/kit/process.js'
-import type { WorkerControl } from './chaos.js'
+import { skewedBy } from '../servers/faketime.js'
+import { freePort } from '../servers/redis-server.js'
+import { TcpProxy } from '../servers/tcp-proxy.js'
+import type { Random } from './random.js'
+import type { SoakServer } from './server.js'
 import type { Vitals } from './terms.js'
 
-/** Two web processes and a worker, in a folder where runs are written down. */
-export class Site implements WorkerControl {
-  readonly folder = mkdtempSync(join(tmpdir(), 'longhaul-soak-'))
+/** Errors of the wall clocks, in seconds. */
+const SKEWS = [-86_400, -3600, -10, 0, 10, 3600, 86_400]
+
+/** A process of the site, on a port of its own, behind a proxy of its own. Each time it starts, its wall clock is wrong in another way. */
+export class Member {
+  process!: ServerProcess
+  /** Ends it was told to come to. Any other is a fault. */
+  private isEnding = false
+
+  constructor(
+    private readonly role: 'web' | 'worker' | 'both', private readonly port: number, private readonly databaseUrl: string, readonly proxy: TcpProxy,
+    private readonly folder: string, private readonly random: Random, private readonly exits: string[],
+  ) {}
+
+  get url(): string {
+    return `http://127.0.0.1:${String(this.port)}`
+  }
+
+  async start(): Promise<void> {
+    const seconds = this.random.one(SKEWS)
+    const args = [this.databaseUrl, this.role, this.folder, String(this.port), String(Math.round(this.random.between(0, 1_000_000)))]
+    this.isEnding = false
+    const started = new ServerProcess(
+      process.execPath, ['--expose-gc', '--import', 'tsx', join(import.meta.dirname, 'process.ts'), ...args], seconds === 0 ? {} : skewedBy(seconds),
+    )
+    this.process = started
+    void started.exited.then(({ code, signal }) => {
+      if (!this.isEnding) this.exits.push(`a process (${this.role}) ended: ${String(code)} ${String(signal)} ${started.err.slice(-2000)}`)
+    })
+    await started.url()
+  }
+
+  /** SIGKILL, and another one in its place. */
+  async kill(): Promise<void> {
+    this.isEnding = true
+    this.process.child.kill('SIGKILL')
+    await this.process.exited
+    await this.start()
+  }
+
+  /** SIGTERM, and another one in its place. */
+  async replace(): Promise<void> {
+    await this.end()
+    await this.start()
+  }
+
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.process.child.kill(signal)
+  }
+
+  async end(): Promise<void> {
+    const began = performance.now()
+    this.isEnding = true
+    this.process.child.kill('SIGTERM')
+    const timer = setTimeout(() => { this.process.child.kill('SIGKILL') }, 60_000)
+    const { code, signal } = await this.process.exited
+    clearTimeout(timer)
+    const ms = performance.now() - began
+    if (code !== 0) this.exits.push(`a process (${this.role}) on SIGTERM ended with ${String(code ?? signal)}: ${this.process.err.slice(-2000)}`)
+    // A second to drain, two until runs have heard, the deadlines of three closes; the rest is for a busy machine.
+    if (ms > 20_000) this.exits.push(`a process (${this.role}) took ${String(Math.round(ms / 1000))} s to end`)
+  }
+
+  /** Ends it, when the test itself has failed. */
+  abandon(): void {
+    this.isEnding = true
+    this.process.child.kill('SIGKILL')
+  }
+}
+
+/** Two web processes and a worker on one server, in a folder where runs and records are written down; or one process with all in its memory. */
+export class Site {
   readonly exits: string[] = []
-  private worker!: ServerProcess
-  private ending = false
+  readonly members: Member[] = []
+  private readonly folder = mkdtempSync(join(tmpdir(), 'longhaul-soak-'))
 
-  private constructor(private readonly redisUrl: string, readonly webs: { readonly process: ServerProcess, url: string }[]) {}
-
-  static async start(redisUrl: string): Promise<Site> {
-    const site = new Site(redisUrl, [])
-    const [one, other, worker] = [site.spawn('web'), site.spawn('web'), site.spawn('worker')]
-    for (const web of [one, other]) site.webs.push({ process: web, url: await web.url() })
-    site.worker = worker
-    await worker.url()
-    for (const web of [one, other]) {
-      // Nothing that happens to Redis ends a web process.
-      void web.exited.then(({ code, signal }) => { if (!site.ending) site.exits.push(`a web process ended: ${String(code)} ${String(signal)} ${web.err.slice(-2000)}`) })
+  static async start(server: SoakServer | undefined, random: Random): Promise<Site> {
+    const site = new Site()
+    for (const role of server ? ['web', 'web', 'worker'] as const : ['both'] as const) {
+      // Nothing goes through that of a process with all in its memory.
+      const proxy = await TcpProxy.to(server?.port ?? 1)
+      const member = new Member(role, await freePort(), server?.url(proxy.port) ?? 'memory:', proxy, site.folder, random, site.exits)
+      site.members.push(member)
+      await member.start()
     }
     return site
   }
 
-  get urls(): string[] {
-    return this.webs.map(({ url }) => url)
+  get webs(): readonly Member[] {
+    return this.members.slice(0, 2)
   }
 
-  async kill(): Promise<void> {
-    this.worker.child.kill('SIGKILL')
-    await this.worker.exited
-    await this.renew()
+  get worker(): Member {
+    return this.members.at(-1) as Member
   }
 
-  async replace(): Promise<void> {
-    await this.end(this.worker, 'the worker')
-    await this.renew()
+  /** How each web process is. */
+  async vitals(): Promise<readonly Vitals[]> {
+    return Promise.all(this.webs.map(async ({ url }) => (await fetch(`${url}/vitals`, { headers: { connection: 'close' } })).json() as Promise<Vitals>))
   }
 
-  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
-    this.worker.child.kill(signal)
-  }
-
-  /** How each process is. */
-  async vitals(): Promise<{ readonly webs: readonly Vitals[], readonly worker: Vitals }> {
-    const ask = async (url: string): Promise<Vitals> => (await fetch(`${url}/vitals`, { headers: { connection: 'close' } })).json() as Promise<Vitals>
-    return { webs: await Promise.all(this.urls.map(ask)), worker: await ask(await this.worker.url()) }
-  }
-
-  /** How often each task was begun, by all processes that there were; and how often each submission. */
-  runs(): { readonly byTask: Map<string, number>, readonly bySubmission: Map<number, number> } {
+  /** How often each task was begun, by all processes that there were. */
+  runs(): Map<string, number> {
     const byTask = new Map<string, number>()
-    const bySubmission = new Map<number, number>()
-    for (const name of readdirSync(this.folder)) {
-      for (const line of readFileSync(join(this.folder, name), 'utf8').split('\n')) {
-        const [id = '', n] = line.split(' ')
-        if (n === undefined) continue
-        byTask.set(id, (byTask.get(id) ?? 0) + 1)
-        bySubmission.set(Number(n), (bySubmission.get(Number(n)) ?? 0) + 1)
-      }
-    }
-    return { byTask, bySubmission }
+    for (const line of this.lines('runs-')) byTask.set(line, (byTask.get(line) ?? 0) + 1)
+    return byTask
+  }
+
+  /** Ids of the records that were written. */
+  records(): ReadonlySet<number> {
+    return new Set(this.lines('records-').map(Number))
   }
 
   /** SIGTERM to all. */
   async stop(): Promise<void> {
-    this.ending = true
-    await Promise.all([...this.webs.map((web) => this.end(web.process, 'a web process')), this.end(this.worker, 'the worker')])
+    await Promise.all(this.members.map((member) => member.end()))
+  }
+
+  /** Ends whatever is left. */
+  remove(): void {
+    for (const member of this.members) {
+      member.abandon()
+      member.proxy.close()
+    }
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  /** Ends whatever is left, when the test itself has failed. */
-  abandon(): void {
-    this.ending = true
-    for (const each of [...this.webs.map((web) => web.process), this.worker]) each.child.kill('SIGKILL')
-    rmSync(this.folder, { recursive: true, force: true })
-  }
-
-  private async renew(): Promise<void> {
-    this.worker = this.spawn('worker')
-    await this.worker.url()
-  }
-
-  private async end(each: ServerProcess, name: string): Promise<void> {
-    const began = performance.now()
-    each.child.kill('SIGTERM')
-    const { code, signal } = await each.exited
-    const ms = performance.now() - began
-    if (code !== 0) this.exits.push(`${name} on SIGTERM ended with ${String(code ?? signal)}: ${each.err.slice(-2000)}`)
-    // A second to drain, two until runs have heard, the deadlines of three closes; the rest is for a busy machine.
-    if (ms > 20_000) this.exits.push(`${name} took ${String(Math.round(ms / 1000))} s to end`)
-  }
-
-  private spawn(role: 'web' | 'worker'): ServerProcess {
-    return new ServerProcess(process.execPath, ['--expose-gc', '--import', 'tsx', join(import.meta.dirname, 'process.ts'), this.redisUrl, role, this.folder], {})
+  private lines(prefix: string): string[] {
+    const files = readdirSync(this.folder).filter((name) => name.startsWith(prefix))
+    return files.flatMap((name) => readFileSync(join(this.folder, name), 'utf8').split('\n').slice(0, -1))
   }
 }

@@ -1,15 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { RedisServer } from '../servers/redis-server.js'
 import { Chaos } from './chaos.js'
-import { checkKeys, checkLeaks, checkRuns, settle } from './check.js'
+import { checkLeaks, checkLeft, checkRuns, settle } from './check.js'
 import { Ledger } from './ledger.js'
 import { Load } from './load.js'
 import { Random } from './random.js'
 import { Receiver } from './receiver.js'
+import { postgresServer, redisServer, type SoakServer } from './server.js'
 import { Site } from './site.js'
 import type { Vitals } from './terms.js'
 
+/** Which engine has the tasks. */
+export type Engine = 'memory' | 'redis' | 'postgres'
+
 export interface SoakOptions {
+  readonly engine: Engine
   readonly seconds: number
   readonly seed: number
   readonly perSecond: number
@@ -23,7 +27,8 @@ export interface SoakReport extends SoakOptions {
   readonly ledger: Ledger
   readonly blows: Chaos['done']
   readonly runs: ReadonlyMap<number, number>
-  readonly keys: Readonly<Record<string, number>>
+  /** What is left on the server, by kind. */
+  readonly left: Readonly<Record<string, number>>
   readonly callbacks: { readonly heard: number, readonly repeated: number }
   readonly before: readonly Vitals[]
   readonly after: readonly Vitals[]
@@ -32,34 +37,39 @@ export interface SoakReport extends SoakOptions {
 /** How long all that was promised has to come to its end once nobody does harm any more. */
 const SETTLE_MS = 90_000
 
-/** Mixed load on two web processes and a worker whose Redis is killed, paused and filled meanwhile; then everything is held against the ledger. */
+const SERVERS: Readonly<Record<Engine, () => Promise<SoakServer> | undefined>> = {
+  memory: () => undefined, redis: redisServer, postgres: postgresServer,
+}
+
+/** Mixed load on processes whose server, network and engine fail meanwhile; then everything is held against the ledger. */
 export async function soak(options: SoakOptions): Promise<SoakReport> {
-  const { seconds, seed, perSecond, everyMs } = options
-  const redis = await RedisServer.start(['--appendonly', 'yes', '--appendfsync', 'always'])
+  const { engine, seconds, seed, perSecond, everyMs } = options
+  const server = await SERVERS[engine]()
   const ledger = new Ledger()
   const receiver = await Receiver.start(ledger)
-  const site = await Site.start(redis.url)
+  const site = await Site.start(server, new Random(seed ^ 3))
   try {
+    const load = (part: number): Load => new Load(site.webs.map(({ url }) => url), receiver.url, new Random(seed ^ part), ledger)
     // Code that has never run and connections that have never been made are no leak.
-    await new Load(site.urls, receiver.url, new Random(seed ^ 1), ledger).run(perSecond, AbortSignal.timeout(3000))
+    await load(1).run(perSecond, AbortSignal.timeout(3000))
     await sleep(1000)
-    const { webs: before } = await site.vitals()
+    const before = await site.vitals()
     const time = AbortSignal.timeout(seconds * 1000)
-    const chaos = new Chaos(redis, site, new Random(seed))
-    await Promise.all([new Load(site.urls, receiver.url, new Random(seed ^ 2), ledger).run(perSecond, time), chaos.run(everyMs, time)])
+    const chaos = server && new Chaos(server, site, new Random(seed))
+    await Promise.all([load(2).run(perSecond, time), chaos?.run(everyMs, time)])
     await settle(site, ledger, receiver, SETTLE_MS)
     await sleep(2000)
-    const { webs: after } = await site.vitals()
+    const after = await site.vitals()
     for (const [at, now] of after.entries()) checkLeaks(before[at] as Vitals, now, ledger)
     const runs = checkRuns(site, ledger)
-    const keys = await checkKeys(redis.url, ledger)
+    const left = server ? await checkLeft(server.url(server.port), ledger, SETTLE_MS) : {}
     await site.stop()
     for (const exit of site.exits) ledger.fault(exit)
     const broken = [...ledger.broken].map(([what, count]) => (count === 1 ? what : `${what} (${String(count)} times)`))
-    return { ...options, broken, ledger, blows: chaos.done, runs, keys, callbacks: { heard: receiver.heard.size, repeated: receiver.repeated }, before, after }
+    return { ...options, broken, ledger, blows: chaos?.done ?? [], runs, left, callbacks: { heard: receiver.heard.size, repeated: receiver.repeated }, before, after }
   } finally {
-    site.abandon()
+    site.remove()
     receiver.stop()
-    await redis.stop()
+    await server?.stop()
   }
 }

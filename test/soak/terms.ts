@@ -3,7 +3,7 @@ export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 /** Of each task. */
 export const ATTEMPTS = 2
 /** Default of `maxCrashes`: number of runs in a row that may end with their worker. */
-const MAX_CRASHES = 3
+export const MAX_CRASHES = 3
 /** docs/guarantees.md: each attempt may be made, and lose its worker that often. */
 export const MOST_RUNS = ATTEMPTS * MAX_CRASHES
 
@@ -23,6 +23,5 @@ export interface Vitals {
   readonly heapUsed: number
   readonly descriptors: number
   readonly resources: Readonly<Record<string, number>>
-  readonly kept: number
   readonly delayMs: { readonly p50: number, readonly p99: number, readonly max: number }
 }

@@ -5,6 +5,7 @@ import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
+import { observed } from '../../../src/stores/diagnostics.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Transaction } from '../../../src/stores/transaction.js'
 import { Listener } from '../changes/listener.js'
@@ -74,27 +75,27 @@ export class PostgresTaskEngine implements TaskEngine {
 
   async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
     if (transaction !== undefined) return this.createWithin(transaction, task)
-    const created = await this.creates.create(task)
+    const created = await observed('create', () => this.creates.create(task))
     if (created.outcome === 'created') this.noteCreated(created.task)
     return created
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
     checkText(id)
-    return this.reads.read(id)
+    return observed('read', () => this.reads.read(id))
   }
 
   async readByKey(key: string): Promise<StoredTask | undefined> {
     checkText(key)
-    return this.reads.readByKey(key)
+    return observed('read', () => this.reads.readByKey(key))
   }
 
   async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
-    return this.changes.change({ ref, expected, change })
+    return observed('change', () => this.changes.change({ ref, expected, change }))
   }
 
   async delete(ref: TaskRef, version: number): Promise<StoredTask | undefined> {
-    const task = await this.changes.delete(ref, version)
+    const task = await observed('delete', () => this.changes.delete(ref, version))
     if (task === undefined) this.notify(ref.id)
     return task
   }
@@ -106,19 +107,21 @@ export class PostgresTaskEngine implements TaskEngine {
 
   async watch(id: string, listener: () => void): Promise<() => void> {
     checkText(id)
-    return this.listener.watch(id, listener)
+    return observed('watch', () => this.listener.watch(id, listener))
   }
 
   async list(query: TaskQuery): Promise<readonly StoredTask[]> {
-    return this.lists.page(query)
+    return observed('list', () => this.lists.page(query))
   }
 
   async counts(pool: string): Promise<PoolCounts> {
-    return this.lists.counts(pool)
+    return observed('counts', () => this.lists.counts(pool))
   }
 
   async now(): Promise<number> {
-    const [row] = await this.database.repeated<{ readonly now: number }>(`SELECT ${NOW} AS now`)
+    const [row] = await observed('now', () => (
+      this.database.repeated<{ readonly now: number }>(`SELECT ${NOW} AS now`)
+    ))
     return row?.now as number
   }
 

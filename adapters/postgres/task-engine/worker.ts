@@ -3,6 +3,7 @@ import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { Leases, type LeasedRun } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import type { StoredTask } from '../../../src/engine/task.js'
+import { observed } from '../../../src/stores/diagnostics.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
@@ -71,7 +72,9 @@ export class Worker {
 
   constructor(private readonly host: WorkerHost) {
     this.sql = workerSql(host.database.schema)
-    this.leases = new Leases(host.leaseMs, (runs) => renewLeases(host, this.sql, runs))
+    this.leases = new Leases(host.leaseMs, (runs) => (
+      observed('renew', () => renewLeases(host, this.sql, runs))
+    ))
   }
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
@@ -158,7 +161,8 @@ export class Worker {
     this.timerAt = Infinity
     this.listen()
     const { query } = this.host.database
-    const [found] = await query<Found>(this.sql.look, [[...places.pools.keys()]])
+    const pools = [...places.pools.keys()]
+    const [found] = await observed('look', () => query<Found>(this.sql.look, [pools]))
     this.hasToLook = found?.has_more ?? false
     for (const pool of found?.pools ?? []) this.waiting.add(pool)
     const nextCallback = found?.next_callback_ms ?? Infinity
@@ -197,7 +201,8 @@ export class Worker {
     const leaseEnd = performance.now() + this.host.leaseMs
     let rows: readonly RunRow[] = []
     try {
-      rows = await this.host.database.query(this.sql.take, [pool, count, this.host.leaseMs])
+      const { database, leaseMs } = this.host
+      rows = await observed('take', () => database.query(this.sql.take, [pool, count, leaseMs]))
       if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
       this.waiting.add(pool)
@@ -240,7 +245,8 @@ export class Worker {
     this.callbacks += places
     let rows: readonly TaskRow[] = []
     try {
-      rows = await this.host.database.query<TaskRow>(this.sql.takeCallbacks, [places])
+      const { query } = this.host.database
+      rows = await observed('take', () => query<TaskRow>(this.sql.takeCallbacks, [places]))
     } finally {
       this.callbacks -= places - rows.length
     }

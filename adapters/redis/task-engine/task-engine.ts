@@ -7,6 +7,7 @@ import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../../src/engine/task.js'
 import type { Breaker } from '../../../src/stores/breaker.js'
+import { observed, type StoreEvent } from '../../../src/stores/diagnostics.js'
 import type { RedisClient } from '../client.js'
 import { redisBreaker } from '../redis-breaker.js'
 import { runScript, type Script } from '../scripts.js'
@@ -83,7 +84,7 @@ export class RedisTaskEngine implements TaskEngine {
     }
     const args = createArguments(task)
     const { start } = task
-    const [outcome, row, tickets] = await this.run(CREATE, ...args) as [
+    const [outcome, row, tickets] = await this.run('create', CREATE, ...args) as [
       'created' | 'exists' | 'caller_full', Row | null, Ticket[],
     ]
     this.addTickets(tickets)
@@ -96,11 +97,11 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
-    return taskIn(await this.run(READ, 'id', id))
+    return taskIn(await this.run('read', READ, 'id', id))
   }
 
   async readByKey(key: string): Promise<StoredTask | undefined> {
-    return taskIn(await this.run(READ, 'key', key))
+    return taskIn(await this.run('read', READ, 'key', key))
   }
 
   async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
@@ -108,7 +109,7 @@ export class RedisTaskEngine implements TaskEngine {
       ref.id, ref.birth, ...expectedArguments(expected), this.nonce(), ...this.share,
       ...changeArguments(change),
     ]
-    const [outcome, row, tickets] = await this.run(CHANGE, ...args) as [
+    const [outcome, row, tickets] = await this.run('change', CHANGE, ...args) as [
       'changed' | 'conflict' | 'caller_full', Row | null, Ticket[],
     ]
     this.addTickets(tickets)
@@ -121,7 +122,7 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
-    const reply = await this.run(DELETE, id, birth, version)
+    const reply = await this.run('delete', DELETE, id, birth, version)
     if (reply !== 1) return taskIn(reply)
     this.expectDue(0)
     return undefined
@@ -133,7 +134,7 @@ export class RedisTaskEngine implements TaskEngine {
     const { tickets, leaseMs, id, onError } = this
     const worker = this.worker = new Worker({
       tickets, leaseMs, id, onError,
-      run: (script, ...args) => this.run(script, ...args),
+      run: (verb, script, ...args) => this.run(verb, script, ...args),
       nonce: () => this.nonce(),
       addTickets: (added) => { this.addTickets(added) },
     }, options, handlers)
@@ -153,7 +154,7 @@ export class RedisTaskEngine implements TaskEngine {
   async watch(id: string, listener: () => void): Promise<() => void> {
     let remove: (() => void) | undefined
     try {
-      await this.call(() => {
+      await this.call('watch', () => {
         const watch = this.listen(`w:${id}`, listener)
         remove = watch.remove
         return watch.active
@@ -166,13 +167,13 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   async list(query: TaskQuery): Promise<readonly StoredTask[]> {
-    const [rows, tickets] = await this.run(PAGE, ...pageArguments(query)) as [Row[], Ticket[]]
+    const [rows, tickets] = await this.run('list', PAGE, ...pageArguments(query)) as [Row[], Ticket[]]
     this.addTickets(tickets)
     return rows.map(toTask)
   }
 
   async counts(pool: string): Promise<PoolCounts> {
-    const [running, waiting, delayed, oldest] = await this.run(COUNTS, pool) as [
+    const [running, waiting, delayed, oldest] = await this.run('counts', COUNTS, pool) as [
       number, number, number, (number | null)?,
     ]
     const counts = { running, waiting, delayed }
@@ -180,7 +181,7 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   now(): Promise<number> {
-    return this.run(NOW) as Promise<number>
+    return this.run('now', NOW) as Promise<number>
   }
 
   close({ drainMs }: { readonly drainMs: number }): Promise<void> {
@@ -242,12 +243,16 @@ export class RedisTaskEngine implements TaskEngine {
     this.watches = undefined
   }
 
-  private run(script: Script, ...args: (string | number)[]): Promise<unknown> {
-    return this.call(() => runScript(this.client, script, 1, this.base, this.channels, ...args))
+  private run(
+    verb: StoreEvent['verb'], script: Script, ...args: (string | number)[]
+  ): Promise<unknown> {
+    return this.call(verb, () => (
+      runScript(this.client, script, 1, this.base, this.channels, ...args)
+    ))
   }
 
-  private call<T>(work: () => Promise<T>): Promise<T> {
-    return this.breaker.call(work, (reply) => reply)
+  private call<T>(verb: StoreEvent['verb'], work: () => Promise<T>): Promise<T> {
+    return observed(verb, () => this.breaker.call(work, (reply) => reply))
   }
 
   private nonce(): string {

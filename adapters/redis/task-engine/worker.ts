@@ -2,6 +2,7 @@ import timers from 'node:timers'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { LeasedRun, Leases, type Renewal } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
+import type { StoreEvent } from '../../../src/stores/diagnostics.js'
 import type { Script } from '../scripts.js'
 import { toBegun, toTask, type Row } from './rows.js'
 import { REMOVED } from './task-scripts.js'
@@ -35,7 +36,9 @@ export interface WorkerEngine {
   /** Random name of the process, also of its locks in BullMQ. */
   readonly id: string
   /** Runs a script. Rejects with a `StoreUnavailableError`. */
-  readonly run: (script: Script, ...args: (string | number)[]) => Promise<unknown>
+  readonly run: (
+    verb: StoreEvent['verb'], script: Script, ...args: (string | number)[]
+  ) => Promise<unknown>
   /** Returns a text for one call that no other call has. */
   readonly nonce: () => string
   /** Adds tickets to BullMQ, and notifies workers. */
@@ -196,11 +199,11 @@ export class Worker {
     const { leaseMs, id, run, nonce, addTickets } = this.engine
     const args = [pool, job.data.taskId, nonce(), leaseMs, id]
     const sentAt = performance.now()
-    const reply = await run(BEGIN, ...args).catch(async (error: unknown) => {
+    const reply = await run('take', BEGIN, ...args).catch(async (error: unknown) => {
       // The run may have begun, and only its reply was lost.
       await new Promise((resolve) => { setTimeout(resolve, AGAIN_BEGIN_MS) })
       if (performance.now() - sentAt > leaseMs / 2) throw error
-      return run(BEGIN, ...args)
+      return run('take', BEGIN, ...args)
     })
     const [row, tickets, ready = 0, input, checkpoint] = reply as [
       Row | null, Ticket[], number?, (string | null)?, (string | null)?,
@@ -219,7 +222,7 @@ export class Worker {
     const { leaseMs, id, run, tickets } = this.engine
     void tickets.renew(runs.map(({ job }) => job), id)
     const pairs = runs.flatMap(({ pool, member }) => [pool, member])
-    const lost = new Set(await run(RENEW, leaseMs, ...pairs) as string[])
+    const lost = new Set(await run('renew', RENEW, leaseMs, ...pairs) as string[])
     return runs.map(({ member }) => lost.has(member) ? 'lost' : 'renewed')
   }
 
@@ -232,7 +235,7 @@ export class Worker {
       const pools = [...places.pools].flatMap(([pool, count]) => [pool, count])
       const room = REMOVALS - this.removing.size
       const [tickets, due, removals, next] = await engine.run(
-        DUE, free, BATCH, AGAIN_MS, room, ...pools,
+        'look', DUE, free, BATCH, AGAIN_MS, room, ...pools,
       ) as [Ticket[], Row[], Row[], number]
       engine.addTickets(tickets)
       this.isFull = callbacks > 0 && due.length >= free
@@ -249,7 +252,7 @@ export class Worker {
 
   private async remove(row: Row): Promise<void> {
     const isRemoved = await this.handlers.remove(toTask(row))
-    await this.engine.run(REMOVED, row[0], isRemoved ? '' : REMOVE_AGAIN_MS)
+    await this.engine.run('delete', REMOVED, row[0], isRemoved ? '' : REMOVE_AGAIN_MS)
   }
 
   private track(all: Set<Promise<void>>, work: Promise<void>): void {

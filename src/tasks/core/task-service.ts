@@ -253,17 +253,19 @@ export class TaskService {
 
   private async drain(drainMs: number): Promise<void> {
     this.core.isClosing = true
-    // Writing an outcome may wait minutes for an engine that is away, but not beyond the drain time.
-    const stopRetries = () => { this.core.retry.stop() }
-    const timer = setTimeout(stopRetries, Math.min(drainMs, MAX_TIMER))
+    // After the drain time nothing waits for an engine that is away, or for a receiver of a callback.
+    const endWaiting = () => {
+      this.core.retry.stop()
+      this.deliveries?.close()
+    }
+    const timer = setTimeout(endWaiting, Math.min(drainMs, MAX_TIMER))
     const direct = this.directRuns.close(drainMs)
     for (const run of this.running) this.handOver(run, drainMs)
     try {
       await this.core.engine.close({ drainMs })
     } finally {
       clearTimeout(timer)
-      stopRetries()
-      this.deliveries?.close()
+      endWaiting()
       this.waiters.close()
       await direct
     }

@@ -1,0 +1,47 @@
+// A process closes while a receiver of a callback is silent.
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { callbacks, httpSender } from 'longhaul/callbacks'
+import { createTasks, defineTask, type Tasks } from 'longhaul'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { receiver, SECRET } from '../../http/callbacks/kit.js'
+import { postgresUrl } from '../../servers/postgres-url.js'
+import { redisUrl } from '../../servers/redis-server.js'
+import { engineOf } from '../clocks/engine-of.js'
+
+const work = defineTask({ name: 'work', run: () => 1 })
+
+/** A process that sends callbacks, and the way to end it. */
+function start(t: TestContext, url: string): { readonly tasks: Tasks, readonly end: (drainMs: number) => Promise<void> } {
+  const { parts, close } = engineOf(url, 'closing')
+  const tasks = createTasks({
+    ...parts, definitions: [work], onError: () => undefined,
+    callbacks: callbacks({ sender: httpSender({ allow: ['127.0.0.1'], timeoutMs: 15_000 }), secrets: () => [SECRET] }),
+  })
+  let ended: Promise<void> | undefined
+  const end = (drainMs: number): Promise<void> => ended ??= (async () => {
+    await tasks.close({ drainMs })
+    await parts.store.close()
+    await close()
+  })()
+  t.after(() => end(0))
+  return { tasks, end }
+}
+
+for (const [database, url] of Object.entries({ Redis: await redisUrl(), PostgreSQL: await postgresUrl() })) {
+  test(`a request to a silent receiver is aborted at the end of the drain time, and another process makes it again at once, on ${database}`, async (t) => {
+    const silent = await receiver(t, (res, nth) => { if (nth > 1) res.end() })
+    const { tasks, end } = start(t, url)
+    const { taskId } = await tasks.submit(work, 1, { callbackUrl: silent.url })
+    await eventually(async () => silent.seen.length === 1, 10_000, 'the callback is sent')
+    const began = performance.now()
+    await end(300)
+    const took = performance.now() - began
+    // Engines wait for another second or two, for what did not end.
+    assert.ok(took < 1000, `${Math.round(took)} ms`)
+    const other = start(t, url)
+    // Without an outcome, it would be made again after a minute.
+    await eventually(async () => (await other.tasks.get(taskId))?.callback?.state === 'delivered', 20_000, 'the callback is delivered')
+    assert.equal(silent.seen.length, 2)
+  })
+}

@@ -1,0 +1,58 @@
+// A worker that is frozen before its first write, continues after another one has taken its task, and then dies.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { createTasks, defineTask } from 'longhaul'
+import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
+import { postgresUrl } from '../../servers/postgres-url.js'
+import { redisUrl } from '../../servers/redis-server.js'
+import { engineOf } from '../clocks/engine-of.js'
+
+stopAfterwards()
+
+/** Resolves once the process has said so. */
+async function said(child: ServerProcess, what: string): Promise<void> {
+  while (!child.out.includes(what)) {
+    await Promise.race([once(child.child.stdout ?? child.child, 'data'), child.exited.then(() => { throw new Error(child.err) })])
+  }
+}
+
+async function startWorker(url: string, name: string): Promise<ServerProcess> {
+  const worker = new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, '..', 'clocks', 'side.ts'), url, 'work', name], {})
+  await said(worker, 'ready')
+  return worker
+}
+
+function openFront(t: TestContext, url: string, name: string) {
+  const { parts, close } = engineOf(url, name)
+  const work = defineTask({ name: 'work', run: ({ ms }: { ms: number }) => ms })
+  const tasks = createTasks({ ...parts, definitions: [work], worker: false })
+  t.after(async () => {
+    await tasks.close({ drainMs: 0 })
+    await parts.store.close()
+    await close()
+  })
+  return { tasks, work }
+}
+
+for (const [database, url] of Object.entries({ Redis: await redisUrl(), PostgreSQL: await postgresUrl() })) {
+  test(`on ${database} the task of a worker that was frozen, continued and then died is completed by the other one, with one attempt`, async (t) => {
+    const { tasks, work } = openFront(t, url, 'frozen')
+    const first = await startWorker(url, 'frozen')
+    await tasks.submit(work, { ms: 4000 }, { id: 'task' })
+    await said(first, 'ran task')
+    first.child.kill('SIGSTOP')
+    const other = await startWorker(url, 'frozen')
+    await said(other, 'ran task')
+    first.child.kill('SIGCONT')
+    // Its own run goes on to its end, and cannot write it.
+    await said(first, 'ended task')
+    first.child.kill('SIGKILL')
+    await first.exited
+    const end = await tasks.wait('task', { timeoutMs: 15_000 })
+    assert.deepEqual([end?.status, end?.attempt], ['completed', 2])
+    assert.ok(other.out.includes('ended task'), 'the other one has ended it')
+    other.child.kill('SIGKILL')
+  })
+}
