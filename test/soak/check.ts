@@ -68,27 +68,32 @@ export function checkRuns(site: Site, ledger: Ledger): Map<number, number> {
 /** Keys of the engine that have a task only while it is not final, or has a callback to send. */
 const UNFINISHED = /^(?:ready|run|delayed|w|tk|cb|gone|n)$/
 
-/** What is left in Redis is one hash for each task, and nothing of any run or job. All of it expires. */
+/**
+ * What is left in Redis is one hash for each task, and nothing of any run or job. The engine removes
+ * each task when it expires; entries expire by themselves.
+ */
 export async function checkKeys(redisUrl: string, ledger: Ledger): Promise<Record<string, number>> {
   const redis = new Redis(redisUrl)
   const counts: Record<string, number> = {}
-  let keyed = 0
+  let [keyed, expiring] = [0, 0]
   try {
     for await (const keys of redis.scanStream({ count: 1000 }) as AsyncIterable<string[]>) {
       for (const key of keys) {
         const kind = kindOf(key)
         counts[kind] = (counts[kind] ?? 0) + 1
-        if ((kind === 'task h' || kind.startsWith('e:')) && await redis.pttl(key) < 0) ledger.fault(`a ${kind} that never expires`)
+        if (kind.startsWith('e:') && await redis.pttl(key) < 0) ledger.fault(`a ${kind} that never expires`)
         if (kind === 'other') ledger.fault(`a key that nobody expects: ${key}`)
         if (UNFINISHED.test(kind.slice('task '.length))) ledger.fault(`a key of unfinished tasks: ${key}`)
       }
     }
     keyed = await redis.hlen('{longhaul}:task:keys')
+    expiring = await redis.zcard('{longhaul}:task:exp')
   } finally {
     redis.disconnect()
   }
   const { 'task h': tasks = 0 } = counts
   if (tasks < ledger.promised.size || tasks > ledger.promised.size + ledger.unsure) ledger.fault(`${String(tasks)} hashes of ${String(ledger.promised.size)} tasks`)
+  if (expiring !== tasks) ledger.fault(`${String(expiring)} of ${String(tasks)} tasks expire`)
   if (keyed > tasks) ledger.fault(`${String(keyed)} keys of ${String(tasks)} tasks`)
   // A queue has some ten keys of its own; each job that is left would be one more.
   for (const [kind, count] of Object.entries(counts)) if (kind.startsWith('{') && count > 12) ledger.fault(`${String(count)} keys of ${kind}`)

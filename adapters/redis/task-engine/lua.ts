@@ -6,7 +6,8 @@
  *   m, a JSON array of what changes (see `M`). h:{id}~{birth}: a task that is gone and has files.
  * - keys: hash of idempotency keys to ids. n: hash of numbers of unfinished tasks by group, line
  *   feed and caller.
- * - exp: ids by expiry. gone: rows `{id}~{birth}` by the next attempt to remove their files.
+ * - exp: ids by expiry. No key has an expiry in Redis, because a row that Redis removes would stay in
+ *   the lists and in the share of its caller. gone: rows `{id}~{birth}` by the next attempt to remove their files.
  * - cb: ids by the time of the next attempt at the callback.
  * - delayed:{pool}: ids by due time. run:{pool}: `{id}\n{run}` by the end of the lease.
  * - ready:{pool}: ids of tasks that may begin, by the microsecond in which they became ready. A task
@@ -194,7 +195,6 @@ local function retire(t)
   end
   if m[FILES] == 1 then
     local row = t.row .. '~' .. t.birth
-    call('PERSIST', h)
     call('RENAME', h, base .. 'h:' .. row)
     call('ZADD', base .. 'gone', now, row)
   else

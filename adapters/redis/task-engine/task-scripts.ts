@@ -119,7 +119,6 @@ elseif isRetry then
   count(t, 1)
   m[START], m[FINISHED] = 0, 0
   call('HDEL', h, 'result')
-  call('PERSIST', h)
 end
 if c.pool then m[POOL] = c.pool end
 if c.details then call('HSET', h, 'details', c.details) end
@@ -157,8 +156,6 @@ if FINAL[m[STATUS]] then
   list(t, FINAL[m[STATUS]])
   share(t, tonumber(ARGV[7]), tonumber(ARGV[8]))
   shareFiles(t, tonumber(c.maxFileBytes or 1e18))
-  -- If no process works, Redis itself removes the row a day later.
-  if m[FILES] == 0 then call('PEXPIREAT', h, m[EXPIRES] + 86400000) else call('PERSIST', h) end
 elseif m[STATUS] == 'queued' and c.status then
   list(t, 'q')
 end
