@@ -222,7 +222,7 @@ export class MemoryTaskEngine implements TaskEngine {
 
   #apply(node: StoredNode, expected: Expected, change: TaskChange): void {
     const { task: before } = node
-    const task = changedTask(before, expected, change, this.now(), node.crashed)
+    const task = changedTask(before, expected, change, this.now())
     const { status } = change
     if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
     if (change.files !== undefined) this.#callers.setFiles(node, change.files)

@@ -3,10 +3,11 @@ import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { Leases, type LeasedRun } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import type { StoredTask } from '../../../src/engine/task.js'
+import { newId } from '../../../src/runtime/random-id.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
-import { renewLeases, workerSql, type WorkerSql } from './worker-sql.js'
+import { renewLeases, UnansweredTakes, workerSql, type WorkerSql } from './worker-sql.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout, setImmediate } = timers
@@ -56,6 +57,7 @@ export class Worker {
   private files: FileRemovals | undefined
   /** Pools in which tasks may wait. */
   private readonly waiting = new Set<string>()
+  private readonly unanswered: UnansweredTakes
   private hasToLook = false
   private hasCallbacks = false
   private isActive = false
@@ -71,6 +73,7 @@ export class Worker {
 
   constructor(private readonly host: WorkerHost) {
     this.sql = workerSql(host.database.schema)
+    this.unanswered = new UnansweredTakes(host.database.query, this.sql.giveBack)
     this.leases = new Leases(host.leaseMs, (runs) => renewLeases(host, this.sql, runs))
   }
 
@@ -158,6 +161,7 @@ export class Worker {
     this.timerAt = Infinity
     this.listen()
     const { query } = this.host.database
+    await this.unanswered.giveBack()
     const [found] = await query<Found>(this.sql.look, [[...places.pools.keys()]])
     this.hasToLook = found?.has_more ?? false
     for (const pool of found?.pools ?? []) this.waiting.add(pool)
@@ -195,11 +199,13 @@ export class Worker {
     if (count === 0) return false
     this.waiting.delete(pool)
     const leaseEnd = performance.now() + this.host.leaseMs
+    const name = newId()
     let rows: readonly RunRow[] = []
     try {
-      rows = await this.host.database.query(this.sql.take, [pool, count, this.host.leaseMs])
+      rows = await this.host.database.query(this.sql.take, [pool, count, this.host.leaseMs, name])
       if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
+      this.unanswered.add(pool, name, leaseEnd)
       this.waiting.add(pool)
       throw error
     } finally {
