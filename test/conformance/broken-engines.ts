@@ -558,6 +558,15 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('files of a task whose id is used again stay', 'the files of an expired task are removed even if its id is used again', (real) => ({
     removals: () => real.removals().filter(({ task }) => !real.rows.has(task.id)),
   })),
+  calls('all files are removed at once', 'of removals of files at most ten run at the same time, and they hold up no callback', (real) => ({
+    work: (options, handlers) => real.work(options, {
+      ...handlers,
+      remove: async (task) => {
+        void handlers.remove(task).catch(() => undefined)
+        return true
+      },
+    }),
+  })),
   rules('files of a deleted task stay', 'the files of a deleted task are removed once, although its id and key are used again', (real) => ({
     delete: (ref, version) => {
       const row = real.rows.get(ref.id)

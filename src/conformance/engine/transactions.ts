@@ -76,7 +76,7 @@ export const transactionCases: Cases<EngineContext> = {
     await context.engine.create(context.task(first), { transaction: open.transaction })
     const waiting = Promise.allSettled([
       { id: 'two', caller: 'ann', limit }, { id: 'three', key: 'key' }, { id: 'one' },
-    ].map((task) => context.engine.create(context.task({ ...task, pool: 'nobody' }))))
+    ].map(async (task) => context.engine.create(context.task({ ...task, pool: 'nobody' }))))
     try {
       for (const caller of ['bob', 'cid']) {
         await context.created({ id: caller, key: caller, caller, limit, pool: 'nobody' })
