@@ -20,7 +20,7 @@ const MAX_TAKEN = 50
 const ABORT_GRACE_MS = 1000
 
 /** Hint that something has become due. With the name of a pool: that a task waits in it. */
-export const DUE = '!'
+const DUE = '!'
 /** Hint that the run of some task was ended from outside. */
 export const STOP = '?'
 
