@@ -13,9 +13,12 @@ export {
 export { MemoryStore, type MemoryStoreOptions } from './store.js'
 export type { Clock } from '../../src/runtime/clock.js'
 
-/** Options of `memory`. */
+/**
+ * Options of `memory`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit two things, each on its own:
+ * the finished tasks of one owner, and its stored responses and finished uploads.
+ */
 export interface MemoryOptions extends MemoryTaskEngineOptions {
-  /** Options of the store. It uses the clock of the engine. */
+  /** Options of the store. It uses the clock of the engine. Its own options count first. */
   readonly store?: Omit<MemoryStoreOptions, 'now'>
   /** Options of the blobs. They use the clock of the engine. */
   readonly blobs?: Omit<MemoryBlobsOptions, 'now'>
@@ -44,11 +47,15 @@ export function memory(options: MemoryOptions = {}): Memory {
   checkNames('memory', options, MEMORY)
   const { blobs = {}, store = {}, ...engine } = options
   checkNames('memory: blobs', blobs, BLOBS)
-  const { clock = systemClock } = options
+  const { clock = systemClock, maxEntriesPerOwner, maxBytesPerOwner } = options
   const now = (): number => clock.now()
   return {
     engine: new MemoryTaskEngine(engine),
-    store: new MemoryStore({ ...store, now }),
+    store: new MemoryStore({
+      ...maxEntriesPerOwner !== undefined && { maxEntriesPerOwner },
+      ...maxBytesPerOwner !== undefined && { maxBytesPerOwner },
+      ...store, now,
+    }),
     blobs: new MemoryBlobs({ ...blobs, now }),
   }
 }

@@ -137,11 +137,9 @@ export class Database {
     }
   }
 
-  /** Sends notices on a channel of this schema, by default in a transaction of their own. */
-  async notify(
-    channel: string, payloads: readonly string[], query: Query = this.query,
-  ): Promise<void> {
-    await query(
+  /** Sends notices on a channel of this schema, in a transaction of their own. */
+  async notify(channel: string, payloads: readonly string[]): Promise<void> {
+    await this.query(
       'SELECT pg_notify($1::text, payload) FROM unnest($2::text[]) AS payload',
       [`${this.name}.${channel}`, payloads],
     )

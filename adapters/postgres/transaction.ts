@@ -43,17 +43,16 @@ export async function checkOpen(query: Query, database: Database): Promise<void>
     'SELECT set_config($1::text, $2::text, true), to_regclass($3::text) IS NOT NULL AS "hasTables"',
     [MARK, mark, `${schema}.installation`],
   )
-  const [seen] = await query<{ readonly mark: string | null }>(
-    'SELECT current_setting($1::text, true) AS mark', [MARK],
+  const identity = begun?.hasTables === true ? `(${identitySql(schema)})` : 'NULL'
+  const [seen] = await query<{ readonly mark: string | null, readonly identity: string | null }>(
+    `SELECT current_setting($1::text, true) AS mark, ${identity} AS identity`, [MARK],
   )
   if (seen?.mark !== mark) {
     throw new TypeError(
       'postgres: transaction is not open; pass the client that has run BEGIN, not the pool',
     )
   }
-  const [found] = begun?.hasTables === true
-    ? await query<{ readonly identity: string }>(identitySql(schema)) : []
-  if (found === undefined || !await database.isIdentity(found.identity)) {
+  if (seen.identity === null || !await database.isIdentity(seen.identity)) {
     throw new TypeError(
       'postgres: transaction belongs to another database than these tasks',
     )

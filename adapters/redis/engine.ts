@@ -5,7 +5,7 @@ import { RedisTaskEngine } from './task-engine/task-engine.js'
 
 /**
  * Options of `redis`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit two things, each on its own:
- * the final tasks of one caller, and the entries in the store of one owner.
+ * the finished tasks of one owner, and its stored responses and finished uploads.
  */
 export type RedisOptions = RedisTaskEngineOptions
 

@@ -102,7 +102,7 @@ export interface WorkHandlers {
   /**
    * Deletes what a task has outside of the engine, because the task has expired, was deleted, or its
    * caller is over its share. Resolves to `false` if that failed: then it is called again later. For tasks
-   * with `hasFiles` only.
+   * with `hasFiles` only, and for at most 10 of them at the same time.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
   /**

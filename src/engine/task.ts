@@ -144,7 +144,8 @@ export interface TaskChange {
   readonly delayMs?: number
   /**
    * With `status: 'queued'`: `true` if the run does not count as an attempt, because it could not
-   * begin in this process. Default `false`.
+   * begin in this process. `crashes` stays, because the crash of an earlier run is none of this one.
+   * Default `false`.
    */
   readonly isGivenBack?: boolean
   /**

@@ -335,7 +335,15 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     task.status === 'processing' ? { crashes: before.crashes } : {}
   )),
   written('crashes are never set to 0', 'an ordinary end of a run, and a retry, set the crashes in a row to 0', (_task, before) => ({ crashes: before.crashes })),
-  written('a run after a crash that is given back counts as a crash', 'a run after a crash that is given back counts neither as attempt nor as crash', (_task, before) => ({ crashes: before.crashes })),
+  written('a run that is given back takes back the crash before it', 'a run that is given back counts as no attempt, and the crash before it stays counted', (task, before) => (
+    task.attempt < before.attempt ? { crashes: 0 } : {}
+  )),
+  rules('a lease belongs to an id', 'a suspended worker keeps no lease of a later task with the id of its own', (real) => ({
+    renew: ({ id, run }) => {
+      const { birth } = real.row(id)?.task ?? {}
+      return birth !== undefined && real.renew({ ...real.rows.get(id)?.task as StoredTask, run })
+    },
+  })),
   rules('a task ends after two crashes', 'the engine never ends a task because of crashes', (real) => ({
     take: (pool) => {
       for (const row of real.live()) {
@@ -549,6 +557,15 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   })),
   rules('files of a task whose id is used again stay', 'the files of an expired task are removed even if its id is used again', (real) => ({
     removals: () => real.removals().filter(({ task }) => !real.rows.has(task.id)),
+  })),
+  calls('all files are removed at once', 'of removals of files at most ten run at the same time, and they hold up no callback', (real) => ({
+    work: (options, handlers) => real.work(options, {
+      ...handlers,
+      remove: async (task) => {
+        void handlers.remove(task).catch(() => undefined)
+        return true
+      },
+    }),
   })),
   rules('files of a deleted task stay', 'the files of a deleted task are removed once, although its id and key are used again', (real) => ({
     delete: (ref, version) => {

@@ -6,7 +6,7 @@ import { comparesWithModel } from './engine-oracle.js'
 async function open({ capacity, share }: EngineSettings): Promise<EngineFixture> {
   const engine = new MemoryTaskEngine({
     ...capacity !== undefined && { maxUnfinished: capacity },
-    ...share && { maxTasksPerCaller: share.tasks, maxBytesPerCaller: share.bytes },
+    ...share && { maxEntriesPerOwner: share.tasks, maxBytesPerOwner: share.bytes },
   })
   return { open: async () => ({ engine }), close: () => engine.close({ drainMs: 0 }) }
 }

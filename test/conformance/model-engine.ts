@@ -30,6 +30,7 @@ export class ModelEngine implements TaskEngine {
   isKilled = false
   private readonly runs = new Set<ModelRun>()
   private sending = 0
+  private removing = 0
   private timer: ReturnType<typeof setInterval> | undefined
   private handlers: WorkHandlers | undefined
   private closeBy: number | undefined
@@ -177,8 +178,11 @@ export class ModelEngine implements TaskEngine {
 
   private removeFiles(handlers: WorkHandlers): void {
     for (const row of this.tasks.removals()) {
+      if (this.removing >= 10) return
       row.removeAt = this.tasks.now() + 200
+      this.removing++
       void handlers.remove(row.task).then((isRemoved) => {
+        this.removing--
         if (isRemoved) this.tasks.gone.delete(row)
       })
     }

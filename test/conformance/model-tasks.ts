@@ -25,8 +25,6 @@ export interface Row {
   group: string | undefined
   dueAt: number
   leaseEndsAt: number
-  /** The newest run began after a crash. */
-  isAfterCrash: boolean
   hasFiles: boolean
   files: FileShare | undefined
   /** Earliest time of the next attempt to remove the files. */
@@ -98,7 +96,6 @@ export class ModelTasks {
         Object.assign(task, none, { crashes: 0 })
       } else if (change.isGivenBack === true) {
         task.attempt--
-        if (row.isAfterCrash) task.crashes--
       } else {
         task.crashes = 0
       }
@@ -275,7 +272,6 @@ export class ModelTasks {
   private begin(row: Row): StoredTask {
     const now = this.now()
     const before = row.task
-    row.isAfterCrash = before.status === 'processing'
     row.leaseEndsAt = now + this.settings.leaseMs
     row.task = {
       ...before,
@@ -283,7 +279,7 @@ export class ModelTasks {
       version: before.version + 1,
       run: before.run + 1,
       attempt: before.attempt + 1,
-      crashes: before.crashes + (row.isAfterCrash ? 1 : 0),
+      crashes: before.crashes + (before.status === 'processing' ? 1 : 0),
       startedAt: before.startedAt ?? now,
       runStartedAt: now,
     }
@@ -310,7 +306,6 @@ export class ModelTasks {
       group: task.limit?.group,
       dueAt: startAt ?? now,
       leaseEndsAt: 0,
-      isAfterCrash: false,
       hasFiles: task.hasFiles ?? false,
       files: undefined,
       removeAt: 0,

@@ -80,6 +80,32 @@ FROM generate_series(1, 30000) AS n`)
     assert.ok(sent.length <= 6, `it were ${String(sent.length)}`)
   })
 
+  // PostgreSQL commits transactions with a notice one at a time, each with its own write to the disk.
+  test('a transaction of the application gets four statements and no notice, which follows', async () => {
+    const client = await pool.connect()
+    const texts: string[] = []
+    const transaction = {
+      query: (text: string, values: readonly unknown[]) => {
+        texts.push(text)
+        return client.query(text, [...values])
+      },
+    }
+    const listener = new pg.Client(server.url)
+    await listener.connect()
+    const noticed = new Promise<void>((resolve) => {
+      listener.on('notification', ({ payload }) => { if (payload === '=!elsewhere') resolve() })
+    })
+    await listener.query('LISTEN "longhaul.tasks"')
+    await client.query('BEGIN')
+    await engine.create({ ...task('within'), pool: 'elsewhere' }, { transaction })
+    await client.query('COMMIT')
+    client.release()
+    await noticed
+    await listener.end()
+    assert.equal(texts.length, 4, texts.join('\n---\n'))
+    assert.deepEqual(texts.filter((text) => /notify/i.test(text)), [])
+  })
+
   test('none reads the whole table', async () => {
     await pool.query('SELECT pg_stat_reset()')
     const end = ended(20)

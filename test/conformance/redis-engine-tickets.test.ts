@@ -144,6 +144,17 @@ test('nothing is left of tasks that have expired but the names of definitions an
   }, 8000, 'all keys go')
 })
 
+// A policy such as volatile-lru removes keys that have one, and a removed hash stays in its caller's share.
+test('no key of a task has an expiry in Redis', async (t) => {
+  const { engine, namespace } = open(t)
+  work(engine)
+  await engine.create(task('one', { key: 'key', owner: 'ann', caller: 'ann', limit: { group: '', max: 9 } }))
+  await eventually(async () => (await engine.read('one'))?.status === 'completed', 5000, 'it is completed')
+  const keys = await redis.keys(`{${namespace}}:task:*`)
+  assert.ok(keys.includes(`{${namespace}}:task:h:one`))
+  assert.deepEqual(await Promise.all(keys.map((key) => redis.pttl(key))), keys.map(() => -1))
+})
+
 test('a begin whose reply is lost is found again, and is no crash', async (t) => {
   const lossy = new Redis(server.url, { maxRetriesPerRequest: null })
   t.after(() => { lossy.disconnect() })
@@ -152,8 +163,9 @@ test('a begin whose reply is lost is found again, and is no crash', async (t) =>
   Object.assign(lossy, {
     evalsha: async (sha: string, ...args: unknown[]) => {
       const reply = await send(sha, ...args)
-      // The first script that begins a run has no reply.
-      if (sha !== BEGIN.sha || lost++ > 0) return reply
+      // The first scripts that begin a run have no reply. Meanwhile another call changes the task.
+      if (sha !== BEGIN.sha || ++lost > 3) return reply
+      if (lost === 1) await engine.change(task('one'), { version: 2 }, { details: { seen: true } })
       throw new Error('Connection is closed.')
     },
   })

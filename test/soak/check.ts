@@ -78,7 +78,7 @@ interface Left {
 }
 
 /**
- * What is left on the server: one thing for each task, which expires, and nothing of any run or job. A task whose submission got no response
+ * What is left on the server: one row or hash for each task, and nothing of any run or job. A task whose submission got no response
  * may take a while until it has ended.
  */
 export async function checkLeft(url: string, ledger: Ledger, ms: number): Promise<Left['counts']> {
@@ -121,7 +121,7 @@ async function keysOf(url: string): Promise<Left> {
       for (const key of keys) {
         const kind = kindOf(key)
         counts[kind] = (counts[kind] ?? 0) + 1
-        if ((kind === 'task h' || kind.startsWith('e:')) && await redis.pttl(key) < 0) wrong.push(`a ${kind} that never expires`)
+        if (kind.startsWith('e:') && await redis.pttl(key) < 0) wrong.push(`a ${kind} that never expires`)
         if (kind === 'other') wrong.push(`a key that nobody expects: ${key}`)
         if (UNFINISHED.test(kind.slice('task '.length))) wrong.push(`a key of unfinished tasks: ${key}`)
       }
@@ -129,6 +129,8 @@ async function keysOf(url: string): Promise<Left> {
     const { 'task h': tasks = 0, ...others } = counts
     const keyed = await redis.hlen('{longhaul}:task:keys')
     if (keyed > tasks) wrong.push(`${String(keyed)} keys of ${String(tasks)} tasks`)
+    const expiring = await redis.zcard('{longhaul}:task:exp')
+    if (expiring !== tasks) wrong.push(`${String(expiring)} of ${String(tasks)} tasks expire`)
     // A queue has some ten keys of its own; each job that is left would be one more.
     for (const [kind, count] of Object.entries(others)) if (kind.startsWith('{') && count > 12) wrong.push(`${String(count)} keys of ${kind}`)
     return { counts: { tasks, ...others }, wrong }

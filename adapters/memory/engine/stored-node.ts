@@ -154,7 +154,6 @@ export function begunTask(task: StoredTask, now: number): StoredTask {
 /** Returns a task after a change. */
 export function changedTask(
   task: StoredTask, expected: Expected, change: TaskChange, now: number,
-  crashed: StoredTask | undefined,
 ): StoredTask {
   const { status = task.status, isGivenBack = false } = change
   const isRetry = status === 'queued' && isFinalStatus(task.status)
@@ -165,7 +164,7 @@ export function changedTask(
     version: task.version + (isVisibleChange(change) ? 1 : 0),
     pool: change.pool ?? task.pool,
     attempt: isGivenBack ? task.attempt - 1 : task.attempt,
-    crashes: crashesAfter(task, change, crashed),
+    crashes: crashesAfter(task, change),
     startAt: isRetry ? undefined : task.startAt,
     finishedAt: isEnd ? now : isRetry ? undefined : task.finishedAt,
     expiresAt: keepMs === undefined ? task.expiresAt : now + keepMs,
@@ -180,8 +179,7 @@ export function changedTask(
 
 function crashesAfter(
   task: StoredTask, { status, isGivenBack = false, checkpoint }: TaskChange,
-  crashed: StoredTask | undefined,
 ): number {
-  if (isGivenBack) return crashed?.crashes ?? task.crashes
-  return status === 'queued' || typeof checkpoint === 'string' ? 0 : task.crashes
+  const isEnd = status === 'queued' && !isGivenBack
+  return isEnd || typeof checkpoint === 'string' ? 0 : task.crashes
 }

@@ -33,12 +33,12 @@ export interface MemoryTaskEngineOptions {
    */
   readonly maxBytes?: number
   /**
-   * Maximum number of final tasks of one caller. Beyond it, the caller loses its own oldest.
+   * Maximum number of finished tasks of one owner. Beyond it, the owner loses its own oldest.
    * Default: a quarter of `maxTasks`.
    */
-  readonly maxTasksPerCaller?: number
+  readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes. Default: a quarter of `maxBytes`. */
-  readonly maxBytesPerCaller?: number
+  readonly maxBytesPerOwner?: number
   /** Maximum number of watches. Default 100,000. */
   readonly maxWatches?: number
   /**
@@ -60,7 +60,7 @@ export interface MemoryTaskEngineUsage {
 
 /** Names of the options. */
 export const MEMORY_TASK_ENGINE = {
-  maxUnfinished: 0, maxTasks: 0, maxBytes: 0, maxTasksPerCaller: 0, maxBytesPerCaller: 0,
+  maxUnfinished: 0, maxTasks: 0, maxBytes: 0, maxEntriesPerOwner: 0, maxBytesPerOwner: 0,
   maxWatches: 0, clock: 0,
 } satisfies Record<keyof MemoryTaskEngineOptions, 0>
 
@@ -99,14 +99,15 @@ export class MemoryTaskEngine implements TaskEngine {
     }
     const maxTasks = wholeNumber('maxTasks', options.maxTasks ?? 1_000_000, 1, MAP_LIMIT)
     const maxBytes = options.maxBytes ?? heapShare(4, 256)
-    const { maxTasksPerCaller = Math.ceil(maxTasks / 4) } = options
-    const { maxBytesPerCaller = Math.ceil(maxBytes / 4) } = options
+    const {
+      maxEntriesPerOwner = Math.ceil(maxTasks / 4), maxBytesPerOwner = Math.ceil(maxBytes / 4),
+    } = options
     this.#callers = new CallerTasks({
       maxTasks,
       maxBytes: wholeNumber('maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER),
-      maxTasksPerCaller: wholeNumber('maxTasksPerCaller', maxTasksPerCaller, 1, MAP_LIMIT),
+      maxTasksPerCaller: wholeNumber('maxEntriesPerOwner', maxEntriesPerOwner, 1, MAP_LIMIT),
       maxBytesPerCaller: wholeNumber(
-        'maxBytesPerCaller', maxBytesPerCaller, 1, Number.MAX_SAFE_INTEGER,
+        'maxBytesPerOwner', maxBytesPerOwner, 1, Number.MAX_SAFE_INTEGER,
       ),
     }, (node) => { this.#drop(node) })
     this.#worker = new Worker({
@@ -222,7 +223,7 @@ export class MemoryTaskEngine implements TaskEngine {
 
   #apply(node: StoredNode, expected: Expected, change: TaskChange): void {
     const { task: before } = node
-    const task = changedTask(before, expected, change, this.now(), node.crashed)
+    const task = changedTask(before, expected, change, this.now())
     const { status } = change
     if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
     if (change.files !== undefined) this.#callers.setFiles(node, change.files)

@@ -23,6 +23,8 @@ const LOST_RUN_MS = 1000
 const CALLBACK_AGAIN_MS = 60_000
 /** Delay before files are removed again after a failure, in milliseconds. */
 const REMOVE_AGAIN_MS = 60_000
+/** Number of tasks whose files are removed at the same time. */
+const REMOVALS = 10
 
 /** The parts of the engine that its worker uses. */
 export interface WorkerHost {
@@ -57,8 +59,9 @@ export class Worker {
   #pending = 0
   /** Promises for the next end of something. */
   readonly #ends = new IdleWaiters()
-  /** Tasks that were removed before this worker began, and whose files are left. */
-  #unremoved: StoredTask[] = []
+  /** Tasks whose files wait for their removal. */
+  readonly #unremoved: StoredTask[] = []
+  #removals = 0
   #turn: NodeJS.Immediate | undefined
   /** Number of turns begun. */
   #turns = 0
@@ -76,7 +79,7 @@ export class Worker {
     if (this.#handlers) throw new Error('work() was called already: an engine has one worker')
     this.#options = options
     this.#handlers = handlers
-    for (const task of this.#unremoved.splice(0)) void this.#removeFiles(task)
+    this.#removeFiles()
     options.places.onFree(() => {
       // Starts further short runs in the same turn. One batch for each turn would be slower than
       // the arrivals.
@@ -128,7 +131,7 @@ export class Worker {
     this.endRun(node, false)
     this.#cancel(node.callback)
     node.callback = undefined
-    if (node.hasFiles) void this.#removeFiles(node.task)
+    if (node.hasFiles) this.#addRemoval(node.task)
   }
 
   /** Makes ready what is due. For readers that do not wait for the timer. */
@@ -291,13 +294,25 @@ export class Worker {
     void (this.#handlers as WorkHandlers).callback(node.task).then(end, end)
   }
 
-  async #removeFiles(task: StoredTask): Promise<void> {
-    if (!this.#handlers) {
-      this.#unremoved.push(task)
-      return
+  #addRemoval(task: StoredTask): void {
+    this.#unremoved.push(task)
+    this.#removeFiles()
+  }
+
+  /** Removes the files of tasks that wait for it, as far as there are places. */
+  #removeFiles(): void {
+    while (this.#handlers && this.#removals < REMOVALS) {
+      const task = this.#unremoved.pop()
+      if (!task) return
+      this.#removals++
+      void this.#handlers.remove(task).catch(() => false).then((isRemoved) => {
+        this.#removals--
+        if (!isRemoved) {
+          this.#host.clock.schedule(REMOVE_AGAIN_MS, () => { this.#addRemoval(task) })
+        }
+        this.#removeFiles()
+      })
     }
-    if (await this.#handlers.remove(task).catch(() => false)) return
-    this.#host.clock.schedule(REMOVE_AGAIN_MS, () => { void this.#removeFiles(task) })
   }
 
   /** Stops a manual clock, because the task is at work. */

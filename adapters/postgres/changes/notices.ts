@@ -56,7 +56,7 @@ export class Notices {
  * Returns the payload of the notice of a change. Keys are far below the limit of 8000 bytes. PGlite
  * drops a byte order mark at the start of a text, hence the sign before the key.
  */
-export function payloadOf(key: string): string {
+function payloadOf(key: string): string {
   return `=${key}`
 }
 

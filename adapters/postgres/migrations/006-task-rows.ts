@@ -6,6 +6,8 @@ import type { Migration } from './migration.js'
  * for no owner and no caller. No limit counts a task without `limit_group`. The status is its number
  * in `STATUSES`.
  *
+ * `taken_by` names the statement that has begun the newest run.
+ *
  * A task with a `turn` may be taken. A queued task without one waits for `due_at`. Changes of
  * progress, checkpoints and leases touch no index, so they leave little behind (heap-only tuples).
  *
@@ -31,7 +33,6 @@ export const taskRows: Migration = {
   run integer NOT NULL DEFAULT 0,
   attempt integer NOT NULL DEFAULT 0,
   crashes integer NOT NULL DEFAULT 0,
-  has_crashed boolean NOT NULL DEFAULT false,
   created_at float8 NOT NULL,
   start_at float8,
   started_at float8,
@@ -42,6 +43,7 @@ export const taskRows: Migration = {
   due_at float8 NOT NULL,
   turn bigint,
   lease_until float8,
+  taken_by text COLLATE "C",
   callback_run integer NOT NULL DEFAULT 0,
   callback_at float8,
   has_files boolean NOT NULL,

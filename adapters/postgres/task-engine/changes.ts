@@ -193,9 +193,8 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
   const update = `UPDATE ${rows} AS task SET
   status = coalesce(to_status, task.status), version = task.version + seen,
   attempt = task.attempt - given_back,
-  crashes = CASE WHEN given_back = 1 THEN task.crashes - task.has_crashed::integer
-    WHEN to_status = 0 OR new_checkpoint IS NOT NULL THEN 0 ELSE task.crashes END,
-  has_crashed = task.has_crashed AND new_checkpoint IS NULL,
+  crashes = CASE WHEN to_status = 0 AND given_back = 0 OR new_checkpoint IS NOT NULL THEN 0
+    ELSE task.crashes END,
   limit_group = CASE WHEN ${IS_RETRY} THEN new_group ELSE task.limit_group END,
   start_at = CASE WHEN ${IS_RETRY} THEN NULL ELSE task.start_at END,
   finished_at = CASE WHEN ${IS_RETRY} THEN NULL WHEN to_status >= 2 AND task.status < 2

@@ -3,16 +3,25 @@ import type { Created, NewTask, StoredTask } from '../../../src/engine/task.js'
 import { checkText } from '../check-text.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
+import { sqlState } from '../faults.js'
 import { toLifetime } from '../lifetime.js'
 import { TurnBatches } from '../turn-batches.js'
-import { CLOCK, SAME_NOW, turnSql, type TaskReads } from './rows.js'
+import { CLOCK, NOW, SAME_NOW, turnSql, type TaskReads } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
 const MAX_BATCH_LENGTH = 262_144
 /** Number of attempts that are gathered with those of other tasks. */
 const GATHERED_TRIES = 2
+/**
+ * Time after which a statement for several tasks stops to wait for an open transaction that creates
+ * one with the same id, key or new caller. The tasks are then created one by one.
+ */
+const MAX_WAIT = '50ms'
 /** Time after which no further attempt is made, in milliseconds. */
 const MAX_MS = 2000
+
+/** SQLSTATE of a statement that has waited for a lock for too long. */
+const LOCK_NOT_AVAILABLE = '55P03'
 
 /** Columns of a new task and their types, in the order of the parameters. */
 const COLUMNS = {
@@ -46,7 +55,8 @@ class Batch {
  * turns, because they would wait for each other in the database.
  *
  * A statement neither waits for the row of a caller that another transaction has locked, nor fails
- * because of a task that was created meanwhile. Such tasks are left out, and tried again.
+ * because of a task that was created meanwhile. Such tasks are left out, and tried again. A task that
+ * waits for a transaction of the application waits alone.
  */
 export class Creates {
   private readonly gathered: string
@@ -69,9 +79,14 @@ export class Creates {
   async create(task: NewTask, query?: Query): Promise<Created> {
     checkText(task.id, task.birth, task.key, task.owner, task.caller, task.name, task.pool)
     const began = performance.now()
+    let isAlone = query !== undefined
     for (let tries = 0; performance.now() - began < MAX_MS; tries++) {
-      const found = query || tries >= GATHERED_TRIES
-        ? await this.createAlone(task, query) : await this.gather(task)
+      const found = isAlone || tries >= GATHERED_TRIES
+        ? await this.createAlone(task, query)
+        : await this.gather(task).catch((error: unknown) => {
+          if (sqlState((error as Error).cause) !== LOCK_NOT_AVAILABLE) throw error
+          isAlone = true
+        })
       if (found?.outcome === 'created') return { outcome: 'created', task: newTask(task, found) }
       if (found?.outcome === 'caller_full') return { outcome: 'caller_full' }
       const other = found && await (query
@@ -189,7 +204,8 @@ function createSql(schema: string, skips: boolean): string {
   const rows = `${schema}.task_rows`
   const arrays = Object.values(COLUMNS).map((type, at) => `$${String(at + 1)}::${type}[]`)
   const names = Object.keys(COLUMNS).join(', ')
-  return `WITH ${CLOCK}, new AS MATERIALIZED (
+  const limit = skips ? `, set_config('lock_timeout', '${MAX_WAIT}', true)` : ''
+  return `WITH clock AS MATERIALIZED (SELECT ${NOW} AS now${limit}), new AS MATERIALIZED (
   SELECT *, coalesce(at, ${SAME_NOW} + delay, ${SAME_NOW}) AS due
   FROM unnest(${arrays.join(', ')}) WITH ORDINALITY AS new (${names}, n)
 ), found AS MATERIALIZED (

@@ -1,3 +1,4 @@
+import timers from 'node:timers'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../../src/engine/engine.js'
@@ -9,7 +10,7 @@ import { observed } from '../../../src/stores/diagnostics.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Transaction } from '../../../src/stores/transaction.js'
 import { Listener } from '../changes/listener.js'
-import { Notices, payloadOf } from '../changes/notices.js'
+import { Notices } from '../changes/notices.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
 import { Sweeper } from '../sweeper.js'
@@ -19,7 +20,16 @@ import { Creates } from './creates.js'
 import { CallerShares, expiredTasks } from './expiry.js'
 import { TaskLists } from './lists.js'
 import { NOW, TaskReads } from './rows.js'
-import { DUE, STOP, Worker } from './worker.js'
+import { STOP, Worker } from './worker.js'
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout } = timers
+
+/**
+ * Time after which a transaction of the application has probably committed, in milliseconds. Tasks of
+ * a later commit are found by the next look.
+ */
+const COMMIT_MS = 100
 
 /** Settings of a `PostgresTaskEngine`. */
 export interface TaskEngineSettings {
@@ -142,10 +152,10 @@ export class PostgresTaskEngine implements TaskEngine {
       id: newId, key, caller: limit === undefined ? undefined : caller,
     })
     const created = await this.creates.create(task, query)
-    if (created.outcome !== 'created') return created
-    const { id, startAt, pool } = created.task
-    const keys = [id, startAt === undefined ? DUE + pool : DUE]
-    await this.database.notify('tasks', keys.map(payloadOf), query)
+    // Not in the transaction: PostgreSQL commits those with a notice one at a time.
+    if (created.outcome === 'created') {
+      setTimeout(() => { this.noteCreated(created.task) }, COMMIT_MS).unref()
+    }
     return created
   }
 

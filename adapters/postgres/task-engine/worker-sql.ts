@@ -1,4 +1,5 @@
 import type { LeasedRun, Renewal } from '../../../src/engine/leases.js'
+import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
 import { CLOCK, SAME_NOW, taskColumns, turnSql } from './rows.js'
 
@@ -18,10 +19,12 @@ export interface WorkerSql {
    */
   readonly look: string
   /**
-   * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds. Of one pool, because
-   * the planner then knows the limit: otherwise it would rather sort all that waits.
+   * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds and a name (`$4`). Of
+   * one pool, because the planner then knows the limit: otherwise it would rather sort all that waits.
    */
   readonly take: string
+  /** Gives back the runs in some pools (`$1`) that takes with some names (`$2`) have begun. */
+  readonly giveBack: string
   /** Begins up to `$1` attempts at callbacks. */
   readonly takeCallbacks: string
   /** Returns up to `$1` tasks whose files are to be removed. */
@@ -44,6 +47,30 @@ export async function renewLeases(
   ])
   const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
   return tasks.map(({ id }) => found.get(id) ?? 'lost')
+}
+
+/**
+ * Statements that may have begun runs, and whose replies were lost. A run that this process does not
+ * know would otherwise wait for the end of its lease, and count as a crash.
+ */
+export class UnansweredTakes {
+  /** By the name of the statement. `leaseEnd` is of the monotonic clock. */
+  private readonly takes = new Map<string, { readonly pool: string, readonly leaseEnd: number }>()
+
+  constructor(private readonly query: Query, private readonly sql: string) {}
+
+  add(pool: string, name: string, leaseEnd: number): void {
+    this.takes.set(name, { pool, leaseEnd })
+  }
+
+  /** Gives back what they have begun. Repeated while a lease lasts, because a statement may be late. */
+  async giveBack(): Promise<void> {
+    const now = performance.now()
+    for (const [name, { leaseEnd }] of this.takes) if (leaseEnd < now) this.takes.delete(name)
+    if (this.takes.size === 0) return
+    const pools = new Set([...this.takes.values()].map(({ pool }) => pool))
+    await this.query(this.sql, [[...pools], [...this.takes.keys()]])
+  }
 }
 
 /** @param schema - quoted as an identifier */
@@ -87,17 +114,21 @@ SELECT ARRAY(
 EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_removals,
 (SELECT count(*) FROM ready) >= ${String(MAX_READY)} AS has_more`,
     take: `WITH ${CLOCK}, taken AS MATERIALIZED (
-  SELECT id, run_started_at FROM ${rows} WHERE pool = $1 AND turn IS NOT NULL AND ${live}
+  SELECT id, status, run_started_at FROM ${rows} WHERE pool = $1 AND turn IS NOT NULL AND ${live}
   ORDER BY priority, turn, due_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
 )
 UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
   run = task.run + 1, attempt = task.attempt + 1,
-  crashes = task.crashes + (task.status = 1)::integer, has_crashed = task.status = 1,
+  crashes = task.crashes + (task.status = 1)::integer, taken_by = $4,
   lease_until = ${SAME_NOW} + $3::float8, run_started_at = ${SAME_NOW},
   started_at = coalesce(task.started_at, ${SAME_NOW})
 FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL
-RETURNING ${columns}, task.input, '=' || task.checkpoint AS checkpoint, task.has_crashed,
-  taken.run_started_at AS lost_run_started_at`,
+RETURNING ${columns}, task.input, '=' || task.checkpoint AS checkpoint,
+  taken.status = 1 AS has_crashed, taken.run_started_at AS lost_run_started_at`,
+    giveBack: `WITH ${CLOCK}
+UPDATE ${rows} SET status = 0, version = version + 1, attempt = attempt - 1,
+  due_at = ${SAME_NOW}, turn = NULL, lease_until = NULL
+WHERE pool = ANY($1::text[]) AND status = 1 AND taken_by = ANY($2::text[])`,
     takeCallbacks: `WITH ${CLOCK}, taken AS MATERIALIZED (
   SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND status >= 2 AND ${live}
   ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED

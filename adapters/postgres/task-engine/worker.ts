@@ -3,11 +3,12 @@ import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { Leases, type LeasedRun } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import type { StoredTask } from '../../../src/engine/task.js'
+import { newId } from '../../../src/runtime/random-id.js'
 import { observed } from '../../../src/stores/diagnostics.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
-import { renewLeases, workerSql, type WorkerSql } from './worker-sql.js'
+import { renewLeases, UnansweredTakes, workerSql, type WorkerSql } from './worker-sql.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout, setImmediate } = timers
@@ -20,7 +21,7 @@ const MAX_TAKEN = 50
 const ABORT_GRACE_MS = 1000
 
 /** Hint that something has become due. With the name of a pool: that a task waits in it. */
-export const DUE = '!'
+const DUE = '!'
 /** Hint that the run of some task was ended from outside. */
 export const STOP = '?'
 
@@ -57,6 +58,7 @@ export class Worker {
   private files: FileRemovals | undefined
   /** Pools in which tasks may wait. */
   private readonly waiting = new Set<string>()
+  private readonly unanswered: UnansweredTakes
   private hasToLook = false
   private hasCallbacks = false
   private isActive = false
@@ -72,6 +74,7 @@ export class Worker {
 
   constructor(private readonly host: WorkerHost) {
     this.sql = workerSql(host.database.schema)
+    this.unanswered = new UnansweredTakes(host.database.query, this.sql.giveBack)
     this.leases = new Leases(host.leaseMs, (runs) => (
       observed('renew', () => renewLeases(host, this.sql, runs))
     ))
@@ -161,6 +164,7 @@ export class Worker {
     this.timerAt = Infinity
     this.listen()
     const { query } = this.host.database
+    await this.unanswered.giveBack()
     const pools = [...places.pools.keys()]
     const [found] = await observed('look', () => query<Found>(this.sql.look, [pools]))
     this.hasToLook = found?.has_more ?? false
@@ -199,12 +203,16 @@ export class Worker {
     if (count === 0) return false
     this.waiting.delete(pool)
     const leaseEnd = performance.now() + this.host.leaseMs
+    const name = newId()
     let rows: readonly RunRow[] = []
     try {
       const { database, leaseMs } = this.host
-      rows = await observed('take', () => database.query(this.sql.take, [pool, count, leaseMs]))
+      rows = await observed('take', () => (
+        database.query(this.sql.take, [pool, count, leaseMs, name])
+      ))
       if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
+      this.unanswered.add(pool, name, leaseEnd)
       this.waiting.add(pool)
       throw error
     } finally {

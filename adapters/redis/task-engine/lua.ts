@@ -6,9 +6,11 @@
  *   m, a JSON array of what changes (see `M`). h:{id}~{birth}: a task that is gone and has files.
  * - keys: hash of idempotency keys to ids. n: hash of numbers of unfinished tasks by group, line
  *   feed and caller.
- * - exp: ids by expiry. gone: rows `{id}~{birth}` by the next attempt to remove their files.
+ * - exp: ids by expiry. No key has an expiry in Redis, because a row that Redis removes would stay in
+ *   the lists and in the share of its caller.
+ * - gone: rows `{id}~{birth}` by the next attempt to remove their files.
  * - cb: ids by the time of the next attempt at the callback.
- * - delayed:{pool}: ids by due time. run:{pool}: `{id}\n{run}` by the end of the lease.
+ * - delayed:{pool}: ids by due time. run:{pool}: `{id}\n{birth}\n{run}` by the end of the lease.
  * - ready:{pool}: ids of tasks that may begin, by the microsecond in which they became ready. A task
  *   whose lease has ended is here too. Only a task in this set can begin.
  * - tk: ids of ready tasks that have a ticket in BullMQ, by the time at which it is added again.
@@ -28,7 +30,7 @@ local micros = clock[1] * 1000000 + clock[2]
 local STATUS, VERSION, RUN, ATTEMPT, CRASHES, PRIORITY, CREATED = 1, 2, 3, 4, 5, 6, 7
 local START, STARTED, RUN_STARTED, FINISHED, EXPIRES = 8, 9, 10, 11, 12
 local CALLBACK_RUN, CALLBACK_AT, POOL, NONCE, WORKER = 13, 14, 15, 16, 17
-local CRASHES_BEFORE, FILES, FILE_BYTES, BYTES, KIND = 18, 19, 20, 21, 22
+local TAKEN_BY, FILES, FILE_BYTES, BYTES, KIND = 18, 19, 20, 21, 22
 local PLACE_POOL, RUN_STARTED_BEFORE, COUNTED = 23, 24, 25
 local FINAL = {completed = 'c', failed = 'f', cancelled = 'x'}
 
@@ -131,10 +133,14 @@ local function schedule(t, at)
   end
 end
 
+local function memberOf(t)
+  return t.row .. '\\n' .. t.birth .. '\\n' .. t.m[RUN]
+end
+
 local function unschedule(t)
   local m, gone = t.m, 0
   if m[STATUS] == 'processing' then
-    gone = call('ZREM', base .. 'run:' .. m[PLACE_POOL], t.row .. '\\n' .. m[RUN])
+    gone = call('ZREM', base .. 'run:' .. m[PLACE_POOL], memberOf(t))
   else
     gone = call('ZREM', base .. 'delayed:' .. m[PLACE_POOL], t.row)
   end
@@ -194,7 +200,6 @@ local function retire(t)
   end
   if m[FILES] == 1 then
     local row = t.row .. '~' .. t.birth
-    call('PERSIST', h)
     call('RENAME', h, base .. 'h:' .. row)
     call('ZADD', base .. 'gone', now, row)
   else

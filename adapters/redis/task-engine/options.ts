@@ -33,8 +33,8 @@ export interface RedisTaskEngineOptions {
    */
   readonly leaseMs?: number
   /**
-   * Maximum number of final tasks that one caller leaves behind. Beyond it, the caller loses its own
-   * oldest. Default 100,000.
+   * Maximum number of finished tasks of one owner. Beyond it, the owner loses its own oldest.
+   * Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes. Default 64 MiB. */

@@ -15,7 +15,7 @@ type Mutable = readonly [
   status: TaskStatus, version: number, run: number, attempt: number, crashes: number,
   priority: number, createdAt: number, startAt: number, startedAt: number, runStartedAt: number,
   finishedAt: number, expiresAt: number, callbackRun: number, callbackAt: number, pool: string,
-  nonce: string, worker: string, crashesBefore: number, files: number, fileBytes: number,
+  nonce: string, worker: string, takenBy: string, files: number, fileBytes: number,
   bytes: number, kind: string, placePool: string, runStartedBefore: number, countedAs: string,
 ]
 
@@ -28,14 +28,14 @@ export function toTask(row: Row): StoredTask {
 export function toBegun(row: Row): { readonly task: StoredTask, readonly crashed?: StoredTask } {
   const m = JSON.parse(row[1]) as Mutable
   const task = taskOf(row, m)
-  const [crashes, runStartedBefore] = [m[17], m[23]]
-  if (crashes < 0) return { task }
-  const { version, run, attempt } = task
+  const { version, run, attempt, crashes } = task
+  const runStartedAt = m[23]
+  if (runStartedAt < 0) return { task }
   return {
     task,
     crashed: {
-      ...task, version: version - 1, run: run - 1, attempt: attempt - 1, crashes,
-      runStartedAt: runStartedBefore || undefined,
+      ...task, version: version - 1, run: run - 1, attempt: attempt - 1, crashes: crashes - 1,
+      runStartedAt,
     },
   }
 }

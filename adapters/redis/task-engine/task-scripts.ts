@@ -32,7 +32,7 @@ elseif ARGV[12] == 'delay' then start = now + ARGV[13] end
 local isLater = start > now
 local t = {row = id, birth = birth, key = key ~= '' and key, owner = owner ~= '' and owner,
   caller = caller ~= '' and caller, name = name, m = {'queued', 1, 0, 0, 0, tonumber(ARGV[9]), now,
-    isLater and start or 0, 0, 0, 0, start + ARGV[14], 0, 0, pool, '', '', -1, tonumber(ARGV[15]),
+    isLater and start or 0, 0, 0, 0, start + ARGV[14], 0, 0, pool, '', '', '', tonumber(ARGV[15]),
     0, 0, '', pool, 0, place}}
 local fields = {'birth', birth, 'name', name, 'details', ARGV[11], 'input', ARGV[10]}
 for _, field in ipairs({'key', 'owner', 'caller'}) do
@@ -103,13 +103,12 @@ end
 if c.status == 'queued' then
   if c.isGivenBack then
     m[ATTEMPT] = m[ATTEMPT] - 1
-    if m[CRASHES_BEFORE] >= 0 then m[CRASHES] = m[CRASHES_BEFORE] end
   else
     m[CRASHES] = 0
   end
 end
 if c.status then
-  m[STATUS], m[WORKER], m[CRASHES_BEFORE] = c.status, '', -1
+  m[STATUS], m[WORKER] = c.status, ''
 end
 if isEnd then
   m[FINISHED] = now
@@ -119,7 +118,6 @@ elseif isRetry then
   count(t, 1)
   m[START], m[FINISHED] = 0, 0
   call('HDEL', h, 'result')
-  call('PERSIST', h)
 end
 if c.pool then m[POOL] = c.pool end
 if c.details then call('HSET', h, 'details', c.details) end
@@ -128,7 +126,6 @@ if c.checkpoint or c.noCheckpoint then
   if c.checkpoint then call('HSET', h, 'checkpoint', c.checkpoint)
   else call('HDEL', h, 'checkpoint') end
   m[CRASHES] = 0
-  if m[CRASHES_BEFORE] > 0 then m[CRASHES_BEFORE] = 0 end
 end
 if c.status == 'completed' then call('HDEL', h, 'input', 'checkpoint') end
 if c.hasFiles then m[FILES] = tonumber(c.hasFiles) end
@@ -157,8 +154,6 @@ if FINAL[m[STATUS]] then
   list(t, FINAL[m[STATUS]])
   share(t, tonumber(ARGV[7]), tonumber(ARGV[8]))
   shareFiles(t, tonumber(c.maxFileBytes or 1e18))
-  -- If no process works, Redis itself removes the row a day later.
-  if m[FILES] == 0 then call('PEXPIREAT', h, m[EXPIRES] + 86400000) else call('PERSIST', h) end
 elseif m[STATUS] == 'queued' and c.status then
   list(t, 'q')
 end

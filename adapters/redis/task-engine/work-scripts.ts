@@ -18,23 +18,22 @@ local t = live(id)
 if not t then return {false, tickets} end
 local m, h = t.m, base .. 'h:' .. id
 -- A worker sends a begin again if its reply was lost.
-local isRepeated = m[NONCE] == nonce and m[STATUS] == 'processing'
-  and call('ZSCORE', base .. 'run:' .. m[PLACE_POOL], id .. '\\n' .. m[RUN])
+local isRepeated = m[TAKEN_BY] == nonce and m[STATUS] == 'processing'
+  and call('ZSCORE', base .. 'run:' .. m[PLACE_POOL], memberOf(t))
 if not isRepeated then
   if m[PLACE_POOL] ~= pool or not endReady(t) then return {false, tickets} end
-  m[CRASHES_BEFORE] = -1
+  m[RUN_STARTED_BEFORE] = -1
   if m[STATUS] == 'processing' then
     stopRun(t)
-    m[CRASHES_BEFORE] = m[CRASHES]
+    m[RUN_STARTED_BEFORE] = m[RUN_STARTED]
     m[CRASHES] = m[CRASHES] + 1
   end
-  m[RUN_STARTED_BEFORE] = m[RUN_STARTED]
-  m[STATUS], m[NONCE], m[WORKER], m[RUN_STARTED] = 'processing', nonce, worker, now
+  m[STATUS], m[TAKEN_BY], m[WORKER], m[RUN_STARTED] = 'processing', nonce, worker, now
   m[RUN], m[ATTEMPT], m[VERSION] = m[RUN] + 1, m[ATTEMPT] + 1, m[VERSION] + 1
   if m[STARTED] == 0 then m[STARTED] = now end
   list(t, 'p')
   save(t)
-  call('ZADD', base .. 'run:' .. pool, now + leaseMs, id .. '\\n' .. m[RUN])
+  call('ZADD', base .. 'run:' .. pool, now + leaseMs, memberOf(t))
   notify(t)
 end
 local v = call('HMGET', h, 'input', 'checkpoint')
@@ -42,8 +41,8 @@ return {reply(id), tickets, call('ZCARD', base .. 'ready:' .. pool), v[1], v[2]}
 `)
 
 /**
- * Renews leases that have not ended. ARGV: 2 lease in ms, then pairs of a pool and a run: id, line
- * feed, number. Returns the runs that were lost.
+ * Renews leases that have not ended. ARGV: 2 lease in ms, then pairs of a pool and a run: id, birth
+ * and number in lines. Returns the runs that were lost.
  */
 export const RENEW = script(`${READS}
 local lost = {}

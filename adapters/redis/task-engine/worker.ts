@@ -57,7 +57,8 @@ class TicketRun extends LeasedRun {
 
   /** Name of the run in Redis. */
   get member(): string {
-    return `${this.task.id}\n${String(this.task.run)}`
+    const { id, birth, run } = this.task
+    return `${id}\n${birth}\n${String(run)}`
   }
 }
 
@@ -199,12 +200,14 @@ export class Worker {
     const { leaseMs, id, run, nonce, addTickets } = this.engine
     const args = [pool, job.data.taskId, nonce(), leaseMs, id]
     const sentAt = performance.now()
-    const reply = await run('take', BEGIN, ...args).catch(async (error: unknown) => {
-      // The run may have begun, and only its reply was lost.
-      await new Promise((resolve) => { setTimeout(resolve, AGAIN_BEGIN_MS) })
-      if (performance.now() - sentAt > leaseMs / 2) throw error
-      return run('take', BEGIN, ...args)
-    })
+    let reply: unknown
+    while (reply === undefined) {
+      reply = await run('take', BEGIN, ...args).catch(async (error: unknown) => {
+        // The run may have begun, and only its reply was lost.
+        await new Promise((resolve) => { setTimeout(resolve, AGAIN_BEGIN_MS) })
+        if (this.isClosing || performance.now() - sentAt > leaseMs / 2) throw error
+      })
+    }
     const [row, tickets, ready = 0, input, checkpoint] = reply as [
       Row | null, Ticket[], number?, (string | null)?, (string | null)?,
     ]

@@ -5,7 +5,7 @@ import { BODY, doWork, type Input } from '../work.js'
 
 const report = defineTask({ name: 'report', run: (input: Input) => doWork(input) })
 const { engine, store } = memory({
-  maxTasks: 2_000_000, maxBytes: 4_294_967_296, maxTasksPerCaller: 2_000_000, maxBytesPerCaller: 4_294_967_296,
+  maxTasks: 2_000_000, maxBytes: 4_294_967_296, maxEntriesPerOwner: 2_000_000, maxBytesPerOwner: 4_294_967_296,
 })
 const tasks = createTasks({ engine, store, definitions: [report] })
 const count = Number(process.argv[2])

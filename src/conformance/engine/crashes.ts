@@ -74,7 +74,7 @@ export const crashCases: Cases<EngineContext> = {
     assert.deepEqual(worker.begun.map((begun) => begun.task.crashes), [0, 1, 0, 1, 0])
   },
 
-  'a run after a crash that is given back counts neither as attempt nor as crash': async (context) => {
+  'a run that is given back counts as no attempt, and the crash before it stays counted': async (context) => {
     const worker = context.work(context.first, {
       run: async ({ task }, begun) => {
         if (task.run === 2) await begun.change({ status: 'queued', isGivenBack: true })
@@ -83,8 +83,8 @@ export const crashCases: Cases<EngineContext> = {
     })
     await context.created({ id: 'one' })
     const task = await context.reaches('one', 'completed')
-    assert.deepEqual(worker.begun.map((begun) => [begun.task.attempt, begun.task.crashes]), [[1, 0], [2, 1], [2, 0]])
-    assert.deepEqual([task.attempt, task.crashes], [2, 0])
+    assert.deepEqual(worker.begun.map((begun) => [begun.task.attempt, begun.task.crashes]), [[1, 0], [2, 1], [2, 1]])
+    assert.deepEqual([task.attempt, task.crashes], [2, 1])
     assert.equal(worker.begun[2]?.run.crashed, undefined)
   },
 

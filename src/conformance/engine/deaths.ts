@@ -96,6 +96,22 @@ export const sharedCrashCases: Cases<EngineContext> = {
     assert.equal(worker.begun.length, 1)
   },
 
+  'a suspended worker keeps no lease of a later task with the id of its own': async (context) => {
+    const { begun, second } = await twoWorkers(context)
+    await context.first.freeze?.()
+    const { id, birth } = begun.task
+    const other = second.engine
+    await context.changed(begun.task, { version: 2 }, { status: 'cancelled' }, other)
+    assert.equal(await other.delete({ id, birth }, 3), undefined)
+    await context.created({ id }, other)
+    const next = await second.ran(id)
+    await context.first.thaw?.()
+    await context.eventually(() => begun.run.signal.aborted, 'the signal of the earlier task aborts')
+    assert.ok(isRunReplaced(begun.run.signal.reason), 'the reason is no RunReplacedError')
+    assert.equal((await next.change({ status: 'completed' })).outcome, 'changed')
+    for (const { latch } of [begun, next]) latch.open()
+  },
+
   'a worker that is suspended before its first write, comes back and dies loses nothing':
     async (context) => {
       const { second, begun } = await twoWorkers(context)

@@ -70,6 +70,23 @@ export const transactionCases: Cases<EngineContext> = {
     }
   },
 
+  'a transaction that is open delays only what waits for its caller, id or key': async (context) => {
+    const open = await begin(context)
+    const first = { id: 'one', key: 'key', caller: 'ann', limit, pool: 'nobody' }
+    await context.engine.create(context.task(first), { transaction: open.transaction })
+    const waiting = Promise.allSettled([
+      { id: 'two', caller: 'ann', limit }, { id: 'three', key: 'key' }, { id: 'one' },
+    ].map(async (task) => context.engine.create(context.task({ ...task, pool: 'nobody' }))))
+    try {
+      for (const caller of ['bob', 'cid']) {
+        await context.created({ id: caller, key: caller, caller, limit, pool: 'nobody' })
+      }
+    } finally {
+      await open.rollback()
+    }
+    await context.soon(waiting, 'the other calls settle')
+  },
+
   'an error of the client rejects as it is': async (context) => {
     const failure = new Error('fails, on purpose')
     const transaction = { query: () => Promise.reject(failure) }

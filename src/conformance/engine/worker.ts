@@ -50,7 +50,7 @@ export class Worker {
   readonly errors: unknown[] = []
 
   constructor(
-    private readonly engine: TaskEngine,
+    readonly engine: TaskEngine,
     { places = { default: 4 }, callbacks = 4, ...handlers }: WorkerOptions,
     private readonly timeoutMs: number,
   ) {

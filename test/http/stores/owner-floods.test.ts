@@ -52,11 +52,11 @@ const engines: Readonly<Record<string, { readonly flood: Flood, readonly open: (
   'in memory, with little space and without shares': {
     flood: { tasks: 200, keyed: 60, uploads: 150 },
     open: () => memory({
-      maxBytes: 100_000, maxBytesPerCaller: 100_000, store: { maxBytes: 700_000, maxBytesPerOwner: 700_000 },
+      maxBytes: 100_000, maxBytesPerOwner: 100_000, store: { maxBytes: 700_000, maxBytesPerOwner: 700_000 },
     }),
   },
   'in memory, with a small share': {
-    flood: SMALL, open: () => memory({ maxTasksPerCaller: 40, maxBytesPerCaller: 400_000, store: SMALL.share ?? {} }),
+    flood: SMALL, open: () => memory(SMALL.share),
   },
   'on Redis': {
     flood: SMALL,

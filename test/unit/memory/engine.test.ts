@@ -50,7 +50,7 @@ const idsOf = async (engine: MemoryTaskEngine) => (await engine.list({ of: 'all'
 
 describe('bounds of MemoryTaskEngine', () => {
   test('options that make no sense are refused, and a second call of work()', () => {
-    for (const name of ['maxUnfinished', 'maxTasks', 'maxBytes', 'maxTasksPerCaller', 'maxBytesPerCaller', 'maxWatches']) {
+    for (const name of ['maxUnfinished', 'maxTasks', 'maxBytes', 'maxEntriesPerOwner', 'maxBytesPerOwner', 'maxWatches']) {
       for (const value of [0, -1, 1.5, Number.NaN, Infinity, '5']) {
         assert.throws(() => new MemoryTaskEngine({ [name]: value }), { name: 'TypeError', message: new RegExp(name) })
       }
@@ -149,7 +149,7 @@ describe('bounds of MemoryTaskEngine', () => {
 
 describe('what MemoryTaskEngine evicts', () => {
   test('the oldest final task of the caller that has most bytes, and never an unfinished one', async () => {
-    const engine = new MemoryTaskEngine({ maxBytes: 100_000, maxBytesPerCaller: 100_000 })
+    const engine = new MemoryTaskEngine({ maxBytes: 100_000, maxBytesPerOwner: 100_000 })
     outcomeOf(engine, 'unfinished', { caller: 'mallory', start: { delayMs: 1e6 } })
     createFinal(engine, 'ann-1', { caller: 'ann', result: 'x'.repeat(5000) })
     for (let n = 0; n < 20; n++) createFinal(engine, `mallory-${String(n + 10)}`, { caller: 'mallory', result: 'x'.repeat(5000) })
@@ -163,7 +163,7 @@ describe('what MemoryTaskEngine evicts', () => {
   })
 
   test('the oldest of a caller above its own share, and files go with them', async () => {
-    const engine = new MemoryTaskEngine({ maxTasksPerCaller: 3, maxBytesPerCaller: 50_000 })
+    const engine = new MemoryTaskEngine({ maxEntriesPerOwner: 3, maxBytesPerOwner: 50_000 })
     const removed: string[] = []
     work(engine, () => never, { remove: async ({ id }) => { removed.push(id); return true } })
     for (let n = 0; n < 5; n++) {

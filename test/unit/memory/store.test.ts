@@ -240,6 +240,15 @@ describe('MemoryStore', () => {
     assert.deepEqual(await once(child, 'exit'), [0, null])
   })
 
+  test('memory() bounds what one owner keeps in the store, as in the engine', async () => {
+    for (const options of [{ maxEntriesPerOwner: 1 }, { maxEntriesPerOwner: 9, store: { maxEntriesPerOwner: 1 } }]) {
+      const { store } = memory(options)
+      for (const key of ['first', 'second']) await store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
+      assert.equal(await store.get('first'), undefined)
+      assert.equal((await store.get('second'))?.value, 'second')
+    }
+  })
+
   test('memory() gives a store with its options', async () => {
     const { store } = memory({ store: { maxEntries: 1 } })
     await store.create('a', '', { ttlMs: 1000 })

@@ -145,7 +145,7 @@ export class HandEngine implements TaskEngine {
       if (!this.mayAdd(before.caller, change.limit)) return { outcome: 'caller_full' }
       kept.limit = change.limit
     }
-    kept.task = changedTask(before, expected, change, this.now(), kept.crashed)
+    kept.task = changedTask(before, expected, change, this.now())
     if (change.checkpoint !== undefined) kept.checkpoint = change.checkpoint ?? undefined
     if (kept.task.status === 'completed') kept.checkpoint = undefined
     if (change.status === 'queued') kept.dueAt = this.now() + (change.delayMs ?? 0)

@@ -1,0 +1,45 @@
+// Statements that begin runs, and whose replies are lost.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { PGlite } from '@electric-sql/pglite'
+import type { PgliteClient } from 'longhaul/postgres'
+import { Database } from '../../adapters/postgres/database.js'
+import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
+import { eventually } from '../../src/conformance/waiting.js'
+import type { TaskRun } from '../../src/engine/engine.js'
+import { Places } from '../../src/engine/places.js'
+import { Json } from '../../src/runtime/json.js'
+
+const pglite = new PGlite()
+after(() => pglite.close())
+
+test('a run that began although the reply was lost is given back, and is no crash', async (t) => {
+  let lost = 0
+  const lossy: PgliteClient = {
+    query: async (text, values) => {
+      const reply = await pglite.query(text, values)
+      if (!text.includes('started_at = coalesce') || ++lost > 2) return reply
+      throw new Error('Connection terminated unexpectedly')
+    },
+    transaction: (work) => pglite.transaction(work),
+    listen: (channel, listener) => pglite.listen(channel, listener),
+  }
+  const engine = new PostgresTaskEngine(
+    new Database({ pool: lossy }), { leaseMs: 15_000, limits: { maxEntries: 1000, maxBytes: 2 ** 26 } },
+  )
+  t.after(() => engine.close({ drainMs: 0 }))
+  const runs: TaskRun[] = []
+  engine.work({ places: new Places(new Map([['default', 2]])), callbacks: 1 }, {
+    run: async (run) => {
+      runs.push(run)
+      await engine.change(run.task, { run: run.task.run }, { status: 'completed' })
+    },
+    callback: async () => undefined, remove: async () => true, abandon: () => undefined,
+  })
+  await engine.create({
+    id: 'one', birth: 'b', name: 'report', pool: 'default', priority: 0, input: Json.of(1), details: {}, keepMs: 60_000,
+  })
+  await eventually(async () => (await engine.read('one'))?.status === 'completed', 8000, 'it is completed')
+  assert.deepEqual(runs.map(({ task, crashed }) => [task.attempt, task.crashes, crashed]), [[1, 0, undefined]])
+  assert.equal(runs[0]?.task.run, 3)
+})
