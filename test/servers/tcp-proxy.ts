@@ -6,6 +6,8 @@ export class TcpProxy {
   /** Connections that were opened so far. */
   opened = 0
   private hole = false
+  /** The address while nothing listens there. */
+  private address: AddressInfo | undefined
   private readonly sockets = new Set<Socket>()
   private readonly forgotten = new WeakSet<Socket>()
 
@@ -26,7 +28,7 @@ export class TcpProxy {
   }
 
   get port(): number {
-    return (this.server.address() as AddressInfo).port
+    return (this.address ?? this.server.address() as AddressInfo).port
   }
 
   /** From now on nothing arrives, on connections that are there and on new ones. */
@@ -52,6 +54,19 @@ export class TcpProxy {
   heal(): void {
     this.hole = false
     for (const socket of this.sockets) socket.destroy()
+  }
+
+  /** Nothing listens any more: connections end, and new ones are refused. */
+  refuse(): void {
+    this.address = this.server.address() as AddressInfo
+    this.close()
+  }
+
+  /** Listens again, on the same port. */
+  async accept(): Promise<void> {
+    const { address } = this
+    this.address = undefined
+    await new Promise<void>((resolve) => { this.server.listen(address, resolve) })
   }
 
   close(): void {

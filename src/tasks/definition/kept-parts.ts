@@ -8,6 +8,9 @@ import type { Blobs } from '../../stores/blobs.js'
  */
 export type PartList = readonly (readonly [run: number, first: number, end: number])[]
 
+/** Runs work, and repeats it while the blobs are unavailable. */
+export type Retry = <T>(work: () => Promise<T>) => Promise<T>
+
 /** Number of parts that are deleted or renewed at the same time. */
 const CONCURRENCY = 16
 
@@ -25,17 +28,20 @@ export class KeptParts {
    * @param blob - key of the spooled body
    * @param run - number of this run
    * @param ttlMs - maximum time that a part is kept, in milliseconds
+   * @param retry - repeats a write while the blobs are unavailable
    */
   constructor(
     private readonly blobs: Blobs, private readonly blob: string, private readonly run: number,
-    private readonly ttlMs: number,
+    private readonly ttlMs: number, private readonly retry: Retry,
   ) {}
 
   /** Stores a text as the next part. */
   async add(text: string): Promise<void> {
     const { blobs, blob, run, ttlMs, list } = this
-    if (this.written === 0) await this.addRun()
-    await blobs.put(partKey(blob, run, this.written), oneOf(text), { ttlMs })
+    await this.retry(async () => {
+      if (this.written === 0) await this.addRun()
+      await blobs.put(partKey(blob, run, this.written), oneOf(text), { ttlMs })
+    })
     const last = list.at(-1)
     const end = ++this.written
     const continues = last !== undefined && last[0] === run && last[2] === end - 1

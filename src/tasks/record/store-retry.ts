@@ -6,6 +6,18 @@ const MAX_DELAY_MS = 2000
 const MAX_TRIES = 150
 
 /**
+ * Returns a function that retries work of a run while the store is unavailable, until `signal`
+ * aborts.
+ */
+export function retryUntil(signal: AbortSignal): StoreRetry['run'] {
+  const retry = new StoreRetry(false)
+  const stop = (): void => { retry.stop() }
+  if (signal.aborted) stop()
+  else signal.addEventListener('abort', stop, { once: true })
+  return (work) => retry.run(work)
+}
+
+/**
  * Retries work on a store that is unavailable, for about five minutes, because the outcome of a run
  * is worth more than one lost call. `stop` ends the retries early, because a process that shuts
  * down does not have five minutes.
