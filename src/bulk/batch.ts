@@ -30,6 +30,8 @@ export class Batch<T> {
   readonly ids: (ItemId | undefined)[] = []
   /** Positions of the valid items; `undefined` while they equal the numbers. */
   private positions: number[] | undefined
+  /** The error that has stopped the writes, and the number of the first item that it concerns. */
+  stopped: { readonly number: number, readonly error: unknown } | undefined
 
   /**
    * @param start - index of the first item in the whole array
@@ -77,6 +79,16 @@ export class Batch<T> {
   /** Returns a copy, to which outcomes can be added without a change of this batch. */
   copy(): Batch<T> {
     return this.part(0, this.size, 0, this.values.length)
+  }
+
+  /** Returns the items before the one that has stopped the writes, with their outcomes. */
+  untilStop(): Batch<T> {
+    const { stopped, values, size, ids } = this
+    if (stopped === undefined) return this
+    const end = stopped.number < values.length ? this.positionOf(stopped.number) : size
+    const part = this.part(0, end, 0, stopped.number)
+    part.ids.push(...ids.slice(0, end))
+    return part
   }
 
   /** Returns the items from one position to another, with their valid ones by number. */

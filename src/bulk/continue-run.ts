@@ -1,3 +1,4 @@
+import { httpError } from '../http/errors.js'
 import type { Call } from '../repositories/repository.js'
 import type { ArrayPosition } from '../json-array/array-position.js'
 import type { Batch, ParsedBatch } from './batch.js'
@@ -54,7 +55,7 @@ async function runWhole<T>(
 async function runInParts<T>(
   run: BulkRun<T>, body: BulkBody, resumption: Resumption,
 ): Promise<void> {
-  const { settings: { batchSize }, call } = run
+  const { settings: { batchSize, resume }, call, attempt } = run
   const { report, from } = resumption
   const done = itemsOf(from)
   let { previous } = resumption
@@ -73,12 +74,18 @@ async function runInParts<T>(
         stored = positionAfter(outcomes)
       ))
       const finished = await writeEach({ ...run, call: { ...call, cursor, previous } }, part)
+      const { stopped } = part
+      const isUnknown = hasUnknown(part)
       // A call that failed has stored nothing.
-      if (!hasUnknown(part)) previous = stored ?? previous
-      report.add(part)
+      if (!isUnknown) previous = stored ?? previous
+      const known = part.untilStop()
+      if (known.size > 0) report.add(known)
       // A write that was aborted may have failed for that reason. A later run repeats it.
-      if (isAborted(call) && (!finished || hasUnknown(part))) throwIfAborted(call)
-      await commit(resumption, place)
+      if (isAborted(call) && (!finished || isUnknown)) throwIfAborted(call)
+      if (known.size > 0) await commit(resumption, place)
+      if (stopped) throw stopped.error
+      // The database may be unavailable, so the next batch waits for the next attempt.
+      if (isUnknown && !resume && !attempt?.isLast) throw httpError('write_outcome_unknown')
     }
   }
 }

@@ -55,8 +55,8 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
  * nothing. A body above `maxDirectBytes` becomes a task if there is `background`, else it is a 413.
  *
  * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
- * items that it has committed. Up to `batchSize` items may be created twice. Let the repository
- * refuse those that exist, or use `resume`.
+ * items that it has committed. After a crash up to `batchSize` items may be created twice. Let the
+ * repository refuse those that exist, or use `resume`.
  *
  * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
  * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),

@@ -122,9 +122,13 @@ export interface BulkOptions<T> {
  * Options of the task that writes batches in the background.
  *
  * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
- * items that it has committed. Its report is that of a run without a break. Up to `batchSize` items
- * may be written twice, so make the writes repeatable, or use `resume`. An atomic batch that was
+ * items that it has committed. Its report is that of a run without a break. An atomic batch that was
  * not committed starts over.
+ *
+ * If the repository fails, the next attempt repeats the write if it throws a 503 or 429 (nothing was
+ * written), or if `resume` is set. Otherwise it continues after these items, which are
+ * `write_outcome_unknown`. After a crash up to `batchSize` items may be written twice, so make the
+ * writes repeatable, or use `resume`.
  */
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**

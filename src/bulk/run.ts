@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { Batch } from './batch.js'
-import { isAborted, throwIfAborted, type BulkRun } from './bulk-run.js'
+import { isAborted, isRepeated, throwIfAborted, type BulkRun } from './bulk-run.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME } from './item-error.js'
 import type { Report } from './report.js'
 import { batchesOf, type BulkBody } from './request-body.js'
@@ -68,7 +68,8 @@ async function runAtomic<T>(
     }
   } catch (error) {
     if (end === 'failed') return
-    const isUnknown = end === 'written' && !isReplaced(error)
+    const isExact = run.settings.resume !== undefined
+    const isUnknown = end === 'written' && !isReplaced(error) && !isRepeated(run, error, isExact)
     report.restart(itemCount, isUnknown ? UNKNOWN_OUTCOME : NOT_APPLIED)
     if (!isUnknown) throw error
     // All items were written and then the commit failed: it is unknown if it took effect.

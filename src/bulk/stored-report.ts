@@ -1,5 +1,6 @@
 import type { Blobs } from '../stores/blobs.js'
 import { blobBytes, deleteBlobs } from '../stores/many-blobs.js'
+import type { Retry } from '../stores/store-retry.js'
 import type { EndedTask, Kept } from '../tasks/definition/kept.js'
 import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { Spool } from '../tasks/definition/spool.js'
@@ -57,6 +58,8 @@ export interface StoredReportOptions {
   readonly maxInlineBytes: number
   /** Stores the report while the task runs. */
   readonly parts: KeptParts
+  /** Repeats a write while the blobs are unavailable. */
+  readonly retry: Retry
   readonly reportError: (error: unknown) => void
 }
 
@@ -122,13 +125,19 @@ export class StoredReport implements ReportSink {
     return { parts: parts.list, rest: items === '' ? text : `${text}${items}\n` }
   }
 
-  /** Completes the report. Resolves to true if clients can read its items. */
-  async end(): Promise<boolean> {
+  /**
+   * Completes the report. Resolves to true if clients can read its items.
+   *
+   * @param isWhole - false if the run has failed. It then does not wait for the blobs, because the
+   * next attempt writes the report again.
+   */
+  async end(isWhole: boolean): Promise<boolean> {
     const { blobs, taskId, run, retentionMs: ttlMs, parts } = this.options
+    const retry: Retry = isWhole ? this.options.retry : (work) => work()
     if (this.lost || (this.text === '' && parts.list.length === 0)) return false
     try {
-      await blobs.put(reportKey(taskId, run, 'all'), this.all(), { ttlMs })
-      await blobs.put(reportKey(taskId, run, 'failed'), this.failedLines(), { ttlMs })
+      await retry(() => blobs.put(reportKey(taskId, run, 'all'), this.all(), { ttlMs }))
+      await retry(() => blobs.put(reportKey(taskId, run, 'failed'), this.failedLines(), { ttlMs }))
     } catch (error) {
       this.lose(error)
       return false

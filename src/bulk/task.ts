@@ -5,6 +5,7 @@ import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { positionSaver, resumedFrom } from '../tasks/definition/resume.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
+import { retryUntil } from '../stores/store-retry.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import type { ParsedBatch } from './batch.js'
@@ -90,11 +91,13 @@ export function spooledBulk<T>(
   ): Promise<BulkTaskResult> => {
     const { taskId = 'direct', attempt, signal, context, owner } = task
     const place = { taskId, name, attempt }
-    const bulkRun = startRun(settings, { signal, context, owner, taskId: task.taskId, place })
+    const call = { signal, context, owner, taskId: task.taskId, place }
+    const bulkRun = startRun(settings, call, { isLast: task.lastAttempt })
     const { reportError } = bulkRun
+    const retry = retryUntil(signal)
     const stored = new StoredReport({
       blobs, taskId, run: attempt, retentionMs: spool.retentionMs, maxInlineBytes, reportError,
-      parts: spool.parts(spooled, attempt),
+      parts: spool.parts(spooled, attempt, retry), retry,
     })
     const report = new Report(stored, settings, 'all')
     const { from, previous } = await startOf(task, spooled.items)
@@ -113,7 +116,7 @@ export function spooledBulk<T>(
     } catch (error) {
       failure = { error }
     }
-    const isStored = await stored.end()
+    const isStored = await stored.end(failure === undefined)
     const message = messageOf(settings, report)
     if (failure) throw failedAfter(failure.error, report.total, message)
     progress()

@@ -1,6 +1,6 @@
 import { isHttpError } from '../http/errors.js'
 import type { Batch } from './batch.js'
-import { isAborted, throwIfAborted, type BulkRun } from './bulk-run.js'
+import { isAborted, isRepeated, isUnavailable, throwIfAborted, type BulkRun } from './bulk-run.js'
 import {
   NO_RECORD, NOT_APPLIED, NOT_WRITTEN, refusalOf, UNKNOWN_OUTCOME, type ItemError,
 } from './item-error.js'
@@ -9,8 +9,9 @@ import { isReplaced } from '../tasks/definition/resume.js'
 
 /**
  * Writes the valid items of a batch, each on its own. An error of the repository fails the items of
- * that call with `write_outcome_unknown`. If the run is aborted, the remaining items are
- * `not_applied`. Returns true if all writes were started.
+ * that call with `write_outcome_unknown`, or with a 503 or 429 that says that nothing was written. If the run is aborted, the remaining items are
+ * `not_applied`. If the next attempt of the task repeats a write, sets `stopped` of the batch.
+ * Returns true if all writes were started.
  */
 export async function writeEach<T>(run: BulkRun<T>, batch: Batch<T>): Promise<boolean> {
   const { writer } = run.settings
@@ -26,8 +27,9 @@ export async function writeEach<T>(run: BulkRun<T>, batch: Batch<T>): Promise<bo
 async function writeSlices<T>(
   run: BulkRun<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>,
 ): Promise<number> {
-  const { settings: { batchSize }, call, reportError } = run
+  const { settings: { batchSize, resume }, call, reportError } = run
   const { values } = batch
+  const isExact = resume !== undefined
   let from = 0
   for (; from < values.length && !isAborted(call); from += batchSize) {
     const slice = sliceOf(values, from, batchSize)
@@ -35,37 +37,57 @@ async function writeSlices<T>(
       setOutcomes(run, batch, from, await write(slice, call))
     } catch (error) {
       if (isReplaced(error)) throw error
+      if (isRepeated(run, error, isExact)) {
+        batch.stopped = { number: from, error }
+        return from
+      }
       reportError(error)
-      slice.forEach((_, at) => { batch.setFailed(from + at, UNKNOWN_OUTCOME) })
+      const itemError = isUnavailable(error) ? refusalOf(error) : UNKNOWN_OUTCOME
+      slice.forEach((_, at) => { batch.setFailed(from + at, itemError) })
     }
   }
   return from
 }
 
-/** Writes `concurrency` items at a time. Returns how many items were started. */
+/**
+ * Writes `concurrency` items at a time. Returns how many items were started.
+ *
+ * If the next attempt repeats a write, no further one is started. Other writes may have succeeded
+ * meanwhile. So the next attempt begins after the last item whose outcome is known.
+ */
 async function writeOneByOne<T>(run: BulkRun<T>, batch: Batch<T>): Promise<number> {
   const { settings: { writer, concurrency }, call } = run
   const { values } = batch
   let next = 0
+  let done = 0
+  let stop: { readonly error: unknown } | undefined
   const worker = async (): Promise<void> => {
-    while (next < values.length && !isAborted(call)) {
+    while (next < values.length && !stop && !isAborted(call)) {
       const number = next++
       try {
         setOutcome(run, batch, number, await writer.one(values[number] as T, call))
       } catch (error) {
+        if (isHttpError(error) && isRepeated(run, error, false)) {
+          batch.setFailed(number, refusalOf(error))
+          stop ??= { error }
+          continue
+        }
         batch.setFailed(number, itemErrorOf(run, error, UNKNOWN_OUTCOME))
       }
+      done = Math.max(done, number + 1)
     }
   }
   await Promise.all(Array.from({ length: Math.min(concurrency, values.length) }, worker))
-  return next
+  if (!stop) return next
+  if (done < values.length) batch.stopped = { number: done, error: stop.error }
+  return done
 }
 
 /**
  * Writes the valid items of a batch inside a transaction, one slice or one item after the other.
  * Continues after refused items. Returns false if another error has failed an item: then the
  * remaining items were not written. Throws errors of `createMany` and `updateMany`, which do not
- * say which item caused them.
+ * say which item caused them, and errors after which the next attempt of the task starts over.
  */
 export async function writeAll<T>(
   run: BulkRun<T>, batch: Batch<T>, writer: Writer<T>,
@@ -82,6 +104,7 @@ export async function writeAll<T>(
     try {
       setOutcome(run, batch, from, await writer.one(values[from] as T, call))
     } catch (error) {
+      if (isRepeated(run, error, !isHttpError(error))) throw error
       const itemError = itemErrorOf(run, error, NOT_WRITTEN)
       batch.setFailed(from, itemError)
       if (itemError === NOT_WRITTEN) return false

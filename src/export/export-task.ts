@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { NDJSON_TYPE } from '../ndjson/media-type.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
 import { checkNames } from '../runtime/option-names.js'
+import { REPEATABLE_ATTEMPTS } from '../tasks/definition/backoff.js'
 import {
   defineTask, type TaskContext, type TaskDefinition, type TaskOptions,
 } from '../tasks/definition/define.js'
@@ -93,7 +94,7 @@ export function exportTask<
     }
   }
   const definition = {
-    ...task, files: true, run,
+    ...task, files: true, run, attempts: task.attempts ?? REPEATABLE_ATTEMPTS,
     ...partRecords !== undefined && { checkpoint: savedExport(settings) },
   }
   // The compiler cannot know that `ExportResult` is its own JSON form.

@@ -41,13 +41,22 @@ export interface ExportResult {
  */
 export interface ExportTaskOptions<
   I, T extends object, C = unknown, In = I, N extends string = string,
-> extends Omit<TaskSettings, 'files'>,
+> extends Omit<TaskSettings, 'files' | 'attempts'>,
   Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'keeps'> {
   /**
    * Opens the source of the records. It is read only as fast as the files are written. With
    * `partRecords`, a run that continues an earlier one needs the same records in the same order.
    */
   readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
+  /**
+   * Maximum number of runs. A run that fails, for example because the source is unavailable, is
+   * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
+   * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
+   * 429), end the attempts.
+   *
+   * @default 7
+   */
+  readonly attempts?: number
   /** Returns the number of records, for progress, if it is known. Default: not known. */
   readonly total?: (input: I, context: ExportContext<C>) => MaybePromise<number | undefined>
   /** Format of the files. `json` is one array in each file. @default 'ndjson' */

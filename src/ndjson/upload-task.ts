@@ -4,6 +4,7 @@ import { positionSaver, resumedFrom, type Resume } from '../tasks/definition/res
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
+import { retryUntil } from '../stores/store-retry.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import { Ingest } from './ingest.js'
@@ -36,7 +37,8 @@ export function spooledUpload<T>(
     const { resume } = options
     const report = new UploadReport(options.maxErrors ?? 100)
     const save = positionSaver(resume, task.checkpoint)
-    const checkpoint = new UploadCheckpoint(spool.parts(spooled, attempt), save)
+    const parts = spool.parts(spooled, attempt, retryUntil(signal))
+    const checkpoint = new UploadCheckpoint(parts, save)
     const resumed: Resume | undefined = resume && ((run) => (
       resume({ ...run, uploadId: run.taskId })
     ))

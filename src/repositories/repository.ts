@@ -12,6 +12,9 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
  * '/email', message: '…' }] })` for a duplicate. A method for one record throws it. A method for
  * many records returns it in place of the record. Any other error is masked for the client and
  * passed to `onError`.
+ *
+ * An `HttpError` with status 503 or 429 that a method throws says that the call wrote nothing. A
+ * bulk task then makes the call again in its next attempt.
  */
 export interface Repository<
   Item extends object,
@@ -38,7 +41,7 @@ export interface Repository<
   /**
    * Creates many records and returns an outcome for each draft, in order. Each record is written or
    * refused by itself. If the method throws, the outcome of this batch alone is unknown; inside a
-   * transaction nothing was written.
+   * transaction nothing was written. A 503 or 429 says that nothing was written.
    */
   createMany?(drafts: readonly Draft[], call: Call): MaybePromise<readonly Outcome<Item>[]>
   /**

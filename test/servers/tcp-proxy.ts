@@ -7,6 +7,8 @@ export class TcpProxy {
   opened = 0
   private hole = false
   private holeOfReplies = false
+  /** The address while nothing listens there. */
+  private address: AddressInfo | undefined
   private readonly sockets = new Set<Socket>()
   private readonly forgotten = new WeakSet<Socket>()
 
@@ -27,7 +29,7 @@ export class TcpProxy {
   }
 
   get port(): number {
-    return (this.server.address() as AddressInfo).port
+    return (this.address ?? this.server.address() as AddressInfo).port
   }
 
   /** From now on nothing arrives, on connections that are there and on new ones. */
@@ -59,6 +61,19 @@ export class TcpProxy {
     this.hole = false
     this.holeOfReplies = false
     for (const socket of this.sockets) socket.destroy()
+  }
+
+  /** Nothing listens any more: connections end, and new ones are refused. */
+  refuse(): void {
+    this.address = this.server.address() as AddressInfo
+    this.close()
+  }
+
+  /** Listens again, on the same port. */
+  async accept(): Promise<void> {
+    const { address } = this
+    this.address = undefined
+    await new Promise<void>((resolve) => { this.server.listen(address, resolve) })
   }
 
   close(): void {

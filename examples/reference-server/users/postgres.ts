@@ -22,18 +22,31 @@ export function openPostgres(connectionString: string): Database {
   // Without a listener, a connection that breaks while it is in use would end the process.
   pool.on('connect', (client) => { client.on('error', report) })
 
-  const sql = (on: pg.Pool | pg.PoolClient): Sql => ({
-    query: async (text, values = []) => (await orUnavailable(on.query<Record<string, unknown>>(text, [...values]))).rows,
+  const inside = (client: pg.PoolClient): Sql => ({
+    query: async (text, values = []) => (await orUnavailable(client.query<Record<string, unknown>>(text, [...values]))).rows,
   })
   return {
-    ...sql(pool), shared: true,
+    shared: true,
+    async query(text, values = []) {
+      const client = await orUnavailable(pool.connect())
+      let broken: Error | undefined
+      try {
+        const result = client.query<Record<string, unknown>>(text, [...values])
+        return (await orUnavailable(result, { isWrite: !text.startsWith('SELECT') })).rows
+      } catch (error) {
+        broken = error as Error
+        throw error
+      } finally {
+        client.release(broken)
+      }
+    },
     transaction: async (work) => {
       const client = await orUnavailable(pool.connect())
       let broken: Error | undefined
       try {
         await orUnavailable(client.query('BEGIN'))
-        const result = await work(sql(client))
-        await orUnavailable(client.query('COMMIT'))
+        const result = await work(inside(client))
+        await orUnavailable(client.query('COMMIT'), { isWrite: true })
         return result
       } catch (error) {
         await client.query('ROLLBACK').catch((failure: unknown) => { broken = failure as Error })
@@ -47,18 +60,17 @@ export function openPostgres(connectionString: string): Database {
 }
 
 /**
- * Returns true if a retry may succeed: for errors of the connection, and for the SQLSTATE
- * classes 08 (connection), 40 (deadlock), 53 (resources) and 57 (shutdown, time-out).
+ * Throws a 503 if a retry may succeed, which also tells bulk tasks that nothing was written: for
+ * errors of the connection, and for the SQLSTATE classes 08 (connection), 40 (deadlock), 53
+ * (resources) and 57 (shutdown, time-out). If the connection breaks while a write or COMMIT is
+ * under way, nobody knows the outcome, and the error stays as it is.
  */
-function passes(error: unknown): boolean {
-  const state = sqlState(error)
-  return state === undefined || /^(?:08|40|53|57)/.test(state)
-}
-
-async function orUnavailable<T>(asked: Promise<T>): Promise<T> {
+async function orUnavailable<T>(asked: Promise<T>, { isWrite = false } = {}): Promise<T> {
   try {
     return await asked
   } catch (error) {
-    throw passes(error) ? httpError('service_unavailable', { cause: error, headers: { 'retry-after': '5' } }) : error
+    const state = sqlState(error)
+    const passes = state === undefined ? !isWrite : /^(?:08|40|53|57)/.test(state)
+    throw passes ? httpError('service_unavailable', { cause: error, headers: { 'retry-after': '5' } }) : error
   }
 }

@@ -37,8 +37,8 @@ export class SqlUsers implements Users {
     return row && userOf(row)
   }
 
-  async create(draft: UserDraft, call: Call): Promise<User> {
-    const [outcome] = await this.createMany([draft], call)
+  async create(draft: UserDraft, { signal }: Call): Promise<User> {
+    const [outcome] = await this.#alone(() => this.#createAll([draft], signal))
     if (outcome === undefined || isHttpError(outcome)) throw outcome ?? emailTaken()
     return outcome
   }
@@ -65,8 +65,10 @@ export class SqlUsers implements Users {
     return await this.#alone(async () => (await this.#sql.query('DELETE FROM longhaul_users WHERE id = $1 RETURNING id', [id])).length > 0)
   }
 
-  async createMany(drafts: readonly UserDraft[], { signal }: Call): Promise<readonly Outcome<User>[]> {
-    return await this.#alone(() => this.#createAll(drafts, signal))
+  /** All statements are in one transaction, so that an error before its commit means that nothing was written. */
+  async createMany(drafts: readonly UserDraft[], call: Call): Promise<readonly Outcome<User>[]> {
+    if (this.#turn) return await this.#alone(() => this.#createAll(drafts, call.signal))
+    return await this.transaction(async (inside) => await inside.createMany(drafts, call), call)
   }
 
   async #createAll(drafts: readonly UserDraft[], signal: AbortSignal): Promise<Outcome<User>[]> {

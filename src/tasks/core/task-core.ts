@@ -9,7 +9,7 @@ import { releaseExternal, removeExternal, renewExternal } from '../record/extern
 import { queueFull, tooManyTasks } from '../record/not-accepted.js'
 import { allFileKeys, hiddenFileKeys } from '../record/files.js'
 import type { OnTaskError } from '../record/report-error.js'
-import { StoreRetry } from '../record/store-retry.js'
+import { StoreRetry } from '../../stores/store-retry.js'
 import { publishAccepted, publishMove, taskChannel } from '../record/task-channel.js'
 import { deleteBlobs } from '../../stores/many-blobs.js'
 import { detailsOf } from '../record/details.js'

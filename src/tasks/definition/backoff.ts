@@ -12,6 +12,15 @@ export interface Backoff {
   readonly jitter?: number
 }
 
+/** Back-off of a definition that has none: exponential from 1 second, half of it random. */
+export const BACKOFF: Backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 }
+
+/**
+ * Default `attempts` of work that the library can repeat: imports, bulk tasks and exports. With
+ * `BACKOFF` they last for 31 to 63 seconds, so a database may restart meanwhile.
+ */
+export const REPEATABLE_ATTEMPTS = 7
+
 const HOUR = 3_600_000
 
 /**

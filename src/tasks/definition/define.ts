@@ -1,7 +1,7 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_PRIORITY } from './priority.js'
 import { isPoolName } from './pool-name.js'
-import type { Backoff } from './backoff.js'
+import { BACKOFF, type Backoff } from './backoff.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
 import type { Checkpoint } from './checkpoint.js'
 import { checkBounds, COUNT, KEPT, LIMIT, PAUSE, SIZE, TIMER } from './bounds.js'
@@ -219,7 +219,7 @@ const KNOWN = {
   shared: 0, files: 0, maxFileBytes: SIZE,
   checkpoint: 0, version: 0,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>
-const BACKOFF = {
+const BACKOFF_NAMES = {
   type: 0, delayMs: PAUSE, maxDelayMs: PAUSE, jitter: [0, 1],
 } satisfies Record<keyof Backoff, unknown>
 
@@ -252,8 +252,7 @@ export function defineTask<
   const where = `defineTask(${JSON.stringify(options?.name)})`
   const fault = (what: string) => new TypeError(`${where}: ${what}`)
   checkBounds(where, options, KNOWN)
-  const { name, run, input, timeoutMs = 600_000, attempts = 1 } = options
-  const { backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 } } = options
+  const { name, run, input, timeoutMs = 600_000, attempts = 1, backoff = BACKOFF } = options
   if (typeof name !== 'string' || !NAME.test(name)) {
     throw fault('name must be 1 to 64 of A-Z a-z 0-9 . _ -')
   }
@@ -272,7 +271,7 @@ export function defineTask<
   if (typeof version !== 'string' || version.length < 1 || version.length > 64) {
     throw fault('version must be a text of 1 to 64 characters')
   }
-  checkBounds(`${where}: backoff`, backoff, BACKOFF)
+  checkBounds(`${where}: backoff`, backoff, BACKOFF_NAMES)
   if (!['fixed', 'exponential'].includes(backoff.type) || backoff.delayMs === undefined) {
     throw fault('backoff needs delayMs, and type fixed or exponential')
   }

@@ -1,6 +1,7 @@
 import { isWholeNumber } from '../../http/body/json-value.js'
 import { httpError } from '../../http/errors.js'
 import type { Blobs } from '../../stores/blobs.js'
+import type { Retry } from '../../stores/store-retry.js'
 
 /**
  * Parts of a text, in their order: the parts `first` to `end - 1` that each run has written. A task
@@ -25,17 +26,20 @@ export class KeptParts {
    * @param blob - key of the spooled body
    * @param run - number of this run
    * @param ttlMs - maximum time that a part is kept, in milliseconds
+   * @param retry - repeats a write while the blobs are unavailable
    */
   constructor(
     private readonly blobs: Blobs, private readonly blob: string, private readonly run: number,
-    private readonly ttlMs: number,
+    private readonly ttlMs: number, private readonly retry: Retry,
   ) {}
 
   /** Stores a text as the next part. */
   async add(text: string): Promise<void> {
     const { blobs, blob, run, ttlMs, list } = this
-    if (this.written === 0) await this.addRun()
-    await blobs.put(partKey(blob, run, this.written), oneOf(text), { ttlMs })
+    await this.retry(async () => {
+      if (this.written === 0) await this.addRun()
+      await blobs.put(partKey(blob, run, this.written), oneOf(text), { ttlMs })
+    })
     const last = list.at(-1)
     const end = ++this.written
     const continues = last !== undefined && last[0] === run && last[2] === end - 1

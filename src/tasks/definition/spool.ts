@@ -5,6 +5,7 @@ import { httpError } from '../../http/errors.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
+import type { Retry } from '../../stores/store-retry.js'
 import type { Kept } from './kept.js'
 import { deleteParts, KeptParts, renewParts } from './kept-parts.js'
 
@@ -146,9 +147,14 @@ export class Spool {
     throw httpError('gone', { message: 'What was sent is no longer here.' })
   }
 
-  /** Returns the parts of a text that the task of a body writes. `run` is the number of the run. */
-  parts({ blob }: SpooledBody, run: number): KeptParts {
-    return new KeptParts(this.blobs, blob, run, this.retentionMs)
+  /**
+   * Returns the parts of a text that the task of a body writes.
+   *
+   * @param run - number of the run
+   * @param retry - repeats a write while the blobs are unavailable
+   */
+  parts({ blob }: SpooledBody, run: number, retry: Retry): KeptParts {
+    return new KeptParts(this.blobs, blob, run, this.retentionMs, retry)
   }
 }
 

@@ -2,13 +2,14 @@ import { HttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
+import { REPEATABLE_ATTEMPTS } from './backoff.js'
 import { defineTask, type TaskDefinition, type TaskOptions } from './define.js'
 import type { Kept } from './kept.js'
 import type { Spool, SpooledBody } from './spool.js'
 
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
-  'name' | 'attempts' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'maxPerOwner'
+  'name' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'maxPerOwner'
   | 'version'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
@@ -25,6 +26,15 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
    * @default 3_600_000 (1 hour)
    */
   readonly timeoutMs?: number
+  /**
+   * Maximum number of runs. A run that fails, for example because the database is unavailable, is
+   * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
+   * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
+   * 429), end the attempts.
+   *
+   * @default 7
+   */
+  readonly attempts?: number
 }
 
 /** Names of `SpooledTaskOptions`, for `checkNames`. */
@@ -50,13 +60,12 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
   more: Pick<Kept<I>, 'remove' | 'bytes'> = {},
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
-    name, timeoutMs = HOUR_MS, attempts, backoff, pool, priority, retentionMs, maxPerOwner, version,
+    name, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, backoff, pool, priority, retentionMs, maxPerOwner, version,
   } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs,
-    shared: spool.blobs.shared, keeps: { ...spool.keeps, ...more }, checkpoint,
-    ...attempts !== undefined && { attempts },
+    shared: spool.blobs.shared, keeps: { ...spool.keeps, ...more }, checkpoint, attempts,
     ...backoff && { backoff },
     ...pool !== undefined && { pool },
     ...priority !== undefined && { priority },

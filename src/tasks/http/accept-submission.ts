@@ -3,6 +3,7 @@ import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { StoredTask } from '../../engine/task.js'
 import { stillRunning, toHeld, type AnswerClaim } from '../../idempotency/claim.js'
 import { fingerprintOf } from '../../idempotency/fingerprint.js'
+import { onceAnswer } from '../../idempotency/once-answer.js'
 import { claimKey } from '../../idempotency/scope.js'
 import { replay } from '../../idempotency/stored-answer.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -76,6 +77,43 @@ export async function acceptSubmission<C>(
 }
 
 /**
+ * Accepts a submission to an endpoint that also works for synchronous requests without a task. If it
+ * has a key, it holds the claim of the key meanwhile. So a synchronous request with the same key at
+ * the same moment either finds the task, or is the one that does the work.
+ *
+ * @throws {HttpError} What `acceptSubmission` throws, and 409 `idempotent_request_running`.
+ */
+export async function acceptUnderClaim<C>(
+  settings: EndpointSettings<C>, submission: Submission<C>,
+): Promise<AcceptedSubmission> {
+  const { request, requester: { owner } } = submission
+  const idempotency = idempotencyOf(submission)
+  if (idempotency === undefined) return acceptSubmission(settings, submission)
+  const { service: { store, retentionMs, maxResultBytes: maxBytes }, syncTimeoutMs } = settings
+  const { key, fingerprint } = idempotency
+  let accepting: Promise<AcceptedSubmission> | undefined
+  try {
+    const response = await onceAnswer(request, {
+      store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes,
+      owner: countedAs(request, owner),
+    }, async () => {
+      accepting = acceptSubmission(settings, submission)
+      // The task keeps the key, so the claim is released, whatever the outcome is.
+      await accepting.catch(() => undefined)
+      return undefined
+    })
+    if (response) {
+      await discardInput(submission)
+      return { kind: 'stored', response }
+    }
+  } catch (error) {
+    await discardInput(submission)
+    throw error
+  }
+  return accepting ?? acceptSubmission(settings, submission)
+}
+
+/**
  * Returns the start of a task that is about to be accepted.
  *
  * @throws {HttpError} 422 `start_at_out_of_range`
@@ -102,10 +140,11 @@ export function idempotencyOf<C>(
  * response for the key.
  */
 async function findEarlier<C>(
-  { service }: EndpointSettings<C>, { requester: { owner }, start, body, request }: Submission<C>,
-  key: string,
+  { service }: EndpointSettings<C>,
+  { requester: { owner }, start, body, request, claimsKey }: Submission<C>, key: string,
 ): Promise<AcceptedSubmission | undefined> {
-  const entry = await service.store.get(key)
+  // A submission that claims its key has the claim by now.
+  const entry = claimsKey ? undefined : await service.store.get(key)
   if (entry) return readClaim(toHeld(entry).claim, requestFingerprint(request, body))
   return start && findTask(service, key, owner, requestFingerprint(request, body))
 }

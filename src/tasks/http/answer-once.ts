@@ -7,7 +7,7 @@ import { parseIdempotencyKey } from '../../idempotency/key.js'
 import { KeyedProgress } from '../../idempotency/progress.js'
 import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
 import { claimKey } from '../../idempotency/scope.js'
-import { findTask, requestFingerprint } from './accept-submission.js'
+import { findTask, requestFingerprint, type AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { countedAs } from '../../http/counted-as.js'
 import { respond } from './submit.js'
@@ -32,18 +32,21 @@ async function answer<C>(
   const { store, retentionMs, maxResultBytes: maxBytes } = service
   const key = claimKey(request, requester.owner, idempotencyKey)
   const fingerprint = requestFingerprint(request, body)
-  const earlier = await findTask(service, key, requester.owner, fingerprint)
-  if (earlier) {
-    const submitter = { request, requester, direct: true, respondAsync: false, waitSeconds: 0 }
-    return respond(settings, submitter, earlier, undefined)
-  }
+  let earlier: AcceptedTask | undefined
   const response = await onceAnswer(request, {
     store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes,
     owner: countedAs(request, requester.owner),
   }, async (began) => {
+    // Under the claim, because a request for the background creates its task under the same claim.
+    earlier = await findTask(service, key, requester.owner, fingerprint)
+    if (earlier) return undefined
     const kept = await work(began)
     return { ...kept, response: await buffered(kept.response, maxBytes) }
   })
+  if (earlier) {
+    const submitter = { request, requester, direct: true, respondAsync: false, waitSeconds: 0 }
+    return respond(settings, submitter, earlier, undefined)
+  }
   // Otherwise the client has disconnected.
   return response ?? empty(503)
 }

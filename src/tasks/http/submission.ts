@@ -49,6 +49,11 @@ export interface Submission<C> extends Submitter<C> {
   /** The start that the client asks for. It is checked when the task is accepted. */
   readonly start: RequestedStart | undefined
   readonly discard?: (() => unknown) | undefined
+  /**
+   * `true` if the same endpoint also works for synchronous requests without a task (`answerOnce`).
+   * A request with a key then holds the claim of the key while it creates the task.
+   */
+  readonly claimsKey: boolean
   /** Submits the task in a transaction of the host. */
   readonly transaction: SubmitTransaction<C> | undefined
 }
@@ -87,7 +92,7 @@ export async function readSubmission<C>(
     if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
     return {
       request, requester, definition, input, json, body, idempotencyKey, callbackUrl, start, discard,
-      direct, respondAsync, transaction,
+      direct, respondAsync, transaction, claimsKey: mode === 'async',
       waitSeconds: mode === 'always' ? 0 : Math.min(wait, settings.maxWaitSeconds),
     }
   } catch (error) {

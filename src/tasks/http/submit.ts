@@ -8,7 +8,7 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import { noCallbacks } from '../core/callbacks.js'
 import type { WaiterSlot } from '../record/waiters.js'
 import type { TaskService } from '../core/task-service.js'
-import { acceptSubmission, type AcceptedSubmission } from './accept-submission.js'
+import { acceptSubmission, acceptUnderClaim, type AcceptedSubmission } from './accept-submission.js'
 import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
 import { submitOperations } from './operations.js'
 import { respondAccepted } from './respond-async.js'
@@ -103,9 +103,9 @@ async function accept<C>(
   let accepted: AcceptedSubmission
   const { transaction } = submission
   try {
-    accepted = transaction === undefined
-      ? await acceptSubmission(settings, submission)
-      : await submitInTransaction(settings, submission, transaction)
+    if (transaction) accepted = await submitInTransaction(settings, submission, transaction)
+    else if (submission.claimsKey) accepted = await acceptUnderClaim(settings, submission)
+    else accepted = await acceptSubmission(settings, submission)
   } catch (error) {
     slot?.release()
     throw error

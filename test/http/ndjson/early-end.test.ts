@@ -38,9 +38,9 @@ describe('an upload that ends early', () => {
     }
     seen.push(...items.map(({ id }) => id))
   }
-  const limited = ndjsonUpload<Item>({ write, maxLines: MAX_LINES, background: { name: 'limited', blobs } })
+  const limited = ndjsonUpload<Item>({ write, maxLines: MAX_LINES, background: { name: 'limited', blobs, attempts: 1 } })
   const one = ndjsonUpload<Item>({ write, maxLines: 1 })
-  const plain = ndjsonUpload<Item>({ write, background: { name: 'plain', blobs, timeoutMs: 300 } })
+  const plain = ndjsonUpload<Item>({ write, background: { name: 'plain', blobs, attempts: 1, timeoutMs: 300 } })
   const tasks = createTasks({ engine, store, definitions: [limited.task, plain.task], onError: () => undefined })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
   let server: Running

@@ -34,7 +34,7 @@ describe('uploads over a socket', () => {
     if (records.some(({ id }) => id === -1)) throw new Error('the database is gone')
     seen.push(...records)
   }
-  const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs } })
+  const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs, attempts: 1 } })
   const tasks = createTasks({ engine, store, definitions: [upload.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
   let server: Running

@@ -135,7 +135,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
           if (!state.mended && records.some(({ id }) => id === -1)) throw new Error('the database is gone')
           state.rows += records.length
         },
-        background: { name: 'upload', blobs, blobRetentionMs: 1000 },
+        background: { name: 'upload', blobs, attempts: 1, blobRetentionMs: 1000 },
       })
       const made = await site(t, [upload.task], blobs, (endpoints) => ({
         'POST /upload': upload.handler(endpoints),
@@ -236,7 +236,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
             return drafts.map(({ n }) => ({ id: n }))
           },
         },
-        background: { name: 'create', blobs, blobRetentionMs: 1000, maxInlineBytes: 100 },
+        background: { name: 'create', blobs, attempts: 1, blobRetentionMs: 1000, maxInlineBytes: 100 },
       })
       const { post, retry, ended } = await site(t, [create.task], blobs, (endpoints) => ({
         'POST /users': create.handler(endpoints),
@@ -275,7 +275,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
             return { id: 1 }
           },
         },
-        background: { name: 'create', blobs, blobRetentionMs: 1000 },
+        background: { name: 'create', blobs, attempts: 1, blobRetentionMs: 1000 },
       })
       const { post, retry, ended, tasks } = await site(t, [create.task], blobs, (endpoints) => ({
         'POST /users': create.handler(endpoints),
@@ -294,7 +294,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       const keys = keysOf(blobs)
       const from: number[] = []
       const users = exportTask<object, { id: number }>({
-        name: 'users', partRecords: 10,
+        name: 'users', attempts: 1, partRecords: 10,
         async* records(_, context) {
           from.push(context.from())
           for (let id = context.from(); id < 35; id++) {
@@ -341,7 +341,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
 test('the stored body of a task for later lives until its start, and as long as it may wait then', async (t) => {
   const { blobs, advance } = inMemory()
   const upload = ndjsonUpload<object>({
-    write: () => undefined, background: { name: 'upload', blobs, blobRetentionMs: 1000 },
+    write: () => undefined, background: { name: 'upload', blobs, attempts: 1, blobRetentionMs: 1000 },
   })
   const { tasks } = await site(t, [upload.task], blobs, () => ({}))
   const blob = `ndjson-upload/${'a'.repeat(22)}`

@@ -113,7 +113,7 @@ describe('a bulk task that continues', () => {
         cursor?.(outcomes)
         return idsOf(drafts)
       } } }, blobs)
-      const { summary } = await task.run(body, testContext(task, {}))
+      const { summary } = await task.run(body, testContext(task, { attempt: 5 }))
       assert.equal(summary.failed, 2)
     }
     assert.match(String(errors[0]), /cursor: pass the outcomes/)

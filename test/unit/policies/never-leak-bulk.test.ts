@@ -67,9 +67,9 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
     }
   }
   const repository = { createMany: async () => [], updateMany: async () => [] }
-  const create = bulkCreate({ repository, schema: item, onError: quiet, background: { name: 'c', blobs } })
-  const update = bulkUpdate<{ userId: number, role: string }, object, number>({ repository, onError: quiet, ...change, background: { name: 'u', blobs } })
-  const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs } })
+  const create = bulkCreate({ repository, schema: item, onError: quiet, background: { name: 'c', blobs, attempts: 1 } })
+  const update = bulkUpdate<{ userId: number, role: string }, object, number>({ repository, onError: quiet, ...change, background: { name: 'u', blobs, attempts: 1 } })
+  const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs, attempts: 1 } })
   const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => ({}) })
   const sender: CallbackSender = { check: () => { throw fail() }, send: async () => { throw fail() } }
   const tasks = createTasks({ store, engine: parts.engine, definitions: [create.task, update.task, upload.task, work], callbacks: callbacks({ sender, secrets: () => { throw fail() } }), onError: quiet })
@@ -109,9 +109,9 @@ describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that t
 
     test(`thrown thing ${at + 1} by the work: the status shows that it failed, and not why`, async () => {
       const { store, engine, blobs } = memory()
-      const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs } })
+      const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs, attempts: 1 } })
       const repository = { createMany: async () => { throw fail() } }
-      const bulk = bulkCreate({ schema: item, onError: quiet, repository, background: { name: 'c', blobs } })
+      const bulk = bulkCreate({ schema: item, onError: quiet, repository, background: { name: 'c', blobs, attempts: 1 } })
       const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
       const tasks = createTasks({ store, engine, definitions: [upload.task, bulk.task, work], onError: quiet })
       const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })

@@ -5,7 +5,7 @@ import { MemoryBlobs } from '../../../../adapters/memory/index.js'
 import type { Blobs } from '../../../../src/stores/blobs.js'
 import { deleteParts, KeptParts, renewParts, textOf } from '../../../../src/tasks/definition/kept-parts.js'
 
-const partsOf = (blobs: MemoryBlobs, run: number): KeptParts => new KeptParts(blobs, 'body', run, 60_000)
+const partsOf = (blobs: MemoryBlobs, run: number): KeptParts => new KeptParts(blobs, 'body', run, 60_000, (work) => work())
 
 test('a later run continues the text of an earlier one at the list that was committed', async () => {
   const blobs = new MemoryBlobs()

@@ -105,7 +105,7 @@ describe('an upload that is refused leaves nothing in the blobs', () => {
 
   test('the store fails before the task is offered to it: 503', async (t) => {
     const { send, count, spy } = setUp(t)
-    spy.fault = (call) => (call.startsWith('get idempotency') || call.startsWith('readByKey') ? 'after' : undefined)
+    spy.fault = (call) => (call.startsWith('create idempotency') || call.startsWith('readByKey') ? 'after' : undefined)
     assert.equal((await send({ 'idempotency-key': '"a"' })).status, 503)
     assert.equal(count(), 0)
   })

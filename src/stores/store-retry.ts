@@ -1,9 +1,32 @@
-import { isStoreUnavailable } from '../../stores/store.js'
+import { isStoreUnavailable } from './store.js'
 
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2000
 /** About five minutes in all: enough for a fail-over, or for a restart that reads a large log. */
 const MAX_TRIES = 150
+
+/** Repeats work. The work has to be right if an earlier try of it was made. */
+export type Retry = <T>(work: () => Promise<T>) => Promise<T>
+
+/**
+ * Returns a function that retries work of a run while the store is unavailable, until `signal`
+ * aborts.
+ */
+export function retryUntil(signal: AbortSignal): Retry {
+  const retry = new StoreRetry(false)
+  const stop = (): void => { retry.stop() }
+  if (signal.aborted) stop()
+  else signal.addEventListener('abort', stop, { once: true })
+  return async (work) => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work()
+      } catch (error) {
+        await retry.backOff(error, tries)
+      }
+    }
+  }
+}
 
 /**
  * Retries work on a store that is unavailable, for about five minutes, because the outcome of a run
