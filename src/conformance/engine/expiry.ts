@@ -171,8 +171,10 @@ export const removalCases: Cases<EngineContext> = {
 export const runningExpiryCases: Cases<EngineContext> = {
   'the run of a task that expires is stopped, and can write nothing': async (context) => {
     const worker = context.work(context.first, { run: untilAborted })
-    await context.created({ id: 'one', key: 'key', keepMs: context.delayMs })
+    await context.created({ id: 'one', key: 'key' })
     const begun = await worker.ran('one')
+    // Not from the start: a slow machine would begin the run too late.
+    await begun.change({ keepMs: context.delayMs })
     await context.eventually(() => begun.run.signal.aborted, 'the signal aborts')
     assert.ok(isRunReplaced(begun.run.signal.reason), 'the reason is no RunReplacedError')
     assert.deepEqual(await begun.change({ status: 'completed' }), { outcome: 'conflict', task: undefined })
