@@ -3,7 +3,7 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
-  type CreateOptions,
+  type WriteOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, StoredEntry, type EntryLimits } from './entries.js'
@@ -109,7 +109,7 @@ export class MemoryStore implements Store {
     return stored && entryOf(stored)
   }
 
-  create(key: string, value: string, options: CreateOptions): MaybePromise<Created | Existing> {
+  create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }

@@ -11,7 +11,7 @@ const BATCH = 1000
 
 /** Returns the owner that a written entry counts for; `null` if it counts for none. */
 export function ownerOf({ evictable = false, owner }: ReplaceOptions): string | null {
-  return evictable === false ? null : owner ?? null
+  return evictable ? owner ?? null : null
 }
 
 /** Returns the SQL of the time at which an entry counts for `owner`; NULL if it counts for none. */

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created, type Entry,
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
   type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
+  type WriteOptions,
 } from '../../src/stores/store.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import { checkText } from './check-text.js'
@@ -55,9 +56,9 @@ export class PostgresStore implements Store {
   }
 
   create(
-    key: string, value: string, options: CreateOptions,
+    key: string, value: string, options: WriteOptions,
   ): Promise<Created | Existing> {
-    const { ttlMs, notify = true } = options
+    const { ttlMs } = options
     return this.call('create', async () => {
       checkText(key, value)
       const query = this.database.repeated
@@ -66,7 +67,7 @@ export class PostgresStore implements Store {
       const entry = { key, value, revision, ttlMs, owner }
       for (;;) {
         if (await this.entries.create(query, entry)) {
-          if (notify) this.notices.add(key)
+          this.notices.add(key)
           if (owner !== null) this.shares.count(owner, value)
           return { created: true, revision }
         }
@@ -74,7 +75,7 @@ export class PostgresStore implements Store {
         // Without an entry it was deleted or has expired in between: tries again.
         if (!found) continue
         if (found.revision !== revision) return { created: false, entry: found }
-        if (notify) this.notices.add(key)
+        this.notices.add(key)
         return { created: true, revision }
       }
     })
