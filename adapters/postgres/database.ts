@@ -1,4 +1,4 @@
-import timers from 'node:timers'
+import { within } from '../../src/runtime/real-timers.js'
 import { Breaker } from '../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
@@ -10,9 +10,6 @@ import type { ChannelAccess } from './changes/monitored-channel.js'
 import { warnOfMissing } from './missing-migrations.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
 
 /** Maximum time of the migrations at first use, in milliseconds. */
 const MIGRATION_MS = 30_000
@@ -210,12 +207,8 @@ export class Database {
 
 /** Cancels a statement that is not done after `ms` milliseconds, and rejects. */
 function withDeadline<Row>(running: Running<Row>, ms: number): Promise<readonly Row[]> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      running.cancel()
-      reject(new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`))
-    }, ms)
-    timer.unref()
-    running.rows.then(resolve, reject).finally(() => { clearTimeout(timer) })
+  return within(running.rows, ms, () => {
+    running.cancel()
+    return new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`)
   })
 }

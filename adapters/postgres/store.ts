@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Notices } from '../../src/runtime/notices.js'
 import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
@@ -10,8 +11,7 @@ import { checkText } from './check-text.js'
 import type { Database } from './database.js'
 import { Entries } from './entries.js'
 import { expiredRows } from './expired-rows.js'
-import { Listener } from './changes/listener.js'
-import { Notices } from './changes/notices.js'
+import { Listener, noticesOn } from './changes/listener.js'
 import { ownerOf, PostgresOwnerShares } from './owner-shares.js'
 import { Reads } from './reads.js'
 import { Sweeper } from './sweeper.js'
@@ -38,7 +38,7 @@ export class PostgresStore implements Store {
     this.shared = database.shared
     this.entries = new Entries(database.schema)
     this.reads = new Reads(this.entries, database.repeated)
-    this.notices = new Notices(database)
+    this.notices = noticesOn(database)
     this.shares = new PostgresOwnerShares(database.background, database.schema, limits, (key) => {
       this.notices.add(key)
     })

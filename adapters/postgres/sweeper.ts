@@ -1,8 +1,5 @@
-import timers from 'node:timers'
 import { setTimeout as pause } from 'node:timers/promises'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
+import { setTimeout, clearTimeout } from '../../src/runtime/real-timers.js'
 
 /** Average time between two sweeps, in milliseconds. */
 const INTERVAL_MS = 60_000

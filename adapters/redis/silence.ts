@@ -1,7 +1,4 @@
-import timers from 'node:timers'
-
-// Captured at once: Redis keeps real time, even under a test's fake timers.
-const { setTimeout, clearTimeout, setImmediate } = timers
+import { setTimeout, clearTimeout, setImmediate } from '../../src/runtime/real-timers.js'
 
 /** The members of an ioredis client, or of a node of a Cluster, that are used here. */
 export interface Connection {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Notices } from '../../src/runtime/notices.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import type { Breaker } from '../../src/stores/breaker.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
@@ -10,11 +11,10 @@ import {
   type Unsubscribe, type WriteOptions,
 } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
-import { Notices } from './notices.js'
 import { RedisOwnerShares } from './owner-shares.js'
 import { redisBreaker } from './redis-breaker.js'
 import { Silence } from './silence.js'
-import { DELETE, INCREMENT, REPLACE, runScript, type Script } from './scripts.js'
+import { DELETE, INCREMENT, noticesOf, REPLACE, runScript, type Script } from './scripts.js'
 import { Watches } from './watches.js'
 
 /** Options of `RedisStore`. */
@@ -82,7 +82,7 @@ export class RedisStore implements Store {
     this.silence = new Silence(() => client, timeoutMs)
     this.breaker = redisBreaker(timeoutMs, () => { void this.silence.check() })
     this.watches = new Watches(client)
-    this.notices = new Notices(client)
+    this.notices = noticesOf(client)
     this.shares = new RedisOwnerShares(client, this.prefix, limits, (key, revision) => (
       this.delete(key, revision)
     ))
