@@ -9,12 +9,10 @@ import {
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import { checkText } from './check-text.js'
 import type { Database } from './database.js'
-import { Entries } from './entries.js'
-import { expiredRows } from './expired-rows.js'
+import { Entries, Reads } from './entries.js'
 import { Listener, noticesOn } from './changes/listener.js'
 import { ownerOf, PostgresOwnerShares } from './owner-shares.js'
-import { Reads } from './reads.js'
-import { Sweeper } from './sweeper.js'
+import { expiredRows, Sweeper } from './sweeper.js'
 
 /**
  * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write

@@ -3,7 +3,9 @@ import { Leases, type LeasedRun } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import { newId } from '../../../src/runtime/random-id.js'
-import { setTimeout, clearTimeout, setImmediate } from '../../../src/runtime/real-timers.js'
+import {
+  clearTimeout, setImmediate, setTimeout, settles,
+} from '../../../src/runtime/real-timers.js'
 import { observed } from '../../../src/stores/diagnostics.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'
@@ -300,12 +302,9 @@ export class Worker {
   private async idle(ms: number): Promise<void> {
     const isIdle = (): boolean => this.runs + this.callbacks === 0 && !this.isActive
     if (isIdle()) return
-    let timer: ReturnType<typeof setTimeout> | undefined
-    await new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, ms)
+    await settles(new Promise<void>((resolve) => {
       this.onIdle = () => { if (isIdle()) resolve() }
-    })
-    clearTimeout(timer)
+    }), ms)
     this.onIdle = undefined
   }
 }
