@@ -1,6 +1,9 @@
+import { LRUCache } from 'lru-cache'
 import { type Counter } from '../../src/stores/store.js'
-import { LruMap } from './lru-map.js'
 import { ownText } from './text.js'
+
+/** Number of counters up to which clearing an lru-cache is cheaper than replacing it. */
+const SMALL = 1024
 
 interface Count {
   value: number
@@ -19,14 +22,16 @@ const weigh = (_count: Count, key: string): number => 1 + (key.length >> 8)
  * as rate limits, so this is acceptable.
  */
 export class Counters {
-  readonly #counts: LruMap<Count>
+  #cache: LRUCache<string, Count>
+  /** Highest number of counters since the cache was created. */
+  #peak = 0
 
-  constructor(maxCounters: number) {
-    this.#counts = new LruMap(maxCounters, weigh)
+  constructor(private readonly max: number) {
+    this.#cache = this.#empty()
   }
 
   get size(): number {
-    return this.#counts.size
+    return this.#cache.size
   }
 
   /**
@@ -34,29 +39,52 @@ export class Counters {
    * `too large` if the key alone exceeds the limit. Neither changes anything.
    */
   add(key: string, by: number, ttlMs: number, now: number): Counter | 'unsafe' | 'too large' {
-    const count = this.#counts.get(key)
+    const count = this.#cache.get(key)
     if (count !== undefined && count.expiresAt > now) {
       if (!Number.isSafeInteger(count.value + by)) return 'unsafe'
       count.value += by
       return { value: count.value, resetMs: count.expiresAt - now }
     }
     const fresh = { value: by, expiresAt: now + ttlMs }
-    if (weigh(fresh, key) > this.#counts.maxWeight) return 'too large'
+    // It would evict others.
+    if (weigh(fresh, key) > this.max) return 'too large'
     // A counter that has expired already is not stored.
-    if (ttlMs > 0) this.#counts.set(ownText(key), fresh)
+    if (ttlMs > 0) {
+      this.#cache.set(ownText(key), fresh)
+      this.#peak = Math.max(this.#peak, this.#cache.size)
+    }
     return { value: fresh.value, resetMs: Math.max(ttlMs, 0) }
   }
 
-  /** Visits every counter and removes expired ones. Yields `true` for each that it removed. */
+  /**
+   * Visits every counter, the one unused for longest first, and removes expired ones. Yields `true`
+   * for each that it removed. Changes meanwhile are allowed and may end it early.
+   */
   *sweep(now: () => number): Generator<boolean> {
-    for (const [key, count] of this.#counts.entries()) {
+    let left = this.#cache.size
+    for (const entry of this.#cache.rentries()) {
+      if (left-- === 0) return
+      // The types of lru-cache do not distinguish key and value here.
+      const [key, count] = entry as [string, Count]
       const over = count.expiresAt <= now()
-      if (over && this.#counts.peek(key) === count) this.#counts.delete(key)
+      if (over && this.#cache.peek(key) === count) this.#delete(key)
       yield over
     }
   }
 
   clear(): void {
-    this.#counts.clear()
+    this.#cache = this.#empty()
+    this.#peak = 0
+  }
+
+  /** Deletes a counter. Deleting the last one would clear arrays of the peak size each time. */
+  #delete(key: string): void {
+    if (this.#cache.size === 1 && this.#peak > SMALL) this.clear()
+    else this.#cache.delete(key)
+  }
+
+  /** Without `max`, which allocates memory for all counters at once: 28 MB for a million. */
+  #empty(): LRUCache<string, Count> {
+    return new LRUCache<string, Count>({ maxSize: this.max, sizeCalculation: weigh })
   }
 }

@@ -9,15 +9,6 @@ const OVERHEAD = 256
 /** Suffix of every stored value. Flattening a concatenation always makes a copy; see `ownText`. */
 const END = '\n'
 
-/** Additional overhead in bytes of an entry that is removed with another one. */
-const FOLLOWER_OVERHEAD = 256
-
-/**
- * Eviction state of an entry. `pinned`: stays until it expires. `free`: may be evicted. `bound`:
- * may be evicted after the entry that it follows.
- */
-type Eviction = 'pinned' | 'free' | 'bound'
-
 /** An entry as the store keeps it. */
 export class StoredEntry implements Linked<StoredEntry> {
   #text: string
@@ -28,14 +19,11 @@ export class StoredEntry implements Linked<StoredEntry> {
   bytes: number
   /** True if the entry may be removed before it expires. */
   evictable: boolean
-  /** Key of the entry that this one follows. */
-  follows: string | undefined
-  eviction: Eviction = 'pinned'
   /** Key, as the same string object that the map has. */
   key: string
   /** Owner that the entry counts for. While the entry is evictable, the share that counts it. */
   owner: string | OwnerShare<StoredEntry> | undefined
-  /** Neighbours in the list of free entries of its owner. */
+  /** Neighbours in the list of evictable entries of its owner. */
   previous: StoredEntry | undefined = undefined
   next: StoredEntry | undefined = undefined
 
@@ -52,9 +40,7 @@ export class StoredEntry implements Linked<StoredEntry> {
     // `textBytes` flattens the text.
     const size = textBytes(this.#text)
     this.bytes = OVERHEAD + textBytes(key) + size - size / this.#text.length
-    this.evictable = evictable !== false
-    this.follows = typeof evictable === 'object' ? ownText(evictable.with) : undefined
-    if (this.follows !== undefined) this.bytes += FOLLOWER_OVERHEAD + textBytes(this.follows)
+    this.evictable = evictable
     this.key = key
     this.owner = owner
   }
@@ -66,7 +52,6 @@ export class StoredEntry implements Linked<StoredEntry> {
     this.expiresAt = other.expiresAt
     this.bytes = other.bytes
     this.evictable = other.evictable
-    this.follows = other.follows
     this.owner = other.owner
   }
 
@@ -92,18 +77,13 @@ export interface EntryLimits {
 /**
  * Entries of the store. Pinned entries stay until they are deleted or expire. Evictable entries are
  * removed when a write needs space: the least recently used entry of the owner that has most, and
- * that of an owner above its own limit. One map contains both kinds, because most tasks begin
- * pinned and become evictable.
- *
- * The free entries of each owner form a linked list in order of use. An entry that follows another one is pinned
- * while that one is pinned, bound while that one is evictable, and free once that one is gone.
+ * that of an owner above its own limit. One map contains both kinds, because most entries begin
+ * pinned and become evictable. The evictable entries of each owner form a linked list in order of use.
  */
 export class Entries {
   readonly #limits: EntryLimits
   readonly #onEvict: (key: string) => void
   readonly #byKey = new Map<string, StoredEntry>()
-  /** Followers by the key of their leader, whether the leader exists or not. */
-  readonly #followers = new Map<string, Set<StoredEntry>>()
   #pinned = 0
   #pinnedBytes = 0
   #evictableBytes = 0
@@ -129,7 +109,7 @@ export class Entries {
   /** Returns the entry at `key`, expired or not. Counts as a use. */
   find(key: string): StoredEntry | undefined {
     const stored = this.#byKey.get(key)
-    const free = stored?.eviction === 'free' ? stored.share?.free : undefined
+    const free = stored?.share?.free
     if (stored && free && stored !== free.last) {
       free.remove(stored)
       free.push(stored)
@@ -152,7 +132,7 @@ export class Entries {
     let others = this.#byKey.size
     if (before !== undefined) {
       others--
-      this.#leave(before)
+      this.#uncount(before)
     }
     const { maxEntries, maxBytes } = this.#limits
     while (others >= maxEntries || this.bytes + stored.bytes > maxBytes) {
@@ -171,7 +151,7 @@ export class Entries {
       before.become(stored)
       now = before
     }
-    this.#enter(now)
+    this.#count(now)
     this.#limit(now)
     return true
   }
@@ -179,9 +159,8 @@ export class Entries {
   remove(key: string): boolean {
     const stored = this.#byKey.get(key)
     if (stored === undefined) return false
-    this.#leave(stored)
+    this.#uncount(stored)
     this.#byKey.delete(key)
-    this.#review(key)
     return true
   }
 
@@ -199,31 +178,18 @@ export class Entries {
 
   clear(): void {
     this.#byKey.clear()
-    this.#followers.clear()
     this.#pinned = 0
     this.#pinnedBytes = 0
     this.#evictableBytes = 0
     this.#shares = new OwnerShares<StoredEntry>()
   }
 
-  /**
-   * Returns whether pinned entries leave enough space. Followers of a replaced entry stay with it.
-   */
+  /** Returns whether pinned entries leave enough space. */
   #hasRoom(stored: StoredEntry, before: StoredEntry | undefined): boolean {
-    let count = this.#pinned + 1
-    let bytes = this.#pinnedBytes + stored.bytes
-    const leaving = before === undefined ? [] : [before]
-    const staying =
-      before === undefined
-        ? []
-        : [...(this.#followers.get(stored.key) ?? [])].filter((each) => each !== before)
-    for (const each of [...leaving, ...staying]) {
-      if (each.eviction !== 'pinned') continue
-      count--
-      bytes -= each.bytes
-    }
-    for (const each of staying) bytes += each.bytes
-    return count + staying.length <= this.#limits.maxEntries && bytes <= this.#limits.maxBytes
+    const isPinned = before?.evictable === false
+    const count = this.#pinned + (isPinned ? 0 : 1)
+    const bytes = this.#pinnedBytes + stored.bytes - (isPinned ? before.bytes : 0)
+    return count <= this.#limits.maxEntries && bytes <= this.#limits.maxBytes
   }
 
   /** Removes the oldest entries of the owner of `stored` that are beyond the share of one owner. */
@@ -244,51 +210,8 @@ export class Entries {
   }
 
   /** Adds an entry to the totals and lists. */
-  #enter(stored: StoredEntry): void {
-    const { follows } = stored
-    if (follows !== undefined) {
-      const others = this.#followers.get(follows)
-      if (others === undefined) this.#followers.set(follows, new Set([stored]))
-      else others.add(stored)
-    }
-    this.#count(stored)
-    this.#review(stored.key)
-  }
-
-  /** Removes an entry from the totals and lists. */
-  #leave(stored: StoredEntry): void {
-    const { follows } = stored
-    if (follows !== undefined) {
-      const others = this.#followers.get(follows)
-      if (others?.delete(stored) && others.size === 0) this.#followers.delete(follows)
-    }
-    this.#uncount(stored)
-  }
-
-  /**
-   * Updates the eviction state of the followers of `key` after its entry was added, changed or
-   * removed.
-   */
-  #review(key: string): void {
-    if (this.#followers.size === 0) return
-    for (const each of this.#followers.get(key) ?? []) {
-      if (this.#evictionOf(each) === each.eviction) continue
-      this.#uncount(each)
-      this.#count(each)
-    }
-  }
-
-  #evictionOf(stored: StoredEntry): Eviction {
-    if (!stored.evictable) return 'pinned'
-    const leader = stored.follows === undefined ? undefined : this.#byKey.get(stored.follows)
-    // A follower cannot be a leader, so there are no cycles.
-    if (leader === undefined || leader.follows !== undefined) return 'free'
-    return leader.evictable ? 'bound' : 'pinned'
-  }
-
   #count(stored: StoredEntry): void {
-    stored.eviction = this.#evictionOf(stored)
-    if (stored.eviction === 'pinned') {
+    if (!stored.evictable) {
       this.#pinned++
       this.#pinnedBytes += stored.bytes
       return
@@ -297,19 +220,19 @@ export class Entries {
     const share = typeof stored.owner === 'object' ? stored.owner : this.#shares.of(stored.owner)
     this.#shares.add(share, stored.bytes)
     stored.owner = share
-    if (stored.eviction === 'free') share.free.push(stored)
+    share.free.push(stored)
   }
 
+  /** Removes an entry from the totals and lists. */
   #uncount(stored: StoredEntry): void {
-    if (stored.eviction === 'pinned') {
+    const { share } = stored
+    if (share === undefined) {
       this.#pinned--
       this.#pinnedBytes -= stored.bytes
       return
     }
     this.#evictableBytes -= stored.bytes
-    const { share } = stored
-    if (share === undefined) return
-    if (stored.eviction === 'free') share.free.remove(stored)
+    share.free.remove(stored)
     this.#shares.remove(share, stored.bytes)
     stored.owner = share.owner
   }

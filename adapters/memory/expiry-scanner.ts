@@ -1,7 +1,4 @@
-import timers from 'node:timers'
-
-// Captured at import, so that fake timers of a test do not stop the scanner.
-const { setTimeout, clearTimeout } = timers
+import { setTimeout, clearTimeout } from '../../src/runtime/real-timers.js'
 
 /** Milliseconds between two slices: normally, and while many entries expire. */
 const PACE = 1000

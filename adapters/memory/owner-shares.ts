@@ -8,9 +8,9 @@ const CLASSES = 33
 
 /** The evictable entries of one owner, or those without an owner. */
 export class OwnerShare<E extends Linked<E>> implements Linked<OwnerShare<E>> {
-  /** Entries that may be removed now, the least recently used first. */
+  /** The entries, the least recently used first. */
   readonly free = new LinkedList<E>()
-  /** Number and bytes of the evictable entries, bound ones included. */
+  /** Number and bytes of the entries. */
   entries = 0
   bytes = 0
   /** Class of `bytes`, or -1 while nothing counts. */

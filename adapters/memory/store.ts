@@ -1,16 +1,17 @@
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
+import { WatchList } from '../../src/runtime/watch-list.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
-  type CreateOptions,
+  type WriteOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, StoredEntry, type EntryLimits } from './entries.js'
 import { heapShare } from '../../src/runtime/heap-share.js'
 import { wholeNumber } from './limits.js'
 import { ExpiryScanner } from './expiry-scanner.js'
-import { Watches } from './watches.js'
+import { ownText } from './text.js'
 
 /** Maximum number of entries. A V8 Map has 2^24 slots, and needs half of them free for changes. */
 const MAP_LIMIT = 8_000_000
@@ -71,7 +72,7 @@ export class MemoryStore implements Store {
   readonly shared = false
   readonly #entries: Entries
   readonly #counters: Counters
-  readonly #watches = new Watches()
+  readonly #watches = new WatchList()
   readonly #maxWatches: number
   readonly #now: () => number
   readonly #scanner: ExpiryScanner
@@ -109,7 +110,7 @@ export class MemoryStore implements Store {
     return stored && entryOf(stored)
   }
 
-  create(key: string, value: string, options: CreateOptions): MaybePromise<Created | Existing> {
+  create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
@@ -164,7 +165,7 @@ export class MemoryStore implements Store {
     if (this.#watches.size >= this.#maxWatches) {
       return Promise.reject(full('The store has as many watches as it may'))
     }
-    return this.#watches.add(key, listener)
+    return this.#watches.add(ownText(key), listener)
   }
 
   /**

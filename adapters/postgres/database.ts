@@ -1,18 +1,14 @@
-import timers from 'node:timers'
+import { within } from '../../src/runtime/real-timers.js'
+import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
 import type { Connections, Query, Running } from './connections.js'
 import { connectionsOf } from './connections-of.js'
 import { faultOf, isLostConnection } from './faults.js'
-import { identitySql } from './identity.js'
 import type { ChannelAccess } from './changes/monitored-channel.js'
-import { warnOfMissing } from './missing-migrations.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
 
 /** Maximum time of the migrations at first use, in milliseconds. */
 const MIGRATION_MS = 30_000
@@ -20,6 +16,9 @@ const MIGRATION_MS = 30_000
 const CHECK_MS = 5000
 /** Maximum time of a statement that no request waits for, in milliseconds. */
 const BACKGROUND_MS = 30_000
+
+/** Schemas with missing migrations that were reported, by pool. */
+const reported = new WeakMap<object, Set<string>>()
 
 /** Options of the access to a database. */
 export interface DatabaseOptions {
@@ -210,12 +209,30 @@ export class Database {
 
 /** Cancels a statement that is not done after `ms` milliseconds, and rejects. */
 function withDeadline<Row>(running: Running<Row>, ms: number): Promise<readonly Row[]> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      running.cancel()
-      reject(new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`))
-    }, ms)
-    timer.unref()
-    running.rows.then(resolve, reject).finally(() => { clearTimeout(timer) })
+  return within(running.rows, ms, () => {
+    running.cancel()
+    return new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`)
   })
+}
+
+/**
+ * Returns the SQL that identifies a database: the id of its tables, and the number of the database,
+ * which differs for a copy on the same server.
+ *
+ * @param schema - quoted as an identifier
+ */
+export function identitySql(schema: string): string {
+  return 'SELECT id || \'/\' || (SELECT oid FROM pg_database WHERE datname = current_database()) '
+    + `AS identity FROM ${schema}.installation`
+}
+
+/**
+ * Reports that a schema lacks migrations as a warning of the process. Reports each schema of a pool
+ * once, because engine, store and blobs of one `postgres()` lack the same migrations.
+ */
+function warnOfMissing(pool: object, schema: string, error: Error): void {
+  const schemas = reported.get(pool) ?? new Set()
+  reported.set(pool, schemas)
+  if (!schemas.has(schema)) warn(error)
+  schemas.add(schema)
 }

@@ -2,6 +2,10 @@ import type { Counter, Entry, Revision } from '../../src/stores/store.js'
 import type { Query } from './connections.js'
 import { expiry, slot, toLifetime } from './lifetime.js'
 import { countedAt } from './owner-shares.js'
+import { TurnBatches } from './turn-batches.js'
+
+/** Maximum number of keys in one statement. It bounds the size of a reply. */
+const MAX_KEYS = 64
 
 /** True of a row that has not expired. */
 const LIVE = 'expires_at > clock_timestamp()'
@@ -139,5 +143,27 @@ RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::flo
       this.sql.increment, [key, by, toLifetime(ttlMs)],
     )
     return row && { value: row.value, resetMs: Math.max(row.remaining_ms, 0) }
+  }
+}
+
+/**
+ * Reads the entries that the requests of one turn of the event loop ask for, in one statement. A key
+ * that several callers want is read once.
+ */
+export class Reads {
+  private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, Entry>>
+
+  constructor(entries: Entries, query: Query) {
+    this.batches = new TurnBatches(
+      () => new Set<string>(),
+      (keys): Promise<ReadonlyMap<string, Entry>> => entries.getAll(query, [...keys]),
+    )
+  }
+
+  /** Returns the live entry at `key`. */
+  async get(key: string): Promise<Entry | undefined> {
+    const { content: keys, sent } = this.batches.open(({ size }) => size >= MAX_KEYS)
+    keys.add(key)
+    return (await sent).get(key)
   }
 }

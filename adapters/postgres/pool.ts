@@ -1,13 +1,10 @@
 import { createHash } from 'node:crypto'
-import timers from 'node:timers'
+import { within } from '../../src/runtime/real-timers.js'
 import type { PostgresPool, PostgresPoolClient } from './client.js'
 import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
 import { isBroken, sqlState } from './faults.js'
 import { LateStatements } from './late-statements.js'
 import { openSubscription } from './subscription.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
 
 /** Maximum time of the statement that stops late ones, in milliseconds. */
 const STOP_MS = 1500
@@ -90,23 +87,16 @@ export class PoolConnections implements Connections {
       await query('COMMIT')
       return result
     }
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => {
-        reject(new Error(`The transaction was not done within ${String(timeoutMs)} ms`))
-      }, timeoutMs)
-      timer.unref()
-    })
     try {
-      const result = await Promise.race([run(), late])
+      const result = await within(run(), timeoutMs, () => (
+        new Error(`The transaction was not done within ${String(timeoutMs)} ms`)
+      ))
       release(false)
       return result
     } catch (error) {
       // Closing the connection rolls the transaction back.
       release(true)
       throw error
-    } finally {
-      clearTimeout(timer)
     }
   }
 
@@ -170,9 +160,10 @@ export class PoolConnections implements Connections {
   /** Runs the statement that stops late ones. If it is late itself, it is not stopped. */
   private stopLate<Row>(text: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
     const { rows, close } = this.begin<Row>(text, values)
-    const timer = setTimeout(close, STOP_MS)
-    timer.unref()
-    return rows.finally(() => { clearTimeout(timer) })
+    return within(rows, STOP_MS, () => {
+      close()
+      return new Error('The server has not stopped a statement in time')
+    })
   }
 
   /**

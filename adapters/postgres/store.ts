@@ -1,19 +1,18 @@
 import { randomBytes } from 'node:crypto'
+import type { Notices } from '../../src/runtime/notices.js'
 import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created, type Entry,
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
   type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
+  type WriteOptions,
 } from '../../src/stores/store.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import { checkText } from './check-text.js'
 import type { Database } from './database.js'
-import { Entries } from './entries.js'
-import { expiredRows } from './expired-rows.js'
-import { Listener } from './changes/listener.js'
-import { Notices } from './changes/notices.js'
+import { Entries, Reads } from './entries.js'
+import { Listener, noticesOn } from './changes/listener.js'
 import { ownerOf, PostgresOwnerShares } from './owner-shares.js'
-import { Reads } from './reads.js'
-import { Sweeper } from './sweeper.js'
+import { expiredRows, Sweeper } from './sweeper.js'
 
 /**
  * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write
@@ -37,7 +36,7 @@ export class PostgresStore implements Store {
     this.shared = database.shared
     this.entries = new Entries(database.schema)
     this.reads = new Reads(this.entries, database.repeated)
-    this.notices = new Notices(database)
+    this.notices = noticesOn(database)
     this.shares = new PostgresOwnerShares(database.background, database.schema, limits, (key) => {
       this.notices.add(key)
     })
@@ -55,9 +54,9 @@ export class PostgresStore implements Store {
   }
 
   create(
-    key: string, value: string, options: CreateOptions,
+    key: string, value: string, options: WriteOptions,
   ): Promise<Created | Existing> {
-    const { ttlMs, notify = true } = options
+    const { ttlMs } = options
     return this.call('create', async () => {
       checkText(key, value)
       const query = this.database.repeated
@@ -66,7 +65,7 @@ export class PostgresStore implements Store {
       const entry = { key, value, revision, ttlMs, owner }
       for (;;) {
         if (await this.entries.create(query, entry)) {
-          if (notify) this.notices.add(key)
+          this.notices.add(key)
           if (owner !== null) this.shares.count(owner, value)
           return { created: true, revision }
         }
@@ -74,7 +73,7 @@ export class PostgresStore implements Store {
         // Without an entry it was deleted or has expired in between: tries again.
         if (!found) continue
         if (found.revision !== revision) return { created: false, entry: found }
-        if (notify) this.notices.add(key)
+        this.notices.add(key)
         return { created: true, revision }
       }
     })

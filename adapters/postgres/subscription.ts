@@ -1,9 +1,6 @@
-import timers from 'node:timers'
+import { within } from '../../src/runtime/real-timers.js'
 import type { PostgresPool } from './client.js'
 import type { Subscriber, Subscription } from './connections.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
 
 /** Maximum time until the connection listens, in milliseconds. */
 const OPEN_MS = 3000
@@ -57,7 +54,9 @@ export async function openSubscription(
   })
   const listening = ready.then(() => connection.query(`LISTEN "${channel}"`))
   try {
-    await inTime(listening)
+    await within(listening, OPEN_MS, () => (
+      new Error(`PostgreSQL has not answered within ${String(OPEN_MS)} ms`)
+    ))
   } catch (error) {
     end()
     throw error
@@ -79,14 +78,4 @@ async function connect(pool: PostgresPool): Promise<Opened> {
     client.end().catch(() => undefined)
   }
   return { connection: client, ready: client.connect(), close }
-}
-
-function inTime(work: Promise<unknown>): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(new Error(`PostgreSQL has not answered within ${String(OPEN_MS)} ms`))
-    }, OPEN_MS)
-    timer.unref()
-    work.then(resolve, reject).finally(() => { clearTimeout(timer) })
-  })
 }

@@ -1,8 +1,6 @@
-import timers from 'node:timers'
 import { setTimeout as pause } from 'node:timers/promises'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
+import { setTimeout, clearTimeout } from '../../src/runtime/real-timers.js'
+import type { Query } from './connections.js'
 
 /** Average time between two sweeps, in milliseconds. */
 const INTERVAL_MS = 60_000
@@ -12,6 +10,9 @@ const BUSY_INTERVAL_MS = 2000
 const MAX_BATCHES = 50
 /** Pause between two batches, in milliseconds. */
 const BATCH_PAUSE_MS = 20
+
+/** Maximum number of rows in one statement. */
+const BATCH = 1000
 
 /** Deletes one batch of expired rows. Resolves to `true` if more may be left. */
 export type SweepBatch = () => Promise<boolean>
@@ -59,5 +60,30 @@ export class Sweeper {
       }, () => undefined)
     }, ms * (0.5 + Math.random()))
     this.timer.unref()
+  }
+}
+
+/**
+ * Begins to delete the expired rows of a table with `expires_at` and `sweep_slot`. Each statement
+ * begins at the slot where the one before ended, because the index still has the entries of deleted
+ * rows until the next vacuum. Rows that another transaction has locked are left for later.
+ *
+ * @param table - quoted as an identifier, with its schema
+ */
+export function expiredRows(query: Query, table: string): SweepBatch {
+  const sql = `WITH gone AS (
+  DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM ${table}
+    WHERE sweep_slot BETWEEN $1::integer AND floor(extract(epoch FROM now()) / 600)::integer
+      AND expires_at <= now()
+    ORDER BY sweep_slot LIMIT ${String(BATCH)} FOR UPDATE SKIP LOCKED
+  )) RETURNING sweep_slot
+)
+SELECT count(*)::integer AS count, max(sweep_slot) AS last FROM gone`
+  let slot = 0
+  return async () => {
+    const [row] = await query<{ readonly count: number, readonly last: number | null }>(sql, [slot])
+    slot = row?.last ?? slot
+    return row?.count === BATCH
   }
 }

@@ -2,9 +2,8 @@ import { newId } from '../../src/runtime/random-id.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { checkTransaction, type Transaction } from '../../src/stores/transaction.js'
 import type { Query } from './connections.js'
-import type { Database } from './database.js'
+import { identitySql, type Database } from './database.js'
 import { sqlState } from './faults.js'
-import { identitySql } from './identity.js'
 
 /** Setting that is lost at the end of a transaction. */
 const MARK = 'longhaul.transaction'

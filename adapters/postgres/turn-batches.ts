@@ -1,7 +1,4 @@
-import timers from 'node:timers'
-
-// Captured at once: a server keeps real time, also under a test's fake timers.
-const { setImmediate } = timers
+import { setImmediate } from '../../src/runtime/real-timers.js'
 
 /** Calls of one turn of the event loop that are one statement. */
 export class TurnBatch<C, R> {

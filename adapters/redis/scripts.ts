@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { Notices } from '../../src/runtime/notices.js'
 import type { RedisClient } from './client.js'
 
 /** A Lua script and the name under which a server that has seen it knows it. */
@@ -66,10 +67,22 @@ return {text, tonumber(ARGV[2])}
 `)
 
 /** No key; ARGV: channels, each of which gets a notice. */
-export const NOTIFY = script(`
+const NOTIFY = script(`
 for _, channel in ipairs(ARGV) do redis.call('PUBLISH', channel, '') end
 return 0
 `)
+
+/**
+ * Returns the sender of notices. It waits for no reply, because a connection that is lost would hold
+ * up the notices.
+ */
+export function noticesOf(client: RedisClient): Notices {
+  return new Notices(async ([channel = '', ...others]) => {
+    const sent = others.length === 0
+      ? client.publish(channel, '') : runScript(client, NOTIFY, 0, channel, ...others)
+    sent.catch(() => undefined)
+  })
+}
 
 /**
  * Runs a script by its digest. If the server does not know it (new, restarted), sends the source.

@@ -1,17 +1,10 @@
-import timers from 'node:timers'
-
-// Captured at once: Redis keeps real time, even under a test's fake timers.
-const { setTimeout, clearTimeout, setImmediate } = timers
+import { setTimeout, clearTimeout, setImmediate } from '../../src/runtime/real-timers.js'
+import type { RedisClient } from './client.js'
 
 /** The members of an ioredis client, or of a node of a Cluster, that are used here. */
-export interface Connection {
-  readonly status?: string
-  readonly stream?: { readonly bytesRead?: number } | null
-  ping(): Promise<unknown>
-  duplicate(...options: never[]): Connection
-  disconnect(reconnect?: boolean): void
-  on(event: string, listener: (...args: string[]) => void): unknown
-}
+export type Connection = Pick<
+  RedisClient, 'status' | 'stream' | 'ping' | 'duplicate' | 'disconnect' | 'on'
+>
 
 /** A client with one connection, or a Cluster with one for each node. */
 export type Connected = Connection | { nodes(): Connection[] }

@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto'
+import type { Notices } from '../../src/runtime/notices.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import type { Breaker } from '../../src/stores/breaker.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import { shareLimits } from '../../src/stores/share-limits.js'
 import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created,
+  StoreUnavailableError, type Conflict, type Counter, type Created,
   type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
-  type Unsubscribe,
+  type Unsubscribe, type WriteOptions,
 } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
-import { Notices } from './notices.js'
 import { RedisOwnerShares } from './owner-shares.js'
 import { redisBreaker } from './redis-breaker.js'
 import { Silence } from './silence.js'
-import { DELETE, INCREMENT, REPLACE, runScript, type Script } from './scripts.js'
+import { DELETE, INCREMENT, noticesOf, REPLACE, runScript, type Script } from './scripts.js'
 import { Watches } from './watches.js'
 
 /** Options of `RedisStore`. */
@@ -82,7 +82,7 @@ export class RedisStore implements Store {
     this.silence = new Silence(() => client, timeoutMs)
     this.breaker = redisBreaker(timeoutMs, () => { void this.silence.check() })
     this.watches = new Watches(client)
-    this.notices = new Notices(client)
+    this.notices = noticesOf(client)
     this.shares = new RedisOwnerShares(client, this.prefix, limits, (key, revision) => (
       this.delete(key, revision)
     ))
@@ -93,9 +93,9 @@ export class RedisStore implements Store {
   }
 
   create(
-    key: string, value: string, options: CreateOptions,
+    key: string, value: string, options: WriteOptions,
   ): Promise<Created | Existing> {
-    const { ttlMs, notify = true } = options
+    const { ttlMs } = options
     const revision = this.newRevision()
     const place = this.entryKey(key)
     const text = toText(revision, value)
@@ -109,7 +109,7 @@ export class RedisStore implements Store {
     )
     return this.call('create', write, (entry) => {
       if (entry && entry.revision !== revision) return { created: false, entry }
-      if (notify) this.notices.add(this.channel(key))
+      this.notices.add(this.channel(key))
       this.count(key, value, revision, options)
       return { created: true, revision }
     })
@@ -177,7 +177,7 @@ export class RedisStore implements Store {
     key: string, value: string, revision: Revision,
     { ttlMs, evictable = false, owner }: ReplaceOptions,
   ): void {
-    if (owner === undefined || evictable === false) return
+    if (owner === undefined || !evictable) return
     this.shares.count({ owner, key, revision, value, ttlMs })
   }
 

@@ -1,10 +1,9 @@
-import timers from 'node:timers'
+import {
+  clearInterval, clearTimeout, setImmediate, setInterval, setTimeout,
+} from '../../src/runtime/real-timers.js'
+import { WatchList } from '../../src/runtime/watch-list.js'
 import type { Unsubscribe } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
-
-// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be
-// the last when they go.
-const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers
 
 /** Delay before another connection replaces one that has ended for good, in milliseconds. */
 const REOPEN_MS = 250
@@ -21,7 +20,7 @@ const BEAT_MS = 2500
  * connection is one to any of its nodes.
  */
 export class Watches {
-  private readonly listeners = new Map<string, Set<() => void>>()
+  private readonly list = new WatchList()
   private subscriber: RedisClient | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
   private heart: ReturnType<typeof setInterval> | undefined
@@ -39,6 +38,11 @@ export class Watches {
     this.expect()
   }
 
+  /** Number of watches. */
+  get size(): number {
+    return this.list.size
+  }
+
   /** A watch that is active once `active` resolves; `remove` ends it, at any time. */
   add(
     channel: string, listener: () => void,
@@ -51,19 +55,25 @@ export class Watches {
       this.heart.unref()
     }
     this.opened = true
-    let set = this.listeners.get(channel)
-    if (!set) this.listeners.set(channel, set = new Set())
-    // A listener of its own for each watch: the same function may watch twice.
-    const own = () => { listener() }
-    set.add(own)
-    return { active: this.activate(channel, own), remove: () => { this.remove(channel, own) } }
+    const end = this.list.add(channel, listener)
+    let isRemoved = false
+    return {
+      active: this.activate(channel, () => isRemoved || this.closed),
+      remove: () => {
+        if (isRemoved) return
+        isRemoved = true
+        end()
+        if (this.closed || this.list.has(channel)) return
+        this.subscriber?.unsubscribe(channel).catch(() => undefined)
+      },
+    }
   }
 
   close(): void {
     this.closed = true
     clearTimeout(this.timer)
     clearInterval(this.heart)
-    this.listeners.clear()
+    this.list.clear()
     this.subscriber?.disconnect()
   }
 
@@ -71,10 +81,10 @@ export class Watches {
    * Asked for each time: who joins others must not take their pending subscription for an active
    * one.
    */
-  private async activate(channel: string, own: () => void): Promise<void> {
+  private async activate(channel: string, isOver: () => boolean): Promise<void> {
     for (;;) {
       const subscriber = await this.ready
-      if (!this.listeners.get(channel)?.has(own)) return
+      if (isOver()) return
       try {
         await subscriber.subscribe(channel)
         return
@@ -83,13 +93,6 @@ export class Watches {
         if (subscriber === this.live) throw error
       }
     }
-  }
-
-  private remove(channel: string, own: () => void): void {
-    const set = this.listeners.get(channel)
-    if (!set?.delete(own) || set.size > 0) return
-    this.listeners.delete(channel)
-    this.subscriber?.unsubscribe(channel).catch(() => undefined)
   }
 
   private expect(): void {
@@ -104,10 +107,10 @@ export class Watches {
     subscriber.on('ready', () => {
       this.live = subscriber
       this.isReady(subscriber)
-      if (this.wasReady && this.listeners.size > 0) this.renew(subscriber)
+      if (this.wasReady && this.list.size > 0) this.renew(subscriber)
       this.wasReady = true
     })
-    subscriber.on('message', (channel: string) => { this.notify(channel) })
+    subscriber.on('message', (channel: string) => { this.list.notify(channel) })
     subscriber.on('close', () => {
       if (this.live) this.expect()
       this.live = undefined
@@ -161,19 +164,6 @@ export class Watches {
   }
 
   private renew(subscriber: RedisClient): void {
-    const channels = [...this.listeners.keys()]
-    subscriber.subscribe(...channels).then(() => {
-      for (const channel of channels) this.notify(channel)
-    }, () => undefined)
-  }
-
-  private notify(channel: string): void {
-    for (const listener of this.listeners.get(channel) ?? []) {
-      try {
-        listener()
-      } catch {
-        // One watcher's failure is no other's.
-      }
-    }
+    subscriber.subscribe(...this.list.keys()).then(() => { this.list.notifyAll() }, () => undefined)
   }
 }

@@ -176,45 +176,6 @@ export const entries: Cases<StoreContext> = {
     assert.equal(second.replaced, true)
   },
 
-  'an entry that goes with another one never goes before it': async (context) => {
-    const [leader, follower] = [context.key('leader'), context.key('follower')]
-    const first = await context.created(leader, 'pinned')
-    const going = { ...context.later, evictable: { with: leader } }
-    assert.equal((await context.store.create(follower, 'follower', going)).created, true)
-    const fill = async (name: string): Promise<void> => {
-      for (let i = 0; i < 150; i++) {
-        await context.store.create(context.key(`${name}-${i}`), 'x'.repeat(1000), {
-          ...context.later,
-          evictable: true,
-        })
-        const early =
-          (await context.value(follower)) === undefined &&
-          (await context.value(leader)) !== undefined
-        assert.ok(!early, 'the follower went before its leader')
-      }
-    }
-    await fill('pinned')
-    assert.deepEqual(
-      [await context.value(leader), await context.value(follower)],
-      ['pinned', 'follower'],
-    )
-    const second = await context.store.replace(leader, 'evictable', first, {
-      ...context.later,
-      evictable: true,
-    })
-    assert.equal(second.replaced, true)
-    await fill('evictable')
-    const held = await context.store.get(follower)
-    if (held === undefined) return
-    const outcome = await context.store.replace(follower, 'changed', held.revision, going)
-    assert.ok(!outcome.replaced || ['changed', undefined].includes(await context.value(follower)))
-    await context.store.delete(leader)
-    assert.ok(
-      ['changed', undefined].includes(await context.value(follower)),
-      'it need not go with its leader',
-    )
-  },
-
   'misuse rejects with a TypeError and changes nothing': async (context) => {
     const revision = await context.created(context.key(), 'one')
     for (const ttlMs of [NaN, Infinity]) {

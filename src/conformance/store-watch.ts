@@ -16,18 +16,6 @@ export const watching: Cases<StoreContext> = {
     unwatch()
   },
 
-  'a key that was created without notice is there, and later writes of it give notice': async (context) => {
-    let notices = 0
-    const unwatch = await context.store.watch(context.key(), () => { notices++ })
-    const created = await context.store.create(context.key(), 'x', { ...context.later, notify: false })
-    assert.ok(created.created, 'the entry was not written')
-    assert.equal(await context.value(context.key()), 'x')
-    const before = notices
-    await context.store.replace(context.key(), 'y', created.revision, context.later)
-    await context.eventually(() => notices > before, 'the watch tells of the replace')
-    unwatch()
-  },
-
   'a watch tells of what the second store writes': async (context) => {
     let notices = 0
     const unwatch = await context.store.watch(context.key(), () => {

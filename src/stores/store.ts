@@ -25,7 +25,7 @@ export interface Store {
   create(
     key: string,
     value: string,
-    options: CreateOptions,
+    options: WriteOptions,
   ): Created | Existing | Promise<Created | Existing>
   /**
    * Replaces an entry if it still has `revision`. Without `ttlMs` the entry keeps its expiry;
@@ -87,33 +87,16 @@ export interface Entry {
 export interface WriteOptions {
   /** Lifetime in milliseconds from the write, by the store's clock. */
   readonly ttlMs: number
-  /**
-   * Allows the store to remove the entry early when it needs space. `{ with: key }` allows it only
-   * together with the entry at `key`, or after that entry is gone. The entry at `key` must itself
-   * have `true` or `false`. Default `false`.
-   */
-  readonly evictable?: Evictable | undefined
+  /** Allows the store to remove the entry early when it needs space. Default `false`. */
+  readonly evictable?: boolean | undefined
   /**
    * Party that an evictable entry counts for, in number and bytes. If an owner has more than its
    * share of the store, the store removes that owner's own oldest evictable entries, soon after the
    * write, and never those of another owner. As with `evictable`, each write says anew whether and
-   * for whom the entry counts. Name it only once the entry that `evictable.with` names is evictable.
-   * Default: the entry counts for no owner.
+   * for whom the entry counts. Default: the entry counts for no owner.
    */
   readonly owner?: string | undefined
 }
-
-/** Options of `create`. */
-export interface CreateOptions extends WriteOptions {
-  /**
-   * `false`: nobody watches the key, because it is new and random. The store may then omit the
-   * notice of this write; later writes give notice as usual. Default `true`.
-   */
-  readonly notify?: boolean | undefined
-}
-
-/** Permission to remove an entry before it expires. */
-export type Evictable = boolean | { readonly with: string }
 
 /** Options of `replace`. Without `ttlMs` the entry keeps its expiry. */
 export interface ReplaceOptions extends Omit<WriteOptions, 'ttlMs'> {

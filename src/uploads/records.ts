@@ -19,9 +19,7 @@ export class UploadRecords {
 
   /** Creates an upload. It expires `ttlMs` after now, by the clock of the store. */
   async create(id: string, state: UploadState, ttlMs: number): Promise<HeldState> {
-    const made = await this.store.create(stateKey(id), JSON.stringify(state), {
-      ttlMs, notify: false,
-    })
+    const made = await this.store.create(stateKey(id), JSON.stringify(state), { ttlMs })
     if (!made.created) throw new Error('A new upload has the id of another one')
     return { state, revision: made.revision }
   }

@@ -226,17 +226,6 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('an entry that goes with another one is evicted as any other', 'an entry that goes with another one never goes before it', (real) => {
-    let follower: string | undefined
-    let others = 0
-    return {
-      create: async (key, value, options) => {
-        if (typeof options.evictable === 'object') follower = key
-        else if (options.evictable && follower !== undefined && ++others > 20) await real.delete(follower)
-        return real.create(key, value, options)
-      }
-    }
-  }),
   broken('a time that is no number is for ever', 'misuse rejects with a TypeError and changes nothing', (real) => ({
     create: (key, value, options) => real.create(key, value, Number.isFinite(options.ttlMs) ? options : { ttlMs: 1e15 })
   })),

@@ -95,20 +95,3 @@ test('a silent server costs one deadline, then one probe at a time, until it rep
   for (const answer of asked.slice(3)) answer(null)
   assert.deepEqual([await one, await other], [undefined, undefined])
 })
-
-test('an entry that is created with notify: false publishes nothing, and the next one does', async () => {
-  const subscriber = new Redis(url)
-  try {
-    const channels: string[] = []
-    subscriber.on('pmessage', (_pattern: string, channel: string) => { channels.push(channel) })
-    await subscriber.psubscribe('notify-test:w:*')
-    const store = new RedisStore({ client: redis, namespace: 'notify-test' })
-    assert.equal((await store.create('quiet', 'a', { ...later, notify: false })).created, true)
-    assert.equal((await store.create('loud', 'a', later)).created, true)
-    await eventually(() => channels.length > 0, 5000, 'the second entry publishes')
-    assert.deepEqual(channels, ['notify-test:w:loud'])
-    await store.close()
-  } finally {
-    subscriber.disconnect()
-  }
-})

@@ -12,7 +12,7 @@ import {
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { ExpiryScanner } from '../expiry-scanner.js'
 import { wholeNumber } from '../limits.js'
-import { Watches } from '../watches.js'
+import { WatchList } from '../../../src/runtime/watch-list.js'
 import { CallerTasks, countedAs } from './caller-tasks.js'
 import { changedTask, storedTask, StoredNode } from './stored-node.js'
 import { TaskLists } from './task-lists.js'
@@ -79,7 +79,7 @@ export class MemoryTaskEngine implements TaskEngine {
   readonly #byKey = new Map<string, StoredNode>()
   readonly #callers: CallerTasks
   readonly #lists = new TaskLists<StoredNode>()
-  readonly #watches = new Watches()
+  readonly #watches = new WatchList()
   readonly #worker: Worker
   readonly #scanner = new ExpiryScanner(() => this.#walk())
   readonly #clock: Clock

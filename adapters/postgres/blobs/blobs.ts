@@ -1,4 +1,5 @@
 import { checkNames } from '../../../src/runtime/option-names.js'
+import { SharedLimit } from '../../../src/runtime/shared-limit.js'
 import {
   BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent,
 } from '../../../src/stores/blob-rules.js'
@@ -9,7 +10,6 @@ import type { Database } from '../database.js'
 import { Sweeper } from '../sweeper.js'
 import { BlobLeases } from './leases.js'
 import { BlobRows } from './rows.js'
-import { Slots } from './slots.js'
 import { BlobWriter, infoOf } from './writer.js'
 
 /**
@@ -17,6 +17,8 @@ import { BlobWriter, infoOf } from './writer.js'
  * other connections of the pool stay free for tasks.
  */
 const CONCURRENT_CHUNKS = 3
+/** A wait that nothing ends. */
+const UNLIMITED = { get signal() { return new AbortController().signal } }
 
 /**
  * Blobs in PostgreSQL 13 or later, in chunks of 256 KiB. Made by `postgres()`. A connection is in
@@ -32,8 +34,17 @@ export class PostgresBlobs implements Blobs {
 
   /** @internal */
   constructor(database: Database) {
-    const slots = new Slots(CONCURRENT_CHUNKS)
-    const transfer: Query = (text, values) => slots.run(() => database.transfer(text, values))
+    const places = new SharedLimit(CONCURRENT_CHUNKS, CONCURRENT_CHUNKS)
+    // A wait here does not count towards the deadline of the statement.
+    const transfer: Query = async (text, values) => {
+      const place = places.open('')
+      await place.acquire(1, UNLIMITED)
+      try {
+        return await database.transfer(text, values)
+      } finally {
+        place.release()
+      }
+    }
     this.shared = database.shared
     this.rows = new BlobRows(database.query, transfer, database.schema)
     this.leases = new BlobLeases(this.rows)

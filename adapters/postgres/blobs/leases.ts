@@ -1,9 +1,6 @@
-import timers from 'node:timers'
+import { setInterval, clearInterval } from '../../../src/runtime/real-timers.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { BlobRows } from './rows.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setInterval, clearInterval } = timers
 
 /** Interval of renewals in milliseconds. A lease lasts for 15 minutes. */
 const RENEW_MS = 60_000

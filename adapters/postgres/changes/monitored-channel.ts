@@ -1,9 +1,6 @@
-import timers from 'node:timers'
 import { newId } from '../../../src/runtime/random-id.js'
+import { setTimeout, clearTimeout, setImmediate } from '../../../src/runtime/real-timers.js'
 import type { Subscriber, Subscription } from '../connections.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout, setImmediate } = timers
 
 /** Interval of tests of the channel, in milliseconds. */
 const BEAT_MS = 5000

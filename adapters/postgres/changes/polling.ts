@@ -1,9 +1,6 @@
-import timers from 'node:timers'
+import { setTimeout, clearTimeout } from '../../../src/runtime/real-timers.js'
+import type { WatchList } from '../../../src/runtime/watch-list.js'
 import type { Revision } from '../../../src/stores/store.js'
-import type { WatchList } from './watch-list.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
 
 /** Interval of polling, in milliseconds. */
 const POLL_MS = 1000
@@ -34,7 +31,7 @@ export class Polling {
     if (this.isOn) return
     this.isOn = true
     this.known = new Map()
-    if (hasMissed) for (const key of this.watches.keys) this.known.set(key, MISSED)
+    if (hasMissed) for (const key of this.watches.keys()) this.known.set(key, MISSED)
     this.schedule()
   }
 
@@ -69,7 +66,7 @@ export class Polling {
 
   private async poll(): Promise<void> {
     for (const key of this.known.keys()) if (!this.watches.has(key)) this.known.delete(key)
-    const { keys } = this.watches
+    const keys = [...this.watches.keys()]
     for (let at = 0; at < keys.length; at += MAX_KEYS) {
       const batch = keys.slice(at, at + MAX_KEYS)
       const revisions = await this.read(batch)

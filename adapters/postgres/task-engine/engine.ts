@@ -1,4 +1,3 @@
-import timers from 'node:timers'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../../src/engine/engine.js'
@@ -6,11 +5,12 @@ import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
+import type { Notices } from '../../../src/runtime/notices.js'
+import { setTimeout } from '../../../src/runtime/real-timers.js'
 import { observed } from '../../../src/stores/diagnostics.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Transaction } from '../../../src/stores/transaction.js'
-import { Listener } from '../changes/listener.js'
-import { Notices } from '../changes/notices.js'
+import { Listener, noticesOn } from '../changes/listener.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
 import { Sweeper } from '../sweeper.js'
@@ -21,9 +21,6 @@ import { CallerShares, expiredTasks } from './expiry.js'
 import { TaskLists } from './lists.js'
 import { NOW, TaskReads } from './rows.js'
 import { STOP, Worker } from './worker.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout } = timers
 
 /**
  * Time after which a transaction of the application has probably committed, in milliseconds. Tasks of
@@ -68,7 +65,7 @@ export class PostgresTaskEngine implements TaskEngine {
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
     this.lists = new TaskLists(schema, repeated)
-    this.notices = new Notices(database, 'tasks')
+    this.notices = noticesOn(database, 'tasks')
     this.listener = new Listener(database, (ids) => this.reads.versions(ids), 'tasks')
     this.shares = new CallerShares(background, schema, limits, (ids, hasFiles) => {
       for (const id of ids) this.notify(id)

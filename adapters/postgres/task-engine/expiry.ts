@@ -1,14 +1,13 @@
 import type { FileShare, StoredTask } from '../../../src/engine/task.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Query } from '../connections.js'
+import { CHECK_BATCH, ShareChecks } from '../owner-shares.js'
 import type { SweepBatch } from '../sweeper.js'
 import { CLOCK, keptBytes, NOW, SAME_NOW, toTask, type TaskRow } from './rows.js'
 import type { WorkerSql } from './worker-sql.js'
 
 /** Memory of a row beside its texts, in bytes. An estimate. */
 const OVERHEAD = 500
-/** Part of its share that a caller writes between two checks, on average. */
-const PART = 1 / 16
 /** Maximum number of rows in one statement. */
 const BATCH = 1000
 /** Number of tasks whose files are removed at the same time. */
@@ -20,19 +19,19 @@ interface Evicted {
   readonly has_files: boolean
 }
 
-/**
- * Limits what the final tasks of each caller keep. The end of a task starts a check of its caller
- * with the probability that makes one check for each sixteenth of a share, on average. So no process
- * keeps counters. The oldest tasks then expire. No request waits for it.
- */
+/** Limits what the final tasks of each caller keep. The oldest expire. */
 export class CallerShares {
   private readonly sql: Readonly<Record<'rows' | 'files', string>>
+  private readonly checks: ShareChecks<Evicted>
 
   /** @param onEvicted - called with the ids of tasks that have expired early */
   constructor(
-    private readonly query: Query, schema: string, private readonly limits: ShareLimits,
-    private readonly onEvicted: (ids: readonly string[], hasFiles: boolean) => void,
+    query: Query, schema: string, private readonly limits: ShareLimits,
+    onEvicted: (ids: readonly string[], hasFiles: boolean) => void,
   ) {
+    this.checks = new ShareChecks(query, (rows) => {
+      onEvicted(rows.map(({ id }) => id), rows.some((row) => row.has_files))
+    })
     this.sql = {
       rows: surplusSql(schema, `${keptBytes('task')} + ${String(OVERHEAD)}`, 'true'),
       files: surplusSql(schema, 'file_bytes', 'file_bytes > 0'),
@@ -41,27 +40,10 @@ export class CallerShares {
 
   /** Starts a check for some of the tasks that have ended. Never throws. */
   count(caller: string, bytes: number, files: FileShare | undefined): void {
-    const { maxEntries, maxBytes } = this.limits
-    this.checkSome(this.sql.rows, caller, bytes + OVERHEAD, maxEntries, maxBytes)
-    if (files) this.checkSome(this.sql.files, caller, files.bytes, Number.MAX_SAFE_INTEGER, files.max)
-  }
-
-  private checkSome(
-    sql: string, caller: string, bytes: number, maxEntries: number, maxBytes: number,
-  ): void {
-    const part = Math.max(1 / maxEntries, bytes / maxBytes)
-    if (Math.random() >= part / PART) return
-    this.check(sql, [caller, maxEntries, maxBytes]).catch(() => {
-      // The next check removes the tasks, or they expire.
-    })
-  }
-
-  private async check(sql: string, values: readonly unknown[]): Promise<void> {
-    for (let count = BATCH; count === BATCH;) {
-      const rows = await this.query<Evicted>(sql, [...values])
-      if (rows.length > 0) this.onEvicted(rows.map(({ id }) => id), rows.some((row) => row.has_files))
-      count = rows.length
-    }
+    this.checks.count(this.sql.rows, caller, bytes + OVERHEAD, this.limits)
+    if (!files) return
+    const limits = { maxEntries: Number.MAX_SAFE_INTEGER, maxBytes: files.max }
+    this.checks.count(this.sql.files, caller, files.bytes, limits)
   }
 }
 
@@ -80,7 +62,7 @@ function surplusSql(schema: string, bytes: string, condition: string): string {
     WINDOW newest AS (ORDER BY finished_at DESC, created_at DESC, id DESC)
   ) AS ranked
   WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
-  ORDER BY place DESC LIMIT ${String(BATCH)}
+  ORDER BY place DESC LIMIT ${String(CHECK_BATCH)}
 ), free AS MATERIALIZED (
   SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM surplus)) AND status >= 2
   ORDER BY id FOR UPDATE SKIP LOCKED

@@ -1,17 +1,16 @@
-import timers from 'node:timers'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { Leases, type LeasedRun } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import { newId } from '../../../src/runtime/random-id.js'
+import {
+  clearTimeout, setImmediate, setTimeout, settles,
+} from '../../../src/runtime/real-timers.js'
 import { observed } from '../../../src/stores/diagnostics.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
 import { renewLeases, UnansweredTakes, workerSql, type WorkerSql } from './worker-sql.js'
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setTimeout, clearTimeout, setImmediate } = timers
 
 /** Longest and shortest time between two looks for what is due, in milliseconds. */
 const [LOOK_MS, MIN_LOOK_MS] = [1000, 10]
@@ -303,12 +302,9 @@ export class Worker {
   private async idle(ms: number): Promise<void> {
     const isIdle = (): boolean => this.runs + this.callbacks === 0 && !this.isActive
     if (isIdle()) return
-    let timer: ReturnType<typeof setTimeout> | undefined
-    await new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, ms)
+    await settles(new Promise<void>((resolve) => {
       this.onIdle = () => { if (isIdle()) resolve() }
-    })
-    clearTimeout(timer)
+    }), ms)
     this.onIdle = undefined
   }
 }

@@ -6,14 +6,14 @@ import type {
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../../src/engine/task.js'
+import type { Notices } from '../../../src/runtime/notices.js'
 import type { Breaker } from '../../../src/stores/breaker.js'
 import { observed, type StoreEvent } from '../../../src/stores/diagnostics.js'
 import type { RedisClient } from '../client.js'
 import { redisBreaker } from '../redis-breaker.js'
-import { runScript, type Script } from '../scripts.js'
+import { noticesOf, runScript, type Script } from '../scripts.js'
 import { Silence } from '../silence.js'
 import { Watches } from '../watches.js'
-import { Announcements } from './announcements.js'
 import { BullConnection } from './connection.js'
 import { checkOptions, type RedisTaskEngineOptions } from './options.js'
 import {
@@ -49,7 +49,6 @@ export class RedisTaskEngine implements TaskEngine {
   private readonly silence: Silence
   private readonly breaker: Breaker
   private watches: Watches | undefined
-  private watchCount = 0
   private stopListening: (() => void)[] = []
   private readonly connection: BullConnection
   private readonly tickets: Tickets
@@ -58,7 +57,7 @@ export class RedisTaskEngine implements TaskEngine {
   private worker: Worker | undefined
   private closing: Promise<void> | undefined
   private isClosed = false
-  private readonly announcements: Announcements
+  private readonly notices: Notices
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: RedisTaskEngineOptions) {
@@ -68,7 +67,7 @@ export class RedisTaskEngine implements TaskEngine {
     this.client = client
     this.base = `{${namespace}}:task:`
     this.channels = `${namespace}:task:`
-    this.announcements = new Announcements(client)
+    this.notices = noticesOf(client)
     this.share = [share.maxEntries, share.maxBytes]
     this.leaseMs = leaseMs
     this.onError = onError
@@ -210,7 +209,6 @@ export class RedisTaskEngine implements TaskEngine {
     if (this.worker) await this.worker.close(drainMs)
     else await this.tickets.close(1500)
     this.isClosed = true
-    this.announcements.close()
     for (const stop of this.stopListening) stop()
     this.closeUnwatched()
     this.silence.close()
@@ -223,22 +221,17 @@ export class RedisTaskEngine implements TaskEngine {
   ): { readonly active: Promise<void>, readonly remove: () => void } {
     const watches = this.watches ??= new Watches(this.client)
     const { active, remove } = watches.add(this.channels + channel, listener)
-    this.watchCount++
-    let isRemoved = false
     return {
       active,
       remove: () => {
-        if (isRemoved) return
-        isRemoved = true
         remove()
-        this.watchCount--
         this.closeUnwatched()
       },
     }
   }
 
   private closeUnwatched(): void {
-    if (this.watchCount > 0 || !this.isClosed) return
+    if (!this.isClosed || (this.watches?.size ?? 0) > 0) return
     this.watches?.close()
     this.watches = undefined
   }
@@ -263,7 +256,7 @@ export class RedisTaskEngine implements TaskEngine {
   private addTickets(tickets: readonly Ticket[]): void {
     if (tickets.length === 0 || this.isClosed) return
     this.tickets.add(tickets).then(() => {
-      for (const [pool] of tickets) if (!this.worker?.pump(pool)) this.announcements.add(`${this.channels}t:${pool}`)
+      for (const [pool] of tickets) if (!this.worker?.pump(pool)) this.notices.add(`${this.channels}t:${pool}`)
     }, (error: unknown) => {
       if (!this.isClosed) this.onError(error as Error)
     })
@@ -272,7 +265,7 @@ export class RedisTaskEngine implements TaskEngine {
   /** A callback, or the removal of files, is due after `delayMs`. */
   private expectDue(delayMs: number): void {
     this.worker?.tickIn(delayMs)
-    if (delayMs === 0) this.announcements.add(`${this.channels}c`)
+    if (delayMs === 0) this.notices.add(`${this.channels}c`)
   }
 }
 

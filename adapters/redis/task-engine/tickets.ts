@@ -1,11 +1,8 @@
-import timers from 'node:timers'
 import type { Job as BullJob, JobsOptions, Queue, Worker } from 'bullmq'
+import { settles } from '../../../src/runtime/real-timers.js'
 import { Silence } from '../silence.js'
 import { clientOf, type BullConnection } from './connection.js'
 import { loadBullMQ } from './load-bullmq.js'
-
-// Captured at once: Redis keeps real time, even under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
 
 /** A ready task, in the form of the scripts. `run` is the number of its next run. */
 export type Ticket = readonly [
@@ -175,16 +172,4 @@ function jobOf([, priority, name, id, run, birth]: Ticket): {
   // One job for each run: BullMQ ignores one that is there. It allows no colon and no whole number.
   const jobId = `${id}.${encodeURIComponent(birth)}.${String(run)}`
   return { name, data: { taskId: id }, opts: { ...REMOVED, jobId, ...priority > 0 && { priority } } }
-}
-
-/** Resolves to `true` if `work` resolves or rejects within `ms` milliseconds. */
-export function settles(work: Promise<unknown>, ms: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => { resolve(false) }, ms)
-    const done = (): void => {
-      clearTimeout(timer)
-      resolve(true)
-    }
-    work.then(done, done)
-  })
 }

@@ -1,16 +1,13 @@
-import timers from 'node:timers'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { LeasedRun, Leases, type Renewal } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
+import { clearTimeout, setTimeout, settles } from '../../../src/runtime/real-timers.js'
 import type { StoreEvent } from '../../../src/stores/diagnostics.js'
 import type { Script } from '../scripts.js'
 import { toBegun, toTask, type Row } from './rows.js'
 import { REMOVED } from './task-scripts.js'
-import { settles, type Ticket, type TicketJob, type Tickets } from './tickets.js'
+import type { Ticket, TicketJob, Tickets } from './tickets.js'
 import { BEGIN, DUE, RENEW } from './work-scripts.js'
-
-// Captured at once: Redis keeps real time, even under a test's fake timers.
-const { setTimeout, clearTimeout } = timers
 
 /** Longest interval between two searches for what is due, in milliseconds. */
 const TICK_MS = 1000

@@ -1,26 +1,29 @@
-import { type Unsubscribe } from '../../src/stores/store.js'
-import { ownText } from './text.js'
-
+/** A watch of one key. */
 interface Watch {
   readonly listener: () => void
   active: boolean
 }
 
 /** Listeners by key. */
-export class Watches {
+export class WatchList {
   readonly #byKey = new Map<string, Set<Watch>>()
   #size = 0
 
+  /** Number of watches. */
   get size(): number {
     return this.#size
   }
 
-  /** Adds a separate watch, even for a listener that is already there. */
-  add(key: string, listener: () => void): Unsubscribe {
+  has(key: string): boolean {
+    return this.#byKey.has(key)
+  }
+
+  /** Adds a separate watch, even for a listener that is already there. Returns its end. */
+  add(key: string, listener: () => void): () => void {
     const watch: Watch = { listener, active: true }
     const there = this.#byKey.get(key)
     if (there) there.add(watch)
-    else this.#byKey.set(ownText(key), new Set([watch]))
+    else this.#byKey.set(key, new Set([watch]))
     this.#size++
     return () => {
       if (!watch.active) return
@@ -32,14 +35,19 @@ export class Watches {
   }
 
   /**
-   * Calls the listeners of `key` after the current write, in a microtask. A listener may therefore
-   * use the store, throw, watch and unsubscribe.
+   * Calls the listeners of `key` after the current work, in a microtask. A listener may therefore
+   * read and write, throw, watch and unsubscribe.
    */
   notify(key: string): void {
     if (this.#byKey.size === 0) return
     const set = this.#byKey.get(key)
     if (set === undefined) return
-    for (const watch of set) queueMicrotask(() => call(watch))
+    for (const watch of set) queueMicrotask(() => { call(watch) })
+  }
+
+  /** Calls all listeners. */
+  notifyAll(): void {
+    for (const key of this.#byKey.keys()) this.notify(key)
   }
 
   keys(): Iterable<string> {
