@@ -41,6 +41,7 @@ if (files.length === 0) {
 // Set when a test starts this script: the inner run would report to the outer one.
 delete process.env.NODE_TEST_CONTEXT
 process.env.LONGHAUL_TEST_FILE_TIMEOUT_MS = String(FILE_TIMEOUT_MS)
+process.env.LONGHAUL_TEST_PROGRAMS = BUILT
 process.chdir(root)
 
 await buildForTests()
