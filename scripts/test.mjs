@@ -1,12 +1,13 @@
 // Runs the tests: node scripts/test.mjs [--quick | --all] [part of a path …]
 // Which files run, and which of them share a process, is said by their paths alone: CONTRIBUTING.md, Tests.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { spec } from 'node:test/reporters'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { BUILT, buildForTests, builtFile } from './test-build.mjs'
+import { BUILT, buildForTests } from './test-build.mjs'
+import { missing, startShared } from './test-servers.mjs'
 
 /** Maximum time of a test file, in milliseconds. Most take seconds. */
 const FILE_TIMEOUT_MS = Number(process.env.LONGHAUL_TEST_FILE_TIMEOUT_MS ?? 240_000)
@@ -24,7 +25,7 @@ const { values: { quick, all }, positionals } = parseArgs({
 })
 const parts = positionals.map((part) => part.replace(/^\.\//, ''))
 
-const files = readdirSync(join(root, 'test'), { recursive: true, withFileTypes: true })
+const chosen = readdirSync(join(root, 'test'), { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && entry.name.endsWith('.test.ts'))
   .map((entry) => relative(root, join(entry.parentPath, entry.name)).split(sep).join('/'))
   .filter((file) => !quick || file.startsWith('test/unit/'))
@@ -33,7 +34,7 @@ const files = readdirSync(join(root, 'test'), { recursive: true, withFileTypes: 
   .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
   .sort()
 
-if (files.length === 0) {
+if (chosen.length === 0) {
   console.error(parts.length === 0 ? 'There are no test files.' : `No test file has ${parts.join(' or ')} in its path.`)
   process.exit(1)
 }
@@ -55,12 +56,19 @@ const end = (why) => {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => { end(`The tests were ended by ${signal}.`) })
 setTimeout(() => { end(`The tests have not ended after ${RUN_TIMEOUT_MS} ms.`) }, RUN_TIMEOUT_MS).unref()
 
-const servers = await startServers()
+const gaps = await missing(chosen)
+const files = chosen.filter((file) => ![...gaps.values()].some((without) => without.includes(file)))
+const servers = await startShared(files)
 try {
   await runTests()
 } finally {
   rmSync(programs, { recursive: true, force: true })
   for (const server of servers) await server.stop()
+}
+for (const [what, without] of gaps) {
+  console.log(`\n${what}. Not run: ${without.length} of ${chosen.length} files (${without.join(', ')}).`)
+  // A merge needs all of them.
+  if (process.env.CI !== undefined) process.exitCode = 1
 }
 
 async function runTests() {
@@ -105,34 +113,4 @@ function writePrograms() {
     writeFileSync(program, `import { runFiles } from ${JSON.stringify(runner)}\nawait runFiles(import.meta.url, ${JSON.stringify(group)})\n`)
     return [program, group]
   }))
-}
-
-/** One Redis and one PostgreSQL for all files that ask for a database on any server. */
-async function startServers() {
-  const started = []
-  const need = (call) => files.some((file) => textsOf(file).some((text) => text.includes(call)))
-  if (process.env.REDIS_URL === undefined && need('redisUrl(')) {
-    const { RedisServer } = await import(pathToFileURL(builtFile('test/servers/redis-server.ts')).href)
-    const server = await RedisServer.start()
-    process.env.REDIS_URL = server.url
-    started.push(server)
-  }
-  if (process.env.DATABASE_URL === undefined && need('postgresUrl(')) {
-    const { startPostgres } = await import(pathToFileURL(builtFile('test/servers/postgres-server.ts')).href)
-    const server = await startPostgres({ settings: { max_connections: 400 } })
-    process.env.DATABASE_URL = server.url
-    started.push(server)
-  }
-  return started
-}
-
-/** The texts of a file and of what it imports below `test`, apart from the servers themselves. */
-function textsOf(file, seen = new Set()) {
-  if (seen.has(file) || !file.startsWith('test/') || file.startsWith('test/servers/')) return []
-  seen.add(file)
-  const text = readFileSync(join(root, file), 'utf8')
-  const imports = [...text.matchAll(/from '(\.[^']+)\.js'/g)]
-    .map(([, path]) => relative(root, resolve(root, dirname(file), `${path}.ts`)).split(sep).join('/'))
-    .filter((path) => existsSync(join(root, path)))
-  return [text, ...imports.flatMap((path) => textsOf(path, seen))]
 }
