@@ -34,20 +34,23 @@ export async function missing(files) {
   return found
 }
 
-/** Starts one Redis and one PostgreSQL for all files that ask for a database on any server, and sets their addresses. */
+/**
+ * Starts one Redis and one PostgreSQL for all files that ask for a database on any server. The names of their addresses are
+ * not those that an application reads: a test starts processes that must not have both.
+ */
 export async function startShared(files) {
   const started = []
   const wanted = (call, name) => process.env[name] === undefined && files.some((file) => textOf(file).some((text) => text.includes(call)))
   if (wanted('redisUrl(', 'REDIS_URL') || wanted('redisUrl,', 'REDIS_URL')) {
     const { RedisServer } = await load('redis-server')
     const server = await RedisServer.start()
-    process.env.REDIS_URL = server.url
+    process.env.LONGHAUL_TEST_REDIS_URL = server.url
     started.push(server)
   }
   if (wanted('postgresUrl(', 'DATABASE_URL') || wanted('postgresUrl,', 'DATABASE_URL')) {
     const { startPostgres } = await load('postgres-server')
     const server = await startPostgres({ settings: { max_connections: 400 } })
-    process.env.DATABASE_URL = server.url
+    process.env.LONGHAUL_TEST_DATABASE_URL = server.url
     started.push(server)
   }
   return started
