@@ -23,7 +23,7 @@ export async function buildForTests() {
   const before = readJson(list)
   const now = {}
   const changed = []
-  const key = createHash('sha256').update(version).update(readFileSync(fileURLToPath(import.meta.url))).digest('hex')
+  const key = createHash('sha256').update(version).update(root).update(readFileSync(fileURLToPath(import.meta.url))).digest('hex')
   for (const file of sources()) {
     const text = readFileSync(join(root, file), 'utf8')
     now[file] = createHash('sha256').update(key).update(file).update(text).digest('hex')
@@ -37,7 +37,8 @@ export async function buildForTests() {
 }
 
 function sources() {
-  return FOLDERS.flatMap((folder) => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }))
+  const below = FOLDERS.flatMap((folder) => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }))
+  return [...readdirSync(root, { withFileTypes: true }), ...below]
     .filter((entry) => entry.isFile() && ['.ts', '.js', '.mjs'].includes(extname(entry.name)))
     .map((entry) => relative(root, join(entry.parentPath, entry.name)).split(sep).join('/'))
     .sort()
