@@ -103,8 +103,8 @@ async function runTests() {
 function writePrograms() {
   const shared = files.filter((file) => SHARED.some((folder) => file.startsWith(folder)))
   const count = Math.ceil(shared.length / FILES_IN_A_PROCESS)
-  const start = (group) => Math.round(group * shared.length / count)
-  const groups = Array.from({ length: count }, (_, at) => shared.slice(start(at), start(at + 1)))
+  // Long files of one folder go to different processes.
+  const groups = Array.from({ length: count }, (_, group) => shared.filter((_file, at) => at % count === group))
   const alone = files.filter((file) => !shared.includes(file)).map((file) => [file])
   mkdirSync(programs, { recursive: true })
   return new Map([...alone, ...groups].map((group, at) => {
