@@ -1,4 +1,5 @@
 // A real Chromium. @sparticuz/chromium brings it inside its package; nothing else has to be installed.
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +15,15 @@ const LAX = new Set(['--single-process', '--no-zygote', '--disable-web-security'
 
 /** Starts a headless browser, as strict as people have it. The caller closes it. */
 export async function openBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: await unpack(), args: packed.args.filter((arg) => !LAX.has(arg)), headless: true })
+  return chromium.launch({ executablePath: await chromiumFile(), args: packed.args.filter((arg) => !LAX.has(arg)), headless: true })
+}
+
+/** Finds the browser. Throws one line if it does not run here. */
+export async function chromiumFile(): Promise<string> {
+  const file = await unpack()
+  const { status } = spawnSync(file, ['--version'], { stdio: 'ignore' })
+  if (status !== 0) throw new Error('These tests need the Chromium of @sparticuz/chromium, which runs on Linux with glibc')
+  return file
 }
 
 /** Unpacks the browser where it is not yet: one at a time, since a half-written one would be started. */

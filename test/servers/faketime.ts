@@ -22,7 +22,7 @@ function preload(): Record<string, string> {
 
 /** Throws one line that says what to install when there is no way to get it. */
 function library(): string {
-  return find('/usr/lib') ?? find(join(cache, 'faketime', 'usr', 'lib')) ?? fetchFromDebian()
+  return find('/usr/lib') ?? find('/usr/local/lib') ?? find(join(cache, 'faketime', 'usr', 'lib')) ?? fetchFromDebian()
 }
 
 function find(folder: string): string | undefined {

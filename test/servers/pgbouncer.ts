@@ -15,7 +15,8 @@ const run = promisify(execFile)
 
 const DEBIAN_PACKAGES = ['pgbouncer', 'libc-ares2', 'libevent-2.1-7']
 
-interface Binary {
+/** A program that runs here. */
+export interface PgBouncerBinary {
   readonly file: string
   /** The folder of its libraries, if they are not those of the system. */
   readonly libraries?: string
@@ -34,7 +35,7 @@ export interface PgBouncer {
  * of a client may run on different connections. LISTEN and prepared statements do not work.
  */
 export async function startPgBouncer(server: PostgresServer): Promise<PgBouncer> {
-  const binary = installed() ?? await fetched()
+  const binary = await pgBouncerBinary()
   const folder = serverFolder()
   const port = await freePort()
   const config = join(folder, 'pgbouncer.ini')
@@ -84,13 +85,18 @@ async function ready(child: ChildProcess): Promise<void> {
   ;(child.stderr as unknown as { unref: () => void }).unref()
 }
 
-function installed(): Binary | undefined {
+/** Finds it. Throws one line that says what to install. */
+export async function pgBouncerBinary(): Promise<PgBouncerBinary> {
+  return installed() ?? await fetched()
+}
+
+function installed(): PgBouncerBinary | undefined {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin'].filter((folder) => folder !== '')
   const file = folders.map((folder) => join(folder, 'pgbouncer')).find(existsSync)
   return file === undefined ? undefined : { file }
 }
 
-async function fetched(): Promise<Binary> {
+async function fetched(): Promise<PgBouncerBinary> {
   try {
     const folder = await sharedFolder('pgbouncer', async (empty) => {
       await run('apt-get', ['download', '-q', ...DEBIAN_PACKAGES], { cwd: empty, timeout: 60_000 })
@@ -105,16 +111,16 @@ async function fetched(): Promise<Binary> {
   }
 }
 
-function inFolder(folder: string): Binary {
+function inFolder(folder: string): PgBouncerBinary {
   const usr = join(folder, 'usr')
   const libraries = readdirSync(join(usr, 'lib')).map((name) => join(usr, 'lib', name)).join(':')
   return { file: join(usr, 'sbin', 'pgbouncer'), libraries }
 }
 
-function runs(binary: Binary): boolean {
+function runs(binary: PgBouncerBinary): boolean {
   return spawnSync(binary.file, ['--version'], { env: environment(binary), stdio: 'ignore' }).status === 0
 }
 
-function environment({ libraries }: Binary): NodeJS.ProcessEnv {
+function environment({ libraries }: PgBouncerBinary): NodeJS.ProcessEnv {
   return libraries === undefined ? process.env : { ...process.env, LD_LIBRARY_PATH: libraries }
 }

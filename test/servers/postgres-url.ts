@@ -5,10 +5,10 @@ import { startPostgres } from './postgres-server.js'
 
 /**
  * The address of an empty database for all tests of a file that only use it: on the server of
- * `DATABASE_URL`, or on a new one. Tests that stop, break or choose a server call `startPostgres`.
+ * `DATABASE_URL`, on that of this run, or on a new one. Tests that stop, break or choose a server call `startPostgres`.
  */
 export async function postgresUrl(): Promise<string> {
-  const shared = process.env['DATABASE_URL']
+  const shared = process.env['DATABASE_URL'] ?? process.env['LONGHAUL_TEST_DATABASE_URL']
   if (shared === undefined) {
     const server = await startPostgres()
     after(() => server.stop())

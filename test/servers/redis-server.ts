@@ -84,9 +84,9 @@ export async function redisForFile(args: readonly string[] = []): Promise<RedisS
   return server
 }
 
-/** The address of a server that tests only use, and don't harm: that of `REDIS_URL`, or one for this file. */
+/** The address of a server that tests only use, and don't harm: that of `REDIS_URL`, that of this run, or one for this file. */
 export async function redisUrl(): Promise<string> {
-  return process.env['REDIS_URL'] ?? (await redisForFile()).url
+  return process.env['REDIS_URL'] ?? process.env['LONGHAUL_TEST_REDIS_URL'] ?? (await redisForFile()).url
 }
 
 /** A port that is free, and whose port for a cluster's bus is too. */

@@ -26,7 +26,7 @@ before(async () => {
   port = await listen('0.0.0.0', 0)
   await listen('::1', port).catch(() => 0)
 })
-after(() => Promise.all(canaries.map((canary) => new Promise((resolve) => { canary.close(resolve) }))))
+after(() => { for (const canary of canaries) canary.close() })
 
 /** Hosts; each is tried as `http://host:port/`. */
 const HOSTS = [

@@ -8,6 +8,7 @@ import { createTasks } from 'longhaul'
 import pg from 'pg'
 import { ServerProcess } from '../../http/kit/process.js'
 import { definitionsOf, openSite, type EngineTimes } from './work.js'
+import { program } from '../../servers/program.js'
 
 /** A web process, which runs nothing, and its workers on one database. */
 export async function openWeb(url: string, times: EngineTimes = {}) {
@@ -38,7 +39,7 @@ async function startWorker(
 ): Promise<ServerProcess> {
   const file = join(import.meta.dirname, 'worker.ts')
   const lease = leaseMs === undefined ? [] : [String(leaseMs)]
-  const worker = new ServerProcess(process.execPath, ['--import', 'tsx', file, url, folder, ...lease], {})
+  const worker = new ServerProcess(process.execPath, [...program(file), url, folder, ...lease], {})
   t.after(async () => {
     worker.child.kill('SIGKILL')
     await worker.exited

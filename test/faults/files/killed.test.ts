@@ -10,6 +10,7 @@ import { createTasks } from 'longhaul'
 import { eventually } from '../../unit/tasks/kit.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
+import { PROGRAM_OPTIONS, programFile } from '../../servers/program.js'
 import { openParts } from './parts.js'
 import { writing } from './work.js'
 
@@ -26,7 +27,7 @@ describe('a worker is killed while it writes a file', { concurrency: 2 }, () => 
         const work = writing(async function* () { yield Buffer.alloc(10) })
         const definitions = [work]
         const accepting = createTasks({ ...parts, definitions, worker: false })
-        const worker = fork(file, [kind, urls[kind], name, folder], { execArgv: ['--import', 'tsx'] })
+        const worker = fork(programFile(file), [kind, urls[kind], name, folder], { execArgv: [...PROGRAM_OPTIONS] })
         t.after(() => worker.kill('SIGKILL'))
         const writes = once(worker, 'message')
         const { taskId } = await accepting.submit(work, {})

@@ -6,9 +6,10 @@ import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import { postgresForFile } from '../../servers/postgres-server.js'
+import { program } from '../../servers/program.js'
 
 const server = await postgresForFile()
-const program = join(import.meta.dirname, 'pool-process.ts')
+const poolProcess = join(import.meta.dirname, 'pool-process.ts')
 
 /** A message of PostgreSQL: `FATAL 57P01 terminating connection`. */
 const TERMINATED = message('E', 'SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0')
@@ -48,7 +49,7 @@ describe('a connection that PostgreSQL ends right after it became ready does not
     test(`used by: ${use}`, { timeout: 60_000 }, async (t) => {
       const proxy = await endingProxy(t, 3)
       const { stdout } = await promisify(execFile)(
-        process.execPath, ['--import', 'tsx', program, server.urlAt(proxy.port), use], { timeout: 50_000 },
+        process.execPath, [...program(poolProcess), server.urlAt(proxy.port), use], { timeout: 50_000 },
       )
       assert.equal(stdout, 'works\n')
       assert.equal(proxy.ended, 3)

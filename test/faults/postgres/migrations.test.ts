@@ -12,6 +12,7 @@ import { MIGRATIONS } from '../../../adapters/postgres/migrations/list.js'
 import { migrationSql } from '../../../adapters/postgres/migrations/sql.js'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
+import { program } from '../../servers/program.js'
 
 const server = await postgresForFile()
 const later = { ttlMs: 60_000 }
@@ -228,7 +229,7 @@ describe('npx longhaul migrate', () => {
     const schema = newSchema()
     const main = join(import.meta.dirname, '../../../adapters/postgres/cli/main.ts')
     const { stdout } = await promisify(execFile)(
-      process.execPath, ['--import', 'tsx', main, 'migrate', '--schema', schema],
+      process.execPath, [...program(main), 'migrate', '--schema', schema],
       { env: { ...process.env, DATABASE_URL: server.url } },
     )
     assert.match(stdout, /^Applied: 1 entries/)

@@ -6,6 +6,7 @@ import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { Client, type Answer } from '../../http/kit/reference.js'
 import type { PostgresServer } from '../../servers/postgres-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
+import { program } from '../../servers/program.js'
 
 /** Maximum time until a request is answered, whatever the database does, in milliseconds. */
 const ANSWER_MS = 5000
@@ -30,7 +31,7 @@ export class Site {
     const proxy = await TcpProxy.to(database.port)
     after(() => { proxy.close() })
     const file = join(import.meta.dirname, 'server.ts')
-    const server = new ServerProcess(process.execPath, ['--import', 'tsx', file, database.urlAt(proxy.port)], {})
+    const server = new ServerProcess(process.execPath, [...program(file), database.urlAt(proxy.port)], {})
     const site = new Site(proxy, server, new Client(await server.url()))
     after(() => site.stopLoad())
     return site

@@ -1,6 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { PROGRAM_OPTIONS, programFile } from '../../servers/program.js'
 
 /** How a `SmallProcess` is started. */
 export interface SmallProcessOptions {
@@ -15,9 +16,9 @@ export class SmallProcess {
   private constructor(private readonly child: ChildProcess, readonly port: number) {}
 
   static async start(file: string, { heapMiB = 64, env = {} }: SmallProcessOptions = {}): Promise<SmallProcess> {
-    const child = fork(join(import.meta.dirname, file), {
+    const child = fork(programFile(join(import.meta.dirname, file)), {
       env: { ...process.env, ...env },
-      execArgv: [`--max-old-space-size=${String(heapMiB)}`, '--max-semi-space-size=4', '--import', 'tsx'], stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      execArgv: [`--max-old-space-size=${String(heapMiB)}`, '--max-semi-space-size=4', ...PROGRAM_OPTIONS], stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })
     const { port } = await messageOf<{ port: number }>(child)
     return new SmallProcess(child, port)

@@ -8,6 +8,7 @@ import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { engineOf } from '../clocks/engine-of.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 
@@ -19,7 +20,7 @@ async function said(child: ServerProcess, what: string): Promise<void> {
 }
 
 async function startWorker(url: string, name: string): Promise<ServerProcess> {
-  const worker = new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, '..', 'clocks', 'side.ts'), url, 'work', name], {})
+  const worker = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, '..', 'clocks', 'side.ts')), url, 'work', name], {})
   await said(worker, 'ready')
   return worker
 }

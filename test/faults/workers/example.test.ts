@@ -6,12 +6,13 @@ import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { redisForFile } from '../../servers/redis-server.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 const { url } = await redisForFile()
 
 async function startWorker(env: Record<string, string> = {}): Promise<ServerProcess> {
-  const worker = new ServerProcess(process.execPath, ['--import', 'tsx', 'examples/worker/main.ts'], { REDIS_URL: url, ...env })
+  const worker = new ServerProcess(process.execPath, program('examples/worker/main.ts'), { REDIS_URL: url, ...env })
   while (!worker.out.includes('The worker is ready')) {
     if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.err}`)
     await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
@@ -19,7 +20,7 @@ async function startWorker(env: Record<string, string> = {}): Promise<ServerProc
   return worker
 }
 
-const web = new ServerProcess(process.execPath, ['--import', 'tsx', 'examples/worker/web.ts'], { REDIS_URL: url, PORT: '0' })
+const web = new ServerProcess(process.execPath, program('examples/worker/web.ts'), { REDIS_URL: url, PORT: '0' })
 const client = new Client(await web.url())
 
 async function begin(): Promise<string> {

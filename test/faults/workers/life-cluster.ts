@@ -7,10 +7,11 @@ import { createTasks, type Tasks } from 'longhaul'
 import { redis } from 'longhaul/redis'
 import { ServerProcess } from '../../http/kit/process.js'
 import { definitionsOf, namespaceOf, type Who } from './life-work.js'
+import { program } from '../../servers/program.js'
 
 /** A worker process; ended with the test. */
 export async function startWorker(t: TestContext, url: string, who: Who): Promise<ServerProcess> {
-  const child = new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'life-process.ts'), url, who], {})
+  const child = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'life-process.ts')), url, who], {})
   t.after(() => { child.child.kill('SIGKILL') })
   while (!child.out.includes('ready')) {
     await Promise.race([once(child.child.stdout ?? child.child, 'data'), child.exited.then(() => assert.fail(child.err))])

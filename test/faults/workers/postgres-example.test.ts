@@ -4,13 +4,14 @@ import { test } from 'node:test'
 import { Client } from '../../http/kit/reference.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 const url = await postgresUrl()
 
 function start(worker: 'on' | 'off'): ServerProcess {
   const env = { DATABASE_URL: url, WORKER: worker, PORT: '0' }
-  return new ServerProcess(process.execPath, ['--import', 'tsx', 'examples/postgres/main.ts'], env)
+  return new ServerProcess(process.execPath, program('examples/postgres/main.ts'), env)
 }
 
 test('the example on PostgreSQL: one process accepts, another one works, and both end by themselves', async () => {

@@ -145,7 +145,7 @@ describe('faults', () => {
       silent.push(response)
       return true
     }
-    const impatient = createClient({ baseUrl: server.url, timeoutMs: 50, retry: { attempts: 2, baseMs: 1 } })
+    const impatient = createClient({ baseUrl: server.url, timeoutMs: 400, retry: { attempts: 2, baseMs: 1 } })
     await assert.rejects(impatient.submit('/api/long-running-task', {}), { code: 'timeout' })
     assert.equal(silent.length, 2)
   })

@@ -8,11 +8,12 @@ import { observe } from '../../../examples/metrics/observe.js'
 import { Registry } from '../../../examples/metrics/registry.js'
 import { ServerProcess, stopAfterwards } from '../kit/process.js'
 import { Client } from '../kit/reference.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 
 test('the metrics example counts what is done through its endpoints', async () => {
-  const client = new Client(await new ServerProcess(process.execPath, ['--import', 'tsx', 'examples/metrics/main.ts'], { PORT: '0' }).url())
+  const client = new Client(await new ServerProcess(process.execPath, program('examples/metrics/main.ts'), { PORT: '0' }).url())
   const begun = await client.ask('POST', '/reports', { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
   await client.ask('DELETE', begun.headers.get('location') ?? '')
   const { text } = await client.ask('GET', '/metrics')

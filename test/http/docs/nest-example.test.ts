@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ServerProcess, stopAfterwards } from '../kit/process.js'
 import { Client } from '../kit/reference.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 
@@ -9,7 +10,7 @@ const prefer = 'respond-async'
 const ann = { 'x-demo-user': 'ann' }
 
 test('NestJS: the guard decides who the owner is, and Nest drains the tasks when it stops', async () => {
-  const server = new ServerProcess(process.execPath, ['--import', 'tsx', 'examples/nest/main.ts'], { PORT: '0' })
+  const server = new ServerProcess(process.execPath, program('examples/nest/main.ts'), { PORT: '0' })
   const client = new Client(await server.url())
 
   const begun = await client.ask('POST', '/api/reports', { body: { year: 2025 }, headers: { ...ann, prefer } })

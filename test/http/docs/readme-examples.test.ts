@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ServerProcess, stopAfterwards } from '../kit/process.js'
 import { Client } from '../kit/reference.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 
@@ -10,7 +11,7 @@ describe('the examples run as they stand', () => {
     ['express', '/api'], ['express4', '/api'], ['connect', '/api'], ['fastify', ''], ['koa', ''], ['hono', ''],
   ] as const) {
     test(name, async () => {
-      const server = new ServerProcess(process.execPath, ['--import', 'tsx', `examples/${name}/main.ts`], { PORT: '0' })
+      const server = new ServerProcess(process.execPath, program(`examples/${name}/main.ts`), { PORT: '0' })
       const client = new Client(await server.url())
 
       const begun = await client.ask('POST', `${prefix}/reports`, { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
@@ -36,7 +37,7 @@ describe('the examples run as they stand', () => {
 describe('the examples of Express and Fastify', () => {
   for (const [name, prefix] of [['express', '/api'], ['fastify', '']] as const) {
     test(`${name}: a task is listed, retried and forgotten, and its file is downloaded, by its owner only`, async () => {
-      const server = new ServerProcess(process.execPath, ['--import', 'tsx', `examples/${name}/main.ts`], { PORT: '0' })
+      const server = new ServerProcess(process.execPath, program(`examples/${name}/main.ts`), { PORT: '0' })
       const client = new Client(await server.url())
       const bob = { 'x-user': 'bob' }
 

@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { after } from 'node:test'
+import { program } from '../../servers/program.js'
 
 export const root = join(import.meta.dirname, '..', '..', '..')
 
@@ -43,7 +44,7 @@ export class ServerProcess {
 
 /** Starts the server without npm, so that signals reach it alone. */
 export function startProcess(env: Readonly<Record<string, string | undefined>> = {}): ServerProcess {
-  return new ServerProcess(process.execPath, ['--import', 'tsx', 'examples/reference-server/main.ts'], { PORT: '0', ...env })
+  return new ServerProcess(process.execPath, program('examples/reference-server/main.ts'), { PORT: '0', ...env })
 }
 
 function environment(env: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {

@@ -11,6 +11,7 @@ import { createTasks } from 'longhaul'
 import { eventually } from '../../unit/tasks/kit.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
+import { PROGRAM_OPTIONS, programFile } from '../../servers/program.js'
 import { exporting, KILLS, PART, RECORDS } from './export-work.js'
 import { openParts } from './parts.js'
 
@@ -35,7 +36,7 @@ describe(`the workers of an export end ${KILLS} times`, () => {
         const work = exporting()
         const accepting = createTasks({ ...parts, definitions: [work], worker: false })
         const start = () => {
-          const worker = fork(file, [kind, urls[kind], name, folder], { execArgv: ['--import', 'tsx'] })
+          const worker = fork(programFile(file), [kind, urls[kind], name, folder], { execArgv: [...PROGRAM_OPTIONS] })
           t.after(() => worker.kill('SIGKILL'))
           return worker
         }

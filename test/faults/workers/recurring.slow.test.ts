@@ -15,6 +15,7 @@ import { eventually } from '../../../src/conformance/waiting.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 const { url } = await redisForFile()
@@ -72,7 +73,7 @@ async function idsOf(tasks: Pick<Tasks, 'list'>): Promise<string[]> {
 test('a firing whose process was killed after it had submitted runs again, and makes one task', async (t) => {
   const { tasks, connection, submitted, submit } = open(t, { worker: true })
   const killed = new ServerProcess(
-    process.execPath, ['--import', 'tsx', 'test/faults/workers/recurring-process.ts'], { REDIS_URL: url },
+    process.execPath, program('test/faults/workers/recurring-process.ts'), { REDIS_URL: url },
   )
   while (!killed.out.includes('\n')) {
     await Promise.race([
@@ -155,7 +156,7 @@ test('a firing that no process worked comes late, also after a deploy', async (t
 test('the example runs as it stands', async (t) => {
   const { tasks } = open(t)
   const schedule = new ServerProcess(
-    process.execPath, ['--import', 'tsx', 'examples/worker/schedule.ts'], { REDIS_URL: url, SCHEDULE: EVERY_SECOND },
+    process.execPath, program('examples/worker/schedule.ts'), { REDIS_URL: url, SCHEDULE: EVERY_SECOND },
   )
   await eventually(async () => (await idsOf(tasks)).length > 0, 30_000, 'a task is submitted')
   const [task] = (await tasks.list()).items

@@ -10,6 +10,7 @@ import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { Random } from '../../soak/random.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { redisForFile } from '../../servers/redis-server.js'
+import { program } from '../../servers/program.js'
 
 const PARTIAL = 'application/partial-upload'
 const SIZE = 3_000_000
@@ -20,7 +21,7 @@ const KILLS = 4
 stopAfterwards()
 
 function start(url: string, folder: string): ServerProcess {
-  return new ServerProcess(process.execPath, ['--import', 'tsx', 'test/faults/uploads/process.ts', url, folder], {})
+  return new ServerProcess(process.execPath, [...program('test/faults/uploads/process.ts'), url, folder], {})
 }
 
 /**

@@ -8,6 +8,7 @@ import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { openDatabase } from './open-database.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 const servers = { Redis: await redisForFile(), PostgreSQL: await postgresForFile() }
@@ -24,7 +25,7 @@ interface Here {
 
 for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () => {
   async function startHolder(): Promise<{ process: ServerProcess, id: string }> {
-    const holder = new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'lease-holder.ts'), server.url], {})
+    const holder = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'lease-holder.ts')), server.url], {})
     while (!holder.out.includes('\n')) await Promise.race([once(holder.child.stdout ?? holder.child, 'data'), holder.exited.then(() => { throw new Error(holder.err) })])
     return { process: holder, id: holder.out.trim() }
   }

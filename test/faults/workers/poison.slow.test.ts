@@ -7,6 +7,7 @@ import { openDatabase } from './open-database.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { innocent, poison } from './poison.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
@@ -23,7 +24,7 @@ for (const [database, url] of Object.entries(databases)) {
       await close()
     })
     const supervise = (): void => {
-      const worker = new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'poison-worker.ts'), url], {})
+      const worker = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'poison-worker.ts')), url], {})
       void worker.exited.then(() => {
         deaths++
         if (!over) supervise()

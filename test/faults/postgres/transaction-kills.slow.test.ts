@@ -7,6 +7,7 @@ import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { startPostgres } from '../../servers/postgres-server.js'
 import { invoice } from './invoice.js'
+import { program } from '../../servers/program.js'
 
 /** Kills: 12 or, in the long form, 102. */
 const KILLS = process.env['LONGHAUL_LARGE'] === undefined ? 12 : 102
@@ -115,7 +116,7 @@ describe('PostgreSQL is killed while transactions submit', () => {
 /** Runs a process that submits, until it kills itself before its n-th statement. */
 async function killBefore(statement: string): Promise<void> {
   const script = new URL('./transaction-process.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, ['--import', 'tsx', script, server.url, statement], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(process.execPath, [...program(script), server.url, statement], { stdio: ['ignore', 'ignore', 'pipe'] })
   let errors = ''
   child.stderr.on('data', (text) => { errors += String(text) })
   const [, signal] = await once(child, 'exit') as [number | null, string | null]

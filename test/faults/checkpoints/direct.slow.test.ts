@@ -12,6 +12,7 @@ import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { createTables, said } from './site.js'
 import { BATCH, openSite } from './work.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 /** After each kill, the claim of the dead process has to expire: up to 30 s. */
@@ -95,7 +96,7 @@ describe(`a direct upload whose process is killed ${KILLS} times`, { concurrency
       rmSync(folder, { recursive: true, force: true })
     })
     const file = join(import.meta.dirname, 'direct-process.ts')
-    const start = () => new ServerProcess(process.execPath, ['--import', 'tsx', file, url, folder], {})
+    const start = () => new ServerProcess(process.execPath, [...program(file), url, folder], {})
 
     /** Uploads the body. Returns what all processes printed, and the answer. */
     async function run(path: string): Promise<{ out: string, answer: Answer }> {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { said } from './site.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 
@@ -13,7 +14,7 @@ test('PGlite in a folder: a killed import continues in the next process at the l
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-pglite-'))
   t.after(() => { rmSync(folder, { recursive: true, force: true }) })
   const start = (...args: string[]) => (
-    new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'pglite-process.ts'), folder, ...args], {})
+    new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'pglite-process.ts')), folder, ...args], {})
   )
   const first = start()
   const [, taskId = ''] = await said(first, /task (\S+)\n/)

@@ -13,6 +13,7 @@ import { skewedBy, skewedByFile } from '../../servers/faketime.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { engineOf } from './engine-of.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 const redis = await redisForFile()
@@ -23,7 +24,7 @@ after(() => { rmSync(folder, { recursive: true, force: true }) })
 const HOUR = 3600
 
 function start(file: string, given: string | readonly string[], env: Record<string, string>): ServerProcess {
-  return new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, file), ...[given].flat()], env)
+  return new ServerProcess(process.execPath, [...program(join(import.meta.dirname, file)), ...[given].flat()], env)
 }
 
 /** What a process says in its first line. */

@@ -6,6 +6,7 @@ import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { ServerProcess, startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { RedisServer } from '../../servers/redis-server.js'
+import { program } from '../../servers/program.js'
 
 stopAfterwards()
 
@@ -21,7 +22,7 @@ const FAULTS = {
 
 function exampleProcess(file: 'main' | 'web', url: string): ServerProcess {
   const env = { REDIS_URL: url, PORT: '0', DRAIN_MS: String(DRAIN_MS) }
-  return new ServerProcess(process.execPath, ['--import', 'tsx', `examples/worker/${file}.ts`], env)
+  return new ServerProcess(process.execPath, program(`examples/worker/${file}.ts`), env)
 }
 
 function referenceProcess(worker: 'on' | 'only', url: string): ServerProcess {
@@ -62,7 +63,7 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       // BullMQ makes its connections.
       const other = await RedisServer.start()
       after(() => other.stop())
-      const bare = new ServerProcess(process.execPath, ['--import', 'tsx', 'test/faults/redis/bull-closer.ts', String(other.port)], {})
+      const bare = new ServerProcess(process.execPath, [...program('test/faults/redis/bull-closer.ts'), String(other.port)], {})
       await Promise.all([web.url(), server.url(), ready(worker), ready(serverWorker), ready(bare)])
       await strike(other)
       await strike(redis)
