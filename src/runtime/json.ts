@@ -11,6 +11,8 @@ export class Json {
   #value: unknown
   #hasValue: boolean
   #text: string | undefined
+  /** Upper estimate of the memory of the value, once it was asked for. */
+  #valueBytes: number | undefined
 
   private constructor(hasValue: boolean, value: unknown, text: string | undefined) {
     this.#hasValue = hasValue
@@ -55,13 +57,14 @@ export class Json {
   /** Upper estimate of the memory of the forms that it has, in bytes. */
   get heapBytes(): number {
     const text = this.#text === undefined ? 0 : 2 * this.#text.length
-    return this.#hasValue ? text + heapBytesOf(this.#value) : text
+    return this.#hasValue ? text + this.parsedBytes : text
   }
 
   /** Upper estimate of the memory of the value, in bytes, whether it was made or not. */
   get parsedBytes(): number {
-    return this.#hasValue
-      ? heapBytesOf(this.#value) : HEAP_PER_CHARACTER * (this.#text?.length ?? 0)
+    if (!this.#hasValue) return HEAP_PER_CHARACTER * (this.#text?.length ?? 0)
+    this.#valueBytes ??= heapBytesOf(this.#value)
+    return this.#valueBytes
   }
 
   /** Keeps the text only, because a parsed value takes up to 25 times the memory of its text. */
@@ -69,6 +72,7 @@ export class Json {
     this.#text = this.text
     this.#value = undefined
     this.#hasValue = false
+    this.#valueBytes = undefined
     return this
   }
 }
