@@ -1,9 +1,9 @@
-import { ClientError, type ErrorDetail } from './errors.js'
-import { restOf, sendDirect, type Rest } from './file-upload/direct.js'
+import type { ErrorDetail } from './errors.js'
+import { FileSender } from './file-upload/sender.js'
 import { checkNames } from './option-names.js'
-import { resolvePath, type Settings } from './options.js'
-import { start, toHandle, WORK, type SubmitOptions } from './submit.js'
-import type { ResultOptions, TaskHandle } from './task.js'
+import type { Settings } from './options.js'
+import { start, WORK, type SubmitOptions } from './submit.js'
+import type { ResultOptions } from './task.js'
 import { writeNdjson, type Records } from './write-ndjson.js'
 
 /** Options of `upload`. */
@@ -20,10 +20,18 @@ export interface UploadOptions
    * @default false
    */
   readonly background?: boolean
+  /**
+   * Sends the records to an endpoint with resumable uploads. After a broken connection the upload
+   * continues after the last byte that the server has stored, even if the source can be read only
+   * once. The server reads the records when all of them have arrived. Not together with
+   * `idempotencyKey`.
+   * @default false
+   */
+  readonly resumable?: boolean
 }
 
 const TYPE = 'application/x-ndjson'
-const KNOWN = { ...WORK, onProgress: 0, method: 0 } satisfies Record<keyof UploadOptions, 0>
+const KNOWN = { ...WORK, onProgress: 0, method: 0, resumable: 0 } satisfies Record<keyof UploadOptions, 0>
 
 /** The report of an upload (SPEC 4.9). Only the message is required of a server. */
 export interface UploadReport {
@@ -45,34 +53,42 @@ export interface UploadReport {
 export type UploadRecords = Records | (() => Records) | Blob
 
 /**
- * Sends records as NDJSON and resolves with the report. A lost upload continues only if its source
- * can be read again, and it has `background` or a key. Otherwise a part may have been processed.
+ * Sends records as NDJSON and resolves with the report. A lost request is repeated only if its
+ * source can be read again, and it has `background` or a key. With a key it runs once: if the
+ * connection breaks after records were written, the call rejects, and the error has their report.
+ * An upload with `resumable` continues instead.
  */
 export async function upload(
   settings: Settings, path: string, records: UploadRecords, options: UploadOptions = {},
 ): Promise<UploadReport> {
   checkNames('upload', options, KNOWN)
-  const { background = false, onProgress, idempotencyKey, ...rest } = options
-  const isBlob = records instanceof Blob
-  const once = !isBlob && typeof records !== 'function' && !Array.isArray(records)
+  const { background = false, resumable = false, onProgress, idempotencyKey, ...rest } = options
+  if (resumable && idempotencyKey) {
+    throw new TypeError('upload: a resumable upload has no idempotencyKey; omit one of the two')
+  }
+  const once = !(records instanceof Blob || typeof records === 'function' || Array.isArray(records))
   let sourceFailure: { readonly error: unknown } | undefined
-  const open = async (start: number): Promise<Rest> => {
-    if (isBlob) return sliceOf(records, start)
+  const open = (): Blob | ReadableStream<Uint8Array> => {
+    if (records instanceof Blob) return records
     const source = typeof records === 'function' ? records() : records
-    const stream = writeNdjson(watched(source, (error) => { sourceFailure = { error } }))
-    if (settings.streamUploads) return restOf(stream, start)
-    return sliceOf(await new Response(stream).blob(), start)
+    return writeNdjson(watched(source, (error) => { sourceFailure = { error } }))
+  }
+  const body = (): Blob | ReadableStream<Uint8Array> | Promise<Blob> => {
+    const content = open()
+    if (content instanceof Blob || settings.streamUploads) return content
+    return new Response(content).blob()
   }
   const work = {
-    ...rest, background, type: TYPE, once, body: async () => (await open(0)).body,
+    ...rest, background, type: TYPE, once, body,
     ...background && idempotencyKey === undefined ? {} : { idempotencyKey: idempotencyKey ?? false },
-    // No records: a server with keys tells that the upload is incomplete, another reads nothing.
-    question: { body: '', headers: { 'upload-offset': '0' } },
+    // A request without records has no effect.
+    question: { body: '' },
   }
   try {
-    const resumes = !background && !once && typeof idempotencyKey === 'string'
-    const task = resumes
-      ? await sendKeyed(settings, path, { ...rest, idempotencyKey }, open)
+    const task = resumable
+      ? await new FileSender<UploadReport>(
+        settings, path, open(), { ...rest, background, type: TYPE },
+      ).task()
       : await start<UploadReport>(settings, path, work)
     const { signal } = rest
     return await task.result({ ...signal && { signal }, ...onProgress && { onProgress } })
@@ -80,28 +96,6 @@ export async function upload(
     // If the source of the records threw, its error is the cause. `fetch` would hide it.
     throw sourceFailure ? (sourceFailure as { error: unknown }).error : error
   }
-}
-
-/** Sends a direct upload with a key, in several requests if the connection breaks. */
-async function sendKeyed(
-  settings: Settings, path: string, options: UploadOptions & { idempotencyKey: string },
-  open: (start: number) => Promise<Rest>,
-): Promise<TaskHandle<UploadReport>> {
-  const { method = 'POST', signal, headers, idempotencyKey, statusPath } = options
-  const answer = await sendDirect(settings, {
-    method, url: resolvePath(settings, path), signal, headers: {
-      'accept': 'application/json', 'content-type': TYPE, 'idempotency-key': idempotencyKey,
-      ...headers,
-    },
-  }, open)
-  return toHandle(settings, answer, statusPath)
-}
-
-/** Returns the content from a byte on. */
-function sliceOf(content: Blob, start: number): Rest {
-  const { size } = content
-  if (start > size) throw new ClientError('content_lost', 'The server has more than the content.')
-  return { body: content.slice(start), isEmpty: start > 0 && start === size }
 }
 
 /** Yields the same records. Reports an error of their source before `fetch` replaces it. */

@@ -74,7 +74,6 @@ export const ERROR_CODES = {
   attempt_replaced: [409, 'Another run of this task has begun, or the task has ended.'],
   task_cancelled: [409, 'The task was cancelled.'],
   idempotent_request_running: [409, 'A request with this Idempotency-Key is still running.'],
-  upload_incomplete: [409, 'The upload is not complete. Send the rest.'],
   upload_offset_mismatch: [409, 'The upload continues at the Upload-Offset of this answer.'],
   upload_superseded: [409, 'A newer request for this upload has replaced this one.'],
   gone: [410, 'This is no longer here.'],

@@ -8,12 +8,10 @@ const REFUSED = new Set([
 
 /**
  * Returns true if a response means that the request had no effect, so that a retry may do the work.
- * Besides the statuses of refusals, this is a 503 with Retry-After, and a 409 with Upload-Offset,
- * which says where an upload continues. Other statuses, such as another 409, 422 and 500, are
- * results of the work.
+ * Besides the statuses of refusals, this is a 503 with Retry-After. Other statuses, such as 409, 422
+ * and 500, are results of the work.
  */
 export function isRefusal(status: number, headers: Readonly<Record<string, unknown>>): boolean {
   return REFUSED.has(status)
     || (status === 503 && headers['retry-after'] !== undefined)
-    || (status === 409 && headers['upload-offset'] !== undefined)
 }

@@ -6,35 +6,22 @@ import { readFailure } from '../http/failure.js'
 import { negotiate } from '../http/fields/accept.js'
 import { addVary } from '../http/fields/fields.js'
 import { json, stream } from '../http/respond.js'
-import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { Ingest, type Resumption } from './ingest.js'
-import { readOffset, respondKeyed, type KeyedUpload } from './keyed-upload.js'
+import type { KeptAnswer, TaskEndpoints } from '../tasks/http/endpoints.js'
+import { Ingest } from './ingest.js'
 import { NDJSON_TYPE } from './media-type.js'
 import type { decodeOptions, UploadOptions, WriteContext } from './upload-options.js'
 import { UploadReport } from './upload-report.js'
-import { withFirst } from './upload-segments.js'
 
 type Limits = ReturnType<typeof decodeOptions>
 type Origin = Pick<WriteContext, 'owner' | 'context'>
 
-/** One upload that is read while its client waits for the answer. */
+/** One upload that is read while its client waits for the response. */
 export interface DirectUpload {
   readonly coding: string
   readonly report: UploadReport
   /** The client accepts one line for each record. */
   readonly streamResults: boolean
-  /** Decodes a body that begins at a byte of the upload. */
-  readonly decode: (
-    bytes: AsyncIterable<Uint8Array>, offset: number,
-  ) => AsyncIterable<Uint8Array>
-  /** Reads records from a decoded body. `uploadId` is set if the application stores a cursor. */
-  readonly ingest: (
-    body: AsyncIterable<Uint8Array>, signal: AbortSignal, resumption?: Resumption,
-    uploadId?: string,
-  ) => AsyncIterable<string>
-  /** Returns the cursor that the application has stored; missing if it stores none. */
-  readonly resume: KeyedUpload<unknown>['resume']
-  /** Reads records from a whole body. */
+  /** Reads records from the body. */
   readonly read: (bytes: AsyncIterable<Uint8Array>, signal: AbortSignal) => AsyncIterable<string>
 }
 
@@ -52,110 +39,64 @@ export function directUpload<T>(
 ): DirectUpload {
   const report = new UploadReport(options.maxErrors ?? 100)
   const streamResults = negotiate(request.headers['accept'], OFFERS) === NDJSON_TYPE
-  const decode: DirectUpload['decode'] = (bytes, offset) => (
-    decodeBytes(bytes, coding, limitsAfter(limits, offset, coding), request)
-  )
-  const context = { ...origin, taskId: undefined }
-  const ingest: DirectUpload['ingest'] = (body, signal, resumption, uploadId) => {
-    const place = { ...context, signal, uploadId }
-    return new Ingest(options, report, place, streamResults, resumption).run(body)
+  const read: DirectUpload['read'] = (bytes, signal) => {
+    const context = { ...origin, taskId: undefined, signal }
+    const body = decodeBytes(bytes, coding, limits, request)
+    return new Ingest(options, report, context, streamResults).run(body)
   }
-  const { resume } = options
-  return {
-    coding, report, streamResults, decode, ingest,
-    resume: resume && ((uploadId) => (
-      resume({ ...context, signal: new AbortController().signal, uploadId })
-    )),
-    read: (bytes, signal) => ingest(decode(bytes, 0), signal),
-  }
+  return { coding, report, streamResults, read }
 }
 
 /**
- * Returns the limits of the part of an upload that begins at `offset`, a decoded byte. How many
- * bytes a coded upload had before is not known.
- */
-function limitsAfter(
-  { maxBodyBytes, maxDecodedBytes, ...rest }: Limits, offset: number, coding: string,
-): Limits {
-  const left = (bytes: number): number => Math.max(0, bytes - offset)
-  return {
-    ...rest, maxDecodedBytes: left(maxDecodedBytes),
-    maxBodyBytes: coding === 'identity' ? left(maxBodyBytes) : maxBodyBytes,
-  }
-}
-
-/**
- * Answers an upload with an Idempotency-Key. A small one is read before any record is written, and
- * the work continues if the client disconnects. A larger one is read while it arrives, and a later
- * request continues it. If the application stores a cursor, a later request continues a small one
- * too, because its process may die.
+ * Responds to an upload with an Idempotency-Key, and does its work once. A small upload is read
+ * before any record is written, and the work continues if the client disconnects. A larger one is
+ * read while it arrives. If it breaks after records were written, the response is the error with
+ * the report of these records, and a later request with the key gets the same response.
  */
 export async function respondOnce<C>(
   endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
 ): Promise<HttpResponse> {
-  const offset = readOffset(request)
-  if (offset !== undefined && offset > 0) return respondInParts(endpoints, request, upload, offset)
   const chunks = request.body.stream()[Symbol.asyncIterator]()
-  const { bytes, isWhole } = await readStart(chunks)
-  // A larger upload with this key may have broken. Then these bytes are compared with it.
-  const isSmall = isWhole && (upload.resume === undefined || upload.streamResults)
-    && await endpoints.progressOf(request).read() === undefined
-  if (isSmall && offset === undefined) return respondWhole(endpoints, request, upload, bytes)
   try {
-    return await respondInParts(endpoints, request, upload, 0, withFirst(bytes, chunks))
-  } catch (error) {
-    const isOther = readFailure(error).code === 'idempotency_key_reused'
-    if (!isOther || !isSmall || bytes.byteLength === 0) throw error
-    // A small upload was answered before, and the client sends all bytes after `Upload-Offset: 0`.
-    return respondWhole(endpoints, request, upload, bytes)
-  }
-}
-
-async function respondWhole<C>(
-  endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload, bytes: Uint8Array,
-): Promise<HttpResponse> {
-  const { coding, report, streamResults } = upload
-  const body = { coding, sha256: createHash('sha256').update(bytes).digest('hex') }
-  return endpoints.answerOnce(request, body, async (began) => {
-    const { signal } = new AbortController()
-    const results = upload.read(oneOf(bytes), signal)
-    try {
-      if (!streamResults) return { response: await respondAtEnd(results, report, signal) }
-      let text = ''
-      for await (const line of resultLines(results, report)) text += line
-      const headers = { 'content-type': NDJSON_TYPE }
-      return {
-        response: withVary({ status: 200, headers, body: text }),
-        short: summaryLine(report),
-      }
-    } finally {
-      if (report.total > 0) began()
+    const { bytes, isWhole } = await readStart(chunks)
+    if (upload.streamResults && !isWhole) {
+      throw httpError('idempotency_needs_async', {
+        message: 'An upload of this size can have an Idempotency-Key only if it asks for one report: '
+          + 'send "Accept: application/json", or leave the key out.',
+      })
     }
-  })
+    // A later request is compared by the whole of a small upload, and by the start of a larger one.
+    const start = bytes.subarray(0, MAX_WHOLE_BYTES)
+    const sha256 = createHash('sha256').update(start).digest('hex')
+    const { coding } = upload
+    const identity = isWhole ? { coding, sha256 } : { coding, start: sha256 }
+    const body = isWhole ? oneOf(bytes) : withFirst(bytes, chunks)
+    return await endpoints.answerOnce(request, identity, (began) => readOnce(upload, body, began))
+  } finally {
+    // Another request may have done the work. Its client may still be sending this body.
+    chunks.return?.().catch(() => undefined)
+  }
 }
 
-/** @param offset - byte of the upload at which the body begins */
-function respondInParts<C>(
-  endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload, offset: number,
-  bytes: AsyncIterable<Uint8Array> = request.body.stream(),
-): Promise<HttpResponse> {
-  const { report, resume } = upload
-  if (upload.streamResults) {
-    throw httpError('idempotency_needs_async', {
-      message: 'An upload of this size can have an Idempotency-Key only if it asks for one report: '
-        + 'send "Accept: application/json", or leave the key out.',
-    })
+/** Reads an upload whose response is kept. A batch is written to its end if the client disconnects. */
+async function readOnce(
+  { read, report, streamResults }: DirectUpload, body: AsyncIterable<Uint8Array>,
+  began: () => void,
+): Promise<KeptAnswer> {
+  const { signal } = new AbortController()
+  const results = read(body, signal)
+  try {
+    if (!streamResults) return { response: await respondAtEnd(results, report, signal) }
+    let text = ''
+    for await (const line of resultLines(results, report)) text += line
+    const headers = { 'content-type': NDJSON_TYPE }
+    return {
+      response: withVary({ status: 200, headers, body: text }),
+      short: summaryLine(report),
+    }
+  } finally {
+    if (report.total > 0) began()
   }
-  return respondKeyed({
-    endpoints, request, report, resume, body: upload.decode(bytes, offset),
-    ingest: async (body, resumption, uploadId) => {
-      // A batch is written to its end if the client disconnects, so its position is committed.
-      const { signal } = new AbortController()
-      for await (const _ of upload.ingest(body, signal, resumption, uploadId));
-    },
-    respond: () => withVary(json(200, report.result)),
-    withReport: (error) => withReport(error, report),
-  })
 }
 
 /** Maximum size of an upload with an Idempotency-Key that is read as a whole, in bytes. */
@@ -174,6 +115,14 @@ async function readStart(
     pieces.push(Uint8Array.prototype.slice.call(next.value))
   }
   return { bytes: Buffer.concat(pieces), isWhole: false }
+}
+
+/** Yields a chunk that was read, and the chunks after it. */
+async function* withFirst(
+  first: Uint8Array, chunks: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  yield first
+  yield* { [Symbol.asyncIterator]: () => chunks }
 }
 
 async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {

@@ -3,7 +3,7 @@ import { errorResponses } from '../openapi/errors.js'
 import { addResponseHeaders } from '../openapi/merge.js'
 import { fields, requestFields } from '../openapi/fields.js'
 import {
-  body, header, operation, parameter, response, schemaObject, type Fragment,
+  body, operation, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
 import type { Schema } from '../schema/schema.js'
 import { taskFormat } from '../tasks/http/formats.js'
@@ -41,24 +41,13 @@ export const uploadResultSchema: Fragment = {
   },
 }
 
-const OFFSET = parameter('header', 'Upload-Offset', {
-  schema: count,
-  description: 'With an Idempotency-Key: byte of the upload at which this body continues it',
-})
-const LENGTH = parameter('header', 'Upload-Length', {
-  schema: count, description: 'Size of the upload in bytes, if no bytes are left to send',
-})
-
 /** Header fields of answers to requests with an Idempotency-Key. */
-const OF_KEY = {
-  'Upload-Offset': header('Byte at which an upload that broke continues', count),
-  ...fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After'),
-}
+const OF_KEY = fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
 
 /** Errors of requests with an Idempotency-Key, and of uploads that are read in the background. */
 const OF_BACKGROUND = [
   'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
-  'upload_incomplete', 'idempotency_key_reused', 'too_many_bytes',
+  'idempotency_key_reused', 'too_many_bytes',
 ] as const
 
 /** Returns the OpenAPI operation of an upload handler. */
@@ -77,7 +66,7 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
     description: 'One JSON object a line; a line that is none is skipped and counted. '
       + 'The body may be coded (Content-Encoding).',
     parameters: [
-      ...background ? [requestFields.prefer, requestFields.idempotencyKey, OFFSET, LENGTH] : [],
+      ...background ? [requestFields.prefer, requestFields.idempotencyKey] : [],
       requestFields.contentDigest,
     ],
     requestBody: body(

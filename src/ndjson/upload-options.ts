@@ -25,15 +25,11 @@ export interface WriteContext {
    * `background`: the context of the request.
    */
   readonly context: unknown
-  /** Id of the task; `undefined` for a direct upload. */
-  readonly taskId: string | undefined
   /**
-   * Id of the upload in all runs and requests that continue it. Store the `cursor` under this id.
-   *
-   * `undefined` if nothing continues the upload: it is direct, and it has no Idempotency-Key, or
-   * its answer has one line for each record, or `resume` is not set.
+   * Id of the task, the same in all its runs; `undefined` for a direct upload, which nothing
+   * continues. Store the `cursor` under this id.
    */
-  readonly uploadId: string | undefined
+  readonly taskId: string | undefined
   /**
    * Returns the position of the upload after this batch, as text. Store it in the transaction that
    * writes the records, and return it from `resume`. Replace only `previous` by it: then each
@@ -51,11 +47,8 @@ export interface WriteContext {
 }
 
 /** Argument of `resume`. */
-export interface ResumeContext extends Pick<
-  WriteContext, 'owner' | 'context' | 'taskId' | 'signal'
-> {
-  /** Id of the upload. `write` gets the same one. */
-  readonly uploadId: string
+export interface ResumeContext extends Pick<WriteContext, 'owner' | 'context' | 'signal'> {
+  readonly taskId: string
 }
 
 /** Options of `ndjsonUpload`. */
@@ -75,8 +68,7 @@ export interface UploadOptions<T = object> {
   ) => MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
   /**
    * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there is
-   * none. The upload continues after that batch. Called when the task of an upload runs again, and
-   * when a request continues a direct upload by its Idempotency-Key.
+   * none. The upload continues after that batch. Called when the task of an upload runs again.
    *
    * Default: the upload continues after the position that longhaul has saved after each batch. The
    * batch that was being written when the process died is then written again.
@@ -163,8 +155,7 @@ export function checkUploadOptions<T>(options: UploadOptions<T>): void {
     throw new TypeError('ndjsonUpload: resume must be a function that returns a stored cursor')
   }
   if (options.resume !== undefined && background === undefined) {
-    throw new TypeError('ndjsonUpload: resume needs background, because only tasks and'
-      + ' direct uploads with an Idempotency-Key continue')
+    throw new TypeError('ndjsonUpload: resume needs background, because only a task continues')
   }
   if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
     throw new TypeError('ndjsonUpload: batchSize must be a whole number from 1')

@@ -1,6 +1,6 @@
 import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { positionSaver, resumedFrom, type Resume } from '../tasks/definition/resume.js'
+import { positionSaver, resumedFrom } from '../tasks/definition/resume.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
@@ -39,10 +39,7 @@ export function spooledUpload<T>(
     const save = positionSaver(resume, task.checkpoint)
     const parts = spool.parts(spooled, attempt, retryUntil(signal))
     const checkpoint = new UploadCheckpoint(parts, save)
-    const resumed: Resume | undefined = resume && ((run) => (
-      resume({ ...run, uploadId: run.taskId })
-    ))
-    const start = await resumedFrom('ndjsonUpload', resumed, isPosition, task)
+    const start = await resumedFrom('ndjsonUpload', resume, isPosition, task)
     const { position: from = START, previous } = start
     report.continueFrom(from.succeeded, from.failed, await checkpoint.continueFrom(from))
     let done = 0
@@ -52,7 +49,7 @@ export function spooledUpload<T>(
       const pieces = await spool.open(spooled, start)
       return withProgress(pieces, signal, (bytes) => { done += bytes }, progress)
     })
-    const place = { signal, owner, context, taskId, uploadId: taskId }
+    const place = { signal, owner, context, taskId }
     const commit = (position: UploadPosition): Promise<StoredErrors> => {
       // The status of a task that fails or is stopped says how many records it has written.
       progress()

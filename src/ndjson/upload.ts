@@ -41,11 +41,11 @@ export interface BackgroundUpload {
  * error? }`. The last line is `{ message, summary }`, or `{ error, code, summary }` if the upload
  * ended early. Such a client has to read while it sends.
  *
- * With `background`, requests may have an Idempotency-Key. A direct upload with a key that is larger
- * than 1 MiB and breaks is continued by the next request with this key: it sends all bytes again,
- * or `Upload-Offset` and the rest. A 409 `upload_incomplete` tells the offset. The answer is about
- * the whole upload. Without `background` a request with a key is 400 `idempotency_not_supported`,
- * unless the policy `idempotent()` is in front.
+ * With `background`, requests may have an Idempotency-Key. A direct upload with a key runs once: a
+ * later request with the key gets the same response. If the upload broke after records were written,
+ * that is the error with the report of these records. Use `resumableUpload` of `longhaul/uploads`
+ * for uploads that continue after a broken connection. Without `background` a request with a key is
+ * 400 `idempotency_not_supported`, unless the policy `idempotent()` is in front.
  *
  * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
  * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
@@ -107,7 +107,6 @@ function uploadHandler<T, C>(
     const coding = checkHead(request, limits)
     const isAsync = background && parsePrefer(request.headers['prefer']).respondAsync
     const isKeyed = background && request.headers['idempotency-key'] !== undefined
-    if (isAsync || !isKeyed) refuseRest(request)
     if (isAsync) {
       const { endpoints, spooled } = background
       return endpoints.accept(request, spooled.task, () => spooled.spool(endpoints, request, coding))
@@ -126,19 +125,6 @@ function uploadHandler<T, C>(
       : respondAtEnd(results, report, request.signal)
   }
   return describe(handler, [uploadOperation(options.schema, background !== undefined)])
-}
-
-/**
- * Refuses the rest of an upload where it would be taken for a whole one.
- *
- * @throws {HttpError} 400 `invalid_header`
- */
-function refuseRest({ headers }: HttpRequest<unknown>): void {
-  const offset = headers['upload-offset']
-  if (offset === undefined || offset === '0') return
-  throw httpError('invalid_header', {
-    message: 'Upload-Offset continues a direct upload with an Idempotency-Key. This is none.',
-  })
 }
 
 /** Checks the header fields of an upload. Returns its content coding. */

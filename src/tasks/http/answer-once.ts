@@ -1,10 +1,8 @@
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
-import { httpError } from '../../http/errors.js'
 import { acknowledged } from '../../http/idempotency-key.js'
 import { empty } from '../../http/respond.js'
 import { buffered } from '../../idempotency/buffered.js'
 import { parseIdempotencyKey } from '../../idempotency/key.js'
-import { KeyedProgress } from '../../idempotency/progress.js'
 import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
 import { claimKey } from '../../idempotency/scope.js'
 import { findTask, requestFingerprint, type AcceptedTask } from './accept-submission.js'
@@ -49,20 +47,4 @@ async function answer<C>(
   }
   // Otherwise the client has disconnected.
   return response ?? empty(503)
-}
-
-/**
- * Implements `TaskEndpoints.progressOf`: the progress of the Idempotency-Key of a request.
- *
- * @throws {HttpError} 400 `invalid_idempotency_key`: the key is missing or not valid
- */
-export function progressOf<C>(
-  { service, requester }: EndpointSettings<C>, request: HttpRequest<C>,
-): KeyedProgress {
-  const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-  if (idempotencyKey === undefined) throw httpError('invalid_idempotency_key')
-  const by = requester(request)
-  return new KeyedProgress(service.store, claimKey(request, by.owner, idempotencyKey), {
-    ttlMs: service.retentionMs, owner: countedAs(request, by.owner),
-  })
 }

@@ -1,7 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import type { KeyedProgress } from '../../idempotency/progress.js'
 import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { checkBounds } from '../definition/bounds.js'
@@ -16,7 +15,7 @@ import { StatusPath } from './status-path.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester } from '../../http/requester.js'
-import { answerOnce, progressOf } from './answer-once.js'
+import { answerOnce } from './answer-once.js'
 import { idBelow } from './changes/below-status.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
 import { createOverview, type OperatorOverviewOptions } from './lists/overview.js'
@@ -32,6 +31,8 @@ import type {
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
 import type { Tasks } from '../tasks.js'
+
+export type { KeptAnswer }
 
 /** Owner and context of work. */
 interface Origin {
@@ -71,13 +72,6 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   answerOnce(
     request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
   ): Promise<HttpResponse>
-  /**
-   * Returns the progress of the work of an Idempotency-Key. Work that runs inside `answerOnce` saves
-   * it, and a later request with the same key continues from there.
-   *
-   * @internal
-   */
-  progressOf(request: HttpRequest<C>): KeyedProgress
   /**
    * Writes the body of a request to a spool, and counts its bytes for `maxBytesPerOwner`.
    *
@@ -233,7 +227,6 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     ) => createSubmit(settings, what, submitOptions),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
     answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
-    progressOf: (request) => progressOf(settings, request),
     spool: (request, spool, body) => spoolBody(settings, request, spool, body),
     originOf: (request) => ({
       owner: settings.requester(request).owner, context: settings.context(request),

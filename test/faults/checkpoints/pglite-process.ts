@@ -13,15 +13,15 @@ const engine = postgres({ pool })
 const { blobs } = engine
 const upload = ndjsonUpload<Row>({
   batchSize: BATCH,
-  async write(records, { cursor, uploadId }) {
+  async write(records, { cursor, taskId }) {
     await pool.transaction(async (transaction) => {
       await transaction.query('insert into rows (n) select unnest($1::int[])', [records.map(({ n }) => n)])
-      await transaction.query('insert into cursors values ($1, $2) on conflict (id) do update set cursor = excluded.cursor', [uploadId, cursor()])
+      await transaction.query('insert into cursors values ($1, $2) on conflict (id) do update set cursor = excluded.cursor', [taskId, cursor()])
     })
     console.log('wrote')
   },
-  async resume({ uploadId }) {
-    const { rows: [row] } = await pool.query<{ cursor: string }>('select cursor from cursors where id = $1', [uploadId])
+  async resume({ taskId }) {
+    const { rows: [row] } = await pool.query<{ cursor: string }>('select cursor from cursors where id = $1', [taskId])
     console.log(`resumed ${row === undefined ? '' : (JSON.parse(row.cursor) as { done: number }).done}`)
     return row?.cursor
   },

@@ -171,18 +171,30 @@ describe('upload', () => {
 
   test('in the background, the report is the result of a task', async () => {
     const { client, seen } = fakeServer(script(
-      lost, ({ headers }) => json({ error: 'Send the rest.', code: 'upload_incomplete' }, 409, { 'idempotency-key': headers['idempotency-key'] ?? '' }),
+      lost, ({ headers }) => json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' }),
       () => json({ taskId: 't' }, 202, { location: '/s' }), () => json({ status: 'processing', progress: { done: 1 } }), () => json({ status: 'completed', result: report }),
     ))
     const heard: unknown[] = []
     assert.deepEqual(await client.upload('/upload', () => [{ a: 1 }], { background: true, onProgress: ({ progress }) => { heard.push(progress?.done) } }), report)
     assert.deepEqual(heard, [1, undefined])
     // The question has no records and a key of its own.
-    assert.deepEqual([seen[1]?.body, seen[1]?.headers['upload-offset'], seen[1]?.headers['prefer']], ['', '0', undefined])
+    assert.deepEqual([seen[1]?.body, seen[1]?.headers['prefer']], ['', undefined])
     assert.notEqual(seen[0]?.headers['idempotency-key'], seen[1]?.headers['idempotency-key'])
     assert.equal(seen[2]?.headers['prefer'], 'respond-async')
     assert.equal(seen[2]?.body, '{"a":1}\n')
     assert.equal(seen[0]?.headers['idempotency-key'], seen[2]?.headers['idempotency-key'])
+  })
+
+  test('with a key, repeats a lost request whose server acknowledges keys', async () => {
+    const acknowledged = ({ headers }: { headers: Record<string, string> }) => json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' })
+    const { client, seen } = fakeServer(script(lost, acknowledged, acknowledged))
+    assert.deepEqual(await client.upload('/upload', [{ a: 1 }], { idempotencyKey: 'import-7' }), report)
+    assert.deepEqual(seen.map(({ body }) => body), ['{"a":1}\n', '', '{"a":1}\n'])
+    assert.deepEqual([seen[0], seen[2]].map((request) => request?.headers['idempotency-key']), ['import-7', 'import-7'])
+    const other = fakeServer(script(lost, () => json(report)))
+    await assert.rejects(other.client.upload('/upload', [{ a: 1 }], { idempotencyKey: 'import-7' }), { code: 'network_error' })
+    assert.equal(other.seen.length, 2)
+    await assert.rejects(client.upload('/upload', [], { idempotencyKey: 'import-7', resumable: true }), TypeError)
   })
 
   test('does not resend an upload that may have been read in part, nor a source that can be read once', async () => {

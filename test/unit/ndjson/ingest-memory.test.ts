@@ -8,7 +8,6 @@ import { UploadReport } from '../../../src/ndjson/upload-report.js'
 const MIB = 1_048_576
 const CONTEXT = {
   signal: new AbortController().signal, owner: undefined, context: undefined, taskId: undefined,
-  uploadId: undefined,
 }
 
 /** Reads a body. Returns the positions that were committed, and the most bytes that waited for one. */
