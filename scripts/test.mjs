@@ -41,7 +41,6 @@ if (chosen.length === 0) {
 
 // Set when a test starts this script: the inner run would report to the outer one.
 delete process.env.NODE_TEST_CONTEXT
-process.env.LONGHAUL_TEST_FILE_TIMEOUT_MS = String(FILE_TIMEOUT_MS)
 process.env.LONGHAUL_TEST_PROGRAMS = BUILT
 process.chdir(root)
 
@@ -59,8 +58,11 @@ setTimeout(() => { end(`The tests have not ended after ${RUN_TIMEOUT_MS} ms.`) }
 const gaps = await missing(chosen)
 const files = chosen.filter((file) => ![...gaps.values()].some((without) => without.includes(file)))
 const servers = await startShared(files)
+const isLong = (file) => file.endsWith('.slow.test.ts')
 try {
-  await runTests()
+  // Most tests wait much. A long one loads the machine itself, and has limits of time: these run one on each core.
+  await runTests(files.filter((file) => !isLong(file)), 2 * availableParallelism(), FILE_TIMEOUT_MS)
+  await runTests(files.filter(isLong), availableParallelism(), 2 * FILE_TIMEOUT_MS)
 } finally {
   rmSync(programs, { recursive: true, force: true })
   for (const server of servers) await server.stop()
@@ -71,12 +73,14 @@ for (const [what, without] of gaps) {
   if (process.env.CI !== undefined) process.exitCode = 1
 }
 
-async function runTests() {
+async function runTests(files, processes, timeoutMs) {
+  if (files.length === 0 || stop.signal.aborted) return
+  process.env.LONGHAUL_TEST_FILE_TIMEOUT_MS = String(timeoutMs)
   const { run } = await import('node:test')
   const took = []
-  const groups = writePrograms()
+  const groups = writePrograms(files)
   const events = run({
-    files: [...groups.keys()], concurrency: Math.min(8, 2 * availableParallelism()), timeout: 10 * FILE_TIMEOUT_MS, signal: stop.signal,
+    files: [...groups.keys()], concurrency: Math.min(8, processes), timeout: 10 * timeoutMs, signal: stop.signal,
   })
   events.on('test:fail', ({ todo }) => { if (todo === undefined || todo === false) process.exitCode = 1 })
   for (const kind of ['test:pass', 'test:fail']) {
@@ -100,12 +104,13 @@ async function runTests() {
 }
 
 /** Writes a program for each process, those of one file first, because they take longest. Returns the files of each. */
-function writePrograms() {
+function writePrograms(files) {
   const shared = files.filter((file) => SHARED.some((folder) => file.startsWith(folder)))
   const count = Math.ceil(shared.length / FILES_IN_A_PROCESS)
   // Long files of one folder go to different processes.
   const groups = Array.from({ length: count }, (_, group) => shared.filter((_file, at) => at % count === group))
   const alone = files.filter((file) => !shared.includes(file)).map((file) => [file])
+  rmSync(programs, { recursive: true, force: true })
   mkdirSync(programs, { recursive: true })
   return new Map([...alone, ...groups].map((group, at) => {
     const program = join(programs, `${at}.mjs`)
