@@ -20,7 +20,7 @@ export interface PostgresOptions extends DatabaseOptions {
   readonly maxEntriesPerOwner?: number
   /**
    * Maximum size of the finished tasks of one owner in bytes, before compression: inputs,
-   * checkpoints, results and files. The same number bounds its stored responses and finished
+   * checkpoints and results. The same number bounds its stored responses and finished
    * uploads. Default 64 MiB.
    */
   readonly maxBytesPerOwner?: number
