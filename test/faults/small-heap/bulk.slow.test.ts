@@ -157,7 +157,9 @@ describe('many records for a process with a heap of 64 MiB', () => {
       socket.write(head)
       await new Promise((resolve) => { socket.write(Buffer.concat(Array.from({ length: 120 }, () => start as Buffer)).subarray(0, 8 * MIB - 1), resolve) })
     }
-    const { status, written } = await send('/default?only=failed', users(50_000))
+    // The last bytes of a stalled client may arrive after the first ones of this client, which is silent for longest then and is dropped.
+    const sendNow = () => send('/default?only=failed', users(50_000))
+    const { status, written } = await sendNow().catch(sendNow)
     assert.deepEqual([status, written], [201, 50_000])
     assert.match(await Promise.race(answers), /^HTTP\/1.1 (503 [^]*"overloaded"|429 [^]*"too_many_requests")/)
   })
