@@ -3,6 +3,7 @@ import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask } from '../../engine/task.js'
+import { isPending } from '../../runtime/maybe-promise.js'
 import { Sequence } from '../../runtime/sequence.js'
 import { retryDelay } from '../definition/backoff.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
@@ -45,7 +46,12 @@ export class RunningTask {
   private isOver = false
   private writes: Sequence | undefined
 
-  constructor(private readonly core: TaskCore, private readonly run: TaskRun) {
+  /** @param all - the runs of this process. This one is among them until it has ended. */
+  constructor(
+    private readonly core: TaskCore, private readonly run: TaskRun,
+    private readonly all: Set<RunningTask>,
+  ) {
+    all.add(this)
     this.task = run.task
     this.details = this.withCrash(detailsOf(run.task))
     this.stop = new Stop(run)
@@ -75,6 +81,7 @@ export class RunningTask {
     } finally {
       this.stop.end()
       memory?.release()
+      this.all.delete(this)
     }
   }
 
@@ -102,26 +109,29 @@ export class RunningTask {
       const isForeign = core.engine.durable && isHttpError(error) && error.code === 'invalid_input'
       return isForeign ? this.giveBack(error) : this.conclude(definition, failedOutcome(error))
     }
-    return this.conclude(definition, await this.runWith(definition, input))
+    if (taskChannel.hasSubscribers) publishStarted(this.task)
+    const checkpoint = definition.checkpoint === undefined
+      ? UNDECLARED : await this.openCheckpoint(definition)
+    const outcome = await this.start(definition, input, checkpoint)
+    this.isOver = true
+    const progress = this.progress && await this.progress.close()
+    if (progress !== undefined) this.details = { ...this.details, progress }
+    return this.conclude(definition, this.files?.check(outcome) ?? outcome)
   }
 
-  private async runWith(definition: AnyTaskDefinition, input: never): Promise<Outcome> {
+  /** Calls `run` of the definition. The promise never rejects. */
+  private start(
+    definition: AnyTaskDefinition, input: never, checkpoint: Checkpoint,
+  ): Promise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
-    if (taskChannel.hasSubscribers) publishStarted(this.task)
     this.files = this.openFiles(definition)
-    const outcome = await runValidated(definition, input, {
-      taskId, attempt, owner, context, stop,
+    return runValidated(definition, input, {
+      taskId, attempt, owner, context, stop, checkpoint,
       lastAttempt: failures + 1 >= definition.attempts,
       progress: (done, total, message) => { this.report(done, total, message) },
       files: this.files ?? NO_FILES,
-      checkpoint: definition.checkpoint === undefined
-        ? UNDECLARED : await this.openCheckpoint(definition),
       timeoutMs: definition.timeoutMs, maxResultBytes: this.core.settings.maxResultBytes,
     })
-    this.isOver = true
-    const progress = await this.progress?.close()
-    if (progress !== undefined) this.details = { ...this.details, progress }
-    return this.files?.check(outcome) ?? outcome
   }
 
   /** Writes how the run has ended. */
@@ -168,11 +178,12 @@ export class RunningTask {
     const details = recorded === undefined ? ended : { ...ended, ...recorded }
     const { callback } = details
     const kept = hasOutside(details) ? await outsideFiles(core, task, details, status) : undefined
-    const { task: now } = await core.changeRun(task, {
+    const changed = core.changeRun(task, {
       status, result, files: kept, keepMs: core.retentionMs(task.name),
       details: stored(callback ? { ...details, callback: { ...callback, state: 'pending' } } : details),
       callbackMs: callback && 0,
     })
+    const { task: now } = isPending(changed) ? await changed : changed
     if (now) this.task = now
     // Also if it was final already: the answer to the first try may be lost.
     if (now && isFinalTask(now) && hasOutside(detailsOf(now))) await core.cleanUp(now)

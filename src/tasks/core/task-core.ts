@@ -2,7 +2,7 @@ import type { TaskEngine } from '../../engine/engine.js'
 import {
   isFinalStatus, type Changed, type Expected, type StoredTask, type TaskChange,
 } from '../../engine/task.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { releaseExternal, removeExternal, renewExternal } from '../record/external.js'
@@ -72,18 +72,31 @@ export class TaskCore {
   }
 
   /** Makes the change of a run, and repeats it while the engine is unavailable. */
-  changeRun(from: StoredTask, change: TaskChange): Promise<Moved> {
+  changeRun(from: StoredTask, change: TaskChange): MaybePromise<Moved> {
     return this.persist(from, { run: from.run }, change)
   }
 
-  /** Makes a change, and repeats it while the engine is unavailable, for about five minutes. */
-  async persist(from: StoredTask, expected: Expected, change: TaskChange): Promise<Moved> {
+  /**
+   * Makes a change, and repeats it while the engine is unavailable, for about five minutes. Returns
+   * no promise if the engine does not.
+   */
+  persist(from: StoredTask, expected: Expected, change: TaskChange): MaybePromise<Moved> {
+    const changed = this.engine.change(from, expected, change)
+    if (!isPending(changed)) return this.moved(from, changed)
+    return this.repeat(changed, from, expected, change)
+  }
+
+  private async repeat(
+    first: Promise<Changed>, from: StoredTask, expected: Expected, change: TaskChange,
+  ): Promise<Moved> {
+    let changed: MaybePromise<Changed> = first
     for (let tries = 1; ; tries++) {
       try {
-        return this.moved(from, await this.engine.change(from, expected, change))
+        return this.moved(from, await changed)
       } catch (error) {
         await this.retry.backOff(error, tries)
       }
+      changed = this.engine.change(from, expected, change)
     }
   }
 

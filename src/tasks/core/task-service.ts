@@ -272,9 +272,7 @@ export class TaskService {
   }
 
   private run(run: TaskRun): Promise<void> {
-    const running = new RunningTask(this.core, run)
-    this.running.add(running)
-    return running.perform().then(() => { this.running.delete(running) })
+    return new RunningTask(this.core, run, this.running).perform()
   }
 
   /** Lets another process continue a run from its checkpoint, because this one closes. */
