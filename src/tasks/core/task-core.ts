@@ -81,9 +81,20 @@ export class TaskCore {
    * no promise if the engine does not.
    */
   persist(from: StoredTask, expected: Expected, change: TaskChange): MaybePromise<Moved> {
-    const changed = this.engine.change(from, expected, change)
+    const changed = this.tryChange(from, expected, change)
     if (!isPending(changed)) return this.moved(from, changed)
     return this.repeat(changed, from, expected, change)
+  }
+
+  /** Makes a change. Rejects also if the engine throws. */
+  private tryChange(
+    from: StoredTask, expected: Expected, change: TaskChange,
+  ): MaybePromise<Changed> {
+    try {
+      return this.engine.change(from, expected, change)
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   private async repeat(
@@ -96,7 +107,7 @@ export class TaskCore {
       } catch (error) {
         await this.retry.backOff(error, tries)
       }
-      changed = this.engine.change(from, expected, change)
+      changed = this.tryChange(from, expected, change)
     }
   }
 
