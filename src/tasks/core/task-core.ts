@@ -86,14 +86,14 @@ export class TaskCore {
     return this.repeat(changed, from, expected, change)
   }
 
-  /** Makes a change. Rejects also if the engine throws. */
+  /** Makes a change. Rejects even if the engine throws. */
   private tryChange(
     from: StoredTask, expected: Expected, change: TaskChange,
   ): MaybePromise<Changed> {
     try {
       return this.engine.change(from, expected, change)
     } catch (error) {
-      return Promise.reject(error)
+      return new Promise((_resolve, reject) => { reject(error) })
     }
   }
 
