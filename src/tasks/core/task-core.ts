@@ -93,7 +93,7 @@ export class TaskCore {
     try {
       return this.engine.change(from, expected, change)
     } catch (error) {
-      return new Promise((_resolve, reject) => { reject(error) })
+      return rejected(error)
     }
   }
 
@@ -158,4 +158,9 @@ export function publishCommitted(task: StoredTask): void {
 /** Returns whether a task is final. */
 export function isFinalTask({ status }: StoredTask): boolean {
   return isFinalStatus(status)
+}
+
+/** Returns a promise that rejects with what was thrown. */
+async function rejected(thrown: unknown): Promise<never> {
+  throw thrown
 }
