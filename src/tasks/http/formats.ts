@@ -2,7 +2,6 @@ import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
 import type { ListedStatus } from '../../engine/engine.js'
-import { statusAt } from '../record/listed.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { fileLinks, withFileUrls } from '../record/files.js'
 import { bodyOf } from '../record/view.js'
@@ -151,7 +150,7 @@ export const taskFormat: TaskFormat = {
 export const jobFormat: TaskFormat = {
   toText: (task, statusPath) => {
     const { taskId, status, files, ...rest } = bodyOf(task)
-    const state = statusAt(task, Date.now())
+    const state = task.listedAs
     return JSON.stringify({
       id: taskId,
       state: status === 'processing' ? state : status,

@@ -1,7 +1,6 @@
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { httpDate } from '../../http/fields/dates.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
-import { statusAt } from '../record/listed.js'
 import { isFinalStatus } from '../../engine/task.js'
 
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
@@ -20,7 +19,7 @@ export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): str
 /** Returns the strong entity tag of a task. It changes with every change that a client can see. */
 export function etagOf(task: TaskSnapshot): string {
   // The state of a job changes with the time too.
-  const isScheduled = statusAt(task, Date.now()) === 'scheduled'
+  const isScheduled = task.listedAs === 'scheduled'
   return `"${String(task.createdAt)}-${String(task.version)}${isScheduled ? '-scheduled' : ''}"`
 }
 

@@ -1,3 +1,4 @@
+import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { detailsOf, type ErrorFields } from './details.js'
 import { toTaskText } from './task-text.js'
@@ -6,6 +7,11 @@ import { toTaskText } from './task-text.js'
 export interface TaskSnapshot {
   readonly id: string
   readonly state: TaskStatus
+  /**
+   * Status in lists: `scheduled` until the start of a task for later, else `state`. The clock is read
+   * once, so that the body and the entity tag of a response agree.
+   */
+  readonly listedAs: ListedStatus
   readonly version: number
   /** Number of the latest run; 0 before the first one. */
   readonly attempt: number
@@ -30,6 +36,7 @@ export function toSnapshot(task: StoredTask): TaskSnapshot {
 /** Reads its properties from the task, and makes the text when it is first asked for. */
 class Snapshot implements TaskSnapshot {
   #text: string | undefined
+  #listedAs: ListedStatus | undefined
 
   constructor(private readonly task: StoredTask) {}
 
@@ -44,6 +51,13 @@ class Snapshot implements TaskSnapshot {
   get errorStatus(): number | undefined { return detailsOf(this.task).errorStatus }
   get errorFields(): ErrorFields | undefined { return detailsOf(this.task).errorFields }
   get blobs(): readonly string[] | undefined { return detailsOf(this.task).blobs }
+
+  get listedAs(): ListedStatus {
+    const { status, attempt, startAt } = this.task
+    const isLater = status === 'queued' && attempt === 0 && startAt !== undefined
+    this.#listedAs ??= isLater && startAt > Date.now() ? 'scheduled' : status
+    return this.#listedAs
+  }
 
   get text(): string {
     this.#text ??= toTaskText(this.task)

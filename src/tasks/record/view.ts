@@ -4,7 +4,6 @@ import type { TaskFile } from '../definition/files.js'
 import type { NameOf, ResultOf } from '../definition/task-types.js'
 import type { CallbackView } from './callback-state.js'
 import type { TaskSnapshot } from './snapshot.js'
-import { statusAt } from './listed.js'
 import type { AttemptView, TaskFailure, TaskProgress } from './details.js'
 
 /** State of the callback of a task. */
@@ -143,7 +142,7 @@ export function toTask(snapshot: TaskSnapshot): Task {
   // The record holds what its status promises, and the compiler cannot know that.
   return {
     ...rest,
-    status: statusAt(snapshot, Date.now()),
+    status: snapshot.listedAs,
     ...attempts && { attempts: attempts.map(toPastAttempt) },
     ...callback && { callback: toTaskCallback(callback) },
     createdAt: new Date(createdAt),

@@ -25,7 +25,7 @@ function recordText(
   version: number, { state = 'processing', owner = '0', more = '' }: { state?: TaskSnapshot['state'], owner?: string, more?: string } = {},
 ): string {
   const task: TaskSnapshot = {
-    id: 'a', state, version, attempt: 1, createdAt: 1000, startAt: undefined, expiresAt: Date.now() + HOUR,
+    id: 'a', state, listedAs: state, version, attempt: 1, createdAt: 1000, startAt: undefined, expiresAt: Date.now() + HOUR,
     owner: owner === '0' ? undefined : JSON.parse(owner) as string, errorStatus: undefined, errorFields: undefined,
     text: `{"taskId":"a","n":${String(version)}${more}}`,
   }

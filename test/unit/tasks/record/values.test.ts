@@ -14,6 +14,7 @@ import { isTaskId } from '../../../../src/tasks/record/ids.js'
 import type { StoredTask } from '../../../../src/engine/task.js'
 import { toTaskText } from '../../../../src/tasks/record/task-text.js'
 import { toResultText } from '../../../../src/tasks/record/result.js'
+import { etagOf } from '../../../../src/tasks/http/status-headers.js'
 import { StatusPath } from '../../../../src/tasks/http/status-path.js'
 
 const STATES: StoredTask['status'][] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
@@ -201,4 +202,13 @@ describe('defineTask', () => {
       assert.throws(() => defineTask({ name: 'a', run: () => 1, ...options }), { name: 'TypeError', message: /^defineTask\(/ }, JSON.stringify(options))
     }
   })
+})
+
+test('the body and the entity tag of a response agree, although the start of the task comes in between', (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: 999 })
+  const task = toSnapshot({ ...stored, status: 'queued', attempt: 0, startAt: 1000 })
+  assert.match(etagOf(task), /-scheduled"$/)
+  t.mock.timers.setTime(1000)
+  assert.match(jobFormat.toText(task, ''), /"state":"scheduled"/)
+  assert.match(etagOf(task), /-scheduled"$/)
 })
