@@ -9,8 +9,8 @@ import { isReplaced } from '../tasks/definition/resume.js'
 
 /**
  * Writes the valid items of a batch, each on its own. An error of the repository fails the items of
- * that call with `write_outcome_unknown`, or with a 503 or 429 that says that nothing was written. If the run is aborted, the remaining items are
- * `not_applied`. If the next attempt of the task repeats a write, sets `stopped` of the batch.
+ * that call with `write_outcome_unknown`, or with a 503 or 429 that says that nothing was written.
+ * If the run is aborted, the remaining items are `not_applied`. If the next attempt of the task repeats a write, sets `stopped` of the batch.
  * Returns true if all writes were started.
  */
 export async function writeEach<T>(run: BulkRun<T>, batch: Batch<T>): Promise<boolean> {
