@@ -1,7 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
-import { createConnection, createServer, type AddressInfo } from 'node:net'
+import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
@@ -89,22 +90,22 @@ export async function redisUrl(): Promise<string> {
   return process.env['REDIS_URL'] ?? process.env['LONGHAUL_TEST_REDIS_URL'] ?? (await redisForFile()).url
 }
 
-/** A port that is free, and whose port for a cluster's bus is too. */
+/**
+ * A port that is free, and whose port for a cluster's bus is too. Both are below the ports that systems
+ * give to outgoing connections: one of those could take the port before its server starts, or while it is down.
+ */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = await listen(0)
-    if (port !== undefined && port < 55_000 && await listen(port + 10_000) !== undefined) return port
+    const port = randomInt(10_240, 22_000)
+    if (await isFree(port) && await isFree(port + 10_000)) return port
   }
 }
 
-function listen(port: number): Promise<number | undefined> {
+function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()
-    server.on('error', () => { resolve(undefined) })
-    server.listen(port, '127.0.0.1', () => {
-      const { port: taken } = server.address() as AddressInfo
-      server.close(() => { resolve(taken) })
-    })
+    server.on('error', () => { resolve(false) })
+    server.listen(port, '127.0.0.1', () => server.close(() => { resolve(true) }))
   })
 }
 

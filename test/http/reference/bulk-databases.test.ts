@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, describe, test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import { bulkCreate, bulkUpdate, type BulkItem, type BulkReport } from 'longhaul/bulk'
 import type { Call, Outcome } from 'longhaul/resources'
 import type { Handler } from 'longhaul'
@@ -13,7 +13,7 @@ import { seededUsers } from '../../../examples/reference-server/users/seed.js'
 import { SqlUsers } from '../../../examples/reference-server/users/sql-users.js'
 import { createTable } from '../../../examples/reference-server/users/table.js'
 import { emailKey, type User, type UserDraft } from '../../../examples/reference-server/users/user.js'
-import { startPostgres } from '../../servers/postgres-server.js'
+import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
 import { fakeRequest } from '../../unit/http/fake-request.js'
 
 const EXPLODES = 'explodes'
@@ -201,17 +201,27 @@ describe('batches of users in memory', () => {
   bulkSuite(async () => users, false)
 })
 
-describe('batches of users in pglite', async () => {
-  const db = await openPglite()
-  const users = await exploding(db)
+// Opened one after the other: PGlite keeps the process busy for seconds while it starts, and a connection has 5 s.
+describe('batches of users in pglite', () => {
+  let db: Database
+  let users: Users
+  before(async () => {
+    db = await openPglite()
+    users = await exploding(db)
+  })
   after(() => db.close())
   bulkSuite(async () => users, true)
 })
 
-describe('batches of users in a PostgreSQL', async () => {
-  const server = await startPostgres()
-  const db = openPostgres(server.url)
-  const users = await exploding(db)
+describe('batches of users in a PostgreSQL', () => {
+  let server: PostgresServer
+  let db: Database
+  let users: Users
+  before(async () => {
+    server = await startPostgres()
+    db = openPostgres(server.url)
+    users = await exploding(db)
+  })
   after(async () => {
     await db.close()
     await server.stop()

@@ -4,7 +4,6 @@ import { isHttpError } from 'longhaul'
 import { openUsers } from '../../../../examples/reference-server/users/open.js'
 import { ownCall } from '../../../../examples/reference-server/users/repository.js'
 import { startPostgres } from '../../../servers/postgres-server.js'
-import { PgliteServer } from '../../../servers/pglite-server.js'
 import { usersSuite } from './suite.js'
 
 describe('the users of the reference server in a PostgreSQL', async () => {
@@ -34,16 +33,6 @@ describe('the users of the reference server in a PostgreSQL', async () => {
     }))
     assert.ok(given.flat().every((outcome) => outcome !== undefined && !isHttpError(outcome)))
   })
-})
-
-describe('the users of the reference server behind the wire of a PostgreSQL that has one session', async () => {
-  const server = await PgliteServer.start()
-  const users = await openUsers(server.url)
-  after(async () => {
-    await users.close()
-    await server.stop()
-  })
-  usersSuite(async () => users, true)
 })
 
 test('a PostgreSQL that is lost or missing is a 503, and works when it is there', async () => {
