@@ -25,7 +25,7 @@ export function checkOptions(options: TasksOptions): void {
   if (engine.shared && !store.shared) {
     throw fault('several processes share this engine, but the store is for one process; pass that of redis() or postgres()')
   }
-  if (direct !== undefined && direct !== 'here' && direct !== 'queue') throw fault("direct must be 'here' or 'queue'")
+  if (direct !== undefined && direct !== 'request' && direct !== 'task') throw fault("direct must be 'request' or 'task'")
   const local = definitions.find(({ shared }) => shared === false)
   if (engine.shared && local) {
     throw fault(`several processes share this engine, but ${local.name} has blobs for one process; give it blobs that all processes see`)

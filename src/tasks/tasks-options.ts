@@ -43,13 +43,13 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly work?: readonly string[]
   /**
-   * Place of the work of a direct answer (a request without `Prefer: respond-async`). `here`: this
-   * process, without a record. `queue`: the work becomes a task that any worker may run, and the
-   * request waits for its end. A request with an Idempotency-Key, and work with `attempts` or
-   * `maxPerOwner`, becomes a task in either case. Default: `here`, but `queue` with `worker:
-   * false`.
+   * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`: it
+   * runs in the request, in this process, without a task. `task`: it becomes a task that any worker
+   * may run, and the request waits for its end. A request with an Idempotency-Key, and work with
+   * `attempts` or `maxPerOwner`, becomes a task in either case. Default: `request`, but `task` with
+   * `worker: false`.
    */
-  readonly direct?: 'here' | 'queue'
+  readonly direct?: 'request' | 'task'
   /** Time for which a finished task is kept, in milliseconds. Default 24 hours. */
   readonly retentionMs?: number
   /** Maximum time for which an unfinished task is kept, in milliseconds. Default 7 days. */

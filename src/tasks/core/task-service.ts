@@ -126,8 +126,8 @@ export class TaskService {
    */
   directPlacesOf(pool: string): Places | undefined {
     const { direct, places, directPlaces, pools: { work } } = this
-    if (work.includes(pool)) return direct === 'queue' ? undefined : places
-    return direct === 'here' ? directPlaces : undefined
+    if (work.includes(pool)) return direct === 'task' ? undefined : places
+    return direct === 'request' ? directPlaces : undefined
   }
 
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */

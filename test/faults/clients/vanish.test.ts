@@ -79,7 +79,7 @@ test('with an Idempotency-Key the run does not follow its client: cut connection
 })
 
 test('a client that disconnects while its direct answer waits in a queue cancels the task, and deletes it', async (t) => {
-  const made = await vanishing(t, { direct: 'queue' })
+  const made = await vanishing(t, { direct: 'task' })
   const socket = await made.open()
   socket.write(`${post()}{}`)
   await eventually(() => made.signals.length === 1)

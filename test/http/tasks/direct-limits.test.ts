@@ -44,7 +44,7 @@ async function codeOf(response: Response): Promise<unknown> {
 }
 
 describe('concurrency', () => {
-  for (const direct of ['here', 'queue'] as const) {
+  for (const direct of ['request', 'task'] as const) {
     test(`limits direct answers and queued work together; direct: ${direct}`, async (t) => {
       const { work, gate, seen } = counted()
       const { send, tasks } = api(t, work, { concurrency: 3, direct })
@@ -119,10 +119,10 @@ describe('worker: false', () => {
     await eventually(() => store.usage().entries === 0)
   })
 
-  test("direct: 'here' is the host's word", async (t) => {
+  test("direct: 'request' is the host's word", async (t) => {
     const { work, gate, seen } = counted()
     gate.resolve()
-    const { send } = api(t, work, { worker: false, direct: 'here' })
+    const { send } = api(t, work, { worker: false, direct: 'request' })
     assert.deepEqual([(await send()).status, seen.begun], [200, 1])
   })
 })
@@ -164,5 +164,5 @@ describe('limits that are counted on record', () => {
 })
 
 test('any other value of direct throws at construction', () => {
-  assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'here' }), { name: 'TypeError', message: /here.*queue/ })
+  assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'request' }), { name: 'TypeError', message: /request.*task/ })
 })

@@ -5,7 +5,7 @@ import { createClient } from '../../../src/client/index.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { site } from './kit.js'
 
-for (const direct of ['here', 'queue'] as const) {
+for (const direct of ['request', 'task'] as const) {
   test(`timeoutMs of 1 s and work of 1.5 s: one charge, and the client has its result; direct: ${direct}`, async (t) => {
     let charges = 0
     const charge = defineTask({
