@@ -17,6 +17,9 @@ export interface Clock {
   readonly hold?: () => () => void
 }
 
+/** Read once: the global is a getter in Node, and takes longer than the call. */
+const { performance } = globalThis
+
 /** The monotonic clock of the process. */
 export const systemClock: Clock = {
   now: () => performance.now(),

@@ -55,7 +55,7 @@ export class CallerTasks {
   update(node: StoredNode, before: TaskStatus): void {
     this.#leave(node, before)
     node.bytes = node.measure()
-    if (isFinalStatus(node.task.status)) this.#addFinal(node)
+    if (isFinalStatus(node.status)) this.#addFinal(node)
     else this.#addUnfinished(node)
     this.#makeSpace(node)
   }
@@ -70,7 +70,7 @@ export class CallerTasks {
 
   /** Removes a task. */
   remove(node: StoredNode): void {
-    this.#leave(node, node.task.status)
+    this.#leave(node, node.status)
   }
 
   #addUnfinished(node: StoredNode): void {
@@ -82,7 +82,7 @@ export class CallerTasks {
   #addFinal(node: StoredNode): void {
     this.#final++
     this.#finalBytes += node.bytes
-    const share = node.share ??= this.#shares.of(node.task.caller)
+    const share = node.share ??= this.#shares.of(node.caller)
     this.#shares.add(share, node.bytes)
     share.free.push(node)
     this.#countFiles(node, 1)
@@ -127,7 +127,7 @@ export class CallerTasks {
     }
   }
 
-  #countFiles({ files, task: { caller } }: StoredNode, by: 1 | -1): void {
+  #countFiles({ files, caller }: StoredNode, by: 1 | -1): void {
     if (caller === undefined || files === undefined) return
     const bytes = (this.#fileBytes.get(caller) ?? 0) + by * files.bytes
     if (bytes === 0) this.#fileBytes.delete(caller)

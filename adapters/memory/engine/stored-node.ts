@@ -2,13 +2,11 @@ import { heapBytesOf } from '../../../src/runtime/json-size.js'
 import type { TaskRun } from '../../../src/engine/engine.js'
 import { RunSignal } from '../../../src/engine/run-signal.js'
 import { Json } from '../../../src/runtime/json.js'
-import {
-  isFinalStatus, isVisibleChange, type Expected, type FileShare, type NewTask, type StoredTask,
-  type TaskChange, type TaskDetails,
-} from '../../../src/engine/task.js'
+import type { FileShare, NewTask, StoredTask, TaskDetails } from '../../../src/engine/task.js'
 import type { Linked } from '../linked-list.js'
 import type { OwnerShare } from '../owner-shares.js'
 import type { Due } from './due-times.js'
+import { TaskFields } from './task-fields.js'
 import type { Kind, Listed } from './task-lists.js'
 import type { Waiting } from './waiting-tasks.js'
 
@@ -18,7 +16,7 @@ const OVERHEAD = 1024
 const SMALL_INPUT = 2048
 
 /** A task in memory, with its place in every list. */
-export class StoredNode implements Listed, Linked<StoredNode> {
+export class StoredNode extends TaskFields implements Listed, Linked<StoredNode> {
   input: Json | undefined
   checkpoint: string | undefined
   hasFiles: boolean
@@ -49,16 +47,14 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   #measured: TaskDetails | undefined
   #detailBytes = 0
 
-  constructor(public task: StoredTask, { input, hasFiles = false }: NewTask) {
+  constructor(task: NewTask, now: number) {
+    super(task, now)
+    const { input, hasFiles = false } = task
     this.input = input.heapBytes > SMALL_INPUT ? input.pack() : input
     this.hasFiles = hasFiles
     this.files = undefined
     this.bytes = this.measure()
   }
-
-  get id(): string { return this.task.id }
-  get createdAt(): number { return this.task.createdAt }
-  get owner(): string | undefined { return this.task.owner }
 
   /** Returns the input for a run, which may change its value. The text stays for the next run. */
   takeInput(): Json {
@@ -69,7 +65,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
 
   /** Returns the bytes that the task takes now. */
   measure(): number {
-    const { input, checkpoint = '', task: { details, result = '' } } = this
+    const { input, checkpoint = '', details, result = '' } = this
     if (details !== this.#measured) {
       this.#measured = details
       this.#detailBytes = heapBytesOf(details)
@@ -92,8 +88,8 @@ export class Start implements Due, Waiting<Start> {
 
   constructor(readonly node: StoredNode, public at: number, readonly pool: string) {}
 
-  get caller(): string | undefined { return this.node.task.caller }
-  get priority(): number { return this.node.task.priority }
+  get caller(): string | undefined { return this.node.caller }
+  get priority(): number { return this.node.priority }
 }
 
 /** The next attempt at the callback of a task. */
@@ -108,7 +104,7 @@ export class CallbackAttempt implements Due, Waiting<CallbackAttempt> {
 
   constructor(readonly node: StoredNode, public at: number) {}
 
-  get caller(): string | undefined { return this.node.task.caller }
+  get caller(): string | undefined { return this.node.caller }
 }
 
 /** A run that has begun. */
@@ -121,65 +117,10 @@ export class ActiveRun extends RunSignal implements TaskRun {
   /** @param pool - the pool whose place the run has */
   constructor(readonly node: StoredNode, readonly pool: string) {
     super()
-    const { task, checkpoint, crashed } = node
-    this.task = task
+    const { checkpoint, crashed } = node
+    this.task = node.toTask()
     this.input = node.takeInput()
     this.checkpoint = checkpoint
     this.crashed = crashed
   }
-}
-
-/** Returns a new task as it is stored. */
-export function storedTask(task: NewTask, now: number): StoredTask {
-  const { id, birth, key, owner, caller, name, pool, priority, details, start, keepMs } = task
-  const wanted = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
-  const startAt = wanted > now ? wanted : undefined
-  return {
-    id, birth, key, owner, caller, name, pool, priority,
-    status: 'queued', version: 1, run: 0, attempt: 0, crashes: 0,
-    createdAt: now, startAt, startedAt: undefined, runStartedAt: undefined, finishedAt: undefined,
-    expiresAt: Math.max(wanted, now) + keepMs,
-    callbackRun: 0, callbackAt: undefined, details, result: undefined,
-  }
-}
-
-/** Returns a task as it is when its next run begins. */
-export function begunTask(task: StoredTask, now: number): StoredTask {
-  return {
-    ...task, status: 'processing', version: task.version + 1, run: task.run + 1,
-    attempt: task.attempt + 1, startedAt: task.startedAt ?? now, runStartedAt: now,
-  }
-}
-
-/** Returns a task after a change. */
-export function changedTask(
-  task: StoredTask, expected: Expected, change: TaskChange, now: number,
-): StoredTask {
-  const { status = task.status, isGivenBack = false } = change
-  const isRetry = status === 'queued' && isFinalStatus(task.status)
-  const isEnd = isFinalStatus(status) && !isFinalStatus(task.status)
-  const { callbackMs, keepMs } = change
-  return {
-    ...task, status,
-    version: task.version + (isVisibleChange(change) ? 1 : 0),
-    pool: change.pool ?? task.pool,
-    attempt: isGivenBack ? task.attempt - 1 : task.attempt,
-    crashes: crashesAfter(task, change),
-    startAt: isRetry ? undefined : task.startAt,
-    finishedAt: isEnd ? now : isRetry ? undefined : task.finishedAt,
-    expiresAt: keepMs === undefined ? task.expiresAt : now + keepMs,
-    callbackRun: callbackMs === undefined || 'callbackRun' in expected
-      ? task.callbackRun : task.callbackRun + 1,
-    callbackAt: callbackMs === undefined
-      ? task.callbackAt : callbackMs === null ? undefined : now + callbackMs,
-    details: change.details ?? task.details,
-    result: isRetry ? undefined : change.result ?? task.result,
-  }
-}
-
-function crashesAfter(
-  task: StoredTask, { status, isGivenBack = false, checkpoint }: TaskChange,
-): number {
-  const isEnd = status === 'queued' && !isGivenBack
-  return isEnd || typeof checkpoint === 'string' ? 0 : task.crashes
 }

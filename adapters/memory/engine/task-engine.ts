@@ -7,14 +7,14 @@ import type {
 } from '../../../src/engine/engine.js'
 import {
   isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask,
-  type StoredTask, type TaskChange, type TaskRef,
+  type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
 } from '../../../src/engine/task.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { ExpiryScanner } from '../expiry-scanner.js'
 import { wholeNumber } from '../limits.js'
 import { WatchList } from '../../../src/runtime/watch-list.js'
 import { CallerTasks, countedAs } from './caller-tasks.js'
-import { changedTask, storedTask, StoredNode } from './stored-node.js'
+import { StoredNode } from './stored-node.js'
 import { TaskLists } from './task-lists.js'
 import { Worker } from './worker.js'
 
@@ -112,9 +112,9 @@ export class MemoryTaskEngine implements TaskEngine {
     }, (node) => { this.#drop(node) })
     this.#worker = new Worker({
       clock, now: () => this.now(), all: () => this.#byId.values(),
-      onBegin: (node, task) => { this.#store(node, task) },
-      isLive: (node) => node.task.expiresAt > this.now() || this.#live(node.id) === node,
-      onReady: (node) => { if (node.task.attempt === 0) this.#lists.put(node, 'queued') },
+      onBegin: (node, status) => { this.#tell(node, status, undefined) },
+      isLive: (node) => node.expiresAt > this.now() || this.#live(node.id) === node,
+      onReady: (node) => { if (node.attempt === 0) this.#lists.put(node, 'queued') },
     })
   }
 
@@ -135,55 +135,54 @@ export class MemoryTaskEngine implements TaskEngine {
     const { id, key, caller, limit } = task
     const existing = this.#live(id) ?? (key === undefined ? undefined : this.#liveByKey(key))
     if (existing) {
-      const outcome = existing.task.birth === task.birth ? 'created' : 'exists'
-      return { outcome, task: existing.task }
+      const outcome = existing.birth === task.birth ? 'created' : 'exists'
+      return { outcome, task: existing.toTask() }
     }
     const counted = countedAs(caller, limit)
     if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
     if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
-    const stored = storedTask(task, this.now())
-    const node = new StoredNode(stored, task)
+    const now = this.now()
+    const node = new StoredNode(task, now)
     node.countedAs = counted
     if (!this.#callers.add(node)) return { outcome: 'full' }
     this.#byId.set(id, node)
     if (key !== undefined) this.#byKey.set(key, node)
-    this.#lists.put(node, stored.startAt === undefined ? 'queued' : 'scheduled')
+    const { startAt } = node
+    this.#lists.put(node, startAt === undefined ? 'queued' : 'scheduled')
     this.#scanner.start()
-    this.#worker.schedule(node, stored.startAt ?? stored.createdAt)
+    this.#worker.schedule(node, startAt ?? now)
     this.#watches.notify(id)
-    return { outcome: 'created', task: stored }
+    return { outcome: 'created', task: node.toTask() }
   }
 
   read(id: string): MaybePromise<StoredTask | undefined> {
-    return this.#live(id)?.task
+    return this.#live(id)?.toTask()
   }
 
   readByKey(key: string): MaybePromise<StoredTask | undefined> {
-    return this.#liveByKey(key)?.task
+    return this.#liveByKey(key)?.toTask()
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed> {
     const node = this.#live(ref.id)
-    if (node?.task.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
-    const before = node.task
-    if (!holds(before, expected, change)) return { outcome: 'conflict', task: before }
-    const isRetry = isFinalStatus(before.status) && change.status === 'queued'
+    if (node?.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
+    if (!node.holds(expected, change)) return { outcome: 'conflict', task: node.toTask() }
+    const isRetry = isFinalStatus(node.status) && change.status === 'queued'
     if (isRetry) {
       const { limit } = change
-      const counted = countedAs(before.caller, limit)
+      const counted = countedAs(node.caller, limit)
       if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
       if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
       node.countedAs = counted
     }
     this.#apply(node, expected, change)
-    return { outcome: 'changed', task: node.task }
+    return { outcome: 'changed', task: node.toTask() }
   }
 
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined> {
     const node = this.#live(ref.id)
-    if (node?.task.birth !== ref.birth) return undefined
-    const { task } = node
-    if (task.version !== version || !isFinalStatus(task.status)) return task
+    if (node?.birth !== ref.birth) return undefined
+    if (node.version !== version || !isFinalStatus(node.status)) return node.toTask()
     this.#drop(node)
     return undefined
   }
@@ -201,7 +200,7 @@ export class MemoryTaskEngine implements TaskEngine {
   list(query: TaskQuery): MaybePromise<readonly StoredTask[]> {
     this.#worker.wakeDue()
     const now = this.now()
-    return this.#lists.page(query, ({ expiresAt }) => expiresAt <= now)
+    return this.#lists.page(query, ({ expiresAt }) => expiresAt <= now).map((node) => node.toTask())
   }
 
   counts(pool: string): MaybePromise<PoolCounts> {
@@ -222,9 +221,10 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   #apply(node: StoredNode, expected: Expected, change: TaskChange): void {
-    const { task: before } = node
-    const task = changedTask(before, expected, change, this.now())
+    const { status: before, version } = node
     const { status } = change
+    const now = this.now()
+    node.change(expected, change, now)
     if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
     if (change.files !== undefined) this.#callers.setFiles(node, change.files)
     if (change.checkpoint !== undefined) node.checkpoint = change.checkpoint ?? undefined
@@ -232,19 +232,17 @@ export class MemoryTaskEngine implements TaskEngine {
       node.input = undefined
       node.checkpoint = undefined
     }
-    this.#store(node, task)
-    this.#callers.update(node, before.status)
+    this.#tell(node, before, version)
+    this.#callers.update(node, before)
     if (status !== undefined) this.#worker.endRun(node, 'run' in expected)
-    if (status === 'queued') this.#worker.schedule(node, this.now() + (change.delayMs ?? 0))
+    if (status === 'queued') this.#worker.schedule(node, now + (change.delayMs ?? 0))
     if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node)
   }
 
-  /** Stores the newest form of a task. */
-  #store(node: StoredNode, task: StoredTask): void {
-    const { status, version } = node.task
-    node.task = task
-    if (task.status !== status) this.#lists.put(node, task.status)
-    if (task.version !== version) this.#watches.notify(task.id)
+  /** Tells lists and watches of a change of a task that had this status and version. */
+  #tell(node: StoredNode, before: TaskStatus, version: number | undefined): void {
+    if (node.status !== before) this.#lists.put(node, node.status)
+    if (node.version !== version) this.#watches.notify(node.id)
   }
 
   #isFull(counted: string | undefined, { max }: Partial<CallerLimit> = {}): boolean {
@@ -253,7 +251,7 @@ export class MemoryTaskEngine implements TaskEngine {
 
   #live(id: string): StoredNode | undefined {
     const node = this.#byId.get(id)
-    if (node === undefined || node.task.expiresAt > this.now()) return node
+    if (node === undefined || node.expiresAt > this.now()) return node
     this.#drop(node)
     return undefined
   }
@@ -265,7 +263,7 @@ export class MemoryTaskEngine implements TaskEngine {
 
   /** Removes a task from everything. */
   #drop(node: StoredNode): void {
-    const { id, key } = node.task
+    const { id, key } = node
     this.#byId.delete(id)
     if (key !== undefined) this.#byKey.delete(key)
     this.#lists.remove(node)
@@ -278,17 +276,9 @@ export class MemoryTaskEngine implements TaskEngine {
     let left = this.#byId.size
     for (const node of this.#byId.values()) {
       if (left-- === 0) return
-      const isOver = node.task.expiresAt <= this.now()
+      const isOver = node.expiresAt <= this.now()
       if (isOver) this.#drop(node)
       yield isOver
     }
   }
-}
-
-/** Returns whether a change may be made. */
-export function holds(task: StoredTask, expected: Expected, { status }: TaskChange): boolean {
-  if (status === 'queued' && task.status === 'completed') return false
-  if ('run' in expected) return task.run === expected.run && task.status === 'processing'
-  if ('version' in expected) return task.version === expected.version
-  return task.callbackRun === expected.callbackRun && isFinalStatus(task.status)
 }

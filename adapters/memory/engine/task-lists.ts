@@ -1,6 +1,5 @@
 import { comparePositions as compare } from '../../../src/engine/list-position.js'
 import type { ListedStatus, TaskQuery } from '../../../src/engine/engine.js'
-import type { StoredTask } from '../../../src/engine/task.js'
 import { best, earlier, Head, later } from '../list-heads.js'
 import { SortedTasks } from '../sorted-tasks.js'
 
@@ -15,7 +14,7 @@ export interface Listed {
   readonly id: string
   readonly createdAt: number
   readonly owner: string | undefined
-  readonly task: StoredTask
+  readonly name: string
   /** Lists that the task is sorted into at present, and those that it belongs to. */
   sortedAs: Kind | undefined
   kind: Kind | undefined
@@ -39,7 +38,7 @@ export class TaskLists<T extends Listed> {
 
   /** Notes the status of a task. */
   put(task: T, status: ListedStatus): void {
-    task.kind = this.#kindOf(task.task.name, status)
+    task.kind = this.#kindOf(task.name, status)
     this.#change(task)
   }
 
@@ -50,7 +49,7 @@ export class TaskLists<T extends Listed> {
   }
 
   /** Returns the tasks of one page. `isGone` tells of tasks that are expired. */
-  page(query: TaskQuery, isGone: (task: StoredTask) => boolean): StoredTask[] {
+  page(query: TaskQuery, isGone: (task: T) => boolean): T[] {
     this.#sort()
     const { of, order, limit, after } = query
     const lists = of === 'all' ? this.#all : this.#byOwner.get(of.owner)
@@ -65,14 +64,14 @@ export class TaskLists<T extends Listed> {
         : list.forward(later(start, after)))
       if (head.task) heads.push(head)
     }
-    const page: StoredTask[] = []
+    const page: T[] = []
     while (page.length < limit) {
       const head = best(heads, isNewest ? -1 : 1)
       const task = head?.task
       if (!head || !task) break
       if (isNewest ? start && compare(task, start) < 0 : end && compare(task, end) >= 0) break
       const isRepeated = !isNewest && after && compare(task, after) === 0
-      if (!isRepeated && !isGone(task.task)) page.push(task.task)
+      if (!isRepeated && !isGone(task)) page.push(task)
       head.advance()
     }
     return page

@@ -1,11 +1,11 @@
 import timers from 'node:timers'
 import type { PoolCounts, WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
-import { isFinalStatus, type StoredTask } from '../../../src/engine/task.js'
+import { isFinalStatus, type StoredTask, type TaskStatus } from '../../../src/engine/task.js'
 import type { Clock } from '../../../src/runtime/clock.js'
 import { atMost, IdleWaiters, keepAlive } from '../idle-waiters.js'
 import { DueTimes } from './due-times.js'
-import { ActiveRun, begunTask, CallbackAttempt, Start, type StoredNode } from './stored-node.js'
+import { ActiveRun, CallbackAttempt, Start, type StoredNode } from './stored-node.js'
 import { WaitingTasks } from './waiting-tasks.js'
 
 // Captured at import, so that fake timers of a test do not stop the engine.
@@ -31,8 +31,8 @@ export interface WorkerHost {
   readonly clock: Clock
   /** Returns the time of day of the engine. */
   readonly now: () => number
-  /** Stores a task whose run or callback begins. */
-  readonly onBegin: (node: StoredNode, task: StoredTask) => void
+  /** Called when the run of a task that had this status has begun. */
+  readonly onBegin: (node: StoredNode, before: TaskStatus) => void
   /** Returns whether a task has not expired. Removes it if it has. */
   readonly isLive: (node: StoredNode) => boolean
   /** Called when a delayed task becomes due. */
@@ -94,7 +94,7 @@ export class Worker {
 
   /** Makes the next run of a task due at a time. */
   schedule(node: StoredNode, at: number): void {
-    const start = node.start = new Start(node, at, node.task.pool)
+    const start = node.start = new Start(node, at, node.pool)
     this.#pending++
     if (at > this.#host.now()) this.#delay(start)
     else this.#makeReady(start)
@@ -104,7 +104,7 @@ export class Worker {
   scheduleCallback(node: StoredNode): void {
     this.#cancel(node.callback)
     node.callback = undefined
-    const { callbackAt } = node.task
+    const { callbackAt } = node
     if (callbackAt === undefined) return
     node.callback = new CallbackAttempt(node, callbackAt)
     this.#pending++
@@ -131,7 +131,7 @@ export class Worker {
     this.endRun(node, false)
     this.#cancel(node.callback)
     node.callback = undefined
-    if (node.hasFiles) this.#addRemoval(node.task)
+    if (node.hasFiles) this.#addRemoval(node.toTask())
   }
 
   /** Makes ready what is due. For readers that do not wait for the timer. */
@@ -177,7 +177,7 @@ export class Worker {
     due.turn = this.#turns
     if (due instanceof Start) {
       this.#readyIn(due.pool).push(due)
-      if (due.node.task.startAt !== undefined) this.#host.onReady(due.node)
+      if (due.node.startAt !== undefined) this.#host.onReady(due.node)
     } else {
       this.#callbacks.push(due)
     }
@@ -254,12 +254,11 @@ export class Worker {
   }
 
   #run({ node, pool }: Start): void {
-    const { task: before } = node
+    const { status } = node
     node.start = undefined
-    const isCrash = before.status === 'processing'
-    node.crashed = isCrash ? before : undefined
-    const task = begunTask(before, this.#host.now())
-    this.#host.onBegin(node, isCrash ? { ...task, crashes: before.crashes + 1 } : task)
+    node.crashed = status === 'processing' ? node.toTask() : undefined
+    node.begin(this.#host.now())
+    this.#host.onBegin(node, status)
     const run = node.running = new ActiveRun(node, pool)
     this.#running.set(pool, (this.#running.get(pool) ?? 0) + 1)
     const end = (): void => { this.#endOf(run) }
@@ -279,19 +278,17 @@ export class Worker {
   }
 
   #callBack({ node }: CallbackAttempt): void {
-    const { task } = node
-    const callbackAt = this.#host.now() + CALLBACK_AGAIN_MS
-    this.#host.onBegin(node, { ...task, callbackRun: task.callbackRun + 1, callbackAt })
+    node.beginCallback(this.#host.now() + CALLBACK_AGAIN_MS)
     node.callback = undefined
     this.scheduleCallback(node)
     this.#callbacksRunning++
     const end = (): void => {
       this.#callbacksRunning--
-      if (isFinalStatus(node.task.status)) this.#release(node)
+      if (isFinalStatus(node.status)) this.#release(node)
       this.#end()
       this.#scheduleTurn()
     }
-    void (this.#handlers as WorkHandlers).callback(node.task).then(end, end)
+    void (this.#handlers as WorkHandlers).callback(node.toTask()).then(end, end)
   }
 
   #addRemoval(task: StoredTask): void {
@@ -341,11 +338,11 @@ export class Worker {
     if (this.#turn !== undefined) clearImmediate(this.#turn)
     this.#turn = undefined
     const reason = new WorkerClosingError()
-    const left = [...this.#host.all()].filter(({ task }) => isLeft(task))
+    const left = [...this.#host.all()].filter((node) => isLeft(node))
     for (const { running } of left) running?.abort(reason)
     await atMost(ABORT_GRACE_MS, this.#until(() => this.#runs() === 0))
     for (const node of left) {
-      if (isLeft(node.task)) await this.#handlers?.abandon(node.task)
+      if (isLeft(node)) await this.#handlers?.abandon(node.toTask())
     }
   }
 
@@ -368,6 +365,6 @@ export class Worker {
 }
 
 /** Returns whether a task still has a run or a callback to come. */
-function isLeft({ status, callbackAt }: StoredTask): boolean {
+function isLeft({ status, callbackAt }: StoredNode): boolean {
   return !isFinalStatus(status) || callbackAt !== undefined
 }

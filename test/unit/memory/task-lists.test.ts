@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { StoredTask } from '../../../src/engine/task.js'
 import { TaskLists, type Listed } from '../../../adapters/memory/engine/task-lists.js'
 
 function listedOf(n: number): Listed {
-  const task = { id: `task-${String(n)}`, owner: 'ann', name: 'report', createdAt: n } as StoredTask
   return {
-    id: task.id, owner: task.owner, createdAt: n, task,
+    id: `task-${String(n)}`, owner: 'ann', name: 'report', createdAt: n,
     sortedAs: undefined, kind: undefined, isUnsorted: false,
   }
 }

@@ -7,11 +7,10 @@ import {
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
-import { begunTask, changedTask, storedTask } from '../../../adapters/memory/engine/stored-node.js'
-import { holds } from '../../../adapters/memory/engine/task-engine.js'
+import { TaskFields } from '../../../adapters/memory/engine/task-fields.js'
 
-interface Kept {
-  task: StoredTask
+/** A task as the engine keeps it. */
+class Kept extends TaskFields {
   readonly input: string
   readonly hasFiles: boolean
   limit: CallerLimit | undefined
@@ -19,6 +18,14 @@ interface Kept {
   crashed: StoredTask | undefined
   /** Time from which the next run may begin. */
   dueAt: number
+
+  constructor(task: NewTask, now: number) {
+    super(task, now)
+    this.input = task.input.text
+    this.hasFiles = task.hasFiles ?? false
+    this.limit = task.limit
+    this.dueAt = this.startAt ?? now
+  }
 }
 
 /** A run that a process has begun. */
@@ -30,7 +37,7 @@ class HandRun extends RunSignal implements TaskRun {
 
   constructor(readonly kept: Kept) {
     super()
-    this.task = kept.task
+    this.task = kept.toTask()
     this.input = Json.fromText(kept.input)
     this.checkpoint = kept.checkpoint
     this.crashed = kept.crashed
@@ -76,7 +83,7 @@ export class HandEngine implements TaskEngine {
   now(): number { return this.all.startedAt + Math.floor(performance.now()) + this.all.skippedMs }
 
   /** Returns a task as it is stored. */
-  at(id: string): StoredTask { return this.kept(id).task }
+  at(id: string): StoredTask { return this.kept(id).toTask() }
 
   /** Returns the newest checkpoint of a task. */
   checkpointOf(id: string): string | undefined { return this.kept(id).checkpoint }
@@ -91,45 +98,41 @@ export class HandEngine implements TaskEngine {
    */
   async deliver(id: string, how: { readonly isKilled?: boolean } = {}): Promise<void> {
     const kept = this.kept(id)
-    assert.equal(kept.task.status, 'queued')
+    assert.equal(kept.status, 'queued')
     assert.ok(kept.dueAt <= this.now(), 'the run is not due yet')
     kept.crashed = undefined
-    return this.begin(kept, begunTask(kept.task, this.now()), how)
+    return this.begin(kept, how)
   }
 
   /** The same for a task whose run has lost its lease: that run may continue. */
   async takeOver(id: string, how: { readonly isKilled?: boolean } = {}): Promise<void> {
     const kept = this.kept(id)
-    assert.equal(kept.task.status, 'processing')
-    kept.crashed = kept.task
-    const task = begunTask(kept.task, this.now())
-    return this.begin(kept, { ...task, crashes: task.crashes + 1 }, how)
+    assert.equal(kept.status, 'processing')
+    kept.crashed = kept.toTask()
+    return this.begin(kept, how)
   }
 
   /** Makes an attempt at a callback, and resolves once its handler has ended. */
   async deliverCallback(id: string): Promise<void> {
     const kept = this.kept(id)
-    const { callbackAt, callbackRun } = kept.task
+    const { callbackAt } = kept
     assert.ok(callbackAt !== undefined && callbackAt <= this.now(), 'no attempt is due')
-    kept.task = { ...kept.task, callbackRun: callbackRun + 1, callbackAt: this.now() + 60_000 }
+    kept.beginCallback(this.now() + 60_000)
     const hold = setInterval(() => undefined, 60_000)
-    await this.handlers?.callback(kept.task).finally(() => { clearInterval(hold) })
+    await this.handlers?.callback(kept.toTask()).finally(() => { clearInterval(hold) })
   }
 
   create(task: NewTask): Created {
     const { id, key, birth, limit } = task
-    const existing = this.live(id)?.task ?? (key === undefined ? undefined : this.readByKey(key))
+    const existing = this.read(id) ?? (key === undefined ? undefined : this.readByKey(key))
     if (existing) return { outcome: existing.birth === birth ? 'created' : 'exists', task: existing }
     if (!this.mayAdd(task.caller, limit)) return { outcome: 'caller_full' }
-    const stored = storedTask(task, this.now())
-    this.all.tasks.set(id, {
-      task: stored, input: task.input.text, hasFiles: task.hasFiles ?? false,
-      limit, checkpoint: undefined, crashed: undefined, dueAt: stored.startAt ?? stored.createdAt,
-    })
-    return { outcome: 'created', task: stored }
+    const kept = new Kept(task, this.now())
+    this.all.tasks.set(id, kept)
+    return { outcome: 'created', task: kept.toTask() }
   }
 
-  read(id: string): StoredTask | undefined { return this.live(id)?.task }
+  read(id: string): StoredTask | undefined { return this.live(id)?.toTask() }
 
   readByKey(key: string): StoredTask | undefined {
     return [...this.all.tasks.keys()].map((id) => this.read(id)).find((task) => task?.key === key)
@@ -137,27 +140,26 @@ export class HandEngine implements TaskEngine {
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): Changed {
     const kept = this.live(ref.id)
-    if (kept?.task.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
-    const { task: before } = kept
-    if (!holds(before, expected, change)) return { outcome: 'conflict', task: before }
-    const isRetry = isFinalStatus(before.status) && change.status === 'queued'
+    if (kept?.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
+    if (!kept.holds(expected, change)) return { outcome: 'conflict', task: kept.toTask() }
+    const isRetry = isFinalStatus(kept.status) && change.status === 'queued'
     if (isRetry) {
-      if (!this.mayAdd(before.caller, change.limit)) return { outcome: 'caller_full' }
+      if (!this.mayAdd(kept.caller, change.limit)) return { outcome: 'caller_full' }
       kept.limit = change.limit
     }
-    kept.task = changedTask(before, expected, change, this.now())
+    kept.change(expected, change, this.now())
     if (change.checkpoint !== undefined) kept.checkpoint = change.checkpoint ?? undefined
-    if (kept.task.status === 'completed') kept.checkpoint = undefined
+    if (kept.status === 'completed') kept.checkpoint = undefined
     if (change.status === 'queued') kept.dueAt = this.now() + (change.delayMs ?? 0)
     if (change.status !== undefined && !('run' in expected)) this.replaceRuns(kept)
     for (const listener of this.all.listeners.get(ref.id) ?? []) listener()
-    return { outcome: 'changed', task: kept.task }
+    return { outcome: 'changed', task: kept.toTask() }
   }
 
   delete(ref: TaskRef, version: number): StoredTask | undefined {
     const kept = this.live(ref.id)
-    if (kept?.task.birth !== ref.birth) return undefined
-    const { task } = kept
+    if (kept?.birth !== ref.birth) return undefined
+    const task = kept.toTask()
     if (task.version !== version || !isFinalStatus(task.status)) return task
     this.all.tasks.delete(ref.id)
     if (kept.hasFiles) void this.handlers?.remove(task)
@@ -172,23 +174,23 @@ export class HandEngine implements TaskEngine {
     return () => { listeners.delete(listener) }
   }
 
-  list(): StoredTask[] { return [...this.all.tasks.values()].map(({ task }) => task) }
+  list(): StoredTask[] { return [...this.all.tasks.values()].map((kept) => kept.toTask()) }
   counts(): PoolCounts { return { running: this.own.size, waiting: 0, delayed: 0 } }
 
   async close(): Promise<void> {
     for (const run of this.own.keys()) run.abort(new WorkerClosingError())
     await Promise.all(this.own.values())
     if (this.durable) return
-    for (const { task } of this.all.tasks.values()) {
+    for (const task of this.list()) {
       if (!isFinalStatus(task.status) || task.callbackAt !== undefined) await this.handlers?.abandon(task)
     }
   }
 
   private async begin(
-    kept: Kept, task: StoredTask, { isKilled = false }: { readonly isKilled?: boolean },
+    kept: Kept, { isKilled = false }: { readonly isKilled?: boolean },
   ): Promise<void> {
     assert.ok(this.handlers, 'this process runs no tasks')
-    kept.task = task
+    kept.begin(this.now())
     this.replaceRuns(kept)
     const run = new HandRun(kept)
     // A process that is killed is not told of anything.
@@ -218,13 +220,13 @@ export class HandEngine implements TaskEngine {
 
   private live(id: string): Kept | undefined {
     const kept = this.all.tasks.get(id)
-    return kept && kept.task.expiresAt > this.now() ? kept : undefined
+    return kept && kept.expiresAt > this.now() ? kept : undefined
   }
 
   private mayAdd(caller: string | undefined, limit: CallerLimit | undefined): boolean {
     if (caller === undefined || limit === undefined) return true
-    const counted = [...this.all.tasks.values()].filter(({ task, limit: other }) => (
-      task.caller === caller && other?.group === limit.group && !isFinalStatus(task.status)
+    const counted = [...this.all.tasks.values()].filter((kept) => (
+      kept.caller === caller && kept.limit?.group === limit.group && !isFinalStatus(kept.status)
     ))
     return counted.length < limit.max
   }

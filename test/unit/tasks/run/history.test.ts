@@ -180,6 +180,6 @@ for (const end of ['completed', 'failed', 'cancelled'] as const) {
     await first
     await tasks.cancel('one')
     if (end === 'completed') await assert.rejects(tasks.retry('one'), { code: 'task_already_completed' })
-    assert.equal(hand.at('one'), before)
+    assert.deepEqual(hand.at('one'), before)
   })
 }
