@@ -1,10 +1,14 @@
+/** Number of keys up to which those whose count is 0 stay. */
+const KEPT = 64
+
 /**
- * Counts by key, such as the requests of each owner. Keys whose count is 0 take no memory.
+ * Counts by key, such as the requests of each owner. At most 64 keys whose count is 0 take memory: they
+ * stay, because a `Map` that changes with each request is slow (see `LinkedList`).
  */
 export class KeyCounts<K = string> {
   readonly #counts = new Map<K, number>()
 
-  /** Number of keys whose count is not 0. */
+  /** Number of keys in memory. */
   get size(): number {
     return this.#counts.size
   }
@@ -22,7 +26,8 @@ export class KeyCounts<K = string> {
   /** Subtracts 1 from the count of a key. A count of 0 stays 0. */
   remove(key: K): void {
     const count = this.get(key)
-    if (count > 1) this.#counts.set(key, count - 1)
+    if (count === 0) return
+    if (count > 1 || this.#counts.size <= KEPT) this.#counts.set(key, count - 1)
     else this.#counts.delete(key)
   }
 }

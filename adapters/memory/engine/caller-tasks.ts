@@ -1,4 +1,5 @@
 import { isFinalStatus, type CallerLimit, type FileShare, type TaskStatus } from '../../../src/engine/task.js'
+import { KeyCounts } from '../../../src/runtime/key-counts.js'
 import { OwnerShares } from '../owner-shares.js'
 import type { StoredNode } from './stored-node.js'
 
@@ -22,7 +23,7 @@ export class CallerTasks {
   #final = 0
   #finalBytes = 0
   /** Numbers of unfinished tasks, by `countedAs` of their nodes. */
-  readonly #counts = new Map<string, number>()
+  readonly #counts = new KeyCounts()
   readonly #shares = new OwnerShares<StoredNode>()
   /** Bytes of final tasks outside of the engine, by caller. */
   readonly #fileBytes = new Map<string, number>()
@@ -38,7 +39,7 @@ export class CallerTasks {
 
   /** Returns the number of unfinished tasks with a `countedAs`. */
   count(countedAs: string): number {
-    return this.#counts.get(countedAs) ?? 0
+    return this.#counts.get(countedAs)
   }
 
   /** Adds an unfinished task, if there is space. */
@@ -76,12 +77,13 @@ export class CallerTasks {
   #addUnfinished(node: StoredNode): void {
     this.unfinished++
     this.#unfinishedBytes += node.bytes
-    this.#count(node, 1)
+    if (node.countedAs !== undefined) this.#counts.add(node.countedAs)
   }
 
   #addFinal(node: StoredNode): void {
     this.#final++
     this.#finalBytes += node.bytes
+    node.countedAs = undefined
     const share = node.share ??= this.#shares.of(node.caller)
     this.#shares.add(share, node.bytes)
     share.free.push(node)
@@ -104,7 +106,7 @@ export class CallerTasks {
     if (!isFinalStatus(before)) {
       this.unfinished--
       this.#unfinishedBytes -= node.bytes
-      this.#count(node, -1)
+      if (node.countedAs !== undefined) this.#counts.remove(node.countedAs)
       return
     }
     this.#final--
@@ -132,13 +134,6 @@ export class CallerTasks {
     const bytes = (this.#fileBytes.get(caller) ?? 0) + by * files.bytes
     if (bytes === 0) this.#fileBytes.delete(caller)
     else this.#fileBytes.set(caller, bytes)
-  }
-
-  #count({ countedAs }: StoredNode, by: 1 | -1): void {
-    if (countedAs === undefined) return
-    const count = this.count(countedAs) + by
-    if (count === 0) this.#counts.delete(countedAs)
-    else this.#counts.set(countedAs, count)
   }
 }
 

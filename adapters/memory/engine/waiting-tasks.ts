@@ -1,4 +1,4 @@
-import { LinkedList, type Linked } from '../linked-list.js'
+import { LinkedList, type Linked } from '../../../src/runtime/linked-list.js'
 
 /** Something that waits for a place. It is in at most one list. */
 export interface Waiting<T> extends Linked<T> {
@@ -7,6 +7,9 @@ export interface Waiting<T> extends Linked<T> {
   /** Time at which it began to wait. */
   readonly waitsSince: number
 }
+
+/** Number of empty lines that a level keeps for the next items of their callers. */
+const KEPT_LINES = 64
 
 /** The waiting items of one caller, first come, first served. */
 class Line<T extends Waiting<T>> extends LinkedList<T> implements Linked<Line<T>> {
@@ -18,9 +21,11 @@ class Line<T extends Waiting<T>> extends LinkedList<T> implements Linked<Line<T>
   }
 }
 
-/** The waiting items of one priority. The first caller in `turns` comes next. */
+/** The waiting items of one priority. */
 class Level<T extends Waiting<T>> {
+  /** By caller. Most stay when they are empty: a `Map` that changes with each item is slow. */
   readonly lines = new Map<string | undefined, Line<T>>()
+  /** The lines that are not empty. The first one comes next. */
   readonly turns = new LinkedList<Line<T>>()
 
   constructor(readonly priority: number) {}
@@ -44,8 +49,8 @@ export class WaitingTasks<T extends Waiting<T>> {
   /** Time since which the one waits that has waited longest. */
   get oldest(): number | undefined {
     let oldest = Infinity
-    for (const { lines } of this.#levels) {
-      for (const line of lines.values()) oldest = Math.min(oldest, (line.first as T).waitsSince)
+    for (const { turns } of this.#levels) {
+      for (const line of turns) oldest = Math.min(oldest, (line.first as T).waitsSince)
     }
     return oldest === Infinity ? undefined : oldest
   }
@@ -57,8 +62,8 @@ export class WaitingTasks<T extends Waiting<T>> {
     if (line === undefined) {
       line = new Line<T>(item.caller)
       level.lines.set(item.caller, line)
-      level.turns.push(line)
     }
+    if (line.first === undefined) level.turns.push(line)
     line.push(item)
   }
 
@@ -82,9 +87,9 @@ export class WaitingTasks<T extends Waiting<T>> {
     const line = level.lines.get(item.caller) as Line<T>
     line.remove(item)
     if (line.first !== undefined) return
-    level.lines.delete(item.caller)
     level.turns.remove(line)
-    if (level.lines.size === 0 && this.#levels.length > 1) {
+    if (level.lines.size > KEPT_LINES) level.lines.delete(item.caller)
+    if (level.turns.size === 0 && this.#levels.length > 1) {
       this.#levels.splice(this.#levels.indexOf(level), 1)
     }
   }

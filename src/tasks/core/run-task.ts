@@ -4,6 +4,7 @@ import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask } from '../../engine/task.js'
 import { isPending } from '../../runtime/maybe-promise.js'
+import type { Linked, LinkedList } from '../../runtime/linked-list.js'
 import { Sequence } from '../../runtime/sequence.js'
 import { retryDelay } from '../definition/backoff.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
@@ -36,7 +37,9 @@ const MAX_RETURN_MS = 30_000
 const NO_MEMORY_MS = 500
 
 /** One run of one task, from its input to its outcome. */
-export class RunningTask {
+export class RunningTask implements Linked<RunningTask> {
+  previous: RunningTask | undefined = undefined
+  next: RunningTask | undefined = undefined
   /** The task after the latest change of this run. */
   private task: StoredTask
   private details: Details
@@ -49,9 +52,9 @@ export class RunningTask {
   /** @param all - the runs of this process. This one is among them until it has ended. */
   constructor(
     private readonly core: TaskCore, private readonly run: TaskRun,
-    private readonly all: Set<RunningTask>,
+    private readonly all: LinkedList<RunningTask>,
   ) {
-    all.add(this)
+    all.push(this)
     this.task = run.task
     this.details = this.withCrash(detailsOf(run.task))
     this.stop = new Stop(run)
@@ -81,7 +84,7 @@ export class RunningTask {
     } finally {
       this.stop.end()
       memory?.release()
-      this.all.delete(this)
+      this.all.remove(this)
     }
   }
 

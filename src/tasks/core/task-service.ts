@@ -28,6 +28,7 @@ import {
 } from './change-task.js'
 import { toSnapshot } from '../record/snapshot.js'
 import { toPools, type PoolCounts, type Pools } from './pools.js'
+import { LinkedList } from '../../runtime/linked-list.js'
 import { RunningTask } from './run-task.js'
 import { TaskCore } from './task-core.js'
 import { startOf } from './start-time.js'
@@ -51,7 +52,7 @@ export class TaskService {
   /** Places for runs of synchronous requests, of the pools that this process does not work for. */
   private readonly directPlaces: Places
   private readonly deliveries: CallbackDeliveries | undefined
-  private readonly running = new Set<RunningTask>()
+  private readonly running = new LinkedList<RunningTask>()
   private closing: Promise<void> | undefined
 
   readonly store: Store

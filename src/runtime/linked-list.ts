@@ -4,8 +4,14 @@ export interface Linked<T> {
   next: T | undefined
 }
 
-/** Doubly linked list. Adds at the end and removes anywhere, in constant time. */
+/**
+ * Doubly linked list. Adds at the end and removes anywhere, in constant time. For what comes and goes
+ * with each request it replaces a `Set` or `Map`: those leave tables behind that keep one another, and
+ * what was in them, until the next garbage collection of the whole heap.
+ */
 export class LinkedList<T extends Linked<T>> {
+  /** Number of elements. */
+  size = 0
   #first: T | undefined
   #last: T | undefined
 
@@ -17,7 +23,16 @@ export class LinkedList<T extends Linked<T>> {
     return this.#last
   }
 
+  *[Symbol.iterator](): Generator<T, void> {
+    for (let element = this.#first, next; element; element = next) {
+      // The element may be removed meanwhile.
+      next = element.next
+      yield element
+    }
+  }
+
   push(element: T): void {
+    this.size++
     element.previous = this.#last
     if (this.#last === undefined) this.#first = element
     else this.#last.next = element
@@ -26,6 +41,7 @@ export class LinkedList<T extends Linked<T>> {
 
   /** Removes an element. It must be in this list. */
   remove(element: T): void {
+    this.size--
     if (element.previous === undefined) this.#first = element.next
     else element.previous.next = element.next
     if (element.next === undefined) this.#last = element.previous
@@ -36,6 +52,7 @@ export class LinkedList<T extends Linked<T>> {
 
   /** Empties the list. Its elements keep their links, so they must not be used again. */
   clear(): void {
+    this.size = 0
     this.#first = undefined
     this.#last = undefined
   }
