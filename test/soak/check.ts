@@ -4,7 +4,7 @@ import pg from 'pg'
 import type { Ledger, Promised } from './ledger.js'
 import type { Receiver } from './receiver.js'
 import type { Site } from './site.js'
-import { MAX_CRASHES, MOST_RUNS, type Vitals } from './terms.js'
+import { MAX_CRASHES, MOST_RUNS, ownerOf, type Vitals } from './terms.js'
 
 const MIB = 1_048_576
 
@@ -41,9 +41,9 @@ interface Shown {
 }
 
 /** The task once it and its callback are through; or as it is when the time is over. */
-async function face(url: string, { path }: Promised, end: number): Promise<Shown> {
+async function face(url: string, { path, n }: Promised, end: number): Promise<Shown> {
   for (;;) {
-    const answer = await fetch(url + path, { headers: { prefer: 'wait=2' } })
+    const answer = await fetch(url + path, { headers: { prefer: 'wait=2', ...ownerOf(n) } })
     const body = await answer.json() as Partial<Omit<Shown, 'callback'>> & { readonly state?: string, readonly callback?: { readonly state: string } }
     const { status = body.state ?? String(answer.status), callback } = body
     const over = ['completed', 'failed', 'cancelled', '404'].includes(status) && callback?.state !== 'pending'

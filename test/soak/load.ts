@@ -2,7 +2,7 @@ import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Ledger, Promised } from './ledger.js'
 import type { Random } from './random.js'
-import type { Mode } from './terms.js'
+import { ownerOf, type Mode } from './terms.js'
 
 interface Answer {
   readonly status: number
@@ -22,6 +22,8 @@ interface Face {
 /** Every request is answered in five seconds whatever the server does; the rest is for a machine that has much else to do. */
 const CEILING_MS = 15_000
 const WAIT_S = 5
+/** Default of `syncTimeoutMs`: a synchronous request may wait so long for its task. */
+const SYNC_MS = 30_000
 
 /** Clients of all kinds, at all web processes. */
 export class Load {
@@ -58,13 +60,13 @@ export class Load {
     const body = JSON.stringify({ n, ms: kind === 'direct' ? ms / 10 : ms, mode, ...hook !== undefined && { callbackUrl: this.receiver + hook } })
     const path = kind === 'job' ? '/jobs' : '/tasks'
     const headers = {
-      'content-type': 'application/json',
+      'content-type': 'application/json', ...ownerOf(n),
       ...kind !== 'direct' && { prefer: kind === 'waiting' ? 'respond-async, wait=2' : 'respond-async' },
       ...kind === 'keyed' && { 'idempotency-key': `key-${String(n)}` },
     }
     // A client with a key asks again until it knows, here and there.
     for (let tried = 0; tried < (kind === 'keyed' ? 6 : 1); tried++) {
-      const answer = await this.ask(kind, 'POST', this.web() + path, headers, body, kind === 'waiting' ? CEILING_MS + 2000 : CEILING_MS)
+      const answer = await this.ask(kind, 'POST', this.web() + path, headers, body, ceilingOf(kind))
       if (answer?.status !== 202 || answer.location === undefined) {
         // A direct answer and one that came in time are all there is to them.
         if (kind !== 'direct' && (answer === undefined || answer.status === 503 || kind === 'waiting')) this.ledger.unsure++
@@ -85,11 +87,11 @@ export class Load {
     if (how === 'cancel') {
       await sleep(this.random.between(0, 500))
       task.cancelAsked = true
-      await this.ask('cancel', 'DELETE', this.web() + task.path)
+      await this.ask('cancel', 'DELETE', this.web() + task.path, ownerOf(task.n))
     }
     for (let tried = 0; tried < 20 && task.final === undefined; tried++) {
       const headers = how === 'events' ? { accept: 'text/event-stream' } : how === 'longPoll' ? { prefer: `wait=${String(WAIT_S)}` } : {}
-      const answer = await this.ask(how, 'GET', this.web() + task.path, headers, undefined, CEILING_MS + (how === 'poll' ? 0 : 60_000))
+      const answer = await this.ask(how, 'GET', this.web() + task.path, { ...ownerOf(task.n), ...headers }, undefined, CEILING_MS + (how === 'poll' ? 0 : 60_000))
       if (answer?.status === 200) {
         const text = how === 'events' ? /.*\ndata: (.*)\n\n/s.exec(answer.text)?.[1] : answer.text
         // A stream that was cut ends anywhere.
@@ -146,4 +148,9 @@ export class Load {
       outgoing.end(body)
     })
   }
+}
+
+function ceilingOf(kind: string): number {
+  if (kind === 'direct') return CEILING_MS + SYNC_MS
+  return kind === 'waiting' ? CEILING_MS + 2000 : CEILING_MS
 }

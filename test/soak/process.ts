@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { bulkCreate } from 'longhaul/bulk'
 import {
   createTasks, defineTask, httpError, jobFormat, json, jsonSchema, router, taskEndpoints,
-  type HttpResponse,
+  type HttpRequest, type HttpResponse,
 } from 'longhaul'
 import { ndjsonUpload } from 'longhaul/ndjson'
 import { callbacks, httpSender } from 'longhaul/callbacks'
@@ -62,8 +62,9 @@ function vitals(): HttpResponse {
 }
 
 const callback = ({ callbackUrl }: Record<string, unknown>): unknown => callbackUrl
-const task = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', callback })
-const job = taskEndpoints(tasks, { statusPath: '/jobs/{id}', owner: 'anyone', format: jobFormat, callback })
+const owner = ({ headers }: HttpRequest<unknown>): string => String(headers['x-owner'])
+const task = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, callback })
+const job = taskEndpoints(tasks, { statusPath: '/jobs/{id}', owner, format: jobFormat, callback })
 const server = createServer()
 attach(server, router({
   'POST /tasks': task.submit(work), 'GET|HEAD|DELETE /tasks/{id}': task.status,

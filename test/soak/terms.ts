@@ -7,6 +7,12 @@ export const MAX_CRASHES = 3
 /** docs/guarantees.md: each attempt may be made, and lose its worker that often. */
 export const MOST_RUNS = ATTEMPTS * MAX_CRASHES
 
+/** Number of owners. So many that none has 100 unfinished tasks after a failure, which would be a 429. */
+const OWNERS = 40
+
+/** Header that names the owner of a submission. */
+export const ownerOf = (n: number): { readonly 'x-owner': string } => ({ 'x-owner': `owner-${String(n % OWNERS)}` })
+
 /** `ok` completes, `fails` always fails, `flaky` fails the first time. */
 export type Mode = 'ok' | 'fails' | 'flaky'
 
