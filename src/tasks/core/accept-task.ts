@@ -1,8 +1,9 @@
 import { httpError } from '../../http/errors.js'
-import type { CallerLimit, NewTask, StoredTask } from '../../engine/task.js'
+import type { CallerLimit, Created, NewTask, StoredTask } from '../../engine/task.js'
 import { checkPriority } from '../definition/priority.js'
 import { DEFAULT_POOL } from '../definition/pool-name.js'
 import { Json } from '../../runtime/json.js'
+import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -59,36 +60,46 @@ export interface AcceptedTask {
  * `too_many_tasks`, 503 `queue_full` or `shutting_down`
  * @throws {StoreUnavailableError} The engine does not answer.
  */
-export async function acceptTask(
+export function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
-): Promise<AcceptedTask> {
+): MaybePromise<AcceptedTask> {
   if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
   const task = newTask(core, definition, input, submitted)
   const { keeps } = detailsOf(task as unknown as StoredTask)
   const { start, transaction } = submitted
-  if (start !== undefined && keeps !== undefined) {
-    await renewForLater(core, definition, keeps, start)
+  const renewed = start === undefined || keeps === undefined
+    ? undefined : renewForLater(core, definition, keeps, start)
+  return after(renewed, () => {
+    if (core.isClosing) throw shuttingDown()
+    const created = core.engine.create(task, transaction === undefined ? undefined : { transaction })
+    return after(created, (outcome) => accepted(outcome, definition, task, submitted))
+  })
+}
+
+/** Returns what the engine has accepted. Releases what the input names if no task will read it. */
+function accepted(
+  created: Created, definition: AnyTaskDefinition, task: NewTask, submitted: Submitted,
+): MaybePromise<AcceptedTask> {
+  const { keeps } = detailsOf(task as unknown as StoredTask)
+  switch (created.outcome) {
+    case 'created':
+      if (taskChannel.hasSubscribers && submitted.transaction === undefined) publishAccepted(created.task)
+      return { task: created.task, created: true }
+    case 'caller_full':
+      throw tooManyTasks()
+    case 'full':
+      return after(keeps === undefined ? undefined : releaseExternal(definition, keeps), () => {
+        throw queueFull()
+      })
+    case 'exists': {
+      const { task: existing } = created
+      checkSame(existing, task, submitted)
+      const isUnread = keeps !== undefined && detailsOf(existing).keeps !== keeps
+      return after(isUnread ? releaseExternal(definition, keeps) : undefined, () => (
+        { task: existing, created: false }
+      ))
+    }
   }
-  if (core.isClosing) throw shuttingDown()
-  const created = await core.engine.create(
-    task, transaction === undefined ? undefined : { transaction },
-  )
-  if (created.outcome === 'caller_full') throw tooManyTasks()
-  if (created.outcome === 'full') {
-    if (keeps !== undefined) await releaseExternal(definition, keeps)
-    throw queueFull()
-  }
-  if (created.outcome === 'created') {
-    if (taskChannel.hasSubscribers && transaction === undefined) publishAccepted(created.task)
-    return { task: created.task, created: true }
-  }
-  const existing = created.task
-  checkSame(existing, task, submitted)
-  // The input of this request may name another spooled body, which no task will read.
-  if (keeps !== undefined && detailsOf(existing).keeps !== keeps) {
-    await releaseExternal(definition, keeps)
-  }
-  return { task: existing, created: false }
 }
 
 function newTask(

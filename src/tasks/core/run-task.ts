@@ -3,7 +3,7 @@ import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask } from '../../engine/task.js'
-import { isPending } from '../../runtime/maybe-promise.js'
+import { after, isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Linked, LinkedList } from '../../runtime/linked-list.js'
 import { Sequence } from '../../runtime/sequence.js'
 import { retryDelay } from '../definition/backoff.js'
@@ -73,12 +73,30 @@ export class RunningTask implements Linked<RunningTask> {
 
   /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
   async perform(): Promise<void> {
-    const { core, task: { id: taskId, name, attempt } } = this
-    const memory = holdInput(this.run.input)
+    const { core, run, task: { id: taskId, name, attempt, crashes } } = this
+    const memory = holdInput(run.input)
     if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
-      if (memory === undefined) await this.postpone()
-      else await this.tryPerform()
+      if (memory === undefined) return await this.postpone()
+      if (run.crashed && !await this.noteCrash()) return
+      if (crashes >= core.settings.maxCrashes) return await this.end({ failure: failureOf('task_lost') })
+      const definition = core.definition(name)
+      if (definition === undefined) return await this.giveBack(unknownTask(name))
+      let input = run.input.value as never
+      if (definition.input !== undefined) {
+        const valid = await this.validate(definition, input)
+        if (valid === undefined) return
+        input = valid.input
+      }
+      if (taskChannel.hasSubscribers) publishStarted(this.task)
+      const checkpoint = definition.checkpoint === undefined
+        ? UNDECLARED : await this.openCheckpoint(definition)
+      const outcome = await this.start(definition, input, checkpoint)
+      this.isOver = true
+      const progress = this.progress && await this.progress.close()
+      if (progress !== undefined) this.details = { ...this.details, progress }
+      const concluded = this.conclude(definition, this.files?.check(outcome) ?? outcome)
+      if (isPending(concluded)) await concluded
     } catch (error) {
       reportError(core.settings, error, { taskId, name }, attempt)
     } finally {
@@ -95,31 +113,18 @@ export class RunningTask implements Linked<RunningTask> {
     })
   }
 
-  private async tryPerform(): Promise<void> {
-    const { core, task: { name, crashes } } = this
-    if (this.run.crashed && !await this.noteCrash()) return
-    if (crashes >= core.settings.maxCrashes) return this.end({ failure: failureOf('task_lost') })
-    const definition = core.definition(name)
-    if (definition === undefined) {
-      return this.giveBack(httpError('unknown_task', { message: `This process knows no task named ${name}.` }))
-    }
-    let input: never
+  /** Validates the input by the schema. If it is not valid, ends the run and returns `undefined`. */
+  private async validate(
+    definition: AnyTaskDefinition, value: unknown,
+  ): Promise<{ readonly input: never } | undefined> {
     try {
-      input = definition.input === undefined
-        ? this.run.input.value as never
-        : await inTime(toInput(definition, this.run.input.value), definition)
+      return { input: await inTime(toInput(definition, value), definition) }
     } catch (error) {
-      const isForeign = core.engine.durable && isHttpError(error) && error.code === 'invalid_input'
-      return isForeign ? this.giveBack(error) : this.conclude(definition, failedOutcome(error))
+      const isForeign = isHttpError(error) && error.code === 'invalid_input'
+      if (isForeign && this.core.engine.durable) await this.giveBack(error)
+      else await this.conclude(definition, failedOutcome(error))
+      return undefined
     }
-    if (taskChannel.hasSubscribers) publishStarted(this.task)
-    const checkpoint = definition.checkpoint === undefined
-      ? UNDECLARED : await this.openCheckpoint(definition)
-    const outcome = await this.start(definition, input, checkpoint)
-    this.isOver = true
-    const progress = this.progress && await this.progress.close()
-    if (progress !== undefined) this.details = { ...this.details, progress }
-    return this.conclude(definition, this.files?.check(outcome) ?? outcome)
   }
 
   /** Calls `run` of the definition. The promise never rejects. */
@@ -138,7 +143,7 @@ export class RunningTask implements Linked<RunningTask> {
   }
 
   /** Writes how the run has ended. */
-  private conclude(definition: AnyTaskDefinition, outcome: Outcome): Promise<void> {
+  private conclude(definition: AnyTaskDefinition, outcome: Outcome): MaybePromise<void> {
     return outcome.kind === 'completed'
       ? this.end({ result: outcome.result })
       : this.concludeOther(definition, outcome)
@@ -173,25 +178,33 @@ export class RunningTask implements Linked<RunningTask> {
     await this.wait({ details: this.history('queued', failure), delayMs: 0 })
   }
 
-  private async end({ result, failure }: { result?: string, failure?: Failure }): Promise<void> {
+  private end({ result, failure }: { result?: string, failure?: Failure }): MaybePromise<void> {
     const { core, files, task } = this
     const status = failure === undefined ? 'completed' : 'failed'
     const recorded = failure === undefined ? files?.recorded(this.details) : undefined
     const ended = withFailure(this.history(status, failure), failure)
-    const details = recorded === undefined ? ended : { ...ended, ...recorded }
-    const { callback } = details
-    const kept = hasOutside(details) ? await outsideFiles(core, task, details, status) : undefined
-    const changed = core.changeRun(task, {
-      status, result, files: kept, keepMs: core.retentionMs(task.name),
-      details: stored(callback ? { ...details, callback: { ...callback, state: 'pending' } } : details),
-      callbackMs: callback && 0,
-    })
-    const { task: now } = isPending(changed) ? await changed : changed
+    const { callback } = ended
+    const details = callback === undefined && recorded === undefined ? ended : {
+      ...ended, ...recorded, ...callback && { callback: { ...callback, state: 'pending' as const } },
+    }
+    return after(
+      hasOutside(details) ? outsideFiles(core, task, details, status) : undefined,
+      (kept) => after(core.changeRun(task, {
+        status, result, files: kept, details: stored(details), keepMs: core.retentionMs(task.name),
+        callbackMs: callback && 0,
+      }), ({ task: now }) => this.afterEnd(now, result)),
+    )
+  }
+
+  /** @param now - the task as it is, which a lost reply to an earlier try may have ended */
+  private afterEnd(now: StoredTask | undefined, result: string | undefined): MaybePromise<void> {
+    const { core, files } = this
     if (now) this.task = now
-    // Also if it was final already: the answer to the first try may be lost.
-    if (now && isFinalTask(now) && hasOutside(detailsOf(now))) await core.cleanUp(now)
+    const cleaned = now && isFinalTask(now) && hasOutside(detailsOf(now))
+      ? core.cleanUp(now) : undefined
     // Not if the change rejects: then nobody knows whether the end was written, and the files stay.
-    if (result !== undefined && now?.status !== 'completed') await files?.discard()
+    const isUnused = result !== undefined && now?.status !== 'completed'
+    return after(cleaned, () => (isUnused ? files?.discard() : undefined))
   }
 
   /** Makes the task wait for its next run. */
@@ -308,4 +321,8 @@ export class RunningTask implements Linked<RunningTask> {
       keep: (names) => this.write({ blobs: names }),
     })
   }
+}
+
+function unknownTask(name: string): Error {
+  return httpError('unknown_task', { message: `This process knows no task named ${name}.` })
 }

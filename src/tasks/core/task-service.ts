@@ -170,7 +170,7 @@ export class TaskService {
   /** Accepts a task whose input and callback URL were validated. */
   accept(
     definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
-  ): Promise<AcceptedTask> {
+  ): MaybePromise<AcceptedTask> {
     return acceptTask(this.core, definition, input, submitted)
   }
 
