@@ -12,18 +12,8 @@ export class IdleWaiters {
 
   /** Resolves all promises: the engine is idle. */
   resolve(): void {
-    for (const resolve of this.#resolvers.splice(0)) resolve()
+    if (this.#resolvers.length > 0) for (const resolve of this.#resolvers.splice(0)) resolve()
   }
-}
-
-/**
- * Waits for `done`, at most `ms` milliseconds. The timer keeps the process alive, so that draining
- * is not cut short.
- */
-export async function atMost(ms: number, done: Promise<unknown>): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])
-  clearTimeout(timer)
 }
 
 /**

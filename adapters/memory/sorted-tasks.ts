@@ -32,8 +32,13 @@ export class SortedTasks<T extends ListPosition> {
     const [at, within] = this.#find(task)
     const chunk = this.#chunks[at]
     if (chunk?.[within] !== task) return
-    if (chunk.length > 1) chunk.splice(within, 1)
-    else this.#chunks.splice(at, 1)
+    if (chunk.length === 1) {
+      this.#chunks.splice(at, 1)
+      return
+    }
+    // Most that are removed are among the oldest, and `shift` is much faster than `splice`.
+    for (let place = within; place > 0; place--) chunk[place] = chunk[place - 1] as T
+    chunk.shift()
   }
 
   /**

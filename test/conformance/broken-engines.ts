@@ -248,18 +248,20 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       real.work({ places: more, callbacks }, handlers)
     },
   })),
-  calls('a place is freed by the change that ends the run', 'a place is free again only when the promise of its run has resolved', (real) => ({
-    work: (options, handlers) => real.work(options, {
-      ...handlers,
-      run: async (run) => {
-        const done = handlers.run(run)
-        const hasEnded = async (): Promise<void> => {
-          while ((await real.read(run.task.id))?.status === 'processing') await new Promise((resolve) => setTimeout(resolve, 5))
-        }
-        await Promise.race([done, hasEnded().catch(() => undefined)])
+  calls('a place is freed by the change that ends the run', 'a place is free again only when the promise of its run has resolved', (real) => {
+    const ended = new Map<string, () => void>()
+    return {
+      work: (options, handlers) => real.work(options, {
+        ...handlers,
+        run: (run) => Promise.race([handlers.run(run), new Promise<void>((resolve) => ended.set(run.task.id, resolve))]),
+      }),
+      change: async (ref, expected, change) => {
+        const changed = await real.change(ref, expected, change)
+        if (change.status !== undefined) ended.get(ref.id)?.()
+        return changed
       },
-    }),
-  })),
+    }
+  }),
   calls('a place is never freed', 'tasks that fail keep no place of those that run', (real) => ({
     work: ({ places, callbacks }, handlers) => {
       const kept = Object.assign(Object.create(places) as typeof places, { release: () => undefined })

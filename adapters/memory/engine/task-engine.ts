@@ -113,7 +113,7 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#worker = new Worker({
       clock, now: () => this.now(), all: () => this.#byId.values(),
       onBegin: (node, status) => { this.#tell(node, status, undefined) },
-      isLive: (node) => node.expiresAt > this.now() || this.#live(node.id) === node,
+      isLive: (node) => this.#live(node.id, this.now()) === node,
       onReady: (node) => { if (node.attempt === 0) this.#lists.put(node, 'queued') },
     })
   }
@@ -133,7 +133,8 @@ export class MemoryTaskEngine implements TaskEngine {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
     const { id, key, caller, limit } = task
-    const existing = this.#live(id) ?? (key === undefined ? undefined : this.#liveByKey(key))
+    const now = this.now()
+    const existing = this.#live(id, now) ?? (key === undefined ? undefined : this.#liveByKey(key, now))
     if (existing) {
       const outcome = existing.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.toTask() }
@@ -141,7 +142,6 @@ export class MemoryTaskEngine implements TaskEngine {
     const counted = countedAs(caller, limit)
     if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
     if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
-    const now = this.now()
     const node = new StoredNode(task, now)
     node.countedAs = counted
     if (!this.#callers.add(node)) return { outcome: 'full' }
@@ -150,21 +150,22 @@ export class MemoryTaskEngine implements TaskEngine {
     const { startAt } = node
     this.#lists.put(node, startAt === undefined ? 'queued' : 'scheduled')
     this.#scanner.start()
-    this.#worker.schedule(node, startAt ?? now)
+    this.#worker.schedule(node, startAt ?? now, now)
     this.#watches.notify(id)
     return { outcome: 'created', task: node.toTask() }
   }
 
   read(id: string): MaybePromise<StoredTask | undefined> {
-    return this.#live(id)?.toTask()
+    return this.#live(id, this.now())?.toTask()
   }
 
   readByKey(key: string): MaybePromise<StoredTask | undefined> {
-    return this.#liveByKey(key)?.toTask()
+    return this.#liveByKey(key, this.now())?.toTask()
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed> {
-    const node = this.#live(ref.id)
+    const now = this.now()
+    const node = this.#live(ref.id, now)
     if (node?.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
     if (!node.holds(expected, change)) return { outcome: 'conflict', task: node.toTask() }
     const isRetry = isFinalStatus(node.status) && change.status === 'queued'
@@ -175,12 +176,12 @@ export class MemoryTaskEngine implements TaskEngine {
       if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
       node.countedAs = counted
     }
-    this.#apply(node, expected, change)
+    this.#apply(node, expected, change, now)
     return { outcome: 'changed', task: node.toTask() }
   }
 
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined> {
-    const node = this.#live(ref.id)
+    const node = this.#live(ref.id, this.now())
     if (node?.birth !== ref.birth) return undefined
     if (node.version !== version || !isFinalStatus(node.status)) return node.toTask()
     this.#drop(node)
@@ -220,10 +221,9 @@ export class MemoryTaskEngine implements TaskEngine {
     return this.#worker.close(drainMs)
   }
 
-  #apply(node: StoredNode, expected: Expected, change: TaskChange): void {
+  #apply(node: StoredNode, expected: Expected, change: TaskChange, now: number): void {
     const { status: before, version } = node
     const { status } = change
-    const now = this.now()
     node.change(expected, change, now)
     if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
     if (change.files !== undefined) this.#callers.setFiles(node, change.files)
@@ -235,8 +235,8 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#tell(node, before, version)
     this.#callers.update(node, before)
     if (status !== undefined) this.#worker.endRun(node, 'run' in expected)
-    if (status === 'queued') this.#worker.schedule(node, now + (change.delayMs ?? 0))
-    if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node)
+    if (status === 'queued') this.#worker.schedule(node, now + (change.delayMs ?? 0), now)
+    if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node, now)
   }
 
   /** Tells lists and watches of a change of a task that had this status and version. */
@@ -249,16 +249,16 @@ export class MemoryTaskEngine implements TaskEngine {
     return counted !== undefined && max !== undefined && this.#callers.count(counted) >= max
   }
 
-  #live(id: string): StoredNode | undefined {
+  #live(id: string, now: number): StoredNode | undefined {
     const node = this.#byId.get(id)
-    if (node === undefined || node.expiresAt > this.now()) return node
+    if (node === undefined || node.expiresAt > now) return node
     this.#drop(node)
     return undefined
   }
 
-  #liveByKey(key: string): StoredNode | undefined {
+  #liveByKey(key: string, now: number): StoredNode | undefined {
     const node = this.#byKey.get(key)
-    return node && this.#live(node.id)
+    return node && this.#live(node.id, now)
   }
 
   /** Removes a task from everything. */

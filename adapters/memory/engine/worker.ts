@@ -1,15 +1,12 @@
-import timers from 'node:timers'
 import type { PoolCounts, WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../../src/engine/task.js'
 import type { Clock } from '../../../src/runtime/clock.js'
-import { atMost, IdleWaiters, keepAlive } from '../idle-waiters.js'
+import { clearImmediate, setImmediate, settles } from '../../../src/runtime/real-timers.js'
+import { IdleWaiters, keepAlive } from '../idle-waiters.js'
 import { DueTimes } from './due-times.js'
 import { ActiveRun, CallbackAttempt, Start, type StoredNode } from './stored-node.js'
 import { WaitingTasks } from './waiting-tasks.js'
-
-// Captured at import, so that fake timers of a test do not stop the engine.
-const { setImmediate, clearImmediate } = timers
 
 /** Maximum delay of a Node timer in milliseconds. A longer timer fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
@@ -93,23 +90,23 @@ export class Worker {
   }
 
   /** Makes the next run of a task due at a time. */
-  schedule(node: StoredNode, at: number): void {
+  schedule(node: StoredNode, at: number, now: number): void {
     const start = node.start = new Start(node, at, node.pool)
     this.#pending++
-    if (at > this.#host.now()) this.#delay(start)
-    else this.#makeReady(start)
+    if (at > now) this.#delay(start)
+    else this.#makeReady(start, now)
   }
 
   /** Makes the next attempt at the callback of a task due at its `callbackAt`. */
-  scheduleCallback(node: StoredNode): void {
+  scheduleCallback(node: StoredNode, now: number): void {
     this.#cancel(node.callback)
     node.callback = undefined
     const { callbackAt } = node
     if (callbackAt === undefined) return
     node.callback = new CallbackAttempt(node, callbackAt)
     this.#pending++
-    if (callbackAt > this.#host.now()) this.#delay(node.callback)
-    else this.#makeReady(node.callback)
+    if (callbackAt > now) this.#delay(node.callback)
+    else this.#makeReady(node.callback, now)
   }
 
   /**
@@ -139,7 +136,7 @@ export class Worker {
     const now = this.#host.now()
     for (let due = this.#delayed.first; due && due.at <= now; due = this.#delayed.first) {
       this.#delayed.remove(due)
-      this.#makeReady(due)
+      this.#makeReady(due, now)
     }
     this.#setTimer()
   }
@@ -171,9 +168,9 @@ export class Worker {
     this.#setTimer()
   }
 
-  #makeReady(due: Start | CallbackAttempt): void {
+  #makeReady(due: Start | CallbackAttempt, now: number): void {
     due.isReady = true
-    due.waitsSince = this.#host.now()
+    due.waitsSince = now
     due.turn = this.#turns
     if (due instanceof Start) {
       this.#readyIn(due.pool).push(due)
@@ -271,16 +268,18 @@ export class Worker {
     // The handler has not ended the task, so the run is lost.
     if (node.running === run) {
       node.running = undefined
-      if (!this.#isAborted) this.schedule(node, this.#host.now() + LOST_RUN_MS)
+      const now = this.#host.now()
+      if (!this.#isAborted) this.schedule(node, now + LOST_RUN_MS, now)
     }
     this.#end()
     ;(this.#options as WorkOptions).places.release(pool)
   }
 
   #callBack({ node }: CallbackAttempt): void {
-    node.beginCallback(this.#host.now() + CALLBACK_AGAIN_MS)
+    const now = this.#host.now()
+    node.beginCallback(now + CALLBACK_AGAIN_MS)
     node.callback = undefined
-    this.scheduleCallback(node)
+    this.scheduleCallback(node, now)
     this.#callbacksRunning++
     const end = (): void => {
       this.#callbacksRunning--
@@ -332,7 +331,7 @@ export class Worker {
     // A manual clock stands still meanwhile.
     const end = this.#host.now() + (this.#host.clock.hold === undefined ? drainMs : 0)
     const isDone = (): boolean => !this.#isBusy() && !((this.#delayed.first?.at ?? Infinity) <= end)
-    if (this.#handlers) await atMost(drainMs, this.#until(isDone))
+    if (this.#handlers) await settles(this.#until(isDone), drainMs)
     this.#isAborted = true
     this.#timer?.cancel()
     if (this.#turn !== undefined) clearImmediate(this.#turn)
@@ -340,7 +339,7 @@ export class Worker {
     const reason = new WorkerClosingError()
     const left = [...this.#host.all()].filter((node) => isLeft(node))
     for (const { running } of left) running?.abort(reason)
-    await atMost(ABORT_GRACE_MS, this.#until(() => this.#runs() === 0))
+    await settles(this.#until(() => this.#runs() === 0), ABORT_GRACE_MS)
     for (const node of left) {
       if (isLeft(node)) await this.#handlers?.abandon(node.toTask())
     }
