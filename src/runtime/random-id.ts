@@ -14,8 +14,6 @@ export function newId(): string {
     next = 0
   }
   const id = pool.toString('base64url', next, next + SIZE)
-  // Bytes that became an id are removed from memory.
-  pool.fill(0, next, next + SIZE)
   next += SIZE
   return id
 }

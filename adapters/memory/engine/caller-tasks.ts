@@ -22,8 +22,8 @@ export class CallerTasks {
   #unfinishedBytes = 0
   #final = 0
   #finalBytes = 0
-  /** Numbers of unfinished tasks, by `countedAs` of their nodes. */
-  readonly #counts = new KeyCounts()
+  /** Numbers of the unfinished tasks of each caller, by group. */
+  readonly #groups = new Map<string, KeyCounts>()
   readonly #shares = new OwnerShares<StoredNode>()
   /** Bytes of final tasks outside of the engine, by caller. */
   readonly #fileBytes = new Map<string, number>()
@@ -37,9 +37,15 @@ export class CallerTasks {
     return this.#unfinishedBytes + this.#finalBytes + this.#shares.bytes
   }
 
-  /** Returns the number of unfinished tasks with a `countedAs`. */
-  count(countedAs: string): number {
-    return this.#counts.get(countedAs)
+  /**
+   * Returns where a limit counts the tasks of a caller; `full` if it allows no more, and `undefined` if
+   * nothing counts them.
+   */
+  counts(caller: string | undefined, limit: CallerLimit | undefined): KeyCounts | 'full' | undefined {
+    if (caller === undefined || limit === undefined) return undefined
+    let counts = this.#groups.get(limit.group)
+    if (counts === undefined) this.#groups.set(limit.group, counts = new KeyCounts())
+    return counts.get(caller) >= limit.max ? 'full' : counts
   }
 
   /** Adds an unfinished task, if there is space. */
@@ -77,13 +83,13 @@ export class CallerTasks {
   #addUnfinished(node: StoredNode): void {
     this.unfinished++
     this.#unfinishedBytes += node.bytes
-    if (node.countedAs !== undefined) this.#counts.add(node.countedAs)
+    node.countedIn?.add(node.caller as string)
   }
 
   #addFinal(node: StoredNode): void {
     this.#final++
     this.#finalBytes += node.bytes
-    node.countedAs = undefined
+    node.countedIn = undefined
     const share = node.share ??= this.#shares.of(node.caller)
     this.#shares.add(share, node.bytes)
     share.free.push(node)
@@ -106,7 +112,7 @@ export class CallerTasks {
     if (!isFinalStatus(before)) {
       this.unfinished--
       this.#unfinishedBytes -= node.bytes
-      if (node.countedAs !== undefined) this.#counts.remove(node.countedAs)
+      node.countedIn?.remove(node.caller as string)
       return
     }
     this.#final--
@@ -135,13 +141,6 @@ export class CallerTasks {
     if (bytes === 0) this.#fileBytes.delete(caller)
     else this.#fileBytes.set(caller, bytes)
   }
-}
-
-/** Returns the name of the count of a caller and a group; `undefined` if nothing counts the task. */
-export function countedAs(
-  caller: string | undefined, limit: CallerLimit | undefined,
-): string | undefined {
-  return caller === undefined || limit === undefined ? undefined : `${limit.group}\n${caller}`
 }
 
 function oldestWithFiles(first: StoredNode | undefined): StoredNode | undefined {

@@ -3,6 +3,7 @@ import type { TaskRun } from '../../../src/engine/engine.js'
 import { RunSignal } from '../../../src/engine/run-signal.js'
 import { Json } from '../../../src/runtime/json.js'
 import type { FileShare, NewTask, StoredTask, TaskDetails } from '../../../src/engine/task.js'
+import type { KeyCounts } from '../../../src/runtime/key-counts.js'
 import type { Linked } from '../../../src/runtime/linked-list.js'
 import type { OwnerShare } from '../owner-shares.js'
 import type { Due } from './due-times.js'
@@ -23,8 +24,8 @@ export class StoredNode extends TaskFields implements Listed, Linked<StoredNode>
   files: FileShare | undefined
   /** Bytes that count towards the limits. */
   bytes = 0
-  /** Name of the count of unfinished tasks in which the task is. */
-  countedAs: string | undefined
+  /** Counts of unfinished tasks by caller, if the task is among them. */
+  countedIn: KeyCounts | undefined
   /** Waits for its run, or for the start of it. */
   start: Start | undefined
   callback: CallbackAttempt | undefined

@@ -6,14 +6,14 @@ import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../../src/engine/engine.js'
 import {
-  isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask,
+  isFinalStatus, type Changed, type Created, type Expected, type NewTask,
   type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
 } from '../../../src/engine/task.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { ExpiryScanner } from '../expiry-scanner.js'
 import { wholeNumber } from '../limits.js'
 import { WatchList } from '../../../src/runtime/watch-list.js'
-import { CallerTasks, countedAs } from './caller-tasks.js'
+import { CallerTasks } from './caller-tasks.js'
 import { StoredNode } from './stored-node.js'
 import { TaskLists } from './task-lists.js'
 import { Worker } from './worker.js'
@@ -139,11 +139,11 @@ export class MemoryTaskEngine implements TaskEngine {
       const outcome = existing.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.toTask() }
     }
-    const counted = countedAs(caller, limit)
-    if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
+    const counts = this.#callers.counts(caller, limit)
+    if (counts === 'full') return { outcome: 'caller_full' }
     if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
     const node = new StoredNode(task, now)
-    node.countedAs = counted
+    node.countedIn = counts
     if (!this.#callers.add(node)) return { outcome: 'full' }
     this.#byId.set(id, node)
     if (key !== undefined) this.#byKey.set(key, node)
@@ -170,11 +170,10 @@ export class MemoryTaskEngine implements TaskEngine {
     if (!node.holds(expected, change)) return { outcome: 'conflict', task: node.toTask() }
     const isRetry = isFinalStatus(node.status) && change.status === 'queued'
     if (isRetry) {
-      const { limit } = change
-      const counted = countedAs(node.caller, limit)
-      if (this.#isFull(counted, limit)) return { outcome: 'caller_full' }
+      const counts = this.#callers.counts(node.caller, change.limit)
+      if (counts === 'full') return { outcome: 'caller_full' }
       if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
-      node.countedAs = counted
+      node.countedIn = counts
     }
     this.#apply(node, expected, change, now)
     return { outcome: 'changed', task: node.toTask() }
@@ -243,10 +242,6 @@ export class MemoryTaskEngine implements TaskEngine {
   #tell(node: StoredNode, before: TaskStatus, version: number | undefined): void {
     if (node.status !== before) this.#lists.put(node, node.status)
     if (node.version !== version) this.#watches.notify(node.id)
-  }
-
-  #isFull(counted: string | undefined, { max }: Partial<CallerLimit> = {}): boolean {
-    return counted !== undefined && max !== undefined && this.#callers.count(counted) >= max
   }
 
   #live(id: string, now: number): StoredNode | undefined {
