@@ -1,7 +1,7 @@
 import type { PoolCounts, WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../../src/engine/task.js'
-import type { Clock } from '../../../src/runtime/clock.js'
+import { systemClock, type Clock } from '../../../src/runtime/clock.js'
 import { clearImmediate, setImmediate, settles } from '../../../src/runtime/real-timers.js'
 import { IdleWaiters, keepAlive } from '../idle-waiters.js'
 import { DueTimes } from './due-times.js'
@@ -62,7 +62,7 @@ export class Worker {
   #turn: NodeJS.Immediate | undefined
   /** Number of turns begun. */
   #turns = 0
-  /** End of the current turn, by `performance.now()`. */
+  /** End of the current turn, by the clock of the process. */
   #turnEnd = 0
   #timer: { readonly at: number, readonly cancel: () => void } | undefined
   #closing: Promise<void> | undefined
@@ -77,10 +77,10 @@ export class Worker {
     this.#options = options
     this.#handlers = handlers
     this.#removeFiles()
-    options.places.onFree(() => {
+    options.places.onFree((pool) => {
       // Starts further short runs in the same turn. One batch for each turn would be slower than
       // the arrivals.
-      if (performance.now() < this.#turnEnd) this.#startReady()
+      if (systemClock.now() < this.#turnEnd) this.#startIn(pool)
       this.#scheduleTurn()
     })
     for (const ready of this.#ready.values()) {
@@ -215,7 +215,7 @@ export class Worker {
     this.#turn = setImmediate(() => {
       this.#turn = undefined
       this.#turns++
-      this.#turnEnd = performance.now() + TURN_MS
+      this.#turnEnd = systemClock.now() + TURN_MS
       this.#startReady()
       this.#scheduleTurn()
     })
@@ -233,13 +233,18 @@ export class Worker {
   /** Starts what became ready before this turn, as far as there are places. */
   #startReady(): void {
     if (this.#isAborted) return
-    const { places, callbacks } = this.#options as WorkOptions
-    for (const [pool, ready] of this.#ready) {
-      while (this.#isNext(ready) && places.tryAcquire(pool)) this.#run(ready.take() as Start)
-    }
+    const { callbacks } = this.#options as WorkOptions
+    for (const pool of this.#ready.keys()) this.#startIn(pool)
     while (this.#callbacksRunning < callbacks && this.#isNext(this.#callbacks)) {
       this.#callBack(this.#callbacks.take() as CallbackAttempt)
     }
+  }
+
+  #startIn(pool: string): void {
+    if (this.#isAborted) return
+    const { places } = this.#options as WorkOptions
+    const ready = this.#readyIn(pool)
+    while (this.#isNext(ready) && places.tryAcquire(pool)) this.#run(ready.take() as Start)
   }
 
   /** Returns whether one became ready before this turn. Removes those whose tasks have expired. */
