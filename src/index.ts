@@ -21,7 +21,7 @@ export {
   type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
 export type { Backoff } from './tasks/definition/backoff.js'
-export type { EndedTask, Kept } from './tasks/definition/kept.js'
+export type { EndedTask, ExternalResource } from './tasks/definition/external-resource.js'
 export type {
   FileContent, TaskFile, TaskFiles, WriteFileOptions,
 } from './tasks/definition/files.js'
