@@ -14,7 +14,7 @@ import { itemSchema } from '../records/http.js'
 import type { StoredReport } from '../records/stored-report.js'
 import { deleteBlobs, blobBytes } from '../stores/many-blobs.js'
 import type { Retry } from '../stores/store-retry.js'
-import type { EndedTask, Kept } from '../tasks/definition/kept.js'
+import type { EndedTask, ExternalResource } from '../tasks/definition/external-resource.js'
 import type { Spool } from '../tasks/definition/spool.js'
 import { isOnlyFailed, onlyParameter } from './operation.js'
 
@@ -112,18 +112,18 @@ function reportKeys({ id, attempt }: Pick<EndedTask, 'id' | 'attempt'>): readonl
   return runs.flatMap((run) => [reportKey(id, run, 'all'), reportKey(id, run, 'failed')])
 }
 
-/** Returns what a task keeps beside its body: its reports. */
+/** Returns what a task external beside its body: its reports. */
 export function keepingReports(
-  { blobs, keeps }: Pick<Spool, 'blobs' | 'keeps'>,
-): Required<Pick<Kept<never>, 'remove' | 'bytes'>> {
+  { blobs, external }: Pick<Spool, 'blobs' | 'external'>,
+): Required<Pick<ExternalResource<never>, 'remove' | 'bytes'>> {
   return {
     async remove(blob, task) {
-      await keeps.release(blob)
+      await external.release(blob)
       await deleteBlobs(blobs, reportKeys(task))
     },
     async bytes(blob, task) {
       const sizes = await blobBytes(blobs, reportKeys(task))
-      return sizes.reduce((total, size) => total + size, await keeps.bytes(blob, task))
+      return sizes.reduce((total, size) => total + size, await external.bytes(blob, task))
     },
   }
 }

@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../http/errors.js'
-import { isJsonObject, isTooDeep } from '../http/body/json-value.js'
+import { isJsonObject, isTooDeep } from '../http/body/json.js'
 import type { Judge } from '../records/batch.js'
 import { failed, NOT_WRITTEN, type FailedOutcome } from '../records/outcome.js'
 import { childPointer } from '../schema/pointer.js'

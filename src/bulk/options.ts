@@ -262,7 +262,7 @@ type Shared = Omit<BulkSettings<never>,
 export function withDefaults<T>(
   caller: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,
 ): Shared {
-  const read = readOptions<BulkOptions<never>, typeof BULK>(caller, options, table)
+  const read = readOptions(caller, options as BulkOptions<never>, table)
   const { schema, resume, background, items = defaultItems, onError = warnOfError } = read
   if (schema !== undefined) assertSchema(schema, `${caller}: schema`)
   if (background !== undefined) checkNames(`${caller}: background`, background, BACKGROUND)

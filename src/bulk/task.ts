@@ -1,5 +1,4 @@
-import type { ArrayPosition } from '../json-array/array-position.js'
-import { isArrayPosition } from '../json-array/array-position.js'
+import { type ArrayPosition, isArrayPosition } from '../json-array/array-position.js'
 import { requestCoding } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { batchesOf } from '../records/batch.js'

@@ -1,6 +1,6 @@
 import type { ErrorDetail } from '../http/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { cutText } from '../runtime/cut-text.js'
+import { cutText } from '../runtime/text.js'
 import type { Batch } from './batch.js'
 import {
   NOT_APPLIED, UNKNOWN_OUTCOME, type FailedOutcome, type RecordFault, type RecordOutcome,

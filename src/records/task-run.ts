@@ -4,7 +4,7 @@ import { positionSaver, resumedFrom, type Resume } from '../tasks/definition/res
 import type { Spool, SpooledBody } from '../tasks/definition/spool.js'
 import type { Batch } from './batch.js'
 import { positionCheck, START, type RecordPosition } from './position.js'
-import { Report, type ReportSettings } from './report.js'
+import { Report, type ReportSettings, type ReportSink } from './report.js'
 import { StoredReport } from './stored-report.js'
 import { checkOutcomes, type Continuation, type Outcomes } from './write-loop.js'
 
@@ -62,9 +62,9 @@ export class TaskRun implements Continuation {
   cursorAfter(batch: Batch<unknown>, outcomes: Outcomes): string {
     checkOutcomes(batch, outcomes)
     let items = ''
-    const sink = {
+    const sink: ReportSink = {
       separator: this.stored.separator, restart: () => undefined,
-      add: (text: string): void => { items = text },
+      add: (text) => { items = text },
     }
     const after = new Report(sink, this.report.settings)
     after.continueFrom(this.report.counts)
