@@ -101,10 +101,11 @@ export function bulkCreate<Item extends object, Draft extends object>(
 function createSettings<Item extends object, Draft extends object>(
   options: BulkCreateOptions<Item, Draft>,
 ): BulkSettings<Draft> {
+  const shared = withDefaults('bulkCreate', options, CREATE, '')
   const { repository, schema, key, atomic = false, id = idMember } = options
   const writer = writerOf(repository)
   return {
-    ...withDefaults('bulkCreate', options, CREATE, ''),
+    ...shared,
     kind: 'create', method: 'POST', status: 201, schema, key, writer,
     transaction: isAtomic('bulkCreate', atomic, repository)
       ? (work, call) => repository.transaction((inside) => work(writerOf(inside)), call)

@@ -11,11 +11,9 @@ import { operation, response, type Fragment } from '../openapi/operation.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Schema } from '../schema/schema.js'
-import { AsyncPieces } from './async-pieces.js'
 import { NDJSON_TYPE } from './media-type.js'
-import { RecordText, type Layout } from './record-text.js'
+import { AsyncPieces, RecordText, syncPieces, type Layout } from './record-text.js'
 import { jsonSchemaOf, serialiser, type JsonSchema } from './serialiser.js'
-import { syncPieces } from './sync-pieces.js'
 
 /**
  * Source of records, one by one or in arrays: an iterable, an async iterable, a Node stream in

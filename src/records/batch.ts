@@ -73,8 +73,8 @@ export interface BatchSettings<T> {
   readonly batchSize: number
   /** Absent: all records are valid. */
   readonly judge?: Judge<T> | undefined
-  /** Number of records that an asynchronous `judge` gets at the same time. Default: 1. */
-  readonly concurrency?: number
+  /** Number of records that an asynchronous `judge` gets at the same time. */
+  readonly concurrency: number
   /** Number of the last record, or line, that an earlier run has committed. */
   readonly done?: number
   /**
@@ -133,7 +133,7 @@ class Batcher<T> {
 
   /** Adds records of a block until the batch is full. Returns the index of the next record. */
   async take(block: Block<object>, index: number): Promise<number> {
-    const { batch, settings: { batchSize, judge, concurrency = 1, done = 0, compare } } = this
+    const { batch, settings: { batchSize, judge, concurrency, done = 0, compare } } = this
     const { records, numbers, first = 1, rejected = [], exact = true } = block
     const group = judge === undefined ? Infinity : concurrency
     let from = index
@@ -141,8 +141,11 @@ class Batcher<T> {
       const left = batchSize - batch.values.length
       const to = Math.min(records.length, from + Math.min(group, left))
       const verdicts = judge && records.slice(from, to).map((record, at) => {
-        const number = numberAt(numbers, first, from + at)
-        return number > done || compare ? judge(record, exact) : undefined
+        const isNeeded = numberAt(numbers, first, from + at) > done || compare !== undefined
+        const verdict = isNeeded ? judge(record, exact) : undefined
+        // An earlier one may reject before this one is awaited.
+        if (verdict instanceof Promise) verdict.catch(() => undefined)
+        return verdict
       })
       for (let at = from; at < to; at++) {
         const verdict = verdicts?.[at - from]

@@ -1,9 +1,9 @@
 // Uploads that continue: what is held between two commits has a limit, whatever a client sends.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Ingest, type Resumption } from '../../../src/ndjson/ingest.js'
+import { Ingest, type Resumption } from '../../../src/ndjson/upload-run.js'
 import { START, type UploadPosition } from '../../../src/ndjson/upload-position.js'
-import { UploadReport } from '../../../src/ndjson/upload-report.js'
+import { UploadReport } from '../../../src/ndjson/index.js'
 
 const MIB = 1_048_576
 const CONTEXT = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { type UploadResult, UploadReport } from '../../../src/ndjson/upload-report.js'
+import { type UploadResult, UploadReport } from '../../../src/ndjson/index.js'
 import type { Schema } from '../../../src/schema/schema.js'
 import { fakeRequest } from '../http/fake-request.js'
 

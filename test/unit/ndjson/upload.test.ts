@@ -7,7 +7,7 @@ import { errorResponse } from '../../../src/http/respond.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { decodeOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import type { UploadResult } from '../../../src/ndjson/upload-report.js'
+import type { UploadResult } from '../../../src/ndjson/index.js'
 import { fakeRequest, type Fake } from '../http/fake-request.js'
 
 interface User { id: number, name: string }
