@@ -102,7 +102,8 @@ async function* lineBlocks<T>(
     ))
     yield {
       records, numbers: lines, rejected, undescribed: failed - errors.length,
-      last: reader.lineCount, place, bytes: reader.byteCount - byte,
+      // A line that is too long is rejected before its end.
+      last: Math.max(reader.lineCount, rejected.at(-1)?.number ?? 0), place, bytes: reader.byteCount - byte,
       isFlushed: streamResults || isOver === true,
     }
     if (isOver) {

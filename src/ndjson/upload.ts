@@ -150,7 +150,7 @@ const OF_BACKGROUND = [
 ] as const
 
 /** Returns the OpenAPI operation of an upload handler. */
-function uploadOperation(schema: Schema | undefined, background: boolean): Operation {
+export function uploadOperation(schema: Schema | undefined, background: boolean): Operation {
   const line = JSON.stringify(schema ? schemaObject(schema) : { type: 'object' })
   const done = response('All lines were read; some may have failed', {
     schema: reportSchema('line', 'The first failed lines'), headers: fields('Vary'),

@@ -4,7 +4,7 @@ import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { PartialLine } from '../../../src/ndjson/line-text.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { decodeOptions, type UploadBackgroundOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
+import { readUploadOptions, type UploadBackgroundOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { spooledUpload } from '../../../src/ndjson/upload-run.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
@@ -24,8 +24,8 @@ async function spooled({ signal = new AbortController().signal, write = () => un
   const blobs = new MemoryBlobs()
   await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
   const told: [number, number | undefined][] = []
-  const options = { write, batchSize: 1 }
-  const upload = spooledUpload<{ id: number }>(options, decodeOptions({ maxBodyBytes: 1000 }), { name: 'up', blobs })
+  const options = readUploadOptions<{ id: number }>({ write, batchSize: 1, maxBodyBytes: 1000 })
+  const upload = spooledUpload(options, { name: 'up', blobs })
   const progress = (done: number, total?: number): void => { told.push([done, total]) }
   const context = { ...testContext(upload.task, { owner: 'ann' }), signal, progress }
   return { blobs, upload, told, run: () => upload.task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context) }
@@ -92,7 +92,7 @@ describe('the run of a spooled upload', () => {
     const background = { name: 'up', blobs: new MemoryBlobs() }
     for (const wrong of [{ write: undefined }, { batchSize: 0 }, { maxErrors: -1 }, { maxLines: 0 }, { maxLineBytes: 0 }]) {
       const [name] = Object.keys(wrong)
-      assert.throws(() => ndjsonUpload({ ...options, ...wrong, background } as never), new RegExp(`${name} must`), name)
+      assert.throws(() => ndjsonUpload({ ...options, ...wrong, background } as never), new RegExp(`${name} (must|is missing)`), name)
     }
   })
 
