@@ -7,11 +7,11 @@ export type { MaybePromise } from './runtime/maybe-promise.js'
 export {
   ERROR_CODES, HttpError, httpError, isHttpError, type ErrorCode, type ErrorDetail, type HttpErrorOptions,
 } from './http/errors.js'
-export { upstreamError } from './http/upstream.js'
+export { upstreamError } from './http/errors.js'
 export { guard, type GuardOptions, type OnError } from './http/boundary.js'
-export { reportErrorsTo, type ErrorPlace } from './http/error-reports.js'
+export { reportErrorsTo, type ErrorPlace } from './http/boundary.js'
 export { empty, errorResponse, json, jsonText, stream } from './http/respond.js'
-export { principalOf, type HostContext, type Principal } from './http/principal.js'
+export { principalOf, type HostContext, type Principal } from './http/requester.js'
 export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router, type RouterOptions } from './resources/router.js'
@@ -21,7 +21,7 @@ export {
   type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
 export type { Backoff } from './tasks/definition/backoff.js'
-export type { EndedTask, Kept } from './tasks/definition/kept.js'
+export type { EndedTask, ExternalResource } from './tasks/definition/external-resource.js'
 export type {
   FileContent, TaskFile, TaskFiles, WriteFileOptions,
 } from './tasks/definition/files.js'

@@ -109,7 +109,7 @@ export async function* toIterable(
 }
 
 /** Parses NDJSON from chunks of bytes. Chunks may end anywhere. */
-class LineReader {
+export class LineReader {
   private readonly decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   /** Pieces of a line whose end has not arrived. */
   private pieces: Uint8Array[] = []

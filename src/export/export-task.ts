@@ -21,7 +21,7 @@ const TYPES: Readonly<Record<ExportFormat, string>> = {
 }
 
 const KNOWN = {
-  name: 0, input: 0, check: 0, keeps: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0,
+  name: 0, input: 0, check: 0, external: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0,
   maxPerOwner: 0, shared: 0, maxFileBytes: 0, version: 0, pool: 0, priority: 0,
   records: 0, total: 0, format: 0, fileName: 0, partRecords: 0, schema: 0, columns: 0,
   escapeFormulas: 0,

@@ -7,7 +7,7 @@ import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { checkedName } from '../definition/kept.js'
+import { checkedName } from '../definition/external-resource.js'
 import type { Start } from './start-time.js'
 import { noCallbacks } from './callbacks.js'
 import { releaseExternal, renewExternal } from '../record/external.js'
@@ -65,10 +65,10 @@ export function acceptTask(
 ): MaybePromise<AcceptedTask> {
   if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
   const task = newTask(core, definition, input, submitted)
-  const { keeps } = detailsOf(task as unknown as StoredTask)
+  const { external } = detailsOf(task as unknown as StoredTask)
   const { start, transaction } = submitted
-  const renewed = start === undefined || keeps === undefined
-    ? undefined : renewForLater(core, definition, keeps, start)
+  const renewed = start === undefined || external === undefined
+    ? undefined : renewForLater(core, definition, external, start)
   return after(renewed, () => {
     if (core.isClosing) throw shuttingDown()
     const created = core.engine.create(task, transaction === undefined ? undefined : { transaction })
@@ -80,7 +80,7 @@ export function acceptTask(
 function accepted(
   created: Created, definition: AnyTaskDefinition, task: NewTask, submitted: Submitted,
 ): MaybePromise<AcceptedTask> {
-  const { keeps } = detailsOf(task as unknown as StoredTask)
+  const { external } = detailsOf(task as unknown as StoredTask)
   switch (created.outcome) {
     case 'created':
       if (taskChannel.hasSubscribers && submitted.transaction === undefined) publishAccepted(created.task)
@@ -88,14 +88,14 @@ function accepted(
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      return after(keeps === undefined ? undefined : releaseExternal(definition, keeps), () => {
+      return after(external === undefined ? undefined : releaseExternal(definition, external), () => {
         throw queueFull()
       })
     case 'exists': {
       const { task: existing } = created
       checkSame(existing, task, submitted)
-      const isUnread = keeps !== undefined && detailsOf(existing).keeps !== keeps
-      return after(isUnread ? releaseExternal(definition, keeps) : undefined, () => (
+      const isUnread = external !== undefined && detailsOf(existing).external !== external
+      return after(isUnread ? releaseExternal(definition, external) : undefined, () => (
         { task: existing, created: false }
       ))
     }
@@ -113,8 +113,8 @@ function newTask(
   }
   if (priority !== undefined) checkPriority(priority)
   if (context !== undefined) checkContext(context)
-  const { name, keeps, files, pool = DEFAULT_POOL } = definition
-  const kept = keeps && checkedName(keeps.of(input))
+  const { name, external, files, pool = DEFAULT_POOL } = definition
+  const kept = external && checkedName(external.of(input))
   const id = submitted.id ?? newId()
   return {
     id, birth: submitted.birth ?? newBirth(submitted.id === undefined ? id : undefined),
@@ -125,7 +125,7 @@ function newTask(
       fingerprint: idempotency?.fingerprint,
       isDirect: idempotency?.isDirect === true ? true : undefined,
       isTransactional: transaction === undefined ? undefined : true,
-      context, keeps: kept,
+      context, external: kept,
       callback: callbackUrl === undefined
         ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
     }),
@@ -150,10 +150,10 @@ export function limitOf(
 
 /** Renews what the input of a task for later names, because it was stored for a task that runs now. */
 async function renewForLater(
-  core: TaskCore, definition: AnyTaskDefinition, keeps: string, start: Start,
+  core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
 ): Promise<void> {
   const ttlMs = start.delayMs + core.settings.pendingMs + core.retentionMs(definition.name)
-  if (!await renewExternal(definition, keeps, ttlMs)) {
+  if (!await renewExternal(definition, external, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
 }

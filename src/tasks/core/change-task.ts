@@ -82,10 +82,10 @@ export async function retryTask(
   if (key !== undefined && detailsOf(task).retryKey === key) return task
   requireRetryable(task)
   const definition = core.definition(task.name)
-  const { keeps, blobs: files = [], callback, ...details } = detailsOf(task)
+  const { external, blobs: files = [], callback, ...details } = detailsOf(task)
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
-  if (!await renewExternal(definition, keeps, keptMs)) {
+  if (!await renewExternal(definition, external, keptMs)) {
     // Another retry may have used it meanwhile, and released it at the end.
     const now = await core.read(id)
     if (now && maySee(now)) requireRetryable(now)
@@ -97,7 +97,7 @@ export async function retryTask(
     round: newBirth(), failures: undefined, progress: undefined, retryKey: key,
     isTransactional: undefined, returnedSince: undefined,
     attempts: historyOfFinal(task),
-    ...keeps !== undefined && { keeps }, ...files.length > 0 && { blobs: files },
+    ...external !== undefined && { external }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }
   if (core.isClosing) throw shuttingDown()

@@ -5,29 +5,29 @@ import type { Details } from '../record/details.js'
 import type { TaskCore } from './task-core.js'
 
 /** Returns whether a task has anything outside of the engine. */
-export function hasOutside({ keeps, blobs, fileRuns }: Details): boolean {
-  return keeps !== undefined || blobs !== undefined || fileRuns !== undefined
+export function hasOutside({ external, blobs, fileRuns }: Details): boolean {
+  return external !== undefined || blobs !== undefined || fileRuns !== undefined
 }
 
 /**
  * Returns what a task keeps outside of the engine once it has this status: its files, and what its
- * `keeps` says. It counts for its caller. `undefined` if there is nothing to count. Never rejects:
+ * `external` says. It counts for its caller. `undefined` if there is nothing to count. Never rejects:
  * what cannot be counted now does not count.
  */
 export async function outsideFiles(
-  core: TaskCore, task: StoredTask, { keeps, files, blobs: kept = [] }: Details, status: TaskStatus,
+  core: TaskCore, task: StoredTask, { external, files, blobs: kept = [] }: Details, status: TaskStatus,
 ): Promise<FileShare | undefined> {
   const { blobs, maxFileBytesPerOwner: max } = core.settings
   const { id, name, attempt } = task
-  const count = keeps === undefined ? undefined : core.definition(name)?.keeps?.bytes
+  const count = external === undefined ? undefined : core.definition(name)?.external?.bytes
   if (count === undefined && kept.length === 0) return undefined
   try {
-    const external = await count?.(keeps as string, { id, attempt, status }) ?? 0
+    const outside = await count?.(external as string, { id, attempt, status }) ?? 0
     const sizes = status === 'completed' || !blobs
       ? files?.map(({ size }) => size) ?? []
       : await blobBytes(blobs, kept.map((blob) => fileKey(id, blob)))
-    const bytes = sizes.reduce((total, size) => total + size, external)
-    // `bytes` of `keeps` may return anything.
+    const bytes = sizes.reduce((total, size) => total + size, outside)
+    // `bytes` of `external` may return anything.
     return Number.isSafeInteger(bytes) && bytes >= 0 ? { bytes, max } : undefined
   } catch {
     return undefined

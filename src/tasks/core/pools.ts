@@ -19,11 +19,10 @@ export interface PoolCounts extends Counts {
 export interface PoolSettings {
   readonly engine: { readonly shared: boolean }
   readonly definitions: readonly AnyTaskDefinition[]
-  readonly worker?: boolean
+  readonly worker?: boolean | readonly string[]
   /** Concurrency of the default pool. */
   readonly concurrency?: number
   readonly pools?: Readonly<Record<string, PoolOptions>>
-  readonly work?: readonly string[]
 }
 
 /** The number of places of each pool, and the pools that this process works for. */
@@ -46,7 +45,7 @@ export function toPools(settings: PoolSettings): Pools {
     pools.set(name, concurrencyOf(name, options))
   }
   check(settings, pools)
-  return { pools, work: worker ? settings.work ?? [...pools.keys()] : [] }
+  return { pools, work: worker === true ? [...pools.keys()] : worker || [] }
 }
 
 function concurrencyOf(name: string, options: PoolOptions): number {
@@ -59,7 +58,7 @@ function concurrencyOf(name: string, options: PoolOptions): number {
 }
 
 function check(
-  { engine, definitions, work, worker }: PoolSettings, known: ReadonlyMap<string, unknown>,
+  { engine, definitions, worker }: PoolSettings, known: ReadonlyMap<string, unknown>,
 ): void {
   const names = [...known.keys()].join(', ')
   for (const { name, pool = DEFAULT_POOL } of definitions) {
@@ -67,18 +66,16 @@ function check(
       throw fault(`the definition ${name} names the pool ${pool}, which is not in pools; add it there`)
     }
   }
-  if (work === undefined) return
-  const given: unknown = work
-  if (!Array.isArray(given) || given.length === 0) {
-    throw fault('work must be a list of pools; a process that works none has worker: false')
+  if (worker === undefined || typeof worker === 'boolean') return
+  if (!Array.isArray(worker) || worker.length === 0) {
+    throw fault('worker must be true, false or a list of pools; a process that works none has worker: false')
   }
-  if (worker === false) throw fault('work and worker: false exclude each other')
-  const unknown = work.find((name) => !known.has(name))
+  const unknown: unknown = worker.find((name) => !known.has(name))
   if (unknown !== undefined) {
-    throw fault(`work names ${String(unknown)}, which is not in pools (${names})`)
+    throw fault(`worker names ${String(unknown)}, which is not in pools (${names})`)
   }
   if (!engine.shared) {
-    throw fault('work needs an engine that several processes share, because others must run the other pools')
+    throw fault('a list of pools as worker needs an engine that several processes share, because others must run the other pools')
   }
 }
 

@@ -116,20 +116,20 @@ export class TaskCore {
    * Never rejects: what is left is deleted when the task expires.
    */
   async cleanUp(task: StoredTask): Promise<void> {
-    const { blobs, fileRuns, keeps } = detailsOf(task)
+    const { blobs, fileRuns, external } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, hiddenFileKeys({ id: task.id, blobs, fileRuns }))
-    if (keeps === undefined) return
+    if (external === undefined) return
     const definition = this.definition(task.name)
-    if (task.status === 'completed') return releaseExternal(definition, keeps)
+    if (task.status === 'completed') return releaseExternal(definition, external)
     const ttlMs = this.retentionMs(task.name) + MARGIN_MS
-    await renewExternal(definition, keeps, ttlMs).catch(() => undefined)
+    await renewExternal(definition, external, ttlMs).catch(() => undefined)
   }
 
   /** Deletes all that a task has outside of the engine. Never rejects, because it expires. */
   async removeFiles(task: StoredTask): Promise<boolean> {
-    const { blobs, fileRuns, keeps } = detailsOf(task)
+    const { blobs, fileRuns, external } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
-    if (keeps !== undefined) await removeExternal(this.definition(task.name), keeps, task)
+    if (external !== undefined) await removeExternal(this.definition(task.name), external, task)
     return true
   }
 

@@ -7,7 +7,7 @@ import type { Checkpoint } from './checkpoint.js'
 import { checkBounds, COUNT, KEPT, LIMIT, PAUSE, SIZE, TIMER } from './bounds.js'
 import type { TaskFiles } from './files.js'
 import type { JsonForm, JsonSafe } from './json-form.js'
-import { checkKeeps, type Kept } from './kept.js'
+import { checkExternal, type ExternalResource } from './external-resource.js'
 
 /**
  * The second argument of `run`. `C` is the type of `context`: a `run` that declares one, as in
@@ -157,7 +157,7 @@ export interface TaskOptions<
    * completed, and removed when the task is deleted, expires or is evicted. A failed or cancelled
    * task keeps it for a retry. Default: nothing.
    */
-  readonly keeps?: Kept<I>
+  readonly external?: ExternalResource<I>
 }
 
 /** The types of one kind of work. No value has them: they exist for the compiler only. */
@@ -184,7 +184,7 @@ export interface TaskDefinition<
   readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R>
   readonly output?: Schema
   readonly checkpoint?: Schema<P>
-  readonly keeps?: Kept<I>
+  readonly external?: ExternalResource<I>
   readonly timeoutMs: number
   readonly attempts: number
   readonly backoff: Backoff
@@ -198,14 +198,14 @@ export interface TaskDefinition<
  * with validated input only.
  */
 export interface AnyTaskDefinition
-  extends Omit<TaskDefinition, 'input' | 'check' | 'run' | 'keeps' | 'checkpoint' | '~types'> {
+  extends Omit<TaskDefinition, 'input' | 'check' | 'run' | 'external' | 'checkpoint' | '~types'> {
   readonly input?: Schema
   readonly checkpoint?: Schema
   /** Tests business rules on valid input. */
   check?(input: unknown): MaybePromise<void>
   /** Does the work. */
   run(input: unknown, context: TaskContext): unknown
-  readonly keeps?: Omit<Kept<never>, 'of'> & {
+  readonly external?: Omit<ExternalResource<never>, 'of'> & {
     /** Returns the name of the resource. */
     of(input: unknown): string,
   }
@@ -215,7 +215,7 @@ export interface AnyTaskDefinition
 
 const KNOWN = {
   name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0,
-  pool: 0, priority: [0, MAX_PRIORITY, true], retentionMs: KEPT, maxPerOwner: LIMIT, keeps: 0,
+  pool: 0, priority: [0, MAX_PRIORITY, true], retentionMs: KEPT, maxPerOwner: LIMIT, external: 0,
   shared: 0, files: 0, maxFileBytes: SIZE,
   checkpoint: 0, version: 0,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>
@@ -266,7 +266,7 @@ export function defineTask<
   if (options.checkpoint !== undefined && !isSchema(options.checkpoint)) {
     throw fault('checkpoint must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
   }
-  if (options.keeps !== undefined) checkKeeps(where, options.keeps)
+  if (options.external !== undefined) checkExternal(where, options.external)
   const { version = '-' } = options
   if (typeof version !== 'string' || version.length < 1 || version.length > 64) {
     throw fault('version must be a text of 1 to 64 characters')

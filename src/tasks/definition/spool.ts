@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { decodeBytes, REQUEST_CODINGS } from '../../http/body/decode.js'
-import { isJsonObject, isWholeNumber } from '../../http/body/json-value.js'
+import { isJsonObject, isWholeNumber } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { Retry } from '../../stores/store-retry.js'
-import type { Kept } from './kept.js'
+import type { ExternalResource } from './external-resource.js'
 import { deleteParts, KeptParts, renewParts } from './kept-parts.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
@@ -45,8 +45,8 @@ export class Spool {
   readonly blobs: Blobs
   /** Time that a body is kept without a renewal, in milliseconds. */
   readonly retentionMs: number
-  /** The option `keeps` of a task whose input is a spooled body. */
-  readonly keeps: Required<Omit<Kept<SpooledBody>, 'remove'>>
+  /** The option `external` of a task whose input is a spooled body. */
+  readonly external: Required<Omit<ExternalResource<SpooledBody>, 'remove'>>
 
   /**
    * @param caller - name of the public function, for error messages
@@ -62,7 +62,7 @@ export class Spool {
     this.#prefix = prefix
     this.blobs = blobs
     this.retentionMs = retentionMs
-    this.keeps = {
+    this.external = {
       of: ({ blob }) => blob,
       async release(blob) {
         await deleteParts(blobs, blob)

@@ -58,8 +58,8 @@ export interface Details extends RecordFiles {
   readonly isTransactional?: true | undefined
   /** The part of the request's context that the run gets. */
   readonly context?: unknown
-  /** Name of the external resource that the task owns; see `Kept`. */
-  readonly keeps?: string | undefined
+  /** Name of the external resource that the task owns; see `ExternalResource`. */
+  readonly external?: string | undefined
   /** Attempts that have failed since the submission or the last retry. */
   readonly failures?: number | undefined
   /** Time since which no process could run the task, in milliseconds since 1970. */

@@ -1,15 +1,15 @@
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { EndedTask } from '../definition/kept.js'
+import type { EndedTask } from '../definition/external-resource.js'
 
 /**
- * Releases an external resource of a task that will not run any more; see `keeps` of `defineTask`.
+ * Releases an external resource of a task that will not run any more; see `external` of `defineTask`.
  * Never rejects, because the resource expires by itself.
  */
 export async function releaseExternal(
   definition: AnyTaskDefinition | undefined, name: string,
 ): Promise<void> {
   try {
-    await definition?.keeps?.release(name)
+    await definition?.external?.release(name)
   } catch {
     // It expires.
   }
@@ -22,10 +22,10 @@ export async function releaseExternal(
 export async function removeExternal(
   definition: AnyTaskDefinition | undefined, name: string, { id, attempt, status }: EndedTask,
 ): Promise<void> {
-  const { keeps } = definition ?? {}
-  if (keeps?.remove === undefined) return releaseExternal(definition, name)
+  const { external } = definition ?? {}
+  if (external?.remove === undefined) return releaseExternal(definition, name)
   try {
-    await keeps.remove(name, { id, attempt, status })
+    await external.remove(name, { id, attempt, status })
   } catch {
     // It expires.
   }
@@ -38,5 +38,5 @@ export async function removeExternal(
 export async function renewExternal(
   definition: AnyTaskDefinition | undefined, name: string | undefined, ttlMs: number,
 ): Promise<boolean> {
-  return name === undefined || await definition?.keeps?.renew?.(name, ttlMs) !== false
+  return name === undefined || await definition?.external?.renew?.(name, ttlMs) !== false
 }

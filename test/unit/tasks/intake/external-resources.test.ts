@@ -16,7 +16,7 @@ function kept(run: (input: Input, context: TaskContext) => unknown, attempts = 1
   const released: string[] = []
   const definition = defineTask({
     name: 'kept', run, attempts, backoff: { type: 'fixed', delayMs: 0 },
-    keeps: { of: ({ name }) => `file of ${name}`, release: (name) => released.push(name) },
+    external: { of: ({ name }) => `file of ${name}`, release: (name) => released.push(name) },
   })
   return { definition, released }
 }
@@ -127,7 +127,7 @@ describe('external resources of a task', () => {
     const blobs = new Set<string>()
     const ran: string[] = []
     const work = defineTask({
-      name: 'work', keeps: { of: ({ name }: Input) => name, release: (name) => blobs.delete(name) },
+      name: 'work', external: { of: ({ name }: Input) => name, release: (name) => blobs.delete(name) },
       run: ({ name }: Input) => {
         assert.ok(blobs.has(name), `${name} is gone`)
         ran.push(name)
@@ -152,7 +152,7 @@ describe('external resources of a task', () => {
   })
 
   test('may fail to be released, which changes nothing', async () => {
-    const definition = defineTask({ name: 'kept', run: (_: Input) => ({ message: 'done' }), keeps: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
+    const definition = defineTask({ name: 'kept', run: (_: Input) => ({ message: 'done' }), external: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
     const { tasks, heard, close } = bench({ definitions: [definition] })
     const { taskId: id } = await tasks.submit(definition, { name: 'a' })
     const task = await tasks.wait(id, { timeoutMs: 5000 })

@@ -20,7 +20,7 @@ function setUp(
   const heard: unknown[] = []
   const released: string[] = []
   const work = defineTask({
-    name: 'work', maxPerOwner: 1, attempts: 3, keeps: { of: () => 'a file', release: (name) => released.push(name) },
+    name: 'work', maxPerOwner: 1, attempts: 3, external: { of: () => 'a file', release: (name) => released.push(name) },
     run: (_, context) => run(context),
   })
   const open = (engine: HandEngine) => createTasks({

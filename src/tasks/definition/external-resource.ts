@@ -3,7 +3,7 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { checkNames } from '../../runtime/option-names.js'
 
 /** Something outside of the record that a task needs until it is completed. */
-export interface Kept<I> {
+export interface ExternalResource<I> {
   /**
    * Names it, given the input as it was submitted. The name is part of the record, and has 1 to
    * 1024 characters.
@@ -34,7 +34,7 @@ export interface Kept<I> {
   readonly bytes?: (name: string, task: EndedTask) => MaybePromise<number>
 }
 
-/** A task that has ended or is about to end, as `keeps` of its definition sees it. */
+/** A task that has ended or is about to end, as `external` of its definition sees it. */
 export interface EndedTask {
   readonly id: string
   /** Number of the last run. */
@@ -43,17 +43,17 @@ export interface EndedTask {
   readonly status: TaskStatus
 }
 
-const KEEPS = { of: 0, release: 0, renew: 0, remove: 0, bytes: 0 } satisfies Record<keyof Kept<never>, 0>
+const EXTERNAL = { of: 0, release: 0, renew: 0, remove: 0, bytes: 0 } satisfies Record<keyof ExternalResource<never>, 0>
 /** Maximum length of the name of an external resource. */
 const MAX_NAME_LENGTH = 1024
 
 /** @throws {TypeError} A name is unknown, or a function is missing. */
-export function checkKeeps(where: string, keeps: Kept<never>): void {
-  checkNames(`${where}: keeps`, keeps, KEEPS)
-  const { of, release, renew, remove, bytes } = keeps
+export function checkExternal(where: string, external: ExternalResource<never>): void {
+  checkNames(`${where}: external`, external, EXTERNAL)
+  const { of, release, renew, remove, bytes } = external
   const isValid = typeof of === 'function' && typeof release === 'function'
     && [renew, remove, bytes].every((each) => each === undefined || typeof each === 'function')
-  if (!isValid) throw new TypeError(`${where}: keeps needs the functions of and release`)
+  if (!isValid) throw new TypeError(`${where}: external needs the functions of and release`)
 }
 
 /**
@@ -62,5 +62,5 @@ export function checkKeeps(where: string, keeps: Kept<never>): void {
  */
 export function checkedName(name: string): string {
   if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME_LENGTH) return name
-  throw new TypeError(`keeps.of must return a text of 1 to ${MAX_NAME_LENGTH} characters`)
+  throw new TypeError(`external.of must return a text of 1 to ${MAX_NAME_LENGTH} characters`)
 }
