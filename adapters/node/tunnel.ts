@@ -7,7 +7,7 @@ import {
   compose, type HttpRequest, type HttpResponse, type Policy,
 } from '../../src/http/exchange.js'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { headersOf } from './request-headers.js'
+import { headersOf } from './host.js'
 import { answerRaw, bareRequest, headText } from './raw-answer.js'
 import type { ResolveHost } from '../../src/callbacks/http-sender/resolve.js'
 import { reach } from './tunnel-connect.js'
