@@ -15,7 +15,7 @@ import type { Start } from '../core/start-time.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import { startFrom } from './start-at.js'
 import { discardInput, type Submission } from './submission.js'
 

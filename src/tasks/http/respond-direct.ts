@@ -12,7 +12,7 @@ import type { WaiterSlot } from '../record/waiters.js'
 import { shuttingDown } from '../record/not-accepted.js'
 import type { AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import type { Submitter } from './submission.js'
 
 /**
