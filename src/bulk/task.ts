@@ -80,7 +80,6 @@ export function spooledBulk<T>(
   }
   const spool = new Spool(caller, `bulk-${settings.kind}/`, blobs, blobRetentionMs)
   const limits = decodeLimits(settings)
-  const { resume } = settings
   const open = (
     spooled: SpooledBody, place: RecordPosition['place'],
   ): BulkBody | Promise<BulkBody> => {

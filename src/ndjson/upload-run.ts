@@ -7,24 +7,16 @@ import { readFailure } from '../http/failure.js'
 import { addVary, json, stream } from '../http/respond.js'
 import { batchesOf, type Block, type Judge } from '../records/batch.js'
 import { TextSink } from '../records/http.js'
-import { positionOf } from '../records/position.js'
 import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
-import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { writeRecords, type Continuation } from '../records/write-loop.js'
 import { judge } from '../schema/validate.js'
-import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
-import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
-import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import type { KeptAnswer, TaskEndpoints } from '../tasks/http/endpoints.js'
-import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import { LineReader, readBatches } from './line-reader.js'
 import { NDJSON_TYPE } from './media-type.js'
-import type {
-  UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask, WriteContext,
-} from './upload-options.js'
+import type { UploadItem, UploadResult, UploadSettings, WriteContext } from './upload-options.js'
 
 /** Place in a body at which a line begins. */
-interface LinePlace {
+export interface LinePlace {
   readonly byte: number
   /** Number of lines before it. */
   readonly lines: number
@@ -37,11 +29,12 @@ const MAX_QUIET_BYTES = 1_048_576
 /** Number of records that an asynchronous schema validates at the same time. */
 const CONCURRENCY = 8
 
-const isLinePlace = (place: unknown): place is LinePlace => (
+/** Returns whether a value is a place of this format. */
+export const isLinePlace = (place: unknown): place is LinePlace => (
   isJsonObject(place) && isWholeNumber(place['byte']) && isWholeNumber(place['lines'])
 )
 
-/** How the lines of one upload are read and written. */
+/** Reading and writing of the lines of one upload. */
 interface Upload<T> {
   readonly settings: UploadSettings<T>
   readonly report: Report
@@ -54,7 +47,7 @@ interface Upload<T> {
 }
 
 /** Reads the records of a body and passes them to `write` in batches. Yields after each batch. */
-function writeLines<T>(
+export function writeLines<T>(
   bytes: AsyncIterable<Uint8Array>, upload: Upload<T>,
 ): AsyncGenerator<void, void, undefined> {
   const { settings, report, context, from, continuation } = upload
@@ -114,7 +107,8 @@ async function* lineBlocks<T>(
   }
 }
 
-function reportSettings<T>(
+/** Returns the settings of the report of an upload. */
+export function reportSettings<T>(
   { maxErrors }: UploadSettings<T>, streamResults = false,
 ): ReportSettings {
   return {
@@ -124,7 +118,8 @@ function reportSettings<T>(
   }
 }
 
-function messageOf({ total, succeeded, failed }: Report): string {
+/** Returns the message of an upload that has come so far. */
+export function messageOf({ total, succeeded, failed }: Report): string {
   const records = `${total} ${total === 1 ? 'record' : 'records'}`
   return `Read ${records}: ${succeeded} succeeded, ${failed} failed.`
 }
@@ -286,7 +281,8 @@ async function respondAtEnd(
   return withVary(json(200, { message: messageOf(report), summary, items } satisfies UploadResult))
 }
 
-async function readAll(writes: AsyncIterable<void>): Promise<void> {
+/** Reads and writes to the end. */
+export async function readAll(writes: AsyncIterable<void>): Promise<void> {
   for await (const _ of writes);
 }
 
@@ -340,77 +336,4 @@ function withReport(error: unknown, { report, sink }: DirectUpload): unknown {
 function withVary(response: HttpResponse): HttpResponse {
   addVary(response.headers, 'Accept', 'Prefer')
   return response
-}
-
-/** Task of an upload, and the function that makes a request its input. */
-export interface SpooledUpload {
-  readonly task: UploadTask
-  /** Writes the body to the blobs, as it was sent. */
-  spool<C>(
-    endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string,
-  ): Promise<ReadWork>
-}
-
-/** Creates the task that reads spooled uploads. */
-export function spooledUpload<T>(
-  settings: UploadSettings<T>, background: UploadBackgroundOptions,
-): SpooledUpload {
-  const { blobs, blobRetentionMs } = background
-  const { limits, resume } = settings
-  const spool = new Spool('ndjsonUpload', 'ndjson-upload/', blobs, blobRetentionMs)
-
-  const run = async (spooled: SpooledBody, task: RecordTaskContext): Promise<UploadResult> => {
-    const { size } = spooled
-    const { signal, owner, context, taskId } = task
-    let done = 0
-    const progress = (report: Report): void => { task.progress(done, size, messageOf(report)) }
-    const continuation = await TaskRun.open({
-      caller: 'ndjsonUpload', spool, spooled, task, resume, isPlace: isLinePlace, progress,
-      report: reportSettings(settings), maxInlineBytes: Infinity,
-      // The next attempt reads the lines of a lost report again.
-      onError: (error) => { throw error },
-    })
-    const { report, stored, from } = continuation
-    const byte = isLinePlace(from.place) ? from.place.byte : 0
-    const bytes = await decodedFrom(spooled, byte, limits, async (start) => {
-      done = start
-      const pieces = await spool.open(spooled, start)
-      const count = (size: number): void => { done += size }
-      return withProgress(pieces, signal, count, () => { progress(report) })
-    })
-    const call = { signal, owner, context, taskId }
-    try {
-      await readAll(writeLines(bytes, { settings, report, context: call, from, continuation }))
-    } catch (error) {
-      throw failedAfter(error, report.total, messageOf(report))
-    }
-    const items = stored.items<UploadItem>() ?? []
-    return { message: messageOf(report), summary: report.summary, items }
-  }
-
-  return {
-    task: spooledTask(spool, background, spool.input(), run, positionOf(isLinePlace)),
-    async spool(endpoints, request, coding) {
-      const { maxBodyBytes } = limits
-      const sent = { bytes: request.body.stream(), coding, maxBodyBytes }
-      const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)
-      return { input: spooled, body: { coding, sha256 }, discard }
-    },
-  }
-}
-
-/**
- * Counts the bytes as sent, and calls `progress` after each piece. Ends with an error when the task
- * is stopped.
- */
-async function* withProgress(
-  source: AsyncIterable<Uint8Array>, signal: AbortSignal, count: (bytes: number) => void,
-  progress: () => void,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  for await (const piece of source) {
-    signal.throwIfAborted()
-    count(piece.byteLength)
-    yield piece
-    progress()
-  }
 }

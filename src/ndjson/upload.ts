@@ -21,9 +21,8 @@ import {
   readUploadOptions, type UploadBackgroundOptions, type UploadOptions, type UploadSettings,
   type UploadTask,
 } from './upload-options.js'
-import {
-  directUpload, respondDirect, respondOnce, spooledUpload, type SpooledUpload,
-} from './upload-run.js'
+import { directUpload, respondDirect, respondOnce } from './upload-run.js'
+import { spooledUpload, type SpooledUpload } from './upload-task.js'
 
 /** An upload that clients may ask to be read in the background. Returned by `ndjsonUpload`. */
 export interface BackgroundUpload {

@@ -29,7 +29,7 @@ export interface Block<P extends object> {
   readonly place?: P
   /** Bytes of the body since the block before. */
   readonly bytes: number
-  /** What was read is written before the next block is read. */
+  /** Ends the batch, before the next block is read. */
   readonly isFlushed?: boolean
 }
 

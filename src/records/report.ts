@@ -169,7 +169,7 @@ export class Report {
       return
     }
     const lead = `{"${name}":`
-    const rest = `,"status":`
+    const rest = ',"status":'
     for (let at = from; at < to; at++) {
       const outcome = outcomes?.[at]
       const number = numbers[at] as number

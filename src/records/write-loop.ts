@@ -6,7 +6,7 @@ import type { Report } from './report.js'
 /** Outcomes of the records of a batch, or `undefined` if all were written. */
 export type Outcomes = readonly (RecordOutcome | undefined)[] | undefined
 
-/** What `write` gets beside the records. */
+/** The second argument of `write`. */
 export interface WritePlace {
   /** Number of each record in the body, from 1. */
   readonly lines: readonly number[]

@@ -1,0 +1,86 @@
+import type { HttpRequest } from '../http/exchange.js'
+import { positionOf } from '../records/position.js'
+import type { Report } from '../records/report.js'
+import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
+import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
+import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
+import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
+import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
+import type {
+  UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
+} from './upload-options.js'
+import { isLinePlace, messageOf, readAll, reportSettings, writeLines } from './upload-run.js'
+
+/** Task of an upload, and the function that makes a request its input. */
+export interface SpooledUpload {
+  readonly task: UploadTask
+  /** Writes the body to the blobs, as it was sent. */
+  spool<C>(
+    endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string,
+  ): Promise<ReadWork>
+}
+
+/** Creates the task that reads spooled uploads. */
+export function spooledUpload<T>(
+  settings: UploadSettings<T>, background: UploadBackgroundOptions,
+): SpooledUpload {
+  const { blobs, blobRetentionMs } = background
+  const { limits, resume } = settings
+  const spool = new Spool('ndjsonUpload', 'ndjson-upload/', blobs, blobRetentionMs)
+
+  const run = async (spooled: SpooledBody, task: RecordTaskContext): Promise<UploadResult> => {
+    const { size } = spooled
+    const { signal, owner, context, taskId } = task
+    let done = 0
+    const progress = (report: Report): void => { task.progress(done, size, messageOf(report)) }
+    const continuation = await TaskRun.open({
+      caller: 'ndjsonUpload', spool, spooled, task, resume, isPlace: isLinePlace, progress,
+      report: reportSettings(settings), maxInlineBytes: Infinity,
+      // The next attempt reads the lines of a lost report again.
+      onError: (error) => { throw error },
+    })
+    const { report, stored, from } = continuation
+    const byte = isLinePlace(from.place) ? from.place.byte : 0
+    const bytes = await decodedFrom(spooled, byte, limits, async (start) => {
+      done = start
+      const pieces = await spool.open(spooled, start)
+      const count = (size: number): void => { done += size }
+      return withProgress(pieces, signal, count, () => { progress(report) })
+    })
+    const call = { signal, owner, context, taskId }
+    try {
+      await readAll(writeLines(bytes, { settings, report, context: call, from, continuation }))
+    } catch (error) {
+      throw failedAfter(error, report.total, messageOf(report))
+    }
+    const items = stored.items<UploadItem>() ?? []
+    return { message: messageOf(report), summary: report.summary, items }
+  }
+
+  return {
+    task: spooledTask(spool, background, spool.input(), run, positionOf(isLinePlace)),
+    async spool(endpoints, request, coding) {
+      const { maxBodyBytes } = limits
+      const sent = { bytes: request.body.stream(), coding, maxBodyBytes }
+      const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)
+      return { input: spooled, body: { coding, sha256 }, discard }
+    },
+  }
+}
+
+/**
+ * Counts the bytes as sent, and calls `progress` after each piece. Ends with an error when the task
+ * is stopped.
+ */
+async function* withProgress(
+  source: AsyncIterable<Uint8Array>, signal: AbortSignal, count: (bytes: number) => void,
+  progress: () => void,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const piece of source) {
+    signal.throwIfAborted()
+    count(piece.byteLength)
+    yield piece
+    progress()
+  }
+}
