@@ -1,4 +1,4 @@
-import { comparePositions as compare, type ListPosition } from '../../src/engine/list-position.js'
+import { comparePositions as compare, type ListPosition } from '../../src/engine/engine.js'
 
 /** The next task of one list. */
 export class Head<T> {

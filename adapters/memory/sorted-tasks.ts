@@ -1,4 +1,4 @@
-import { comparePositions as compare, type ListPosition } from '../../src/engine/list-position.js'
+import { comparePositions as compare, type ListPosition } from '../../src/engine/engine.js'
 
 /** Maximum number of tasks in a chunk. A change moves at most so many. */
 const CHUNK = 256

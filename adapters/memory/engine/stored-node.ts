@@ -1,6 +1,6 @@
 import { heapBytesOf } from '../../../src/runtime/json-size.js'
 import type { TaskRun } from '../../../src/engine/engine.js'
-import { RunSignal } from '../../../src/engine/run-signal.js'
+import { RunSignal } from '../../../src/engine/runs.js'
 import { Json } from '../../../src/runtime/json.js'
 import type { FileShare, NewTask, StoredTask, TaskDetails } from '../../../src/engine/task.js'
 import type { KeyCounts } from '../../../src/runtime/key-counts.js'

@@ -1,5 +1,6 @@
-import { comparePositions as compare } from '../../../src/engine/list-position.js'
-import type { ListedStatus, TaskQuery } from '../../../src/engine/engine.js'
+import {
+  comparePositions as compare, type ListedStatus, type TaskQuery,
+} from '../../../src/engine/engine.js'
 import { best, earlier, Head, later } from '../list-heads.js'
 import { SortedTasks } from '../sorted-tasks.js'
 

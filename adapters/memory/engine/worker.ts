@@ -1,5 +1,5 @@
 import type { PoolCounts, WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
+import { RunReplacedError, WorkerClosingError } from '../../../src/engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../../src/engine/task.js'
 import { systemClock, type Clock } from '../../../src/runtime/clock.js'
 import { clearImmediate, setImmediate, settles } from '../../../src/runtime/real-timers.js'

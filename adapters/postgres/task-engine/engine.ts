@@ -1,5 +1,5 @@
 import type {
-  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
+  CreateOptions, PoolCounts, TaskEngine, TaskQuery, Transaction, WorkHandlers, WorkOptions,
 } from '../../../src/engine/engine.js'
 import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
@@ -7,9 +7,8 @@ import {
 } from '../../../src/engine/task.js'
 import type { Notices } from '../../../src/runtime/notices.js'
 import { setTimeout } from '../../../src/runtime/real-timers.js'
-import { observed } from '../../../src/stores/diagnostics.js'
+import { observed } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
-import type { Transaction } from '../../../src/stores/transaction.js'
 import { Listener, noticesOn } from '../changes/listener.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'

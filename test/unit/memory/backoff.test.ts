@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { retryDelay } from '../../../src/tasks/definition/backoff.js'
+import { retryDelay } from '../../../src/tasks/definition/define.js'
 
 const never = () => { throw new Error('no random number is needed') }
 

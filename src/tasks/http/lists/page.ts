@@ -6,7 +6,7 @@ import { pageLinkValue, type Link } from '../../../http/fields/link.js'
 import { evaluatePreconditions } from '../../../http/fields/preconditions.js'
 import { empty, jsonText } from '../../../http/respond.js'
 import { toReference } from '../../../http/target.js'
-import type { SnapshotPage } from '../../core/task-lister.js'
+import type { SnapshotPage } from '../../core/task-service.js'
 import type { TaskSnapshot } from '../../record/snapshot.js'
 
 const VARY = 'Accept, Authorization'
