@@ -4,7 +4,7 @@ import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 
 // Captured at once: servers keep real time, also under a test's fake timers, and one of those would
 // be the last when they go.
-const { setTimeout } = timers
+const { setTimeout: setRealTimeout } = timers
 
 /**
  * Number of ticks until a deadline. Counts ticks, not milliseconds, so that a process that was busy
@@ -108,7 +108,7 @@ export class Breaker {
 
   private arm(): void {
     const { server, timeoutMs, onLate, hasManyConnections } = this.options
-    this.timer = setTimeout(() => {
+    this.timer = setRealTimeout(() => {
       this.ticks++
       let late = false
       // Calls are kept in the order in which they came.

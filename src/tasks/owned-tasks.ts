@@ -1,4 +1,4 @@
-import { countedAsOwner, countedWithoutOwner } from '../http/counted-as.js'
+import { countedAsOwner, countedWithoutOwner } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { ListedStatus } from '../engine/engine.js'
 import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'

@@ -1,5 +1,4 @@
-import { countedAsOwner } from '../http/counted-as.js'
-import { checkOwnerId } from '../http/requester.js'
+import { countedAsOwner, checkOwnerId } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { ListedStatus } from '../engine/engine.js'
 import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'

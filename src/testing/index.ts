@@ -1,4 +1,4 @@
-export type { Clock } from '../runtime/clock.js'
+export type { Clock } from '../runtime/timers.js'
 export { InjectedResponse, inject, type InjectOptions, type InjectRequest } from './inject.js'
 export { testClock, type TestClock, type TestClockOptions } from './test-clock.js'
 export {

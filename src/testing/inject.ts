@@ -2,17 +2,16 @@ import {
   HEAD_WAIT_MS, Source, closeUnread, isStreamed, wantsHeadAtOnce,
 } from '../http/body/source.js'
 import { guard, type OnError } from '../http/boundary.js'
-import { plainRequest } from '../http/derived-request.js'
+import { plainRequest, cleanMountPath, pathUnder, splitTarget } from '../http/request.js'
 import type {
   BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
-import { isFieldValue } from '../http/fields/fields.js'
-import { copyHeadersToError, notFound } from '../http/response-headers.js'
-import { cleanMountPath, pathUnder, splitTarget } from '../http/target.js'
+import { copyHeadersToError, notFound } from '../http/respond.js'
+import { isFieldValue } from '../http/fields/reader.js'
 import { checkNames } from '../runtime/option-names.js'
-import { ContentDigest } from '../http/fields/content-digest.js'
+import { ContentDigest } from '../http/fields/digests.js'
 import { httpError } from '../http/errors.js'
-import { Gathered } from '../runtime/byte-buffer.js'
+import { Gathered } from '../runtime/text.js'
 
 /** A request for `inject`. */
 export interface InjectOptions<C = unknown> {

@@ -1,14 +1,15 @@
 import type {
-  CreateOptions, PoolCounts, TaskEngine, TaskQuery, Transaction, WorkHandlers, WorkOptions,
+  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../../src/engine/engine.js'
 import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import type { Notices } from '../../../src/runtime/notices.js'
-import { setTimeout } from '../../../src/runtime/real-timers.js'
+import { setTimeout } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
+import type { Transaction } from '../../../src/engine/engine.js'
 import { Listener, noticesOn } from '../changes/listener.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'

@@ -1,10 +1,10 @@
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { Leases, WorkerClosingError, type LeasedRun } from '../../../src/engine/runs.js'
+import { Leases, type LeasedRun, WorkerClosingError } from '../../../src/engine/runs.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import { newId } from '../../../src/runtime/random-id.js'
 import {
   clearTimeout, setImmediate, setTimeout, settles,
-} from '../../../src/runtime/real-timers.js'
+} from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'

@@ -1,6 +1,6 @@
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { LeasedRun, Leases, WorkerClosingError, type Renewal } from '../../../src/engine/runs.js'
-import { clearTimeout, setTimeout, settles } from '../../../src/runtime/real-timers.js'
+import { LeasedRun, Leases, type Renewal, WorkerClosingError } from '../../../src/engine/runs.js'
+import { clearTimeout, setTimeout, settles } from '../../../src/runtime/timers.js'
 import type { StoreEvent } from '../../../src/stores/calls.js'
 import type { Script } from '../scripts.js'
 import { toBegun, toTask, type Row } from './rows.js'

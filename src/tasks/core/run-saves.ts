@@ -1,6 +1,6 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
-import { Sequence } from '../../runtime/sequence.js'
+import { Sequence } from '../../runtime/maybe-promise.js'
 import { validate } from '../../schema/validate.js'
 import type { Checkpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
@@ -8,7 +8,7 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import { publishCheckpointDropped, reportError } from '../record/diagnostics.js'
 import type { Stop } from '../run/stop.js'
 import type { TaskCore } from './task-core.js'
-import { cutText } from '../../runtime/cut-text.js'
+import { cutText } from '../../runtime/text.js'
 import type { TaskProgress } from '../record/details.js'
 
 /** Time for which a save of a checkpoint is repeated while the engine is unavailable. */

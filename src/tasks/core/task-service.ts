@@ -28,7 +28,7 @@ import {
   type RetryRequest,
 } from './change-task.js'
 import { toPools, type PoolCounts, type Pools } from './pools.js'
-import { LinkedList } from '../../runtime/linked-list.js'
+import { LinkedList } from '../../runtime/collections.js'
 import { RunningTask } from './run-task.js'
 import { readCursor, toCursor } from '../list-cursor.js'
 

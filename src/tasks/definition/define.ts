@@ -198,7 +198,7 @@ const HOUR_MS = 3_600_000
 /** Options for a priority, and for the name of a pool. */
 export const PRIORITY = whole({ max: MAX_PRIORITY })
 export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })
-const SCHEMA = value<never>('a Standard Schema; wrap a JSON Schema in jsonSchema()', isSchema)
+const SCHEMA = value<never>('a Standard Schema (wrap a JSON Schema in jsonSchema())', isSchema)
 
 const BACKOFF_OPTIONS = {
   type: oneOf(['fixed', 'exponential'], { required: true }), delayMs: duration({ required: true }),

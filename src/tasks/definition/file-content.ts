@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
-import { Turns } from '../../runtime/turns.js'
+import { Turns } from '../../runtime/timers.js'
 import type { FileContent } from './run-context.js'
-import { isFieldValue } from '../../http/fields/fields.js'
-import { parseMediaType } from '../../http/fields/media-type.js'
-import { cutText } from '../../runtime/cut-text.js'
+import { isFieldValue } from '../../http/fields/reader.js'
+import { parseMediaType } from '../../http/fields/accept.js'
+import { cutText } from '../../runtime/text.js'
 
 /** Text is collected up to this length before it is written, in UTF-16 units. */
 const PIECE_UNITS = 65_536

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { REQUEST_CODINGS, decodeBytes, type DecodeOptions } from '../../http/body/decode.js'
-import { isJsonObject, isWholeNumber } from '../../http/body/json-value.js'
+import { isJsonObject, isWholeNumber } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
@@ -8,7 +8,7 @@ import type { Blobs } from '../../stores/blobs.js'
 import type { Retry } from '../../stores/calls.js'
 import type { ExternalResource } from './external-resource.js'
 import { KeptParts, deleteParts, renewParts } from './kept-parts.js'
-import type { DecoderMemory } from '../../http/body/decoder-memory.js'
+import type { DecoderMemory } from '../../http/body/counted-body.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */

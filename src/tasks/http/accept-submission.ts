@@ -13,7 +13,7 @@ import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import type { TaskService } from '../core/task-service.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import { startFrom } from './start-at.js'
 import { discardInput, type Submission } from './submission.js'
 

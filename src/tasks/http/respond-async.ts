@@ -9,7 +9,7 @@ import { resultText, toTaskError } from '../record/view.js'
 import { waitFor } from '../record/subscriptions.js'
 import type { AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import { pollAfter } from './status-headers.js'
 import type { Submitter } from './submission.js'
 

@@ -11,7 +11,7 @@ import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { shuttingDown } from '../run/failure.js'
 import type { AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import type { Submitter } from './submission.js'
 
 /**

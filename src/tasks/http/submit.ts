@@ -1,7 +1,6 @@
 import { countingBody, type CountedBody } from '../../http/body/counted-body.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
-import { acknowledged } from '../../http/idempotency-key.js'
-import { empty } from '../../http/respond.js'
+import { acknowledged, empty } from '../../http/respond.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'

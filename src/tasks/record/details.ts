@@ -1,7 +1,7 @@
 import type { StoredTask, TaskDetails } from '../../engine/task.js'
 import type { ErrorDetail } from '../../http/errors.js'
 import type { RecordFiles } from './outside.js'
-import { cutText } from '../../runtime/cut-text.js'
+import { cutText } from '../../runtime/text.js'
 
 /** Progress of the work, in units of the task's own. */
 export interface TaskProgress {

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../engine/task.js'
 import { detailsOf } from './details.js'
-import { publishError } from '../../http/error-reports.js'
+import { publishError } from '../../http/boundary.js'
 import { aboutTask, telling, warn } from '../../runtime/warning.js'
 
 /**

@@ -2,7 +2,7 @@ import type { TaskSnapshot } from './snapshot.js'
 import { isFinalStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
-import { KeyCounts } from '../../runtime/key-counts.js'
+import { KeyCounts } from '../../runtime/collections.js'
 
 /** Limits of a wait. */
 export interface WaitOptions {

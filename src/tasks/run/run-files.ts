@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { httpError } from '../../http/errors.js'
 import { digestField } from '../../http/fields/digests.js'
 import { checkNames } from '../../runtime/option-names.js'
-import { Sequence } from '../../runtime/sequence.js'
+import { Sequence } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import { checkFileName, checkFileType, fileBytes } from '../definition/file-content.js'
 import {

@@ -6,10 +6,8 @@ import { toResultText } from '../definition/json-values.js'
 import type { Failure } from '../record/details.js'
 import { failureOf, isPermanent, toFailure } from './failure.js'
 import { TIMED_OUT, type Stop } from './stop.js'
-import { heapShare } from '../../runtime/heap-share.js'
-import { SharedLimit } from '../../runtime/shared-limit.js'
-import type { Json } from '../../runtime/json.js'
-import { heapBytesOf } from '../../runtime/json-size.js'
+import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
+import { type Json, heapBytesOf } from '../../runtime/json.js'
 
 /** Outcome of one run. */
 export type Outcome =

@@ -1,11 +1,10 @@
-import { contentTag } from '../../../http/content-tag.js'
+import { contentTag, evaluatePreconditions } from '../../../http/fields/preconditions.js'
 import { httpError } from '../../../http/errors.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../../http/exchange.js'
 import { negotiate } from '../../../http/fields/accept.js'
 import { pageLinkValue, type Link } from '../../../http/fields/link.js'
-import { evaluatePreconditions } from '../../../http/fields/preconditions.js'
 import { empty, jsonText } from '../../../http/respond.js'
-import { toReference } from '../../../http/target.js'
+import { toReference } from '../../../http/request.js'
 import type { SnapshotPage } from '../../core/task-service.js'
 import type { TaskSnapshot } from '../../record/snapshot.js'
 

@@ -4,8 +4,9 @@ import { createServer } from 'node:http'
 import { createServer as createTcp, type AddressInfo, type Server, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { httpError, type Policy } from 'longhaul'
-import { attach, tunnel, type TunnelOptions } from 'longhaul/node'
-import { readAuthority, TunnelRules } from '../../../adapters/node/tunnel-target.js'
+import { attach } from 'longhaul/node'
+import type { Context } from '../../../examples/reference-server/auth.js'
+import { tunnel, type TunnelOptions } from '../../../examples/reference-server/tunnel.js'
 import { eventually, Wire } from '../kit/wire.js'
 
 const servers: Server[] = []
@@ -32,11 +33,11 @@ const tcp = (use: (socket: Socket) => void): Promise<number> => listening(create
   use(socket)
 }))
 
-async function proxy(options: Partial<TunnelOptions> = {}): Promise<{ port: number, errors: unknown[] }> {
-  const errors: unknown[] = []
+async function proxy(options: Partial<TunnelOptions> = {}): Promise<number> {
   const server = createServer()
-  attach(server, () => ({ status: 200, headers: {}, body: 'plain' }), { connect: tunnel({ allow: [`127.0.0.1:${await echoing}`], onError: (error) => errors.push(error), ...options }) })
-  return { port: await listening(server), errors }
+  const connect = tunnel({ allow: [`127.0.0.1:${await echoing}`], ...options })
+  attach(server, () => ({ status: 200, headers: {}, body: 'plain' }), { connect })
+  return listening(server)
 }
 
 const open = (port: number, target: string, more = '', head = ''): Wire =>
@@ -53,7 +54,7 @@ const echo = async () => `127.0.0.1:${await echoing}`
 
 describe('a tunnel', () => {
   test('SPEC 4.1.CONNECT: 200 when it is established, then bytes go both ways', async () => {
-    const { port } = await proxy()
+    const port = await proxy()
     const wire = open(port, await echo(), '', 'early ')
     await wire.until(/early/)
     wire.socket.write('late')
@@ -71,7 +72,7 @@ describe('a tunnel', () => {
       socket.on('end', () => { said.push(heard) })
     })
     const said: string[] = []
-    const { port } = await proxy({ allow: [`127.0.0.1:${target}`] })
+    const port = await proxy({ allow: [`127.0.0.1:${target}`] })
     const wire = open(port, `127.0.0.1:${target}`)
     wire.socket.allowHalfOpen = true
     await wire.until(/all that I say/)
@@ -91,7 +92,7 @@ describe('a tunnel', () => {
       socket.on('drain', pump)
       pump()
     })
-    const { port } = await proxy({ allow: [`127.0.0.1:${target}`] })
+    const port = await proxy({ allow: [`127.0.0.1:${target}`] })
     const wire = open(port, `127.0.0.1:${target}`)
     wire.socket.once('data', () => wire.socket.pause())
     await once(wire.socket, 'pause')
@@ -109,7 +110,7 @@ describe('a tunnel', () => {
   test('when one side fails, the other is destroyed', async () => {
     const others: Socket[] = []
     const target = await tcp((socket) => { others.push(socket) })
-    const { port } = await proxy({ allow: [`127.0.0.1:${target}`] })
+    const port = await proxy({ allow: [`127.0.0.1:${target}`] })
     const one = open(port, `127.0.0.1:${target}`)
     await one.until(/200/)
     await eventually(() => others.length === 1, 'a connection')
@@ -123,12 +124,12 @@ describe('a tunnel', () => {
   })
   test('a tunnel without traffic is closed', async () => {
     const target = await tcp(() => {})
-    const { port } = await proxy({ allow: [`127.0.0.1:${target}`], idleTimeoutMs: 50 })
+    const port = await proxy({ allow: [`127.0.0.1:${target}`], idleTimeoutMs: 50 })
     const wire = open(port, `127.0.0.1:${target}`)
     assert.match(await wire.end(), /^HTTP\/1\.1 200 /)
   })
   test('maxTunnels bounds the open tunnels, and one that ends makes room', async () => {
-    const { port } = await proxy({ maxTunnels: 1 })
+    const port = await proxy({ maxTunnels: 1 })
     const first = open(port, await echo())
     await first.until(/200/)
     assert.deepEqual((await refused(port, await echo())).code, 'overloaded')
@@ -145,7 +146,7 @@ describe('a tunnel', () => {
 
 describe('no tunnel', () => {
   test('is opened to a target that is not allowed', async () => {
-    const { port } = await proxy({ allow: [await echo(), 'example.com:443'] })
+    const port = await proxy({ allow: [await echo(), 'example.com:443'] })
     for (const target of ['127.0.0.1:1', 'example.com:80', 'localhost:80', '[::1]:443', 'example.com.:443']) {
       assert.deepEqual((await refused(port, target)).code, 'forbidden', target)
     }
@@ -154,13 +155,13 @@ describe('no tunnel', () => {
   test('is opened to a private address by a public name', async () => {
     let asked = 0
     const resolve = async () => [{ address: asked++ === 0 ? '127.0.0.1' : '169.254.169.254', family: 4 }]
-    const { port } = await proxy({ allow: ['public.example:80'], resolve })
+    const port = await proxy({ allow: ['public.example:80'], resolve })
     assert.deepEqual([(await refused(port, 'public.example:80')).code, (await refused(port, 'Public.Example:80')).code], ['forbidden', 'forbidden'])
   })
   test('a name that is never public may have any address, and so may one whose address is listed', async () => {
     const at = await echoing
     const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
-    const { port } = await proxy({ allow: [`localhost:${at}`, `public.example:${at}`, `127.0.0.1:${at}`], resolve })
+    const port = await proxy({ allow: [`localhost:${at}`, `public.example:${at}`, `127.0.0.1:${at}`], resolve })
     for (const host of ['localhost', 'public.example']) {
       const wire = open(port, `${host}:${at}`)
       await wire.until(/ 200 /)
@@ -170,34 +171,30 @@ describe('no tunnel', () => {
   test('SPEC 7.502: an unreachable target is a 502 without details of the network', async () => {
     const gone = await tcp(() => {})
     servers.at(-1)?.close()
-    const { port, errors } = await proxy({ allow: [`127.0.0.1:${gone}`, 'nowhere.example:80'], resolve: async () => { throw new Error('ENOTFOUND 10.1.2.3') } })
+    const port = await proxy({ allow: [`127.0.0.1:${gone}`, 'nowhere.example:80'], resolve: async () => { throw new Error('ENOTFOUND 10.1.2.3') } })
     for (const target of [`127.0.0.1:${gone}`, 'nowhere.example:80']) {
       const { status, code, text } = await refused(port, target)
       assert.deepEqual([status, code, /ECONNREFUSED|ENOTFOUND|10\.1/.test(text)], [502, 'bad_gateway', false])
     }
-    assert.equal(errors.length, 2)
   })
   test('SPEC 7.504: a target that does not answer in time is a 504', async () => {
-    const { port } = await proxy({ allow: ['slow.example:80'], resolve: () => new Promise(() => {}), connectTimeoutMs: 50 })
+    const port = await proxy({ allow: ['slow.example:80'], resolve: () => new Promise(() => {}), connectTimeoutMs: 50 })
     assert.deepEqual((await refused(port, 'slow.example:80')).code, 'gateway_timeout')
   })
   test('is opened against the policies, which see the caller and the target', async () => {
     const seen: unknown[] = []
-    const policy: Policy = (request, next) => {
-      seen.push([request.method, request.path, request.headers['authorization'], request.peerAddress, request.context])
+    const policy: Policy<Context> = (request, next) => {
+      seen.push([request.method, request.path, request.headers['authorization'], request.peerAddress])
       if (request.headers['authorization'] !== 'Bearer good') throw httpError('unauthorized', { headers: { 'www-authenticate': 'Bearer' } })
       return next(request)
     }
-    const { port } = await proxy({ policies: [policy], context: () => ({ of: 'host' }) })
+    const port = await proxy({ policies: [policy] })
     const none = await refused(port, await echo())
     assert.deepEqual([none.status, /www-authenticate: Bearer/.test(none.text)], [401, true])
     const wire = open(port, await echo(), 'Proxy-Authorization: Bearer good\r\n')
     await wire.until(/ 200 /)
     wire.socket.destroy()
-    assert.deepEqual(seen, [undefined, 'Bearer good'].map((token) => ['CONNECT', seen.length > 0 ? (seen[0] as unknown[])[1] : '', token, '127.0.0.1', { of: 'host' }]))
-    const { errors, port: broken } = await proxy({ policies: [() => { throw new Error('secret') }] })
-    const fault = await refused(broken, await echo())
-    assert.deepEqual([fault.code, fault.text.includes('secret'), errors.length], ['internal_error', false, 1])
+    assert.deepEqual(seen, [undefined, 'Bearer good'].map((token) => ['CONNECT', seen.length > 0 ? (seen[0] as unknown[])[1] : '', token, '127.0.0.1']))
   })
   test('is opened for a client that has left', async () => {
     let found = (): void => {}
@@ -205,7 +202,7 @@ describe('no tunnel', () => {
     let answer = (_: { address: string, family: number }[]): void => {}
     const connections: Socket[] = []
     const target = await tcp((socket) => { connections.push(socket) })
-    const { port, errors } = await proxy({ allow: [`db:${target}`], resolve: () => { found(); return new Promise((resolve) => { answer = resolve }) } })
+    const port = await proxy({ allow: [`db:${target}`], resolve: () => { found(); return new Promise((resolve) => { answer = resolve }) } })
     const wire = open(port, `db:${target}`)
     await looking
     wire.socket.destroy()
@@ -215,22 +212,12 @@ describe('no tunnel', () => {
     answer([{ address: '127.0.0.1', family: 4 }])
     const last = new Wire(port, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
     assert.match(await last.end(), /plain/)
-    assert.deepEqual([connections.length, errors], [0, []])
-  })
-  test('is configured with invalid options', () => {
-    for (const options of [{ allow: [] }, { allow: ['example.com'] }, { allow: ['https://example.com:443'] }, { allow: ['a:1'], idleTimeoutMs: 0 }, { allow: ['a:1'], maxTunnels: 1.5 }]) {
-      assert.throws(() => tunnel(options), TypeError, JSON.stringify(options))
-    }
+    assert.deepEqual(connections, [])
   })
 })
 
-test('authorities are read, and malformed ones are refused', () => {
-  assert.deepEqual(readAuthority('Example.COM:443'), { host: 'example.com', port: 443 })
-  assert.deepEqual(readAuthority('[2001:DB8::1]:80'), { host: '2001:db8::1', port: 80 })
-  for (const text of ['', 'a', ':1', 'a:', 'a:1:2', '[::1]', '[a]:1', '[1.2.3.4]:1', 'a b:1', 'a:1 ', '2001:db8::1:80', 'a:65536', 'a/b:1']) {
-    assert.equal(readAuthority(text), undefined, text)
+test('an entry of allow is a host and a port', () => {
+  for (const entry of ['', 'a', ':1', 'a:', 'a:1:2', '[::1]', '[a]:1', '[1.2.3.4]:1', 'a b:1', '2001:db8::1:80', 'a:65536', 'a/b:1', 'https://example.com:443']) {
+    assert.throws(() => tunnel({ allow: [entry] }), TypeError, entry)
   }
-  const rules = new TunnelRules(['[::1]:80', 'x.example:80'])
-  assert.deepEqual(['::1', '::ffff:10.0.0.1', '10.0.0.1', '8.8.8.8', '2606:4700::1111', 'fd00::1'].map((address) => rules.allowsAddress({ host: 'x.example', port: 80 }, address)),
-    [true, false, false, true, true, false])
 })
