@@ -1,4 +1,54 @@
+interface RunningHash {
+  update(bytes: Uint8Array): unknown
+  digest(encoding: 'base64'): string
+}
+
+interface NodeProcess {
+  getBuiltinModule?(name: string): { createHash(algorithm: string): RunningHash } | undefined
+}
+
+const MEMBER = /(?:^|,)[ \t]*sha-(256|512)=:([A-Za-z0-9+/]+)=*:/g
+
+/** Compares the content of a download with its `Repr-Digest` (RFC 9530 section 3). */
+export class ReprDigest {
+  private constructor(private readonly hash: RunningHash, private readonly expected: string) {}
+
+  /**
+   * Returns the check for the content of a response. Returns `undefined` if the response has no
+   * digest that can be checked here, or is compressed, because its digest is of the compressed bytes.
+   */
+  static of(headers: Headers): ReprDigest | undefined {
+    const field = headers.get('repr-digest')
+    if (field === null || (headers.get('content-encoding') ?? 'identity') !== 'identity') {
+      return undefined
+    }
+    for (const [, bits = '', expected = ''] of field.matchAll(MEMBER)) {
+      const hash = newHash(bits)
+      if (hash) return new ReprDigest(hash, expected)
+    }
+    return undefined
+  }
+
+  update(bytes: Uint8Array): void {
+    this.hash.update(bytes)
+  }
+
+  /** Returns true if the bytes have the digest. Call it once, after the last byte. */
+  matches(): boolean {
+    return this.hash.digest('base64').replace(/=+$/, '') === this.expected
+  }
+}
+
+function newHash(bits: string): RunningHash | undefined {
+  const { process } = globalThis as { process?: NodeProcess }
+  const native = process?.getBuiltinModule?.('node:crypto')
+  if (native) return native.createHash(`sha${bits}`)
+  return bits === '256' ? new Sha256() : undefined
+}
+
 const BLOCK = 64
+
+type Eight = [number, number, number, number, number, number, number, number]
 
 /**
  * SHA-256 (FIPS 180-4) of bytes that arrive in pieces. WebCrypto takes only whole contents, and
@@ -63,14 +113,7 @@ export class Sha256 {
       const s1 = (y >>> 17 | y << 15) ^ (y >>> 19 | y << 13) ^ y >>> 10
       words[t] = (words[t - 16] as number) + s0 + (words[t - 7] as number) + s1
     }
-    let a = state[0] as number
-    let b = state[1] as number
-    let c = state[2] as number
-    let d = state[3] as number
-    let e = state[4] as number
-    let f = state[5] as number
-    let g = state[6] as number
-    let h = state[7] as number
+    let [a, b, c, d, e, f, g, h] = state as Iterable<number> as Eight
     for (let t = 0; t < 64; t++) {
       const s1 = (e >>> 6 | e << 26) ^ (e >>> 11 | e << 21) ^ (e >>> 25 | e << 7)
       const t1 = h + s1 + (e & f ^ ~e & g) + (rounds[t] as number) + (words[t] as number) | 0
@@ -85,7 +128,6 @@ export class Sha256 {
       b = a
       a = t1 + t2 | 0
     }
-    const sums = [a, b, c, d, e, f, g, h]
-    for (let at = 0; at < 8; at++) state[at] = (state[at] as number) + (sums[at] as number)
+    for (const [at, sum] of [a, b, c, d, e, f, g, h].entries()) state[at] = (state[at] as number) + sum
   }
 }
