@@ -65,7 +65,8 @@ function check(
     }
   }
   if (worker === undefined || typeof worker === 'boolean') return
-  if (!Array.isArray(worker as unknown) || worker.length === 0) {
+  const isList: boolean = Array.isArray(worker)
+  if (!isList || worker.length === 0) {
     throw fault('worker must be true, false or a list of pools; a process that works none has worker: false')
   }
   const unknown = worker.find((name) => !known.has(name))
