@@ -1,7 +1,26 @@
+import type { ListedStatus, TaskRun } from '../../src/engine/engine.js'
+import { RunSignal } from '../../src/engine/run-signal.js'
 import {
-  isFinalStatus, isVisibleChange, type Expected, type NewTask, type StoredTask, type TaskChange,
-  type TaskDetails, type TaskStatus,
-} from '../../../src/engine/task.js'
+  isFinalStatus, isVisibleChange, type Expected, type FileShare, type NewTask, type StoredTask,
+  type TaskChange, type TaskDetails, type TaskStatus,
+} from '../../src/engine/task.js'
+import type { Linked } from '../../src/runtime/collections.js'
+import { heapBytesOf, Json } from '../../src/runtime/json.js'
+import type { Due, Queue } from './due.js'
+import type { OwnerShare } from './owner-shares.js'
+import type { Kind, Listed } from './task-lists.js'
+
+/** Maximum memory of a small task in bytes, without its texts. */
+const OVERHEAD = 1024
+/** Maximum size of an input that is kept in its parsed form, in bytes: some 600 characters of JSON. */
+const SMALL_INPUT = 16_384
+
+/** The unfinished tasks of one caller that one limit counts. */
+export interface CallerCount {
+  readonly caller: string
+  readonly group: Map<string, CallerCount>
+  tasks: number
+}
 
 /**
  * A stored task whose properties change in place. Its times count from its creation, because V8
@@ -13,7 +32,7 @@ export class TaskFields {
   readonly birth: string
   readonly key: string | undefined
   readonly owner: string | undefined
-  readonly caller: string | undefined
+  caller: string | undefined
   readonly name: string
   readonly priority: number
   readonly createdAt: number
@@ -121,6 +140,86 @@ export class TaskFields {
 
   #time(after: number | undefined): number | undefined {
     return after === undefined ? undefined : this.createdAt + after
+  }
+}
+
+/** A task in memory, with its place in every list. */
+export class StoredNode extends TaskFields implements Listed, Linked<StoredNode> {
+  input: Json | undefined
+  checkpoint: string | undefined = undefined
+  hasFiles: boolean
+  files: FileShare | undefined = undefined
+  /** Bytes that count towards the limits. */
+  bytes: number
+  /** Its place in the limit of its caller, while the task is unfinished. */
+  count: CallerCount | undefined
+  /** The next run, which waits for its time or for a place. */
+  start: Due<StoredNode> | undefined = undefined
+  callback: Due<StoredNode> | undefined = undefined
+  running: ActiveRun | undefined = undefined
+  /** Lets a manual clock move again, once the task is not at work. */
+  releaseClock: (() => void) | undefined = undefined
+
+  listed: ListedStatus | undefined = undefined
+  sortedAs: Kind | undefined = undefined
+  isUnsorted = false
+
+  /** Share of its caller, while the task is final. */
+  share: OwnerShare<StoredNode> | undefined = undefined
+  previous: StoredNode | undefined = undefined
+  next: StoredNode | undefined = undefined
+
+  /** The details that were measured last, and their bytes. */
+  #measured: TaskDetails | undefined
+  #detailBytes = 0
+
+  constructor(task: NewTask, now: number, count: CallerCount | undefined) {
+    super(task, now)
+    const { input, hasFiles = false } = task
+    // One string for all tasks of a caller: it is compared by its address.
+    if (count !== undefined) this.caller = count.caller
+    this.count = count
+    this.input = input.heapBytes > SMALL_INPUT ? input.pack() : input
+    this.hasFiles = hasFiles
+    this.bytes = this.measure()
+  }
+
+  /** Returns the input for a run, which may change its value. The text stays for the next run. */
+  takeInput(): Json {
+    const input = this.input as Json
+    this.input = Json.fromText(input.text)
+    return input
+  }
+
+  /** Returns the bytes that the task takes now. */
+  measure(): number {
+    const { input, checkpoint = '', details, result = '' } = this
+    if (details !== this.#measured) {
+      this.#measured = details
+      this.#detailBytes = heapBytesOf(details)
+    }
+    const texts = 2 * (result.length + checkpoint.length)
+    return OVERHEAD + (input?.heapBytes ?? 0) + this.#detailBytes + texts
+  }
+}
+
+/** A run that has begun. */
+export class ActiveRun extends RunSignal implements TaskRun {
+  readonly task: StoredTask
+  readonly input: Json
+  readonly checkpoint: string | undefined
+
+  /**
+   * @param queue - the pool whose place the run has
+   * @param crashed - the task before the run, if that was lost
+   */
+  constructor(
+    readonly node: StoredNode, readonly queue: Queue<StoredNode>, readonly crashed: StoredTask | undefined,
+  ) {
+    super()
+    this.task = node.toTask()
+    this.input = node.takeInput()
+    this.checkpoint = node.checkpoint
   }
 }
 

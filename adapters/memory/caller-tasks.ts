@@ -1,7 +1,10 @@
-import { isFinalStatus, type CallerLimit, type FileShare, type TaskStatus } from '../../../src/engine/task.js'
-import { KeyCounts } from '../../../src/runtime/collections.js'
-import { OwnerShares } from '../owner-shares.js'
-import type { StoredNode } from './stored-node.js'
+import { isFinalStatus, type CallerLimit, type FileShare, type TaskStatus } from '../../src/engine/task.js'
+import { OwnerShares } from './owner-shares.js'
+import type { CallerCount, StoredNode } from './stored-task.js'
+import { ownText } from './text.js'
+
+/** Number of counts of 0 that stay, because a `Map` that changes with each task is slow. */
+const KEPT_COUNTS = 64
 
 /** Limits of the tasks, of all callers and of each. */
 export interface TaskLimits {
@@ -22,8 +25,8 @@ export class CallerTasks {
   #unfinishedBytes = 0
   #final = 0
   #finalBytes = 0
-  /** Numbers of the unfinished tasks of each caller, by group. */
-  readonly #groups = new Map<string, KeyCounts>()
+  /** By group, then by caller. */
+  readonly #groups = new Map<string, Map<string, CallerCount>>()
   readonly #shares = new OwnerShares<StoredNode>()
   /** Bytes of final tasks outside of the engine, by caller. */
   readonly #fileBytes = new Map<string, number>()
@@ -38,14 +41,16 @@ export class CallerTasks {
   }
 
   /**
-   * Returns where a limit counts the tasks of a caller; `full` if it allows no more, and `undefined` if
-   * nothing counts them.
+   * Returns where a limit counts the next task of a caller; `full` if it allows no more, and
+   * `undefined` if nothing counts it.
    */
-  counts(caller: string | undefined, limit: CallerLimit | undefined): KeyCounts | 'full' | undefined {
+  countOf(caller: string | undefined, limit: CallerLimit | undefined): CallerCount | 'full' | undefined {
     if (caller === undefined || limit === undefined) return undefined
-    let counts = this.#groups.get(limit.group)
-    if (counts === undefined) this.#groups.set(limit.group, counts = new KeyCounts())
-    return counts.get(caller) >= limit.max ? 'full' : counts
+    let group = this.#groups.get(limit.group)
+    if (group === undefined) this.#groups.set(limit.group, group = new Map<string, CallerCount>())
+    const count = group.get(caller)
+    if ((count?.tasks ?? 0) >= limit.max) return 'full'
+    return count ?? { caller: ownText(caller), group, tasks: 0 }
   }
 
   /** Adds an unfinished task, if there is space. */
@@ -83,13 +88,14 @@ export class CallerTasks {
   #addUnfinished(node: StoredNode): void {
     this.unfinished++
     this.#unfinishedBytes += node.bytes
-    node.countedIn?.add(node.caller as string)
+    const { count } = node
+    if (count !== undefined && count.tasks++ === 0) count.group.set(count.caller, count)
   }
 
   #addFinal(node: StoredNode): void {
     this.#final++
     this.#finalBytes += node.bytes
-    node.countedIn = undefined
+    node.count = undefined
     const share = node.share ??= this.#shares.of(node.caller)
     this.#shares.add(share, node.bytes)
     share.free.push(node)
@@ -112,7 +118,9 @@ export class CallerTasks {
     if (!isFinalStatus(before)) {
       this.unfinished--
       this.#unfinishedBytes -= node.bytes
-      node.countedIn?.remove(node.caller as string)
+      const { count } = node
+      if (count === undefined || --count.tasks > 0) return
+      if (count.group.size > KEPT_COUNTS) count.group.delete(count.caller)
       return
     }
     this.#final--

@@ -1,25 +1,26 @@
-import { systemClock, type Clock } from '../../../src/runtime/timers.js'
-import { heapShare } from '../../../src/runtime/shared-limit.js'
-import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
-import { checkNames } from '../../../src/runtime/option-names.js'
+import { systemClock, type Clock } from '../../src/runtime/timers.js'
+import { heapShare } from '../../src/runtime/shared-limit.js'
+import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
-} from '../../../src/engine/engine.js'
+} from '../../src/engine/engine.js'
 import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask,
   type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
-} from '../../../src/engine/task.js'
-import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { ExpiryScanner } from '../expiry-scanner.js'
-import { wholeNumber } from '../limits.js'
-import { WatchList } from '../../../src/runtime/notices.js'
+} from '../../src/engine/task.js'
+import { StoreUnavailableError } from '../../src/stores/store.js'
+import { ExpiryScanner } from './expiry-scanner.js'
+import { WatchList } from '../../src/runtime/notices.js'
 import { CallerTasks } from './caller-tasks.js'
-import { StoredNode } from './stored-node.js'
+import { StoredNode } from './stored-task.js'
 import { TaskLists } from './task-lists.js'
 import { Worker } from './worker.js'
 
 /** Maximum number of tasks. A V8 Map has 2^24 slots, and needs half of them free for changes. */
-const MAP_LIMIT = 8_000_000
+export const MAP_LIMIT = 8_000_000
+/** Number of tasks that are checked for their expiry with one reading of the clock. */
+const STEPS_PER_TIME = 64
 
 /** Options of `MemoryTaskEngine`. */
 export interface MemoryTaskEngineOptions {
@@ -58,11 +59,16 @@ export interface MemoryTaskEngineUsage {
   readonly watches: number
 }
 
-/** Names of the options. */
+/** The options, with their ranges and defaults. */
 export const MEMORY_TASK_ENGINE = {
-  maxUnfinished: 0, maxTasks: 0, maxBytes: 0, maxEntriesPerOwner: 0, maxBytesPerOwner: 0,
-  maxWatches: 0, clock: 0,
-} satisfies Record<keyof MemoryTaskEngineOptions, 0>
+  maxUnfinished: whole({ min: 1, max: 1_000_000, default: 10_000 }),
+  maxTasks: whole({ min: 1, max: MAP_LIMIT, default: 1_000_000 }),
+  maxBytes: whole({ min: 1, default: heapShare(4, 256) }),
+  maxEntriesPerOwner: whole({ min: 1, max: MAP_LIMIT }),
+  maxBytesPerOwner: whole({ min: 1 }),
+  maxWatches: whole({ min: 1, max: MAP_LIMIT, default: 100_000 }),
+  clock: value(),
+} satisfies OptionTable<MemoryTaskEngineOptions>
 
 /**
  * Task engine in the memory of this process: one object for each task, in one map. Every call works
@@ -89,26 +95,17 @@ export class MemoryTaskEngine implements TaskEngine {
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryTaskEngineOptions = {}) {
-    checkNames('MemoryTaskEngine', options, MEMORY_TASK_ENGINE)
-    const { clock = systemClock } = options
+    const { maxUnfinished, maxWatches, maxTasks, maxBytes, ...own } =
+      readOptions('MemoryTaskEngine', options, MEMORY_TASK_ENGINE)
+    const { clock = systemClock } = own
     this.#clock = clock
     this.#offset = Math.floor(Date.now() - clock.now())
-    this.#limits = {
-      maxUnfinished: wholeNumber('maxUnfinished', options.maxUnfinished ?? 10_000, 1, 1_000_000),
-      maxWatches: wholeNumber('maxWatches', options.maxWatches ?? 100_000, 1, MAP_LIMIT),
-    }
-    const maxTasks = wholeNumber('maxTasks', options.maxTasks ?? 1_000_000, 1, MAP_LIMIT)
-    const maxBytes = options.maxBytes ?? heapShare(4, 256)
-    const {
-      maxEntriesPerOwner = Math.ceil(maxTasks / 4), maxBytesPerOwner = Math.ceil(maxBytes / 4),
-    } = options
+    this.#limits = { maxUnfinished, maxWatches }
     this.#callers = new CallerTasks({
       maxTasks,
-      maxBytes: wholeNumber('maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER),
-      maxTasksPerCaller: wholeNumber('maxEntriesPerOwner', maxEntriesPerOwner, 1, MAP_LIMIT),
-      maxBytesPerCaller: wholeNumber(
-        'maxBytesPerOwner', maxBytesPerOwner, 1, Number.MAX_SAFE_INTEGER,
-      ),
+      maxBytes,
+      maxTasksPerCaller: own.maxEntriesPerOwner ?? Math.ceil(maxTasks / 4),
+      maxBytesPerCaller: own.maxBytesPerOwner ?? Math.ceil(maxBytes / 4),
     }, (node) => { this.#drop(node) })
     this.#worker = new Worker({
       clock, now: () => this.now(), all: () => this.#byId.values(),
@@ -139,11 +136,10 @@ export class MemoryTaskEngine implements TaskEngine {
       const outcome = existing.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.toTask() }
     }
-    const counts = this.#callers.counts(caller, limit)
-    if (counts === 'full') return { outcome: 'caller_full' }
+    const count = this.#callers.countOf(caller, limit)
+    if (count === 'full') return { outcome: 'caller_full' }
     if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
-    const node = new StoredNode(task, now)
-    node.countedIn = counts
+    const node = new StoredNode(task, now, count)
     if (!this.#callers.add(node)) return { outcome: 'full' }
     this.#byId.set(id, node)
     if (key !== undefined) this.#byKey.set(key, node)
@@ -170,10 +166,10 @@ export class MemoryTaskEngine implements TaskEngine {
     if (!node.holds(expected, change)) return { outcome: 'conflict', task: node.toTask() }
     const isRetry = isFinalStatus(node.status) && change.status === 'queued'
     if (isRetry) {
-      const counts = this.#callers.counts(node.caller, change.limit)
-      if (counts === 'full') return { outcome: 'caller_full' }
+      const count = this.#callers.countOf(node.caller, change.limit)
+      if (count === 'full') return { outcome: 'caller_full' }
       if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
-      node.countedIn = counts
+      node.count = count
     }
     this.#apply(node, expected, change, now)
     return { outcome: 'changed', task: node.toTask() }
@@ -267,11 +263,14 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#watches.notify(id)
   }
 
+  /** Visits all tasks. Reads the clock rarely, since it costs more than the rest. */
   *#walk(): Generator<boolean> {
     let left = this.#byId.size
+    let now = this.now()
     for (const node of this.#byId.values()) {
       if (left-- === 0) return
-      const isOver = node.expiresAt <= this.now()
+      if (left % STEPS_PER_TIME === 0) now = this.now()
+      const isOver = node.expiresAt <= now
       if (isOver) this.#drop(node)
       yield isOver
     }

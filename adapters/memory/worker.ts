@@ -1,16 +1,13 @@
-import type { PoolCounts, WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
-import { isFinalStatus, type StoredTask, type TaskStatus } from '../../../src/engine/task.js'
+import type { PoolCounts, WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
+import { RunReplacedError, WorkerClosingError } from '../../src/engine/stop-reasons.js'
+import { isFinalStatus, type StoredTask, type TaskStatus } from '../../src/engine/task.js'
+import { MAX_TIMER_MS } from '../../src/runtime/options.js'
 import {
   systemClock, type Clock, clearImmediate, setImmediate, settles,
-} from '../../../src/runtime/timers.js'
-import { IdleWaiters, keepAlive } from '../idle-waiters.js'
-import { DueTimes } from './due-times.js'
-import { ActiveRun, CallbackAttempt, Start, type StoredNode } from './stored-node.js'
-import { WaitingTasks } from './waiting-tasks.js'
+} from '../../src/runtime/timers.js'
+import { Due, DueTimes, Queue } from './due.js'
+import { ActiveRun, type StoredNode } from './stored-task.js'
 
-/** Maximum delay of a Node timer in milliseconds. A longer timer fires at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 /** Milliseconds in which further runs may start in the same turn of the event loop. */
 const TURN_MS = 2
 /** Milliseconds that aborted runs have to end. */
@@ -23,6 +20,8 @@ const CALLBACK_AGAIN_MS = 60_000
 const REMOVE_AGAIN_MS = 60_000
 /** Number of tasks whose files are removed at the same time. */
 const REMOVALS = 10
+/** Interval in milliseconds of the timer that keeps a process alive. */
+const KEEP_ALIVE_MS = 1000
 
 /** The parts of the engine that its worker uses. */
 export interface WorkerHost {
@@ -45,18 +44,16 @@ export interface WorkerHost {
  */
 export class Worker {
   readonly #host: WorkerHost
-  /** Tasks that wait for a place, by pool. */
-  readonly #ready = new Map<string, WaitingTasks<Start>>()
-  readonly #delayed = new DueTimes<Start | CallbackAttempt>()
-  readonly #callbacks = new WaitingTasks<CallbackAttempt>()
-  readonly #running = new Map<string, number>()
+  /** Runs that wait for a place, by pool. */
+  readonly #pools = new Map<string, Queue<StoredNode>>()
+  readonly #callbacks = new Queue<StoredNode>(undefined)
+  readonly #delayed = new DueTimes<StoredNode>()
   #options: WorkOptions | undefined
   #handlers: WorkHandlers | undefined
-  #callbacksRunning = 0
   /** Number of starts, runs and callbacks that have not ended. */
   #pending = 0
   /** Promises for the next end of something. */
-  readonly #ends = new IdleWaiters()
+  #ends: (() => void)[] = []
   /** Tasks whose files wait for their removal. */
   readonly #unremoved: StoredTask[] = []
   #removals = 0
@@ -81,33 +78,29 @@ export class Worker {
     options.places.onFree((pool) => {
       // Starts further short runs in the same turn. One batch for each turn would be slower than
       // the arrivals.
-      if (systemClock.now() < this.#turnEnd) this.#startIn(pool)
+      if (systemClock.now() < this.#turnEnd) this.#startIn(this.#pools.get(pool))
       this.#scheduleTurn()
     })
-    for (const ready of this.#ready.values()) {
-      for (let item = ready.first; item; item = item.next) this.#hold(item.node)
-    }
+    for (const queue of this.#queues()) for (const { node } of queue) this.#hold(node)
     this.#scheduleTurn()
   }
 
   /** Makes the next run of a task due at a time. */
   schedule(node: StoredNode, at: number, now: number): void {
-    const start = node.start = new Start(node, at, node.pool)
-    this.#pending++
-    if (at > now) this.#delay(start)
-    else this.#makeReady(start, now)
+    let queue = this.#pools.get(node.pool)
+    if (queue === undefined) this.#pools.set(node.pool, queue = new Queue<StoredNode>(node.pool))
+    node.start = new Due(node, queue, at)
+    if (at > now) this.#release(node)
+    this.#add(node.start, now)
   }
 
   /** Makes the next attempt at the callback of a task due at its `callbackAt`. */
   scheduleCallback(node: StoredNode, now: number): void {
     this.#cancel(node.callback)
-    node.callback = undefined
     const { callbackAt } = node
-    if (callbackAt === undefined) return
-    node.callback = new CallbackAttempt(node, callbackAt)
-    this.#pending++
-    if (callbackAt > now) this.#delay(node.callback)
-    else this.#makeReady(node.callback, now)
+    node.callback = callbackAt === undefined
+      ? undefined : new Due(node, this.#callbacks, callbackAt)
+    if (node.callback) this.#add(node.callback, now)
   }
 
   /**
@@ -137,25 +130,31 @@ export class Worker {
     const now = this.#host.now()
     for (let due = this.#delayed.first; due && due.at <= now; due = this.#delayed.first) {
       this.#delayed.remove(due)
-      this.#makeReady(due, now)
+      this.#makeReady(due)
     }
     this.#setTimer()
   }
 
   counts(pool: string): PoolCounts {
     this.wakeDue()
-    const ready = this.#ready.get(pool)
-    const oldest = ready?.oldest
+    const queue = this.#pools.get(pool)
+    const oldest = queue?.oldest
     return {
-      running: this.#running.get(pool) ?? 0,
-      waiting: ready?.size ?? 0,
-      delayed: this.#delayed.count((due) => due instanceof Start && due.pool === pool),
+      running: queue?.running ?? 0,
+      waiting: queue?.size ?? 0,
+      delayed: this.#delayed.count(queue),
       ...oldest !== undefined && { oldestWaitingMs: Math.max(this.#host.now() - oldest, 0) },
     }
   }
 
-  idle(): Promise<void> {
-    return keepAlive(this.#until(() => this.#pending === 0))
+  /**
+   * Resolves when nothing is pending. Keeps the process alive until then: a Worker cancels a request
+   * that waits only for promises of other requests.
+   */
+  async idle(): Promise<void> {
+    const alive = setInterval(() => undefined, KEEP_ALIVE_MS)
+    await this.#until(() => this.#pending === 0)
+    clearInterval(alive)
   }
 
   close(drainMs: number): Promise<void> {
@@ -163,38 +162,34 @@ export class Worker {
     return this.#closing
   }
 
-  #delay(due: Start | CallbackAttempt): void {
-    if (due instanceof Start) this.#release(due.node)
-    this.#delayed.add(due)
-    this.#setTimer()
+  #add(due: Due<StoredNode>, now: number): void {
+    this.#pending++
+    if (due.at <= now) {
+      this.#makeReady(due)
+    } else {
+      this.#delayed.add(due)
+      this.#setTimer()
+    }
   }
 
-  #makeReady(due: Start | CallbackAttempt, now: number): void {
-    due.isReady = true
-    due.waitsSince = now
+  #makeReady(due: Due<StoredNode>): void {
+    const { node, queue } = due
     due.turn = this.#turns
-    if (due instanceof Start) {
-      this.#readyIn(due.pool).push(due)
-      if (due.node.startAt !== undefined) this.#host.onReady(due.node)
+    if (queue.pool === undefined) {
+      queue.push(due, 0)
     } else {
-      this.#callbacks.push(due)
+      queue.push(due, node.priority)
+      if (node.startAt !== undefined) this.#host.onReady(node)
     }
-    if (this.#handlers) this.#hold(due.node)
+    if (this.#handlers) this.#hold(node)
     this.#scheduleTurn()
   }
 
-  #cancel(due: Start | CallbackAttempt | undefined): void {
+  #cancel(due: Due<StoredNode> | undefined): void {
     if (due === undefined) return
-    if (!due.isReady) this.#delayed.remove(due)
-    else if (due instanceof Start) this.#readyIn(due.pool).remove(due)
-    else this.#callbacks.remove(due)
+    if (due.line) due.queue.remove(due)
+    else this.#delayed.remove(due)
     this.#end()
-  }
-
-  #readyIn(pool: string): WaitingTasks<Start> {
-    let ready = this.#ready.get(pool)
-    if (ready === undefined) this.#ready.set(pool, ready = new WaitingTasks<Start>())
-    return ready
   }
 
   #setTimer(): void {
@@ -224,53 +219,54 @@ export class Worker {
 
   /** Returns whether something is ready that has a place. */
   #hasWork(): boolean {
-    const { places, callbacks } = this.#options as WorkOptions
     if (this.#isAborted) return false
-    if (this.#callbacks.size > 0 && this.#callbacksRunning < callbacks) return true
-    for (const [pool, { size }] of this.#ready) if (size > 0 && places.freeIn(pool) > 0) return true
-    return false
+    for (const queue of this.#pools.values()) if (queue.size > 0 && this.#hasPlace(queue)) return true
+    return this.#callbacks.size > 0 && this.#hasPlace(this.#callbacks)
+  }
+
+  #hasPlace({ pool, running }: Queue<StoredNode>): boolean {
+    const { places, callbacks } = this.#options as WorkOptions
+    return pool === undefined ? running < callbacks : places.freeIn(pool) > 0
   }
 
   /** Starts what became ready before this turn, as far as there are places. */
   #startReady(): void {
-    if (this.#isAborted) return
-    const { callbacks } = this.#options as WorkOptions
-    for (const pool of this.#ready.keys()) this.#startIn(pool)
-    while (this.#callbacksRunning < callbacks && this.#isNext(this.#callbacks)) {
-      this.#callBack(this.#callbacks.take() as CallbackAttempt)
+    for (const queue of this.#pools.values()) this.#startIn(queue)
+    const callbacks = this.#callbacks
+    while (!this.#isAborted && this.#hasPlace(callbacks) && this.#isNext(callbacks)) {
+      this.#callBack(callbacks.take() as Due<StoredNode>)
     }
   }
 
-  #startIn(pool: string): void {
-    if (this.#isAborted) return
+  #startIn(queue: Queue<StoredNode> | undefined): void {
+    if (queue?.pool === undefined || this.#isAborted) return
     const { places } = this.#options as WorkOptions
-    const ready = this.#readyIn(pool)
-    while (this.#isNext(ready) && places.tryAcquire(pool)) this.#run(ready.take() as Start)
+    while (this.#isNext(queue) && places.tryAcquire(queue.pool)) this.#run(queue.take() as Due<StoredNode>)
   }
 
   /** Returns whether one became ready before this turn. Removes those whose tasks have expired. */
-  #isNext(ready: WaitingTasks<Start | CallbackAttempt>): boolean {
-    while (ready.first !== undefined && ready.first.turn < this.#turns) {
-      if (this.#host.isLive(ready.first.node)) return true
+  #isNext(queue: Queue<StoredNode>): boolean {
+    for (let { first } = queue; first && first.turn < this.#turns; { first } = queue) {
+      if (this.#host.isLive(first.node)) return true
     }
     return false
   }
 
-  #run({ node, pool }: Start): void {
+  #run({ node, queue }: Due<StoredNode>): void {
     const { status } = node
+    const crashed = status === 'processing' ? node.toTask() : undefined
     node.start = undefined
-    node.crashed = status === 'processing' ? node.toTask() : undefined
     node.begin(this.#host.now())
     this.#host.onBegin(node, status)
-    const run = node.running = new ActiveRun(node, pool)
-    this.#running.set(pool, (this.#running.get(pool) ?? 0) + 1)
+    const run = node.running = new ActiveRun(node, queue, crashed)
+    queue.running++
     const end = (): void => { this.#endOf(run) }
     void (this.#handlers as WorkHandlers).run(run).then(end, end)
   }
 
   #endOf(run: ActiveRun): void {
-    const { node, pool } = run
-    this.#running.set(pool, (this.#running.get(pool) ?? 0) - 1)
+    const { node, queue } = run
+    queue.running--
     // The handler has not ended the task, so the run is lost.
     if (node.running === run) {
       node.running = undefined
@@ -278,17 +274,17 @@ export class Worker {
       if (!this.#isAborted) this.schedule(node, now + LOST_RUN_MS, now)
     }
     this.#end()
-    ;(this.#options as WorkOptions).places.release(pool)
+    ;(this.#options as WorkOptions).places.release(queue.pool as string)
   }
 
-  #callBack({ node }: CallbackAttempt): void {
+  #callBack({ node, queue }: Due<StoredNode>): void {
     const now = this.#host.now()
     node.beginCallback(now + CALLBACK_AGAIN_MS)
     node.callback = undefined
     this.scheduleCallback(node, now)
-    this.#callbacksRunning++
+    queue.running++
     const end = (): void => {
-      this.#callbacksRunning--
+      queue.running--
       if (isFinalStatus(node.status)) this.#release(node)
       this.#end()
       this.#scheduleTurn()
@@ -329,14 +325,17 @@ export class Worker {
 
   #end(): void {
     this.#pending--
-    this.#ends.resolve()
+    if (this.#ends.length > 0) for (const resolve of this.#ends.splice(0)) resolve()
   }
 
   async #shutDown(drainMs: number): Promise<void> {
     // Runs what is due while there is time. What is due later never runs.
     // A manual clock stands still meanwhile.
     const end = this.#host.now() + (this.#host.clock.hold === undefined ? drainMs : 0)
-    const isDone = (): boolean => !this.#isBusy() && !((this.#delayed.first?.at ?? Infinity) <= end)
+    const isDone = (): boolean => {
+      if (this.#runs() > 0 || (this.#delayed.first?.at ?? Infinity) <= end) return false
+      return this.#queues().every(({ size }) => size === 0)
+    }
     if (this.#handlers) await settles(this.#until(isDone), drainMs)
     this.#isAborted = true
     this.#timer?.cancel()
@@ -351,21 +350,20 @@ export class Worker {
     }
   }
 
-  /** Resolves when `isDone` returns true after the end of something. */
+  /**
+   * Resolves when `isDone` returns true after the end of something. Each caller has its own promise,
+   * because Workers cannot share one between requests.
+   */
   async #until(isDone: () => boolean): Promise<void> {
-    while (!isDone()) await this.#ends.wait()
+    while (!isDone()) await new Promise<void>((resolve) => { this.#ends.push(resolve) })
   }
 
-  /** Returns whether something runs, or is ready. */
-  #isBusy(): boolean {
-    return this.#runs() > 0 || this.#callbacks.size > 0
-      || [...this.#ready.values()].some(({ size }) => size > 0)
+  #queues(): Queue<StoredNode>[] {
+    return [...this.#pools.values(), this.#callbacks]
   }
 
   #runs(): number {
-    let runs = this.#callbacksRunning
-    for (const count of this.#running.values()) runs += count
-    return runs
+    return this.#queues().reduce((sum, { running }) => sum + running, 0)
   }
 }
 
