@@ -5,10 +5,9 @@ import {
   bytes, duration, func, readOptions, value, whole, type Filled, type OptionTable,
 } from '../runtime/options.js'
 import type { Blobs } from '../stores/blobs.js'
-import { ownerBytesLimit } from '../stores/share-limits.js'
 import type { Store } from '../stores/store.js'
 import { StatusPath } from '../tasks/http/status-path.js'
-import type { ReserveLimits } from '../tasks/record/owner-bytes.js'
+import { ownerBytesLimit, type ReserveLimits } from '../tasks/record/owner-bytes.js'
 import type { Limits } from './protocol.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */
