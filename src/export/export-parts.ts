@@ -1,9 +1,9 @@
 import { isJsonObject } from '../http/body/json.js'
 import type { Schema } from '../schema/schema.js'
-import { MAX_CHECKPOINT_BYTES } from '../tasks/definition/checkpoint-text.js'
-import type { TaskContext } from '../tasks/definition/define.js'
-import type { TaskFiles } from '../tasks/definition/files.js'
-import { areKeepable, type KeepableFiles, type KeptFile } from '../tasks/definition/kept-files.js'
+import { MAX_CHECKPOINT_BYTES } from '../tasks/definition/json-values.js'
+import {
+  type TaskContext, type TaskFiles, areKeepable, type KeepableFiles, type KeptFile,
+} from '../tasks/definition/run-context.js'
 import type { ExportText } from './export-text.js'
 import type { RecordCursor } from './record-cursor.js'
 

@@ -8,11 +8,11 @@ import {
   flag, func, oneOf, readOptions, value, whole, type OptionTable,
 } from '../runtime/options.js'
 import type { Schema } from '../schema/schema.js'
-import { REPEATABLE_ATTEMPTS } from '../tasks/definition/backoff.js'
 import {
-  defineTask, type TaskContext, type TaskDefinition, type TaskOptions, type TaskSettings,
+  REPEATABLE_ATTEMPTS, defineTask, type TaskDefinition, type TaskOptions, type TaskSettings,
 } from '../tasks/definition/define.js'
-import { checkFileName } from '../tasks/definition/file-name.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
+import { checkFileName } from '../tasks/definition/file-content.js'
 import {
   PartsCheckpoint, savedExport, writeParts, type PartsForm, type SavedExport,
 } from './export-parts.js'

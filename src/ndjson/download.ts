@@ -68,7 +68,7 @@ const OFFERS = [NDJSON_TYPE, 'application/json']
  * single records.
  *
  * @example
- * import { ndjsonDownload } from 'longhaul/ndjson'
+ * import { ndjsonDownload, ndjsonBytes } from 'longhaul/ndjson'
  *
  * async function* users() {
  *   yield [{ id: 1 }, { id: 2 }]
@@ -124,8 +124,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
  * @example
  * import { createWriteStream } from 'node:fs'
  * import { pipeline } from 'node:stream/promises'
- * import { ndjsonBytes } from 'longhaul/ndjson'
- *
+ *  *
  * const users = [{ id: 1 }, { id: 2 }]
  * await pipeline(ndjsonBytes(users), createWriteStream('users.ndjson'))
  *

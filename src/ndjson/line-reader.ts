@@ -70,7 +70,7 @@ const BOM = 0xfeff
  * `readRecords`, which divides its source.
  *
  * @example
- * import { LineReader } from 'longhaul/ndjson'
+ * import { LineReader, readRecords } from 'longhaul/ndjson'
  *
  * const reader = new LineReader()
  * const first = reader.read(Buffer.from('{"id":1}\n{"id"'))
@@ -314,8 +314,7 @@ const SMALL_BLOCK_BYTES = 8192
  *
  * @example
  * import { createReadStream } from 'node:fs'
- * import { readRecords } from 'longhaul/ndjson'
- *
+ *  *
  * for await (const { records, errors } of readRecords(createReadStream('users.ndjson'))) {
  *   console.log(records.length, errors)
  * }

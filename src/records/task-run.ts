@@ -1,5 +1,5 @@
-import { retryUntil, type Retry } from '../stores/store-retry.js'
-import type { TaskContext } from '../tasks/definition/define.js'
+import { retryUntil, type Retry } from '../stores/calls.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
 import { positionSaver, resumedFrom, type Resume } from '../tasks/definition/resume.js'
 import type { Spool, SpooledBody } from '../tasks/definition/spool.js'
 import type { Batch } from './batch.js'
