@@ -62,7 +62,7 @@ describe('the run of a spooled upload', () => {
     assert.deepEqual([attempts, maxPerOwner, retentionMs], [3, 2, 5000])
     const { pool, priority } = made({ pool: 'heavy', priority: 5 })
     assert.deepEqual([pool, priority], ['heavy', 5])
-    for (const name of ['maxPerOwner', 'retentionMs', 'pool', 'priority'] as const) assert.equal(made({})[name], undefined, name)
+    for (const name of ['maxPerOwner', 'retentionMs'] as const) assert.equal(made({})[name], undefined, name)
     assert.doesNotThrow(() => made({ blobRetentionMs: 1000 }))
     for (const blobRetentionMs of [999, Number.NaN]) assert.throws(() => made({ blobRetentionMs }), /blobRetentionMs/, String(blobRetentionMs))
     for (const name of ['maxBodyBytes', 'maxDecodedBytes', 'maxRatio'] as const) {
