@@ -1,5 +1,5 @@
 import type {
-  HttpRequest, HttpResponse, ResponseHeaders, RequestHeaders,
+  HttpRequest, HttpResponse, ResponseHeaders,
 } from '../../src/http/exchange.js'
 import {
   closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce,
@@ -103,13 +103,6 @@ async function nextChunk(source: Source): Promise<Uint8Array | undefined> {
     const bytes = typeof step.value === 'string' ? encoder.encode(step.value) : step.value
     if (bytes.byteLength > 0) return bytes
   }
-}
-
-/** Fetch headers as a plain record; repeated fields are joined already. */
-export function recordOf(headers: Headers): RequestHeaders {
-  const record = Object.create(null) as Record<string, string>
-  for (const [name, value] of headers) record[name] = value
-  return record
 }
 
 /**
