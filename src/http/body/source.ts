@@ -39,8 +39,8 @@ export abstract class BindingBody implements BodySource {
   }
 }
 
-const READ_BEFORE = 'The body of this request was read before longhaul got the request. Call the handler'
-  + ' before the body is read, or pass what your parser made of it: handle(req, res, { body }) with'
+const READ_BEFORE = 'The body of this request was read before longhaul got the request. Mount longhaul'
+  + ' before the body parser, or pass what the parser made of the body: handle(req, res, { body }) with'
   + ' toNode, handle(request, { body }) with toFetch'
 
 /** The error of a handler that reads the body of a request twice. */
