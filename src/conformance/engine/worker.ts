@@ -1,5 +1,4 @@
-import type { TaskEngine, TaskRun } from '../../engine/engine.js'
-import { Places } from '../../engine/places.js'
+import { Places, type TaskEngine, type TaskRun } from '../../engine/engine.js'
 import type { Changed, StoredTask, TaskChange } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { isStoreUnavailable } from '../../stores/store.js'
