@@ -65,7 +65,7 @@ export function tunnel(options: TunnelOptions): ConnectListener {
             isLocalName(host) || isPublic(address) || allowed.has(keyOf({ host: address, port }))
           ))
           callback(isAllowed ? null : httpError('forbidden'), addresses)
-        }, callback)
+        }, (error: unknown) => { callback(error as NodeJS.ErrnoException, []) })
       },
     })
     open++

@@ -58,7 +58,7 @@ describe('longhaul/fastify', () => {
   test('an invalid handler fails when the app becomes ready', async () => {
     const app = fastify()
     app.register(fastifyLonghaul, { handler: undefined as never })
-    await assert.rejects(async () => { await app.ready() }, /pass a handler/)
+    await assert.rejects(async () => { await app.ready() }, /the option handler is missing/)
   })
 })
 
