@@ -1,34 +1,56 @@
 import type { ListedStatus, PoolCounts, TaskQuery } from '../../../src/engine/engine.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import type { Query } from '../connections.js'
-import { CLOCK, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } from './rows.js'
+import { TurnBatches } from '../turn-batches.js'
+import { CLOCK, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } from './rows.js'
+
+/** Maximum number of tasks in one statement that reads. It bounds the size of a reply. */
+const MAX_READ = 64
 
 /** Maximum time in milliseconds: later than every date. */
 const MAX_TIME = 8_640_000_000_000_000
 const LISTED: readonly ListedStatus[] = ['scheduled', ...STATUSES]
 
-/** Reads the lists and the numbers of tasks. */
-export class TaskLists {
+/** Reads tasks, lists of them, and their numbers. */
+export class TaskReads {
+  private readonly sql: Readonly<Record<'byId' | 'byKey' | 'counts', string>>
   /** Statement of a page, by order and scope. */
   private readonly pages: Readonly<Record<string, string>>
-  private readonly countsSql: string
+  private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, StoredTask>>
 
   /** @param schema - quoted as an identifier */
   constructor(schema: string, private readonly query: Query) {
     const rows = `${schema}.task_rows`
+    const select = (condition: string): string => (
+      `SELECT ${taskColumns('task')} FROM ${rows} AS task WHERE ${condition} AND expires_at > ${NOW}`
+    )
+    this.sql = {
+      byId: select('id = ANY($1::text[])'), byKey: select('key = $1'), counts: countsSql(rows),
+    }
     this.pages = Object.fromEntries(['newest', 'oldest'].flatMap((order) => [
       [`${order} all`, pageSql(rows, order === 'newest', false)],
       [`${order} own`, pageSql(rows, order === 'newest', true)],
     ]))
-    const live = `pool = $1 AND expires_at > ${SAME_NOW}`
-    this.countsSql = `WITH ${CLOCK}, queued AS (
-  SELECT due_at FROM ${rows} WHERE turn IS NOT NULL AND status = 0 AND ${live}
-  UNION ALL SELECT due_at FROM ${rows} WHERE status = 0 AND turn IS NULL AND ${live}
-)
-SELECT (SELECT count(*) FROM ${rows} WHERE status = 1 AND ${live})::float8 AS running,
-  count(*) FILTER (WHERE due_at <= ${SAME_NOW})::float8 AS waiting,
-  count(*) FILTER (WHERE due_at > ${SAME_NOW})::float8 AS delayed,
-  ${SAME_NOW} - min(due_at) AS oldest FROM queued`
+    this.batches = new TurnBatches(
+      () => new Set<string>(), (ids) => this.readAll(this.query, [...ids]),
+    )
+  }
+
+  /** Reads a task. The reads of one turn of the event loop are one statement. */
+  async read(id: string): Promise<StoredTask | undefined> {
+    const { content: ids, sent } = this.batches.open(({ size }) => size >= MAX_READ)
+    ids.add(id)
+    return (await sent).get(id)
+  }
+
+  /** Reads a task in a transaction. */
+  async readIn(query: Query, id: string): Promise<StoredTask | undefined> {
+    return (await this.readAll(query, [id])).get(id)
+  }
+
+  async readByKey(key: string): Promise<StoredTask | undefined> {
+    const [row] = await this.query<TaskRow>(this.sql.byKey, [key])
+    return row && toTask(row)
   }
 
   async page(
@@ -58,13 +80,32 @@ SELECT (SELECT count(*) FROM ${rows} WHERE status = 1 AND ${live})::float8 AS ru
     const [row] = await this.query<{
       readonly running: number, readonly waiting: number, readonly delayed: number,
       readonly oldest: number | null,
-    }>(this.countsSql, [pool])
+    }>(this.sql.counts, [pool])
     const { running = 0, waiting = 0, delayed = 0, oldest } = row ?? {}
     return {
       running, waiting, delayed,
       ...waiting > 0 && { oldestWaitingMs: Math.max(oldest ?? 0, 0) },
     }
   }
+
+  private async readAll(
+    query: Query, ids: readonly string[],
+  ): Promise<ReadonlyMap<string, StoredTask>> {
+    const rows = await query<TaskRow>(this.sql.byId, [ids])
+    return new Map(rows.map((row) => [row.id, toTask(row)]))
+  }
+}
+
+function countsSql(rows: string): string {
+  const live = `pool = $1 AND expires_at > ${SAME_NOW}`
+  return `WITH ${CLOCK}, queued AS (
+  SELECT due_at FROM ${rows} WHERE turn IS NOT NULL AND status = 0 AND ${live}
+  UNION ALL SELECT due_at FROM ${rows} WHERE status = 0 AND turn IS NULL AND ${live}
+)
+SELECT (SELECT count(*) FROM ${rows} WHERE status = 1 AND ${live})::float8 AS running,
+  count(*) FILTER (WHERE due_at <= ${SAME_NOW})::float8 AS waiting,
+  count(*) FILTER (WHERE due_at > ${SAME_NOW})::float8 AS delayed,
+  ${SAME_NOW} - min(due_at) AS oldest FROM queued`
 }
 
 /**
