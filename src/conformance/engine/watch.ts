@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { TaskEngine } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
-import { together } from '../waiting.js'
+import { hintsWithoutChange, together } from '../waiting.js'
 import type { EngineContext } from './context.js'
 import { untilOpened } from './worker.js'
 
@@ -89,14 +89,17 @@ export const watchCases: Cases<EngineContext> = {
     stop()
   },
 
-  'each watch of a task is told, and none of another task': async (context) => {
+  'each watch of a task is told, and those of another task are not': async (context) => {
     const seen = await notices(context, 'one', context.engine)
     const again = await notices(context, 'one', context.engine)
     const others = await Promise.all(['ones', 'on', 'ONE'].map((id) => notices(context, id, context.engine)))
-    await context.created({ id: 'one', pool })
+    const mayHear = hintsWithoutChange()
+    const task = await context.created({ id: 'one', pool })
     await seen.expect('the creation')
     await again.expect('the creation')
-    assert.deepEqual(others.map(({ count }) => count), [0, 0, 0])
+    for (let version = 1; version < 40; version++) await context.changed(task, { version }, { details: { version } })
+    await seen.expect('the last change')
+    for (const { count } of others) assert.ok(count <= mayHear(), `${String(count)} notices`)
     for (const each of [seen, again, ...others]) each.stop()
   },
 
