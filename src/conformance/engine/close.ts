@@ -1,10 +1,149 @@
 import assert from 'node:assert/strict'
+import type { TaskEngine } from '../../engine/engine.js'
 import { isWorkerClosing } from '../../engine/stop-reasons.js'
 import type { StoredTask } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
-import { pause } from '../waiting.js'
-import { HOUR, type EngineContext } from './context.js'
-import { untilAborted, untilOpened } from './worker.js'
+import { hintsWithoutChange, pause, together } from '../waiting.js'
+import { HOUR, untilAborted, untilOpened, type EngineContext } from './context.js'
+
+const pool = 'nobody'
+
+/** Counts the notices of a task. */
+async function notices(
+  context: EngineContext, id: string, engine: TaskEngine,
+): Promise<{ readonly expect: (what: string) => Promise<void>, count: number, stop: () => void }> {
+  const seen = { count: 0, stop: (): void => undefined, expect: async (what: string) => {
+    await context.eventually(() => seen.count > 0, `the watch tells of ${what}`)
+    await context.quiet()
+    seen.count = 0
+  } }
+  seen.stop = await context.soon(engine.watch(id, () => { seen.count++ }), 'watch resolves')
+  return seen
+}
+
+/** Tests of `watch`. A notice may be repeated, so the cases expect at least one. */
+export const watchCases: Cases<EngineContext> = {
+  'a watch tells of each visible change, by any process': async (context) => {
+    const other = await context.open()
+    const worker = context.work(other, { run: untilOpened })
+    const task = await context.created({ id: 'one', pool })
+    const seen = await notices(context, 'one', context.engine)
+    await context.changed(task, { version: 1 }, { details: { n: 1 } })
+    await seen.expect('a change')
+    await context.changed(task, { version: 2 }, { status: 'queued', pool: 'default' }, other.engine)
+    await worker.ran('one')
+    await seen.expect('a run')
+    const begun = await worker.ran('one')
+    await begun.change({ details: { n: 2 } })
+    await seen.expect('progress')
+    await begun.change({ status: 'failed' })
+    await seen.expect('the end')
+    begun.latch.open()
+    const failed = await context.stored('one')
+    await context.changed(task, { version: failed.version }, { status: 'queued', pool }, other.engine)
+    await seen.expect('a retry')
+    const { version } = await context.stored('one')
+    await context.changed(task, { version }, { status: 'cancelled' })
+    await seen.expect('the cancellation')
+    await other.engine.delete(task, version + 1)
+    await seen.expect('the deletion')
+    seen.stop()
+  },
+
+  'what was changed is there for the listener to read': async (context) => {
+    const other = (await context.open()).engine
+    const task = await context.created({ id: 'one', pool })
+    const found: (StoredTask | undefined)[] = []
+    const stop = await other.watch('one', () => {
+      void Promise.resolve(other.read('one')).then((each) => { found.push(each) }, () => undefined)
+    })
+    const changed = await context.changed(task, { version: 1 }, { status: 'failed' })
+    await context.eventually(() => found.length > 0, 'the listener is called')
+    assert.deepEqual(found[0], changed)
+    stop()
+  },
+
+  'a listener is not called inside the call that changes': async (context) => {
+    const task = await context.created({ id: 'one', pool })
+    let isChanging = false
+    let wasInside = false
+    let count = 0
+    const stop = await context.engine.watch('one', () => {
+      count++
+      wasInside ||= isChanging
+    })
+    isChanging = true
+    const changed = context.engine.change(task, { version: 1 }, { status: 'failed' })
+    isChanging = false
+    await changed
+    await context.eventually(() => count > 0, 'the listener is called')
+    assert.equal(wasInside, false)
+    stop()
+  },
+
+  'each watch of a task is told, and those of another task are not': async (context) => {
+    const seen = await notices(context, 'one', context.engine)
+    const again = await notices(context, 'one', context.engine)
+    const others = await Promise.all(['ones', 'on', 'ONE'].map((id) => notices(context, id, context.engine)))
+    const mayHear = hintsWithoutChange()
+    const task = await context.created({ id: 'one', pool })
+    await seen.expect('the creation')
+    await again.expect('the creation')
+    for (let version = 1; version < 40; version++) await context.changed(task, { version }, { details: { version } })
+    await seen.expect('the last change')
+    for (const { count } of others) assert.ok(count <= mayHear(), `${String(count)} notices`)
+    for (const each of [seen, again, ...others]) each.stop()
+  },
+
+  'a watch that was stopped hears nothing, and the others do': async (context) => {
+    const stopped = await notices(context, 'one', context.engine)
+    const seen = await notices(context, 'one', context.engine)
+    stopped.stop()
+    stopped.stop()
+    const task = await context.created({ id: 'one', pool })
+    await seen.expect('the creation')
+    seen.stop()
+    await context.changed(task, { version: 1 }, { status: 'failed' })
+    await context.quiet()
+    assert.deepEqual([stopped.count, seen.count], [0, 0])
+    const later = await notices(context, 'one', context.engine)
+    await context.engine.delete(task, 2)
+    await later.expect('the deletion')
+    later.stop()
+  },
+
+  'one listener twice is two watches': async (context) => {
+    let count = 0
+    const listener = (): void => { count++ }
+    const first = await context.engine.watch('one', listener)
+    const second = await context.engine.watch('one', listener)
+    first()
+    await context.created({ id: 'one', pool })
+    await context.eventually(() => count > 0, 'the watch that is left is told')
+    second()
+  },
+
+  'a hundred watches are all told, of one task and of many': async (context) => {
+    const other = (await context.open()).engine
+    const told = new Set<number>()
+    const stops = await together(100, (n) => other.watch(n < 50 ? 'one' : `task-${String(n)}`, () => {
+      told.add(n)
+    }))
+    await context.created({ id: 'one', pool })
+    await together(50, (n) => context.created({ id: `task-${String(n + 50)}`, pool }))
+    await context.eventually(() => told.size === 100, 'a hundred watches are told')
+    for (const stop of stops) stop()
+  },
+
+  'a listener that throws harms nobody': async (context) => {
+    const stop = await context.engine.watch('one', () => { throw new Error('fails, on purpose') })
+    const seen = await notices(context, 'one', context.engine)
+    await context.created({ id: 'one', pool })
+    await seen.expect('the creation')
+    stop()
+    seen.stop()
+  },
+}
 
 /** Tests of `close`, for all engines. */
 export const closeCases: Cases<EngineContext> = {
@@ -12,11 +151,6 @@ export const closeCases: Cases<EngineContext> = {
     context.work(context.first)
     await context.soon(context.engine.close({ drainMs: context.timeoutMs }), 'close resolves')
     await context.soon(context.engine.close({ drainMs: context.timeoutMs }), 'a second close resolves')
-  },
-
-  'close resolves if the process never worked': async (context) => {
-    await context.created({ id: 'one' })
-    await context.soon(context.engine.close({ drainMs: 0 }), 'close resolves')
   },
 
   'a run may end within drainMs, and is not aborted': async (context) => {
@@ -60,18 +194,6 @@ export const closeCases: Cases<EngineContext> = {
       assert.equal(worker.begun.length, 1)
     },
 
-  'a signal that is asked for after the abort is aborted': async (context) => {
-    const worker = context.work(context.first, { run: untilOpened })
-    await context.created({ id: 'one' })
-    const { run, latch } = await worker.ran('one')
-    await context.soon(context.engine.close({ drainMs: 0 }), 'close resolves')
-    assert.ok(run.signal.aborted && isWorkerClosing(run.signal.reason), 'the signal is not aborted with a WorkerClosingError')
-    let heard: unknown
-    run.onAbort((reason) => { heard = reason })
-    assert.ok(isWorkerClosing(heard), 'the listener was not called with a WorkerClosingError')
-    latch.open()
-  },
-
   'a run that ignores its signal does not delay close': async (context) => {
     const worker = context.work(context.first, { run: untilOpened })
     await context.created({ id: 'one' })
@@ -91,8 +213,9 @@ export const closeCases: Cases<EngineContext> = {
         isSent = true
       },
     })
-    const task = await context.created({ id: 'one', pool: 'nobody' })
-    await context.changed(task, { version: 1 }, { status: 'failed', callbackMs: 0 })
+    await context.ended(
+      { id: 'one', pool: 'nobody' }, { status: 'failed', callbackMs: 0 },
+    )
     await context.eventually(() => worker.callbacks.length === 1, 'the callback is handed out')
     await context.soon(context.engine.close({ drainMs: context.timeoutMs }), 'close resolves')
     assert.equal(isSent, true)
@@ -109,8 +232,7 @@ export const sharedCloseCases: Cases<EngineContext> = {
     const closing = context.engine.close({ drainMs: context.timeoutMs })
     const second = await context.open()
     await context.created({ id: 'later' }, second.engine)
-    await begun.change({ status: 'completed' })
-    begun.latch.open()
+    await begun.end({ status: 'completed' })
     await context.soon(closing, 'close resolves')
     await context.quiet()
     assert.deepEqual(first.ids, ['runs'])
@@ -136,18 +258,6 @@ export const sharedCloseCases: Cases<EngineContext> = {
     const { task, run } = await worker.ran('one')
     assert.deepEqual([task.run, task.attempt, task.crashes, run.crashed], [2, 1, 0, undefined])
     assert.equal(first.begun.length, 1)
-  },
-
-  'a run that ignores the close runs in another process once its lease has ended': async (context) => {
-    const first = context.work(context.first, { run: untilOpened })
-    await context.created({ id: 'one' })
-    const begun = await first.ran('one')
-    const second = await context.open()
-    const worker = context.work(second)
-    await context.soon(context.engine.close({ drainMs: 10 }), 'close resolves')
-    const { task } = await worker.ran('one')
-    assert.deepEqual([task.run, task.crashes], [2, 1])
-    begun.latch.open()
   },
 }
 
@@ -189,8 +299,7 @@ export const memoryCloseCases: Cases<EngineContext> = {
     await context.created({ id: 'waits' })
     await context.created({ id: 'delayed', start: { delayMs: HOUR } })
     await context.created({ id: 'nobody', pool: 'nobody' })
-    const ended = await context.created({ id: 'ended', pool: 'nobody' })
-    await context.changed(ended, { version: 1 }, { status: 'cancelled' })
+    await context.ended({ id: 'ended', pool: 'nobody' }, { status: 'cancelled' })
     await context.soon(context.engine.close({ drainMs: 20 }), 'close resolves')
     const left = ['delayed', 'ignores', 'nobody', 'runs', 'waits']
     assert.deepEqual(worker.abandoned.map(({ id }) => id).sort(), left)
