@@ -1,5 +1,7 @@
 // Prints the structure of the package: node scripts/structure.mjs
-// Its folders and what they import, cycles, widths of lines, and the path of a submission.
+// Its folders and what they import, cycles, widths of lines, and the path of a submission. With --path it runs a server, and
+// counts the files and functions that one 202 executes (--functions: with their names).
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join, posix, resolve, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -53,4 +55,10 @@ console.log('\nThe path of a submission, top to bottom:')
 for (const file of SUBMISSION) {
   const text = readFileSync(join(root, file), 'utf8')
   console.log(`${String(text.split('\n').length).padStart(5)} lines  ${file}`)
+}
+
+if (process.argv.includes('--path')) {
+  const script = join(root, 'scripts/accept-path.mjs')
+  const args = ['--import', 'tsx', script, ...process.argv.slice(2)]
+  console.log(`\n${execFileSync(process.execPath, args, { cwd: root, encoding: 'utf8' })}`)
 }

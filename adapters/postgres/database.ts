@@ -1,7 +1,7 @@
 import { duration, flag, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
-import { within } from '../../src/runtime/real-timers.js'
+import { within } from '../../src/runtime/timers.js'
 import { warn } from '../../src/runtime/warning.js'
-import { Breaker } from '../../src/stores/breaker.js'
+import { Breaker } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type {
   Connections, PgliteClient, PostgresPool, Query, Subscriber, Subscription,

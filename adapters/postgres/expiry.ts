@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { clearTimeout, setTimeout } from '../../src/runtime/real-timers.js'
+import { clearTimeout, setTimeout } from '../../src/runtime/timers.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Query } from './connections.js'
 

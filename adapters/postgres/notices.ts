@@ -1,9 +1,8 @@
-import { Notices } from '../../src/runtime/notices.js'
+import { Notices, WatchList } from '../../src/runtime/notices.js'
 import { newId } from '../../src/runtime/random-id.js'
 import {
   clearInterval, clearTimeout, setImmediate, setInterval, setTimeout,
-} from '../../src/runtime/real-timers.js'
-import { WatchList } from '../../src/runtime/watch-list.js'
+} from '../../src/runtime/timers.js'
 import type { Unsubscribe } from '../../src/stores/store.js'
 import type { Subscription } from './connections.js'
 import type { Database } from './database.js'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { within } from '../../src/runtime/real-timers.js'
+import { within } from '../../src/runtime/timers.js'
 import {
   PgliteConnections, type Connections, type PgliteClient, type PostgresPool, type PostgresPoolClient,
   type Query, type Running, type Subscriber, type Subscription,

@@ -1,4 +1,4 @@
-import type { Fault } from '../../src/stores/breaker.js'
+import type { Fault } from '../../src/stores/calls.js'
 
 /** Maximum lifetime: 285 years. Later times would not fit in a sweep slot for ever. */
 const MAX_TTL_MS = 9_000_000_000_000

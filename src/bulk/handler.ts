@@ -1,5 +1,5 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
-import { acknowledged, refuseIdempotencyKey } from '../http/idempotency-key.js'
+import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { serviceOf } from '../tasks/service-of.js'

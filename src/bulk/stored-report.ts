@@ -1,7 +1,7 @@
 import type { Blobs } from '../stores/blobs.js'
-import { blobBytes, deleteBlobs } from '../stores/many-blobs.js'
-import type { Retry } from '../stores/store-retry.js'
-import type { EndedTask, Kept } from '../tasks/definition/kept.js'
+import { blobBytes, deleteBlobs } from '../stores/blob-rules.js'
+import type { Retry } from '../stores/calls.js'
+import type { EndedTask, ExternalResource } from '../tasks/definition/external-resource.js'
 import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { Spool } from '../tasks/definition/spool.js'
 import type { BulkPosition, ReportText } from './bulk-position.js'
@@ -28,16 +28,16 @@ function reportKeys({ id, attempt }: Pick<EndedTask, 'id' | 'attempt'>): readonl
 
 /** Returns what a task keeps beside its body: its reports. */
 export function keepingReports(
-  { blobs, keeps }: Pick<Spool, 'blobs' | 'keeps'>,
-): Required<Pick<Kept<never>, 'remove' | 'bytes'>> {
+  { blobs, external }: Pick<Spool, 'blobs' | 'external'>,
+): Required<Pick<ExternalResource<never>, 'remove' | 'bytes'>> {
   return {
     async remove(blob, task) {
-      await keeps.release(blob)
+      await external.release(blob)
       await deleteBlobs(blobs, reportKeys(task))
     },
     async bytes(blob, task) {
       const sizes = await blobBytes(blobs, reportKeys(task))
-      return sizes.reduce((total, size) => total + size, await keeps.bytes(blob, task))
+      return sizes.reduce((total, size) => total + size, await external.bytes(blob, task))
     },
   }
 }

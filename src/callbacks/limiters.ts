@@ -1,4 +1,4 @@
-import { KeyCounts } from '../runtime/key-counts.js'
+import { KeyCounts } from '../runtime/collections.js'
 
 /** Maximum numbers of concurrent requests. */
 export interface InFlightLimits {

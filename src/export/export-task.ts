@@ -2,11 +2,9 @@ import { createHash } from 'node:crypto'
 import { NDJSON_TYPE } from '../ndjson/media-type.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
 import { checkNames } from '../runtime/option-names.js'
-import { REPEATABLE_ATTEMPTS } from '../tasks/definition/backoff.js'
-import {
-  defineTask, type TaskContext, type TaskDefinition, type TaskOptions,
-} from '../tasks/definition/define.js'
-import { checkFileName } from '../tasks/definition/file-name.js'
+import { REPEATABLE_ATTEMPTS, defineTask, type TaskDefinition, type TaskOptions } from '../tasks/definition/define.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
+import { checkFileName } from '../tasks/definition/file-content.js'
 import { CsvText, type ExportColumn } from './csv-text.js'
 import { JsonText, type ExportText } from './export-text.js'
 import type { ExportFormat, ExportResult, ExportTaskOptions } from './options.js'
@@ -21,7 +19,7 @@ const TYPES: Readonly<Record<ExportFormat, string>> = {
 }
 
 const KNOWN = {
-  name: 0, input: 0, check: 0, keeps: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0,
+  name: 0, input: 0, check: 0, external: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0,
   maxPerOwner: 0, shared: 0, maxFileBytes: 0, version: 0, pool: 0, priority: 0,
   records: 0, total: 0, format: 0, fileName: 0, partRecords: 0, schema: 0, columns: 0,
   escapeFormulas: 0,

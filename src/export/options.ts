@@ -1,7 +1,8 @@
 import type { RecordSource } from '../ndjson/download.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Schema } from '../schema/schema.js'
-import type { TaskContext, TaskOptions, TaskSettings } from '../tasks/definition/define.js'
+import type { TaskOptions, TaskSettings } from '../tasks/definition/define.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
 import type { ExportColumn } from './csv-text.js'
 
 /** Format of the files of an export. */
@@ -42,7 +43,7 @@ export interface ExportResult {
 export interface ExportTaskOptions<
   I, T extends object, C = unknown, In = I, N extends string = string,
 > extends Omit<TaskSettings, 'files' | 'attempts'>,
-  Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'keeps'> {
+  Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'external'> {
   /**
    * Opens the source of the records. It is read only as fast as the files are written. With
    * `partRecords`, a run that continues an earlier one needs the same records in the same order.

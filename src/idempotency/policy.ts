@@ -1,11 +1,10 @@
-import { countedAs } from '../http/counted-as.js'
+import { countedAs, findRequester, type OwnerOption } from '../http/requester.js'
 import { countingBody } from '../http/body/counted-body.js'
 import { httpError } from '../http/errors.js'
-import { acknowledged } from '../http/idempotency-key.js'
+import { acknowledged } from '../http/respond.js'
 import type {
   Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
 } from '../http/exchange.js'
-import { findRequester, type OwnerOption } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
 import { errorResponses } from '../openapi/errors.js'

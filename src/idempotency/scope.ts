@@ -1,5 +1,5 @@
 import type { HttpRequest } from '../http/exchange.js'
-import { principalOrNobody } from '../http/principal.js'
+import { principalOrNobody } from '../http/requester.js'
 import { digestOf } from './digest.js'
 
 /** Header fields with credentials. */

@@ -4,7 +4,7 @@ import type { TasksOptions } from './tasks-options.js'
 
 const KNOWN = {
   engine: 0, store: 0, blobs: 0, definitions: 0, worker: 0, direct: 0, concurrency: COUNT,
-  pools: 0, work: 0,
+  pools: 0,
   retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE, maxFileBytes: SIZE,
   maxFileBytesPerOwner: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
   maxCrashes: COUNT, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,

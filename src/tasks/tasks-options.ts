@@ -1,9 +1,9 @@
 import type { TaskEngine } from '../engine/engine.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
-import type { Callbacks } from './core/callbacks.js'
+import type { Callbacks } from './core/task-core.js'
 import type { PoolOptions } from './core/pools.js'
-import type { Definitions } from './definition/task-types.js'
+import type { Definitions } from './definition/define.js'
 
 /** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {
@@ -22,8 +22,12 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly blobs?: Blobs
   /** The kinds of work. Only these can be submitted. */
   readonly definitions: D
-  /** If `false`, this process accepts tasks and does not run them. Default `true`. */
-  readonly worker?: boolean
+  /**
+   * Tasks that this process runs. `false`: it accepts tasks and runs none. A list of pools, such as
+   * `['heavy']`: those of these pools; this requires an engine that spans processes. Default `true`:
+   * the tasks of all pools.
+   */
+  readonly worker?: boolean | readonly string[]
   /**
    * Maximum number of concurrent runs of the default pool in this process, of queued tasks and
    * direct answers together. Default 10.
@@ -37,11 +41,6 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    * says that it is empty. Default: none.
    */
   readonly pools?: Readonly<Record<string, PoolOptions>>
-  /**
-   * Pools whose tasks this process runs, such as `['heavy']`. Requires an engine that spans processes.
-   * Default: all.
-   */
-  readonly work?: readonly string[]
   /**
    * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`: it
    * runs in the request, in this process, without a task. `task`: it becomes a task that any worker

@@ -57,7 +57,7 @@ export async function submitting(): Promise<void> {
 /** Later, pools and priorities: a Date, a name and a number. */
 export async function scheduling(): Promise<void> {
   const video = defineTask({ name: 'video', pool: 'heavy', priority: 5, run: () => 1 })
-  const pooled = createTasks({ ...memory(), definitions: [video], pools: { heavy: { concurrency: 2 } }, work: ['heavy'] })
+  const pooled = createTasks({ ...memory(), definitions: [video], pools: { heavy: { concurrency: 2 } }, worker: ['heavy'] })
   await pooled.submit(video, {}, { startAt: new Date(), priority: 1 })
   await pooled.ownedBy('ann').submit(video, {}, { startAt: new Date(), priority: 1 })
   // @ts-expect-error a start is a Date

@@ -1,4 +1,4 @@
-import { clearInterval, setInterval } from '../../../src/runtime/real-timers.js'
+import { clearInterval, setInterval } from '../../../src/runtime/timers.js'
 import type { BlobInfo } from '../../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { BlobRow, BlobRows } from './rows.js'

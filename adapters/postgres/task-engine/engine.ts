@@ -1,14 +1,13 @@
 import type {
-  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
+  CreateOptions, PoolCounts, TaskEngine, TaskQuery, Transaction, WorkHandlers, WorkOptions,
 } from '../../../src/engine/engine.js'
 import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
-import { setTimeout } from '../../../src/runtime/real-timers.js'
-import { observed } from '../../../src/stores/diagnostics.js'
+import { setTimeout } from '../../../src/runtime/timers.js'
+import { observed } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
-import type { Transaction } from '../../../src/stores/transaction.js'
 import type { Database } from '../database.js'
 import { Sweeper } from '../expiry.js'
 import { ChangeNotices } from '../notices.js'

@@ -1,4 +1,4 @@
-import { LeasedRun } from '../../../src/engine/leases.js'
+import { LeasedRun } from '../../../src/engine/runs.js'
 import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/task.js'
 
 /** The statuses in the order of their numbers. From 2 they are final. */

@@ -1,11 +1,12 @@
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { Leases, type LeasedRun, type Renewal } from '../../../src/engine/leases.js'
-import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
+import {
+  Leases, WorkerClosingError, type LeasedRun, type Renewal,
+} from '../../../src/engine/runs.js'
 import { newId } from '../../../src/runtime/random-id.js'
 import {
   clearTimeout, setImmediate, setTimeout, settles,
-} from '../../../src/runtime/real-timers.js'
-import { observed } from '../../../src/stores/diagnostics.js'
+} from '../../../src/runtime/timers.js'
+import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
 import { FileRemovals } from './expiry.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { TaskEngine } from '../../engine/engine.js'
-import { isWorkerClosing } from '../../engine/stop-reasons.js'
+import { isWorkerClosing } from '../../engine/runs.js'
 import type { StoredTask } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
 import { hintsWithoutChange, pause, together } from '../waiting.js'

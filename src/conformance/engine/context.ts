@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
-import type { TaskEngine, TaskQuery, TaskRun } from '../../engine/engine.js'
-import { Places } from '../../engine/places.js'
+import {
+  Places, type TaskEngine, type TaskQuery, type TaskRun, type Transaction,
+} from '../../engine/engine.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../engine/task.js'
 import { Json } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { isStoreUnavailable } from '../../stores/store.js'
-import type { Transaction } from '../../stores/transaction.js'
 import { Latch, eventually, inTime, pause } from '../waiting.js'
 
 /** Settings that a case needs of its engines. */

@@ -1,21 +1,70 @@
+import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
 import type { CallerLimit, Created, NewTask, StoredTask } from '../../engine/task.js'
-import { checkPriority } from '../definition/priority.js'
-import { DEFAULT_POOL } from '../definition/pool-name.js'
+import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
-import type { Transaction } from '../../stores/transaction.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
-import { checkedName } from '../definition/kept.js'
-import type { Start } from './start-time.js'
-import { noCallbacks } from './callbacks.js'
-import { releaseExternal, renewExternal } from '../record/external.js'
+import { checkedName } from '../definition/external-resource.js'
+import { noCallbacks, type TaskCore } from './task-core.js'
+import { releaseExternal, renewExternal } from '../record/outside.js'
 import { isTaskId, newBirth } from '../record/ids.js'
-import { queueFull, shuttingDown, tooManyTasks } from '../record/not-accepted.js'
-import { publishAccepted, taskChannel } from '../record/task-channel.js'
+import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
+import { publishAccepted, taskChannel } from '../record/diagnostics.js'
 import { detailsOf, stored } from '../record/details.js'
-import type { TaskCore } from './task-core.js'
+import { LONGEST_MS } from '../../runtime/options.js'
+
+/** Options of one task that is submitted. */
+export interface SubmitOptions extends OwnedSubmitOptions {
+  /**
+   * The id of the owner, a non-empty string. Leave it out for a task of the host's own, which has
+   * no owner and is not counted by `maxPerOwner`. `undefined` is a `TypeError`. If a client may be
+   * anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
+   */
+  readonly owner?: string
+}
+
+/** Options of one task whose owner is known. */
+export interface OwnedSubmitOptions {
+  /**
+   * An id of your own: 1 to 128 of `A-Z a-z 0-9 . _ -`. A second submit with the same id starts no
+   * second task.
+   */
+  readonly id?: string | undefined
+  /** Delay before the first run, in milliseconds, up to 100 years. Default 0. */
+  readonly delayMs?: number | undefined
+  /**
+   * Time before which the first run does not begin, instead of `delayMs`. A time in the past is now.
+   * The clock of the engine decides: that of Redis or PostgreSQL, else that of this
+   * process. Default: now.
+   */
+  readonly startAt?: Date | undefined
+  /**
+   * Order among the waiting tasks of one pool: 0 to 1,000,000. Tasks with a lower number start
+   * first. Default: `priority` of the definition.
+   */
+  readonly priority?: number | undefined
+  /** Passed to `run` as `context`. It is stored as JSON, of at most 65 536 characters. */
+  readonly context?: unknown
+  /**
+   * URL that receives a signed POST when the task has ended. Requires `callbacks` of `createTasks`.
+   */
+  readonly callbackUrl?: string | undefined
+  /**
+   * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
+   * back with it, and is due once it is committed. Before that, `get` and `wait` do not find the
+   * task. Requires the engine of `postgres()`, on the same database. Default: none.
+   */
+  readonly transaction?: Transaction | undefined
+}
+
+/** The names of the options of `tasks.ownedBy(…).submit`. */
+export const OWNED_SUBMIT = {
+  id: 0, delayMs: 0, startAt: 0, priority: 0, context: 0, callbackUrl: 0, transaction: 0,
+} satisfies Record<keyof OwnedSubmitOptions, 0>
+
+/** The names of the options of `tasks.submit`. */
+export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
 
 /** Default of `maxPerOwner` for requests: unfinished tasks of all kinds without `maxPerOwner`. */
 const MAX_PER_CALLER = 100
@@ -65,10 +114,10 @@ export function acceptTask(
 ): MaybePromise<AcceptedTask> {
   if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
   const task = newTask(core, definition, input, submitted)
-  const { keeps } = detailsOf(task as unknown as StoredTask)
+  const { external } = detailsOf(task as unknown as StoredTask)
   const { start, transaction } = submitted
-  const renewed = start === undefined || keeps === undefined
-    ? undefined : renewForLater(core, definition, keeps, start)
+  const renewed = start === undefined || external === undefined
+    ? undefined : renewForLater(core, definition, external, start)
   return after(renewed, () => {
     if (core.isClosing) throw shuttingDown()
     const created = core.engine.create(task, transaction === undefined ? undefined : { transaction })
@@ -80,7 +129,7 @@ export function acceptTask(
 function accepted(
   created: Created, definition: AnyTaskDefinition, task: NewTask, submitted: Submitted,
 ): MaybePromise<AcceptedTask> {
-  const { keeps } = detailsOf(task as unknown as StoredTask)
+  const { external } = detailsOf(task as unknown as StoredTask)
   switch (created.outcome) {
     case 'created':
       if (taskChannel.hasSubscribers && submitted.transaction === undefined) publishAccepted(created.task)
@@ -88,14 +137,14 @@ function accepted(
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      return after(keeps === undefined ? undefined : releaseExternal(definition, keeps), () => {
+      return after(external === undefined ? undefined : releaseExternal(definition, external), () => {
         throw queueFull()
       })
     case 'exists': {
       const { task: existing } = created
       checkSame(existing, task, submitted)
-      const isUnread = keeps !== undefined && detailsOf(existing).keeps !== keeps
-      return after(isUnread ? releaseExternal(definition, keeps) : undefined, () => (
+      const isUnread = external !== undefined && detailsOf(existing).external !== external
+      return after(isUnread ? releaseExternal(definition, external) : undefined, () => (
         { task: existing, created: false }
       ))
     }
@@ -111,21 +160,23 @@ function newTask(
   if (submitted.id !== undefined && !isTaskId(submitted.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
   }
-  if (priority !== undefined) checkPriority(priority)
+  if (priority !== undefined && !PRIORITY.accepts(priority)) {
+    throw new TypeError(`priority must be ${PRIORITY.expects}, not ${String(priority)}`)
+  }
   if (context !== undefined) checkContext(context)
-  const { name, keeps, files, pool = DEFAULT_POOL } = definition
-  const kept = keeps && checkedName(keeps.of(input))
+  const { name, external, files, pool } = definition
+  const kept = external && checkedName(external.of(input))
   const id = submitted.id ?? newId()
   return {
     id, birth: submitted.birth ?? newBirth(submitted.id === undefined ? id : undefined),
     key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
-    name, pool, priority: priority ?? definition.priority ?? 0,
+    name, pool, priority: priority ?? definition.priority,
     input: json ?? Json.of(input),
     details: stored({
       fingerprint: idempotency?.fingerprint,
       isDirect: idempotency?.isDirect === true ? true : undefined,
       isTransactional: transaction === undefined ? undefined : true,
-      context, keeps: kept,
+      context, external: kept,
       callback: callbackUrl === undefined
         ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
     }),
@@ -150,10 +201,10 @@ export function limitOf(
 
 /** Renews what the input of a task for later names, because it was stored for a task that runs now. */
 async function renewForLater(
-  core: TaskCore, definition: AnyTaskDefinition, keeps: string, start: Start,
+  core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
 ): Promise<void> {
   const ttlMs = start.delayMs + core.settings.pendingMs + core.retentionMs(definition.name)
-  if (!await renewExternal(definition, keeps, ttlMs)) {
+  if (!await renewExternal(definition, external, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
 }
@@ -174,4 +225,41 @@ function checkContext(context: unknown): void {
   if (length <= MAX_CONTEXT_LENGTH) return
   throw new TypeError(`context has ${length} characters as JSON, and may have ${MAX_CONTEXT_LENGTH}:`
     + ' pass an id, and let run load the rest')
+}
+
+/** The start of a task that was submitted for later. */
+export interface Start {
+  /** Time of the start, in milliseconds since 1970. */
+  readonly at: number
+  /** Time until the start, in milliseconds. */
+  readonly delayMs: number
+}
+
+/** Options of a submission for its start. */
+interface StartOptions {
+  readonly startAt?: Date | undefined
+  readonly delayMs?: number | undefined
+}
+
+/**
+ * Returns the start that the options of a submission ask for; `undefined` for now.
+ *
+ * @throws {TypeError} The options make no sense.
+ */
+export async function startOf(
+  engine: TaskEngine, { startAt, delayMs }: StartOptions,
+): Promise<Start | undefined> {
+  if (startAt === undefined && (delayMs ?? 0) === 0) return undefined
+  if (startAt !== undefined && delayMs !== undefined) {
+    throw new TypeError('pass startAt or delayMs, not both')
+  }
+  if (startAt !== undefined && !(startAt instanceof Date && !Number.isNaN(startAt.getTime()))) {
+    throw new TypeError('startAt must be a valid Date')
+  }
+  const now = await engine.now()
+  const at = startAt?.getTime() ?? now + Math.ceil(delayMs ?? 0)
+  const start = { at, delayMs: delayMs ?? at - now }
+  if (delayMs === undefined && start.delayMs <= 0) return undefined
+  if (start.delayMs >= 0 && start.delayMs <= LONGEST_MS) return start
+  throw new TypeError('delayMs must be from 0 to 100 years, and startAt less than 100 years ahead')
 }

@@ -1,7 +1,6 @@
 import type { PoolCounts as Counts } from '../../engine/engine.js'
-import { DEFAULT_POOL, isPoolName } from '../definition/pool-name.js'
-import { checkBounds, COUNT } from '../definition/bounds.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
+import { DEFAULT_POOL, POOL_NAME, type AnyTaskDefinition } from '../definition/define.js'
+import { readOptions, whole, type OptionTable } from '../../runtime/options.js'
 
 /** Settings of one pool. */
 export interface PoolOptions {
@@ -19,11 +18,10 @@ export interface PoolCounts extends Counts {
 export interface PoolSettings {
   readonly engine: { readonly shared: boolean }
   readonly definitions: readonly AnyTaskDefinition[]
-  readonly worker?: boolean
+  readonly worker?: boolean | readonly string[]
   /** Concurrency of the default pool. */
   readonly concurrency?: number
   readonly pools?: Readonly<Record<string, PoolOptions>>
-  readonly work?: readonly string[]
 }
 
 /** The number of places of each pool, and the pools that this process works for. */
@@ -32,7 +30,7 @@ export interface Pools {
   readonly work: readonly string[]
 }
 
-const POOL = { concurrency: COUNT } satisfies Record<keyof PoolOptions, unknown>
+const POOL = { concurrency: whole({ min: 1, default: 10 }) } satisfies OptionTable<PoolOptions>
 
 /**
  * Returns the pools that options name.
@@ -46,39 +44,37 @@ export function toPools(settings: PoolSettings): Pools {
     pools.set(name, concurrencyOf(name, options))
   }
   check(settings, pools)
-  return { pools, work: worker ? settings.work ?? [...pools.keys()] : [] }
+  return { pools, work: worker === true ? [...pools.keys()] : worker || [] }
 }
 
 function concurrencyOf(name: string, options: PoolOptions): number {
-  if (!isPoolName(name)) throw fault('a name in pools must be 1 to 64 of A-Z a-z 0-9 _ -')
+  if (!POOL_NAME.accepts(name)) throw fault(`a name in pools must be ${POOL_NAME.expects}`)
   if (name === DEFAULT_POOL) {
     throw fault('pools must not name default; its concurrency is the option concurrency')
   }
-  checkBounds(`createTasks: pools.${name}`, options, POOL)
-  return options.concurrency ?? 10
+  return readOptions(`createTasks: pools.${name}`, options, POOL).concurrency
 }
 
 function check(
-  { engine, definitions, work, worker }: PoolSettings, known: ReadonlyMap<string, unknown>,
+  { engine, definitions, worker }: PoolSettings, known: ReadonlyMap<string, unknown>,
 ): void {
   const names = [...known.keys()].join(', ')
-  for (const { name, pool = DEFAULT_POOL } of definitions) {
+  for (const { name, pool } of definitions) {
     if (!known.has(pool)) {
       throw fault(`the definition ${name} names the pool ${pool}, which is not in pools; add it there`)
     }
   }
-  if (work === undefined) return
-  const given: unknown = work
-  if (!Array.isArray(given) || given.length === 0) {
-    throw fault('work must be a list of pools; a process that works none has worker: false')
+  if (worker === undefined || typeof worker === 'boolean') return
+  const isList: boolean = Array.isArray(worker)
+  if (!isList || worker.length === 0) {
+    throw fault('worker must be true, false or a list of pools; a process that works none has worker: false')
   }
-  if (worker === false) throw fault('work and worker: false exclude each other')
-  const unknown = work.find((name) => !known.has(name))
+  const unknown = worker.find((name) => !known.has(name))
   if (unknown !== undefined) {
-    throw fault(`work names ${String(unknown)}, which is not in pools (${names})`)
+    throw fault(`worker names ${unknown}, which is not in pools (${names})`)
   }
   if (!engine.shared) {
-    throw fault('work needs an engine that several processes share, because others must run the other pools')
+    throw fault('a list of pools as worker needs an engine that several processes share, because others must run the other pools')
   }
 }
 

@@ -2,9 +2,8 @@ import { HttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
-import { REPEATABLE_ATTEMPTS } from './backoff.js'
-import { defineTask, type TaskDefinition, type TaskOptions } from './define.js'
-import type { Kept } from './kept.js'
+import { REPEATABLE_ATTEMPTS, defineTask, type TaskDefinition, type TaskOptions } from './define.js'
+import type { ExternalResource } from './external-resource.js'
 import type { Spool, SpooledBody } from './spool.js'
 
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
@@ -57,7 +56,7 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
   spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>,
   run: TaskDefinition<I, R, unknown, I, string, P>['run'],
   checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>,
-  more: Pick<Kept<I>, 'remove' | 'bytes'> = {},
+  more: Pick<ExternalResource<I>, 'remove' | 'bytes'> = {},
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
     name, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, backoff, pool, priority, retentionMs, maxPerOwner, version,
@@ -65,7 +64,7 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
   return defineTask<I, R, unknown, I, unknown, string, P>({
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs,
-    shared: spool.blobs.shared, keeps: { ...spool.keeps, ...more }, checkpoint, attempts,
+    shared: spool.blobs.shared, external: { ...spool.external, ...more }, checkpoint, attempts,
     ...backoff && { backoff },
     ...pool !== undefined && { pool },
     ...priority !== undefined && { priority },

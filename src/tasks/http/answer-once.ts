@@ -1,13 +1,12 @@
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
-import { acknowledged } from '../../http/idempotency-key.js'
-import { empty } from '../../http/respond.js'
+import { acknowledged, empty } from '../../http/respond.js'
 import { buffered } from '../../idempotency/buffered.js'
 import { parseIdempotencyKey } from '../../idempotency/key.js'
 import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
 import { claimKey } from '../../idempotency/scope.js'
 import { findTask, requestFingerprint, type AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import { respond } from './submit.js'
 
 /**

@@ -1,6 +1,6 @@
 import { readJsonBody } from '../../http/body/body.js'
-import { isJsonObject } from '../../http/body/json-value.js'
-import { isCrossSite } from '../../http/cross-site.js'
+import { isJsonObject } from '../../http/body/json.js'
+import { isCrossSite, type Requester } from '../../http/requester.js'
 import { HttpError, httpError, isHttpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
@@ -11,7 +11,6 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskService } from '../core/task-service.js'
 import { validateInput } from '../run/run.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import type { Requester } from '../../http/requester.js'
 import { parseStart, type RequestedStart } from './start-at.js'
 import type {
   FindCallback, FindStart, ReadWork, Selected, SubmitTransaction,

@@ -1,5 +1,4 @@
-import type { Transaction } from '../../stores/transaction.js'
-import { checkTransaction } from '../../stores/transaction.js'
+import { checkTransaction, type Transaction } from '../../engine/engine.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import { newId } from '../../runtime/random-id.js'
 import type { AcceptedTask as Accepted } from '../core/accept-task.js'
@@ -8,7 +7,7 @@ import { newBirth } from '../record/ids.js'
 import {
   findTask, idempotencyOf, startOf, toAccepted, type AcceptedSubmission,
 } from './accept-submission.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { discardInput, type Submission } from './submission.js'
 import type { SubmitTransaction } from './submit-endpoint-options.js'

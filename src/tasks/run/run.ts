@@ -1,10 +1,13 @@
 import { httpError } from '../../http/errors.js'
 import { validate } from '../../schema/validate.js'
-import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
-import { toResultText } from '../record/result.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import type { TaskContext } from '../definition/run-context.js'
+import { toResultText } from '../definition/json-values.js'
 import type { Failure } from '../record/details.js'
 import { failureOf, isPermanent, toFailure } from './failure.js'
 import { TIMED_OUT, type Stop } from './stop.js'
+import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
+import { type Json, heapBytesOf } from '../../runtime/json.js'
 
 /** Outcome of one run. */
 export type Outcome =
@@ -153,4 +156,51 @@ class RunContext implements TaskContext {
     enumerable: true,
     get() { return this.#stop.signal },
   }
+}
+
+/** Rejects with `task_timeout` when a schema takes longer than a run may. */
+export async function inTime(
+  validating: Promise<never>, { name, timeoutMs }: AnyTaskDefinition,
+): Promise<never> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const cause = new Error(`The schema of ${name} took longer than ${String(timeoutMs)} ms`)
+      reject(httpError('task_timeout', { cause }))
+    }, timeoutMs).unref()
+  })
+  try {
+    return await Promise.race([validating, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Heap that the parsed inputs of all runs of this process may take, in bytes. */
+const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
+/** Smaller inputs are not counted: the number of places limits them enough. In bytes of heap. */
+const COUNTED_BYTES = 1_048_576
+
+/** Memory for the input of one run. */
+export interface InputMemory {
+  readonly release: () => void
+}
+
+const UNCOUNTED: InputMemory = { release: () => undefined }
+
+/** Acquires the memory for a parsed input. Returns `undefined` if other runs use it. */
+export function holdValue(input: unknown): InputMemory | undefined {
+  return hold(heapBytesOf(input))
+}
+
+/** Acquires the memory for the input of a queued task. Returns `undefined` if other runs use it. */
+export function holdInput(input: Json): InputMemory | undefined {
+  return hold(input.parsedBytes)
+}
+
+function hold(heapBytes: number): InputMemory | undefined {
+  if (heapBytes <= COUNTED_BYTES) return UNCOUNTED
+  // The schema may make a copy.
+  const memory = RUNNING.open('all')
+  return memory.tryAcquire(2 * heapBytes) === undefined ? memory : undefined
 }

@@ -111,14 +111,14 @@ for (const [title, open] of Object.entries(durable)) {
     gate.resolve()
     const engine = await open(t)
     const common = { definitions, pools: POOLS }
-    const web = createTasks({ ...engine(), ...common, work: ['default'] })
+    const web = createTasks({ ...engine(), ...common, worker: ['default'] })
     closeAfter(t, web)
     const waiting = await web.submit(heavy, 'heavy')
     const done = await web.submit(light, 'light')
     assert.equal((await done.wait({ timeoutMs: 10_000 }))?.status, 'completed')
     assert.equal((await waiting.get())?.status, 'queued')
     assert.equal((await web.pools())[1]?.waiting, 1)
-    const worker = createTasks({ ...engine(), ...common, work: ['heavy'] })
+    const worker = createTasks({ ...engine(), ...common, worker: ['heavy'] })
     closeAfter(t, worker)
     assert.equal((await waiting.wait({ timeoutMs: 15_000 }))?.status, 'completed')
     assert.deepEqual(ran, ['light', 'heavy'])
@@ -128,14 +128,14 @@ for (const [title, open] of Object.entries(durable)) {
     const { gate, definitions, heavy } = kinds()
     gate.resolve()
     const engine = await open(t)
-    const web = createTasks({ ...engine(), definitions, pools: POOLS, work: ['default'] })
+    const web = createTasks({ ...engine(), definitions, pools: POOLS, worker: ['default'] })
     closeAfter(t, web)
     const { submit } = taskEndpoints(web, { statusPath: '/tasks/{id}', owner: 'anyone', syncTimeoutMs: 20_000 })
     const answer = toFetch(submit(heavy))(new Request('http://x/work', {
       method: 'POST', body: '{}', headers: { 'content-type': 'application/json' },
     }))
     await eventually(async () => (await web.pools())[1]?.waiting === 1)
-    const worker = createTasks({ ...engine(), definitions, pools: POOLS, work: ['heavy'] })
+    const worker = createTasks({ ...engine(), definitions, pools: POOLS, worker: ['heavy'] })
     closeAfter(t, worker)
     assert.equal((await answer).status, 200)
   })
@@ -236,10 +236,9 @@ describe('createTasks refuses', () => {
   const { definitions } = kinds()
   const wrong: Record<string, [Partial<TasksOptions>, RegExp]> = {
     'a definition whose pool is not in pools': [{}, /the definition heavy names the pool heavy, which is not in pools/],
-    'an unknown pool in work': [{ pools: POOLS, work: ['none'] }, /work names none/],
-    'an empty work': [{ pools: POOLS, work: [] }, /worker: false/],
-    'work beside worker: false': [{ pools: POOLS, work: ['heavy'], worker: false }, /exclude each other/],
-    'work with an engine in memory': [{ pools: POOLS, work: ['heavy'] }, /several processes share/],
+    'an unknown pool in worker': [{ pools: POOLS, worker: ['none'] }, /worker names none/],
+    'an empty list': [{ pools: POOLS, worker: [] }, /worker: false/],
+    'a list of pools with an engine in memory': [{ pools: POOLS, worker: ['heavy'] }, /several processes share/],
     'a pool with a bad name': [{ pools: { ...POOLS, 'a b': {} } }, /1 to 64/],
     'a pool named default': [{ pools: { ...POOLS, default: {} } }, /concurrency/],
     'a concurrency of 0': [{ pools: { heavy: { concurrency: 0 } } }, /concurrency/],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory, type Clock } from '../../../adapters/memory/index.js'
-import { systemClock } from '../../../src/runtime/clock.js'
+import { systemClock } from '../../../src/runtime/timers.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'

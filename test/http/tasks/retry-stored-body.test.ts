@@ -355,14 +355,14 @@ test('the stored body of a task for later lives until its start, and as long as 
   await assert.rejects(tasks.submit(upload.task, input, { delayMs: DAY }), { code: 'gone' })
 })
 
-describe('keeps.renew of an application', () => {
+describe('external.renew of an application', () => {
   /** A task that fails, with a resource of the application. */
   async function failed(t: TestContext, renew?: (name: string, ttlMs: number) => boolean | Promise<boolean>) {
     const calls: [string, number][] = []
     const work = defineTask({
       name: 'work', retentionMs: HOUR,
       run: () => { throw httpError('unprocessable') },
-      keeps: {
+      external: {
         of: () => 'upload-1', release: () => undefined,
         ...renew && {
           renew: (name: string, ttlMs: number) => {
@@ -395,7 +395,7 @@ describe('keeps.renew of an application', () => {
         started.resolve()
         await new Promise((resolve) => { signal.addEventListener('abort', resolve) })
       },
-      keeps: {
+      external: {
         of: () => 'upload-1', release: () => undefined,
         renew: (name) => {
           calls.push(name)

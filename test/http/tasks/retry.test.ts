@@ -20,7 +20,7 @@ function unlucky() {
       if (!state.succeeds) throw httpError('unprocessable', { message: 'Bad luck.' })
       return { message: 'done' }
     },
-    keeps: { of: () => 'upload', release: (name) => { released.push(name) } },
+    external: { of: () => 'upload', release: (name) => { released.push(name) } },
   })
   return { state, work }
 }
@@ -145,7 +145,7 @@ describe('POST {status}/retry', () => {
   test('is 410 once what its input names is no longer stored', async (t) => {
     const work = defineTask({
       name: 'unlucky', run: () => { throw httpError('unprocessable') },
-      keeps: { of: () => 'upload', release: () => undefined, renew: () => !isGone },
+      external: { of: () => 'upload', release: () => undefined, renew: () => !isGone },
     })
     let isGone = false
     const { call, start, tasks } = await site(t, 'node', work)

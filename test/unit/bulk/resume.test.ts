@@ -69,7 +69,7 @@ async function bulkOf(values: readonly unknown[], way: Way = {}): Promise<Bulk> 
     left = life.left
     if (result === undefined) continue
     return {
-      result, rows: database.rows, runs: attempt, blobs, release: () => task.keeps?.release(BLOB),
+      result, rows: database.rows, runs: attempt, blobs, release: () => task.external?.release(BLOB),
       all: await textOf(blobs, attempt, 'all'), failed: await textOf(blobs, attempt, 'failed'),
     }
   }

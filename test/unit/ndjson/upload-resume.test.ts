@@ -223,7 +223,7 @@ describe('an import that is killed at any point', () => {
     const { task } = ndjsonUpload({ write: () => undefined, maxErrors: 2000, background: { name: 'up', blobs } })
     await task.run({ blob: BLOB, coding: 'identity', size: body.length }, testContext(task, {}))
     assert.ok(blobs.usage().blobs > 1, 'errors are stored')
-    await task.keeps?.release(BLOB)
+    await task.external?.release(BLOB)
     assert.equal(blobs.usage().blobs, 0)
   })
 })

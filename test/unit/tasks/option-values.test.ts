@@ -6,24 +6,24 @@ import { exportTask } from 'longhaul/export'
 import { memory } from 'longhaul/memory'
 import { testContext } from 'longhaul/testing'
 
-describe('keeps', () => {
+describe('external', () => {
   const kept = { of: () => 'name', release: () => undefined }
-  for (const [what, keeps] of Object.entries({
+  for (const [what, external] of Object.entries({
     'an unknown name': { ...kept, relaese: () => undefined }, 'no release': { of: kept.of }, 'no of': { release: kept.release },
     'renew that is no function': { ...kept, renew: true }, 'no object': 'name',
   })) {
     test(`${what} is a TypeError of defineTask`, () => {
-      assert.throws(() => defineTask({ name: 'x', run: () => ({}), keeps: keeps as never }), { name: 'TypeError', message: /keeps/ })
+      assert.throws(() => defineTask({ name: 'x', run: () => ({}), external: external as never }), { name: 'TypeError', message: /external/ })
     })
   }
 
   test('a name that is no text, empty or too long is an error of submit', async (t) => {
     for (const [name, isValid] of [['a'.repeat(1024), true], ['a'.repeat(1025), false], ['', false], [7, false], [undefined, false]] as const) {
-      const task = defineTask({ name: 'x', run: () => ({}), keeps: { ...kept, of: () => name as string } })
+      const task = defineTask({ name: 'x', run: () => ({}), external: { ...kept, of: () => name as string } })
       const tasks = createTasks({ ...memory(), definitions: [task] })
       t.after(() => tasks.close())
       if (isValid) await tasks.submit(task, {})
-      else await assert.rejects(tasks.submit(task, {}), { name: 'TypeError', message: /keeps\.of must return a text of 1 to 1024/ })
+      else await assert.rejects(tasks.submit(task, {}), { name: 'TypeError', message: /external\.of must return a text of 1 to 1024/ })
     }
   })
 })

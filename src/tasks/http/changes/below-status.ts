@@ -2,7 +2,7 @@ import { httpError } from '../../../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
 } from '../../../http/exchange.js'
-import { acknowledged } from '../../../http/idempotency-key.js'
+import { acknowledged } from '../../../http/respond.js'
 import type { EndpointSettings } from '../endpoint-settings.js'
 import { readBody } from '../submission.js'
 

@@ -1,7 +1,7 @@
 import { httpError, type HttpError } from '../../../http/errors.js'
 import type { HttpRequest } from '../../../http/exchange.js'
-import { parseTimestamp } from '../../../http/fields/timestamp.js'
-import { cutText } from '../../../runtime/cut-text.js'
+import { parseTimestamp } from '../../../http/fields/dates.js'
+import { cutText } from '../../../runtime/text.js'
 import type { ListedStatus } from '../../../engine/engine.js'
 import { DEFAULT_LIMIT, MAX_LIMIT, type ListFilter } from '../../list-options.js'
 

@@ -10,7 +10,7 @@ test('a shutdown that begins while a task is accepted or retried is a 503 shutti
     const work = defineTask({
       name: 'work', run: () => { if (isBroken) throw new Error('broken') },
       // Called while a task for later is accepted, and while one is retried.
-      keeps: { of: () => 'file', release: () => undefined, renew: () => { onRenew(); return true } },
+      external: { of: () => 'file', release: () => undefined, renew: () => { onRenew(); return true } },
     })
     const { tasks, engine, close } = bench({ definitions: [work] })
     t.after(close)

@@ -3,8 +3,9 @@ import { describe, test } from 'node:test'
 import { httpError } from '../../../../src/http/errors.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { serviceOf } from '../../../../src/tasks/service-of.js'
-import { allTasks } from '../../../../src/tasks/record/owner.js'
-import { defineTask, type TaskContext } from '../../../../src/tasks/definition/define.js'
+import { allTasks } from '../../../../src/tasks/record/ids.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
 import { memory } from '../../../../adapters/memory/index.js'
 import { testClock } from '../../../../src/testing/index.js'
 import { bench } from '../kit.js'
@@ -16,7 +17,7 @@ function kept(run: (input: Input, context: TaskContext) => unknown, attempts = 1
   const released: string[] = []
   const definition = defineTask({
     name: 'kept', run, attempts, backoff: { type: 'fixed', delayMs: 0 },
-    keeps: { of: ({ name }) => `file of ${name}`, release: (name) => released.push(name) },
+    external: { of: ({ name }) => `file of ${name}`, release: (name) => released.push(name) },
   })
   return { definition, released }
 }
@@ -127,7 +128,7 @@ describe('external resources of a task', () => {
     const blobs = new Set<string>()
     const ran: string[] = []
     const work = defineTask({
-      name: 'work', keeps: { of: ({ name }: Input) => name, release: (name) => blobs.delete(name) },
+      name: 'work', external: { of: ({ name }: Input) => name, release: (name) => blobs.delete(name) },
       run: ({ name }: Input) => {
         assert.ok(blobs.has(name), `${name} is gone`)
         ran.push(name)
@@ -152,7 +153,7 @@ describe('external resources of a task', () => {
   })
 
   test('may fail to be released, which changes nothing', async () => {
-    const definition = defineTask({ name: 'kept', run: (_: Input) => ({ message: 'done' }), keeps: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
+    const definition = defineTask({ name: 'kept', run: (_: Input) => ({ message: 'done' }), external: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
     const { tasks, heard, close } = bench({ definitions: [definition] })
     const { taskId: id } = await tasks.submit(definition, { name: 'a' })
     const task = await tasks.wait(id, { timeoutMs: 5000 })

@@ -5,7 +5,8 @@ import { memory } from '../../../../adapters/memory/index.js'
 import { jsonSchema } from '../../../../src/schema/json-schema.js'
 import { StoreUnavailableError } from '../../../../src/stores/store.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
-import { defineTask, type TaskContext } from '../../../../src/tasks/definition/define.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
 import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
 import { HandEngine } from '../hand-engine.js'
 import { deferred, eventually, Spy, spyEngine, SpyStore } from '../kit.js'
@@ -20,7 +21,7 @@ function setUp(
   const heard: unknown[] = []
   const released: string[] = []
   const work = defineTask({
-    name: 'work', maxPerOwner: 1, attempts: 3, keeps: { of: () => 'a file', release: (name) => released.push(name) },
+    name: 'work', maxPerOwner: 1, attempts: 3, external: { of: () => 'a file', release: (name) => released.push(name) },
     run: (_, context) => run(context),
   })
   const open = (engine: HandEngine) => createTasks({

@@ -110,10 +110,10 @@ test('the files of a run stay if the answer to its end is lost for good', async 
   assert.equal(parts.blobs.usage().blobs, 1)
 })
 
-test('bytes of `keeps` that are no number of bytes count nothing', async (t) => {
+test('bytes of `external` that are no number of bytes count nothing', async (t) => {
   for (const bytes of [1.5, NaN, -1, '7' as unknown as number]) {
     const parts = memory()
-    const work = defineTask({ name: 'work', run: () => ({}), keeps: { of: () => 'a', release: () => undefined, bytes: () => bytes } })
+    const work = defineTask({ name: 'work', run: () => ({}), external: { of: () => 'a', release: () => undefined, bytes: () => bytes } })
     const { tasks, left } = setUp(t, parts, [work], 10)
     const ids: string[] = []
     for (let n = 0; n < 3; n++) {

@@ -1,0 +1,230 @@
+import { checkNames } from '../runtime/option-names.js'
+import {
+  type BodySource, type HttpRequest, type RequestChanges, type RequestHeaders,
+  type ResponseHeaders, ITSELF,
+} from './exchange.js'
+
+const KNOWN = {
+  method: 0, path: 0, search: 0, headers: 0, body: 0, context: 0, params: 0, mountPath: 0, version: 0,
+  signal: 0,
+} satisfies Record<keyof RequestChanges, 0>
+
+/** Members that the requests of all bindings share. */
+export abstract class BaseRequest {
+  readonly [ITSELF]: unknown = this
+
+  with<D>(this: HttpRequest<unknown>, changes: RequestChanges<D>): HttpRequest<D> {
+    checkNames('request.with', changes, KNOWN)
+    return new DerivedRequest<D>(this, changes)
+  }
+}
+
+/** Returns a request whose members are all there from the start. */
+export function plainRequest<C>(members: Omit<HttpRequest<C>, 'with'>): HttpRequest<C> {
+  return Object.assign(new PlainRequest(), members)
+}
+
+class PlainRequest extends BaseRequest {}
+
+/**
+ * A request that differs from another one in some members. Reads all other members from the
+ * original when they are needed. A copy would run lazy getters, and a prototype would lose private
+ * fields.
+ */
+export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
+  readonly #request: HttpRequest<unknown>
+  readonly #changes: RequestChanges<C>
+  #signal: AbortSignal | undefined
+  #query: URLSearchParams | undefined
+
+  constructor(request: HttpRequest<unknown>, changes: RequestChanges<C>) {
+    super()
+    this.#request = request
+    this.#changes = changes
+  }
+
+  /** Returns the binding's request, which all derived requests start from. */
+  static root(request: HttpRequest<unknown>): HttpRequest<unknown> {
+    let root = request
+    while (root instanceof DerivedRequest) root = (root as DerivedRequest<unknown>).#request
+    return root
+  }
+
+  get method(): string {
+    return this.#changes.method ?? this.#request.method
+  }
+  get path(): string {
+    return this.#changes.path ?? this.#request.path
+  }
+  get mountPath(): string {
+    return this.#changes.mountPath ?? this.#request.mountPath
+  }
+  get params(): Readonly<Record<string, string>> {
+    return this.#changes.params ?? this.#request.params
+  }
+  get version(): string | undefined {
+    return this.#changes.version ?? this.#request.version
+  }
+  get query(): URLSearchParams {
+    const { search } = this.#changes
+    if (search === undefined) return this.#request.query
+    return (this.#query ??= new URLSearchParams(search))
+  }
+  get search(): string | undefined {
+    return this.#changes.search ?? this.#request.search
+  }
+  get headers(): RequestHeaders {
+    return this.#changes.headers ?? this.#request.headers
+  }
+  get body(): BodySource {
+    return this.#changes.body ?? this.#request.body
+  }
+  get signal(): AbortSignal {
+    return (this.#signal ??= this.#changes.signal?.() ?? this.#request.signal)
+  }
+  get gone(): boolean | undefined {
+    return this.#signal || this.#changes.signal ? this.signal.aborted : this.#request.gone
+  }
+  get context(): C {
+    return 'context' in this.#changes ? this.#changes.context : this.#request.context as C
+  }
+  get peerAddress(): string | undefined {
+    return this.#request.peerAddress
+  }
+  get raw(): unknown {
+    return this.#request.raw
+  }
+
+  inform(status: number, headers: ResponseHeaders): void {
+    this.#request.inform?.(status, headers)
+  }
+
+  /**
+   * Changes the original request rather than this one, unless this one creates a signal. This keeps
+   * chains short.
+   */
+  override with<D>(changes: RequestChanges<D>): HttpRequest<D> {
+    checkNames('request.with', changes, KNOWN)
+    return this.#changes.signal === undefined
+      ? new DerivedRequest<D>(this.#request, Object.assign({}, this.#changes, changes))
+      : new DerivedRequest<D>(this, changes)
+  }
+}
+
+/**
+ * Returns the request with more members in its context. Policies use it to pass values to the
+ * handlers behind them.
+ */
+export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
+  return request.with({ context: Object.assign({}, request.context, more) })
+}
+
+/** Request ids. Keyed by the binding's request, because the error boundary sees only that one. */
+const requestIds = new WeakMap<object, string>()
+
+/** Stores the id of a request. */
+export function setRequestId(request: HttpRequest, id: string): void {
+  requestIds.set(DerivedRequest.root(request), id)
+}
+
+/** Returns the id of a request, or `undefined` if the `requestId` policy has not run. */
+export function getRequestId(request: HttpRequest<unknown>): string | undefined {
+  return requestIds.get(DerivedRequest.root(request))
+}
+
+const SLASH = 0x2f
+
+/**
+ * Returns the request target in origin form (RFC 9112 section 3.2). Removes the origin from the
+ * absolute form that proxies send.
+ */
+function originForm(target: string): string {
+  if (target.charCodeAt(0) === SLASH) return target
+  const scheme = target.indexOf('://')
+  if (scheme < 0) return target
+  const rest = target.slice(scheme + 3)
+  const start = rest.search(/[/?]/)
+  if (start < 0) return '/'
+  return rest.charCodeAt(start) === SLASH ? rest.slice(start) : `/${rest.slice(start)}`
+}
+
+/**
+ * Splits a request target into path and query, both percent-encoded. The query is `''` or starts
+ * with `?`. Accepts origin form and absolute form; returns `*` and `host:port` as the path. Much
+ * faster than `new URL`, which matters because every request passes here.
+ */
+export function splitTarget(target: string): { path: string; search: string } {
+  const origin = originForm(target)
+  const mark = origin.indexOf('?')
+  return mark < 0
+    ? { path: origin, search: '' }
+    : { path: origin.slice(0, mark), search: origin.slice(mark) }
+}
+
+/**
+ * Returns a mount path in the form of `HttpRequest.mountPath`: `''`, or `/…` without a trailing
+ * slash.
+ *
+ * @throws {TypeError} The path does not start with `/`.
+ */
+export function cleanMountPath(mountPath: string): string {
+  let end = mountPath.length
+  while (end > 0 && mountPath.charCodeAt(end - 1) === SLASH) end--
+  const clean = mountPath.slice(0, end)
+  if (clean !== '' && clean.charCodeAt(0) !== SLASH) {
+    throw new TypeError(
+      `mountPath has to start with "/", and "${mountPath}" does not: write "/${mountPath}"`,
+    )
+  }
+  return clean
+}
+
+/** Returns whether `path` is `mountPath` or lies below it. */
+function isUnder(path: string, mountPath: string): boolean {
+  return (
+    path.startsWith(mountPath) &&
+    (path.length === mountPath.length || path.charCodeAt(mountPath.length) === SLASH)
+  )
+}
+
+/**
+ * Returns the path as the client sent it, for a host that sets a mount path. `hostMount` is the
+ * prefix that the framework removed. Restores the prefix that a proxy or router removed, unless the
+ * path still has it.
+ */
+export function pathUnder(mountPath: string, path: string, hostMount: string): string {
+  if (hostMount === '' && isUnder(path, mountPath)) return path
+  return mountPath + path.slice(hostMount.length)
+}
+
+const BACKSLASH = /\\/g
+
+/**
+ * Returns a path as a reference for `Location`, `Link` and the like (RFC 3986 section 4.2). Clients
+ * take `//` at its start for another host, and `\` for `/`. So a request for `/\evil.example` would
+ * name another origin. `/.//` leads to the same path on this origin.
+ */
+export function toReference(path: string): string {
+  if (path.charCodeAt(1) !== SLASH && !path.includes('\\')) return path
+  const escaped = path.replace(BACKSLASH, '%5C')
+  return escaped.startsWith('//') ? `/.${escaped}` : escaped
+}
+
+/** Members that the default context of a binding has, or that `authenticate` adds. */
+type HostMember = 'user' | 'principal'
+
+/**
+ * Arguments after the handler in a binding, or after the request in a handler that a binding made.
+ *
+ * They are optional if the default context of the binding is enough for the handler. Otherwise
+ * `context` is required. `Given` names the members of the default context.
+ */
+export type ContextArguments<C, Argument extends object, Given extends string = HostMember> =
+  object extends Omit<C, Given>
+    ? [options?: Argument]
+    : [optionsWithContext: Argument & WithContext<Argument>]
+
+/** The member `context` of an argument, required. */
+export type WithContext<Argument extends object> = {
+  readonly [K in keyof Argument as K extends 'context' ? K : never]-?: NonNullable<Argument[K]>
+}
