@@ -2,7 +2,7 @@ import { duration, flag, readOptions, text, whole, type OptionTable } from '../.
 import { register, type Cases, type Runner } from '../runner.js'
 import { callbackCases, sharedCallbackCases } from './callbacks.js'
 import { changeCases } from './changes.js'
-import { closeCases, memoryCloseCases, sharedCloseCases, watchCases } from './close.js'
+import { closeCases, memoryCloseCases, sharedCloseCases, watchCases } from './watch-close.js'
 import {
   EngineContext, type CheckedOptions, type EngineConformanceOptions, type EngineFixture,
   type EngineSettings,
