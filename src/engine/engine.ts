@@ -123,7 +123,7 @@ export interface TaskRun {
    */
   readonly signal: AbortSignal
   /** Calls `listener` when `signal` aborts, or at once if it has. Does not create the signal. */
-  readonly onAbort: (listener: (reason: unknown) => void) => void
+  onAbort(listener: (reason: unknown) => void): void
 }
 
 /** Status in lists. `scheduled`: the task is queued, and its `startAt` is in the future. */

@@ -44,7 +44,7 @@ export function isWorkerClosing(error: unknown): error is WorkerClosingError {
 export class RunSignal {
   #controller: AbortController | undefined
   #reason: Error | undefined
-  #listeners: ((reason: unknown) => void)[] | undefined
+  #listener: ((reason: unknown) => void) | undefined
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
@@ -55,9 +55,13 @@ export class RunSignal {
   }
 
   /** Calls `listener` when the run is aborted; at once if it was. */
-  readonly onAbort = (listener: (reason: unknown) => void): void => {
-    if (this.#reason === undefined) (this.#listeners ??= []).push(listener)
-    else listener(this.#reason)
+  onAbort(listener: (reason: unknown) => void): void {
+    if (this.#reason !== undefined) return listener(this.#reason)
+    const earlier = this.#listener
+    this.#listener = earlier === undefined ? listener : (reason) => {
+      earlier(reason)
+      listener(reason)
+    }
   }
 
   /** Stops the run. Later calls do nothing. */
@@ -65,7 +69,7 @@ export class RunSignal {
     if (this.#reason !== undefined) return
     this.#reason = reason
     this.#controller?.abort(reason)
-    for (const listener of this.#listeners ?? []) listener(reason)
+    this.#listener?.(reason)
   }
 }
 

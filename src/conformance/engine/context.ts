@@ -384,6 +384,6 @@ export async function untilOpened(_run: TaskRun, begun: Begun): Promise<void> {
 }
 
 /** A handler that ends a run when its signal aborts. */
-export function untilAborted({ onAbort }: TaskRun): Promise<void> {
-  return new Promise((resolve) => onAbort(() => resolve()))
+export function untilAborted(run: TaskRun): Promise<void> {
+  return new Promise((resolve) => { run.onAbort(() => { resolve() }) })
 }

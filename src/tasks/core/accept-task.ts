@@ -11,7 +11,7 @@ import { releaseExternal, renewExternal } from '../record/outside.js'
 import { isTaskId, newBirth } from '../record/ids.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
-import { detailsOf, stored } from '../record/details.js'
+import { detailsOf, stored, type Details } from '../record/details.js'
 import { LONGEST_MS } from '../../runtime/options.js'
 
 /** Options of one task that is submitted. */
@@ -66,8 +66,8 @@ export const OWNED_SUBMIT = {
 /** The names of the options of `tasks.submit`. */
 export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
 
-/** Default of `maxPerOwner` for requests: unfinished tasks of all kinds without `maxPerOwner`. */
-const MAX_PER_CALLER = 100
+/** Limit of requests for kinds without `maxPerOwner`: 100 unfinished tasks of one caller together. */
+const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
 /** Maximum length of a context as JSON, because it is stored with each task. */
 const MAX_CONTEXT_LENGTH = 65_536
 
@@ -155,8 +155,7 @@ function newTask(
   { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
   submitted: Submitted,
 ): NewTask {
-  const { owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json } =
-    submitted
+  const { owner, caller, start, priority, context, idempotency, json } = submitted
   if (submitted.id !== undefined && !isTaskId(submitted.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
   }
@@ -172,17 +171,29 @@ function newTask(
     key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
     name, pool, priority: priority ?? definition.priority,
     input: json ?? Json.of(input),
-    details: stored({
-      fingerprint: idempotency?.fingerprint,
-      isDirect: idempotency?.isDirect === true ? true : undefined,
-      isTransactional: transaction === undefined ? undefined : true,
-      context, external: kept,
-      callback: callbackUrl === undefined
-        ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
-    }),
+    details: stored(detailsFor(submitted, kept)),
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: kept !== undefined || files === true,
+  }
+}
+
+/** The details of most tasks. */
+const NO_DETAILS: Details = {}
+
+/** @param external - the name of the external resource that the task owns */
+function detailsFor(
+  { context, callbackUrl, idempotency, transaction }: Submitted, external: string | undefined,
+): Details {
+  if (context === undefined && callbackUrl === undefined && idempotency === undefined
+    && transaction === undefined && external === undefined) return NO_DETAILS
+  return {
+    fingerprint: idempotency?.fingerprint,
+    isDirect: idempotency?.isDirect === true ? true : undefined,
+    isTransactional: transaction === undefined ? undefined : true,
+    context, external,
+    callback: callbackUrl === undefined
+      ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
   }
 }
 
@@ -196,7 +207,7 @@ export function limitOf(
 ): CallerLimit | undefined {
   if (caller === undefined || maxPerOwner === Infinity) return undefined
   if (maxPerOwner !== undefined) return { group: name, max: maxPerOwner }
-  return isRequest ? { group: '', max: MAX_PER_CALLER } : undefined
+  return isRequest ? REQUEST_LIMIT : undefined
 }
 
 /** Renews what the input of a task for later names, because it was stored for a task that runs now. */

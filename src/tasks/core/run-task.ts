@@ -71,7 +71,7 @@ export class RunningTask implements Linked<RunningTask> {
   /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
   async perform(): Promise<void> {
     const { core, run, task: { id: taskId, name, attempt, crashes } } = this
-    const memory = holdInput(run.input)
+    const memory = holdInput(run.input.parsedBytes)
     if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
       if (memory === undefined) return await this.postpone()
@@ -88,8 +88,10 @@ export class RunningTask implements Linked<RunningTask> {
       if (taskChannel.hasSubscribers) publishStarted(this.task)
       const checkpoint = definition.checkpoint === undefined
         ? UNDECLARED : await this.openCheckpoint(definition)
-      const outcome = await this.start(definition, input, checkpoint)
+      const started = this.start(definition, input, checkpoint)
+      const outcome = isPending(started) ? await started : started
       this.isOver = true
+      this.stop.end()
       const progress = this.progress && await this.progress.close()
       if (progress !== undefined) this.details = { ...this.details, progress }
       const concluded = this.conclude(definition, this.files?.check(outcome) ?? outcome)
@@ -124,10 +126,10 @@ export class RunningTask implements Linked<RunningTask> {
     }
   }
 
-  /** Calls `run` of the definition. The promise never rejects. */
+  /** Calls `run` of the definition. Never throws or rejects. */
   private start(
     definition: AnyTaskDefinition, input: never, checkpoint: Checkpoint,
-  ): Promise<Outcome> {
+  ): MaybePromise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
     this.files = this.openFiles(definition)
     return runValidated(definition, input, {

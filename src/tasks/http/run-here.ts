@@ -3,7 +3,8 @@ import { empty } from '../../http/respond.js'
 import { isWorkerClosing } from '../../engine/runs.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
 import { NO_FILES } from '../run/run-files.js'
-import { holdValue, runOnce } from '../run/run.js'
+import { heapBytesOf } from '../../runtime/json.js'
+import { holdInput, runOnce } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { result, stoppedMidway, tookTooLong } from './respond-direct.js'
@@ -34,7 +35,7 @@ export function acquireRunPlace<C>(
   const { pool } = definition
   const places = service.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined
-  const memory = holdValue(input)
+  const memory = holdInput(heapBytesOf(input))
   if (memory === undefined) {
     places.release(pool)
     return undefined

@@ -8,7 +8,7 @@ export interface StopSource {
   /**
    * Calls `listener` when the signal aborts. Used instead of the signal, which costs more to make.
    */
-  readonly onAbort?: ((listener: (reason: unknown) => void) => void) | undefined
+  onAbort?(listener: (reason: unknown) => void): void
 }
 
 /** The abort reason of a run that has exceeded its time limit. */
@@ -61,16 +61,23 @@ export class Stop {
   }
 
   /**
-   * Waits for a run that began now and may take `timeoutMs`. Rejects if the run continues for
-   * longer than its grace time after it was stopped.
+   * Waits for a run that began now and may take `timeoutMs`. Resolves to what `onValue` or `onError`
+   * returns. A run that continues for longer than its grace time after it was stopped is an error.
    */
-  waitFor<T>(run: PromiseLike<T>, timeoutMs: number): Promise<T> {
-    return new Promise((resolve, reject) => {
-      this.giveUp = () => { reject(new Error('The run did not end after its signal had aborted')) }
+  waitFor<T, R>(
+    run: PromiseLike<T>, timeoutMs: number,
+    onValue: (value: T) => R, onError: (error: unknown) => R,
+  ): Promise<R> {
+    return new Promise((resolve) => {
+      this.giveUp = () => {
+        resolve(onError(new Error('The run did not end after its signal had aborted')))
+      }
       if (this.aborted) this.startTimer(this.graceMs, this.giveUp)
       else this.startTimer(timeoutMs, () => { this.abort(TIMED_OUT) })
       // Wraps foreign thenables: their `then` may throw or settle twice.
-      Promise.resolve(run).then(resolve, reject)
+      Promise.resolve(run).then(
+        (value) => { resolve(onValue(value)) }, (error: unknown) => { resolve(onError(error)) },
+      )
     })
   }
 
