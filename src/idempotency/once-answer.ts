@@ -1,16 +1,14 @@
-import type { HttpRequest, HttpResponse, RequestHeaders } from '../http/exchange.js'
+import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/body/source.js'
+import type { HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { SharedLimit } from '../runtime/shared-limit.js'
-import { newId } from '../runtime/random-id.js'
 import { errorResponse } from '../http/respond.js'
+import { newId } from '../runtime/random-id.js'
+import { SharedLimit } from '../runtime/shared-limit.js'
 import type { Entry, Store } from '../stores/store.js'
 import {
-  openClaim, stillRunning, toHeld, type AnswerClaim,
+  Lease, LEASE_MS, openClaim, stillRunning, toHeld, waitForEntry, type AnswerClaim,
+  type StoredAnswer,
 } from './claim.js'
-import { Lease, LEASE_MS } from './lease.js'
-import { isRefusal } from './refusal.js'
-import { replay, toStored } from './stored-answer.js'
-import { waitForEntry } from './wait.js'
 
 /** A response, and the part of it that is kept for retries. */
 export interface KeptAnswer {
@@ -78,17 +76,13 @@ export async function onceAnswer(
     const wanted: AnswerClaim = { fingerprint, holder: newId() }
     const { fresh, held } = await openClaim(store, key, wanted, LEASE_MS)
     if (fresh) return perform(request, options, new Lease(store, key, held), work)
-    const claim = isDecided(held.claim)
+    const claim = held.claim.answer
       ? held.claim
       : await decided(options, deadline - performance.now(), request)
     if (claim?.answer) return replay(claim.answer)
     if (claim) break
   }
   throw stillRunning()
-}
-
-function isDecided(claim: AnswerClaim): boolean {
-  return claim.answer !== undefined
 }
 
 /**
@@ -102,7 +96,7 @@ async function decided(
   const bytes = WAITING_BYTES.open(owner)
   try {
     if (place.tryAcquire(1) ?? bytes.tryAcquire(bytesOf(headers))) throw stillRunning()
-    const isOver = (now: Entry | undefined) => !now || isDecided(toHeld(now).claim)
+    const isOver = (now: Entry | undefined) => !now || toHeld(now).claim.answer !== undefined
     const entry = await waitForEntry(store, key, { timeoutMs, signal, until: isOver })
     return entry && toHeld(entry).claim
   } finally {
@@ -138,4 +132,111 @@ async function perform(
   if (!hasBegun && isRefusal(response.status, response.headers)) await lease.release()
   else await lease.settle(toStored(response, maxBytes, short), { retentionMs, owner })
   return response
+}
+
+/**
+ * Statuses of requests without an effect: the request, its credentials or conditions were refused.
+ */
+const REFUSED = new Set([
+  400, 401, 403, 404, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429,
+  431, 501,
+])
+
+/**
+ * Returns true if a response means that the request had no effect, so that a retry may do the work.
+ * Besides the statuses of refusals, this is a 503 with Retry-After. Other statuses, such as 409, 422
+ * and 500, are results of the work.
+ */
+function isRefusal(status: number, headers: Readonly<Record<string, unknown>>): boolean {
+  return REFUSED.has(status)
+    || (status === 503 && headers['retry-after'] !== undefined)
+}
+
+/** Header fields that describe a body which is not kept. */
+const OF_BODY = [
+  'content-length', 'content-encoding', 'content-digest', 'repr-digest', 'etag', 'accept-ranges',
+  'content-range',
+]
+
+/** Body that retries get in place of one that is not kept. */
+const NOT_KEPT = JSON.stringify({
+  message: 'The request was carried out. Its answer is too large to be repeated.',
+})
+
+/** Maximum size of the kept header fields, in UTF-16 units. Clients read no more than 16 KiB. */
+const MAX_FIELDS = 16_384
+
+/**
+ * Returns the part of a response that is kept. `short` replaces a body that is a stream, or larger
+ * than `maxBytes`. Header fields beyond 16 KiB are omitted.
+ */
+function toStored(
+  { status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT,
+): StoredAnswer {
+  const headers = someOf(all)
+  if (body === undefined || body === '') return { status, headers, body: '' }
+  if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) {
+    return { status, headers, body }
+  }
+  if (body instanceof Uint8Array && body.byteLength <= maxBytes) {
+    return { status, headers, body: Buffer.from(body).toString('base64'), base64: true }
+  }
+  const kept: ResponseHeaders = { ...headers, 'content-type': 'application/json' }
+  for (const name of OF_BODY) delete kept[name]
+  return { status, headers: kept, body: short }
+}
+
+function someOf(headers: Readonly<ResponseHeaders>): ResponseHeaders {
+  let left = MAX_FIELDS
+  const kept: ResponseHeaders = {}
+  for (const [name, value] of Object.entries(headers)) {
+    const size = name.length + String(value).length
+    if (size > left) continue
+    left -= size
+    kept[name] = value
+  }
+  return kept
+}
+
+/** Returns the response for a retry. */
+export function replay({ status, headers, body, base64 }: StoredAnswer): HttpResponse {
+  const again: HttpResponse = { status, headers: { ...headers, 'idempotent-replayed': 'true' } }
+  if (body !== '') again.body = base64 ? Buffer.from(body, 'base64') : body
+  return again
+}
+
+/**
+ * Reads a streamed response into memory, so that its work does not depend on the client. A stream
+ * with more than `maxBytes`, and an event stream, are passed on as they arrive.
+ */
+export async function buffered(response: HttpResponse, maxBytes: number): Promise<HttpResponse> {
+  const { body, headers } = response
+  if (!isStreamed(body) || wantsHeadAtOnce(headers)) return response
+  const source = new Source(body)
+  const chunks: Uint8Array[] = []
+  let size = 0
+  while (size <= maxBytes) {
+    const step = await source.next()
+    if (step.done === true) return { ...response, body: Buffer.concat(chunks) }
+    // A copy: a source may use its chunk again.
+    const chunk = typeof step.value === 'string' ? Buffer.from(step.value) : Buffer.from(step.value)
+    chunks.push(chunk)
+    size += chunk.byteLength
+  }
+  return { ...response, body: rest(chunks, source) }
+}
+
+async function* rest(
+  chunks: Uint8Array[], source: Source,
+): AsyncGenerator<Chunk, void, undefined> {
+  try {
+    for (let chunk = chunks.shift(); chunk !== undefined; chunk = chunks.shift()) yield chunk
+    for (;;) {
+      const step = await source.next()
+      if (step.done === true) return
+      yield step.value
+    }
+  } finally {
+    source.close()
+  }
 }

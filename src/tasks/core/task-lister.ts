@@ -1,6 +1,5 @@
 import type { TaskEngine, TaskQuery } from '../../engine/engine.js'
-import { readCursor, toCursor } from '../list-cursor.js'
-import type { ListFilter } from '../list-options.js'
+import { readCursor, toCursor, type ListFilter } from '../lists.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { toSnapshot } from '../record/snapshot.js'
 

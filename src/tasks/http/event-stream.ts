@@ -2,6 +2,7 @@ import type { TaskSnapshot } from '../record/snapshot.js'
 import { isFinalStatus } from '../../engine/task.js'
 import type { Subscription, Subscriptions } from '../record/subscriptions.js'
 import type { WaiterSlot } from '../record/waiters.js'
+import { eventId } from './formats.js'
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000
@@ -62,9 +63,4 @@ async function* generate(
     subscription?.close()
     release()
   }
-}
-
-/** Returns the id of a version of a task. A client that reconnects sends it as Last-Event-ID. */
-export function eventId(task: TaskSnapshot): string {
-  return `${String(task.createdAt)}-${String(task.version)}`
 }

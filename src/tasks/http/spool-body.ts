@@ -5,7 +5,7 @@ import type { HttpRequest } from '../../http/exchange.js'
 import { ownerBytesLimit } from '../../stores/share-limits.js'
 import type { Spool, SpooledBody } from '../definition/spool.js'
 import { OwnerBytes } from '../record/owner-bytes.js'
-import type { EndpointSettings } from './endpoint-settings.js'
+import type { EndpointSettings } from './settings.js'
 
 /** The body of a request that a task will read. */
 export interface ArrivingBody {

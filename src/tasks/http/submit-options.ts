@@ -3,6 +3,7 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { ContextOf, Definitions, InputOf } from '../definition/task-types.js'
+import type { FindCallback, FindStart } from './settings.js'
 
 /** Options of one submit endpoint, for input of type `I`. */
 export interface SubmitEndpointOptions<C = unknown, I = unknown> {
@@ -85,18 +86,6 @@ export interface Selected<D extends Definitions = Definitions> {
    */
   readonly pointer?: string
 }
-
-/**
- * Finds the callback URL of a submission; `undefined` for none. `body` is the JSON body, or `{}` if
- * that is no object. The URL is checked afterwards.
- */
-export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
-
-/**
- * Finds the start of a submission for later; `undefined` for now. `body` is the JSON body, or `{}`
- * if that is no object. The value is checked afterwards.
- */
-export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
 
 /** Input that a handler of the host has read from a request, for `TaskEndpoints.accept`. */
 export interface ReadWork {
