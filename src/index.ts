@@ -1,24 +1,28 @@
 export {
   compose, type BodySource, type Handler, type HttpRequest, type HttpResponse, type NextHandler,
-  type Operation, type Policy, type PolicyPlace, type RequestChanges, type RequestHeaders, type ResponseBody, type ResponseHeaders,
+  type Operation, type Policy, type PolicyPlace, type RequestChanges, type RequestHeaders,
+  type ResponseBody, type ResponseHeaders,
 } from './http/exchange.js'
 export type { Transaction } from './stores/transaction.js'
 export type { MaybePromise } from './runtime/maybe-promise.js'
 export {
-  ERROR_CODES, HttpError, httpError, isHttpError, type ErrorCode, type ErrorDetail, type HttpErrorOptions,
+  ERROR_CODES, HttpError, httpError, isHttpError, upstreamError, type ErrorCode, type ErrorDetail,
+  type HttpErrorOptions,
 } from './http/errors.js'
-export { upstreamError } from './http/upstream.js'
-export { guard, type GuardOptions, type OnError } from './http/boundary.js'
-export { reportErrorsTo, type ErrorPlace } from './http/error-reports.js'
+export {
+  guard, reportErrorsTo, type GuardOptions, type OnError, type ErrorPlace,
+} from './http/boundary.js'
 export { empty, errorResponse, json, jsonText, stream } from './http/respond.js'
-export { principalOf, type HostContext, type Principal } from './http/principal.js'
+export {
+  principalOf, type HostContext, type Principal, type OwnerOption,
+} from './http/requester.js'
 export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router, type RouterOptions } from './resources/router.js'
 export type { Methods } from './resources/resource.js'
 export {
-  defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition,
-  type TaskOptions, type TaskSettings, type TaskTypes,
+  defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition, type TaskOptions,
+  type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
 export type { Backoff } from './tasks/definition/backoff.js'
 export type { EndedTask, ExternalResource } from './tasks/definition/external-resource.js'
@@ -26,9 +30,9 @@ export type {
   FileContent, TaskFile, TaskFiles, WriteFileOptions,
 } from './tasks/definition/files.js'
 export type { Checkpoint } from './tasks/definition/checkpoint.js'
-export { createTasks, type Tasks } from './tasks/tasks.js'
-export type { ListOptions, TaskPage } from './tasks/list-options.js'
-export type { OwnedTasks } from './tasks/owned-tasks.js'
+export { createTasks, type Tasks, type TasksHealth } from './tasks/tasks.js'
+export type { ListOptions, TaskPage } from './tasks/lists.js'
+export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'
 export type { Callbacks } from './tasks/core/callbacks.js'
 export type { SpooledBody } from './tasks/definition/spool.js'
@@ -36,34 +40,29 @@ export type { SpooledTaskOptions } from './tasks/definition/spooled-task.js'
 export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/callback-state.js'
 export type { TaskEvent } from './tasks/record/task-channel.js'
 export type { TaskSnapshot } from './tasks/record/snapshot.js'
-export type {
-  AttemptView, RunError, TaskFailure, TaskProgress,
-} from './tasks/record/details.js'
+export type { AttemptView, RunError, TaskFailure, TaskProgress } from './tasks/record/details.js'
 export type { TaskStatus } from './engine/task.js'
 export type {
-  CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,
-  Task, TaskCallback,
+  CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask,
+  ScheduledTask, Task, TaskCallback,
 } from './tasks/record/view.js'
 export type {
   ContextOf, Definitions, InputOf, NameOf, ResultOf, TaskResult,
 } from './tasks/definition/task-types.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-form.js'
-export type { SubmitArguments, TaskHandle } from './tasks/task-calls.js'
-export type { TasksHealth } from './tasks/service-types.js'
 export type { PoolCounts, PoolOptions } from './tasks/core/pools.js'
 export type { WaitOptions } from './tasks/record/wait.js'
 export type { OwnedSubmitOptions, SubmitOptions } from './tasks/core/submit-options.js'
 export { permanent } from './tasks/run/failure.js'
 export { azureFormat, type AzureFormatOptions } from './tasks/http/azure-format.js'
 export { taskEndpoints, type TaskEndpoints } from './tasks/http/endpoints.js'
-export type { TaskEndpointsOptions } from './tasks/http/endpoints-options.js'
+export type { TaskEndpointsOptions, FindCallback, FindStart } from './tasks/http/settings.js'
 export {
-  jobFormat, taskFormat, type TaskFormat, type TaskFormatAnswer, type TaskFormatDescription,
+  jobFormat, taskFormat, type TaskFormat, type TaskFormatResponse, type TaskFormatDescription,
 } from './tasks/http/formats.js'
-export type { OperatorListOptions } from './tasks/http/lists/operator-list.js'
-export type { OperatorOverviewOptions } from './tasks/http/lists/overview.js'
-export type { OwnerOption } from './http/requester.js'
+export type { OperatorListOptions } from './tasks/http/lists.js'
+export type { OperatorOverviewOptions } from './tasks/http/overview.js'
 export type {
-  FindCallback, FindStart, ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments,
-  SubmitEndpointOptions, SubmitTransaction,
-} from './tasks/http/submit-endpoint-options.js'
+  ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments, SubmitEndpointOptions,
+  SubmitTransaction,
+} from './tasks/http/submit-options.js'

@@ -1,11 +1,9 @@
 import type {
   FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest, RegisterOptions,
 } from 'fastify'
-import type { OnError } from '../../src/http/boundary.js'
-import type { ContextArguments } from '../../src/http/context-arguments.js'
+import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
+import { type ContextArguments, splitTarget } from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
-import { hasErrorListener } from '../../src/http/error-reports.js'
-import { splitTarget } from '../../src/http/target.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { toNode, type NodeRaw } from '../node/index.js'
 

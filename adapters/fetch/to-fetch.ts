@@ -1,9 +1,8 @@
 import { guard, type OnError } from '../../src/http/boundary.js'
-import type { ContextArguments, WithContext } from '../../src/http/context-arguments.js'
-import { copyHeadersToError, notFound } from '../../src/http/response-headers.js'
+import { type ContextArguments, type WithContext, cleanMountPath } from '../../src/http/request.js'
+import { copyHeadersToError, notFound } from '../../src/http/respond.js'
 import type { Handler, HttpResponse } from '../../src/http/exchange.js'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { cleanMountPath } from '../../src/http/target.js'
 import { FetchRequest, type FetchFacts } from './request.js'
 import { toResponse } from './response.js'
 

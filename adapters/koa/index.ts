@@ -1,9 +1,7 @@
 import type { Middleware, ParameterizedContext } from 'koa'
-import type { OnError } from '../../src/http/boundary.js'
-import type { ContextArguments } from '../../src/http/context-arguments.js'
+import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
+import { type ContextArguments, cleanMountPath, splitTarget } from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
-import { hasErrorListener } from '../../src/http/error-reports.js'
-import { cleanMountPath, splitTarget } from '../../src/http/target.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { toNode, type NodeOptions, type NodeRaw } from '../node/index.js'
 

@@ -1,5 +1,5 @@
 import type { ReplaceOptions } from '../../src/stores/store.js'
-import { type Linked } from '../../src/runtime/linked-list.js'
+import { type Linked } from '../../src/runtime/collections.js'
 import { OwnerShares, type OwnerShare } from './owner-shares.js'
 import { ownText, textBytes } from './text.js'
 

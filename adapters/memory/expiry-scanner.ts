@@ -1,4 +1,4 @@
-import { setTimeout, clearTimeout } from '../../src/runtime/real-timers.js'
+import { setTimeout, clearTimeout } from '../../src/runtime/timers.js'
 
 /** Milliseconds between two slices: normally, and while many entries expire. */
 const PACE = 1000

@@ -1,4 +1,4 @@
-import { systemClock } from '../../src/runtime/clock.js'
+import { systemClock } from '../../src/runtime/timers.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 import {
@@ -11,7 +11,7 @@ export {
   MemoryTaskEngine, type MemoryTaskEngineOptions, type MemoryTaskEngineUsage,
 } from './engine/task-engine.js'
 export { MemoryStore, type MemoryStoreOptions } from './store.js'
-export type { Clock } from '../../src/runtime/clock.js'
+export type { Clock } from '../../src/runtime/timers.js'
 
 /**
  * Options of `memory`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit two things, each on its own:

@@ -1,4 +1,4 @@
-import { LinkedList, type Linked } from '../../src/runtime/linked-list.js'
+import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import { ownText, textBytes } from './text.js'
 
 /** Memory of a share in bytes, without its name. */

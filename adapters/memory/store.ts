@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { WatchList } from '../../src/runtime/watch-list.js'
+import { WatchList } from '../../src/runtime/notices.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
@@ -8,7 +8,7 @@ import {
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, StoredEntry, type EntryLimits } from './entries.js'
-import { heapShare } from '../../src/runtime/heap-share.js'
+import { heapShare } from '../../src/runtime/shared-limit.js'
 import { wholeNumber } from './limits.js'
 import { ExpiryScanner } from './expiry-scanner.js'
 import { ownText } from './text.js'

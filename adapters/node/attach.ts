@@ -6,14 +6,13 @@ import { httpError, type HttpError } from '../../src/http/errors.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy,
 } from '../../src/http/exchange.js'
-import type { ContextArguments } from '../../src/http/context-arguments.js'
+import type { ContextArguments } from '../../src/http/request.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
 import { lastResponse } from './in-turn.js'
 import { limitSending, type NodeServer } from './limit-sending.js'
-import { parseError, type ParseFailure } from './parse-failure.js'
 import { answerRaw, bareRequest } from './raw-answer.js'
 
 /** Options of `attach`, beside those of `toNode`. */
@@ -155,4 +154,38 @@ async function tunnel<C>(
     const { onError } = options
     void guard(() => { throw error }, { onError })(bareRequest(req.headers, req.method, req.url))
   }
+}
+
+/** Node's error for a request that it could not parse, or that took too long. */
+export interface ParseFailure extends Error {
+  readonly code?: string
+  readonly rawPacket?: Buffer
+  readonly bytesParsed?: number
+}
+
+/** The answer for what Node's parser refused. */
+export function parseError(failure: ParseFailure): HttpError {
+  switch (failure.code) {
+    case 'HPE_INVALID_METHOD':
+      return httpError(namesMethod(failure) ? 'not_implemented' : 'bad_request')
+    case 'HPE_HEADER_OVERFLOW':
+      return httpError('header_fields_too_large')
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return httpError('body_too_large')
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return httpError('request_timeout')
+    default:
+      return httpError('bad_request')
+  }
+}
+
+/**
+ * Returns whether the parser stopped at a well-formed method that it does not know (RFC 9110
+ * section 9.1), and not at garbage such as a TLS hello. The packet may hold earlier requests, so
+ * the line where it stopped counts.
+ */
+function namesMethod({ rawPacket, bytesParsed }: ParseFailure): boolean {
+  if (rawPacket === undefined) return false
+  const start = rawPacket.lastIndexOf(0x0a, Math.max(0, (bytesParsed ?? 0) - 1)) + 1
+  return /^[\w!#$%&'*+.^`|~-]+(?: |$)/.test(rawPacket.toString('latin1', start, start + 256))
 }

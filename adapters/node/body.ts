@@ -1,8 +1,8 @@
 import { IncomingMessage } from 'node:http'
 import type { BodySource } from '../../src/http/exchange.js'
-import { ContentDigest } from '../../src/http/fields/content-digest.js'
+import { ContentDigest } from '../../src/http/fields/digests.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
-import { Gathered } from '../../src/runtime/byte-buffer.js'
+import { Gathered } from '../../src/runtime/text.js'
 import type { HostRequest, HostResponse } from './host.js'
 
 const NOTHING = new Uint8Array(0)

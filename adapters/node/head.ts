@@ -1,6 +1,7 @@
 import { ServerResponse, type OutgoingHttpHeader, type OutgoingHttpHeaders } from 'node:http'
 import type { HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
 import type { HostRequest, HostResponse } from './host.js'
+import { isFieldValue } from '../../src/http/fields/reader.js'
 
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
@@ -85,4 +86,72 @@ function joined(values: readonly (number | string)[]): string {
     }
   }
   return [...members.values()].join(', ')
+}
+
+/**
+ * Calls `act` just before the head of a host's answer is sent, by `writeHead` in any form, or by
+ * the first write, end or flush. All fields of the host are set by then, so `act` may read, join
+ * and add fields.
+ */
+export function atHead(res: HostResponse, act: () => void): void {
+  const write = res.writeHead.bind(res) as (...args: unknown[]) => ServerResponse
+  const writeHead = (status: unknown, ...rest: unknown[]): ServerResponse => {
+    if (res.headersSent) return write(status, ...rest)
+    const [first, second] = rest
+    setAll(res, typeof first === 'string' ? second : second ?? first)
+    act()
+    // A host whose first try is refused here (a bad status) comes again with its error page.
+    return typeof first === 'string' ? write(status, first) : write(status)
+  }
+  res.writeHead = writeHead
+}
+
+/**
+ * Arguments of `writeHead`: an object, a flat list of names and values, or a list of pairs. Of a
+ * list the second of a name is added.
+ */
+function setAll(res: HostResponse, fields: unknown): void {
+  if (!Array.isArray(fields)) {
+    for (const [name, value] of Object.entries((fields ?? {}) as OutgoingHttpHeaders)) res.setHeader(name, value as string)
+    return
+  }
+  const list: unknown[] = Array.isArray(fields[0]) ? fields.flat(1) : fields
+  const names = new Set<string>()
+  for (let at = 0; at < list.length; at += 2) {
+    const [name, value] = [String(list[at]), list[at + 1] as string | string[]]
+    if (names.has(name.toLowerCase())) res.appendHeader(name, value)
+    else res.setHeader(name, value)
+    names.add(name.toLowerCase())
+  }
+}
+
+/** Parts of a response of node:http that send informational responses. */
+interface Informing {
+  /** HTTP/2 only. */
+  readonly stream?: { additionalHeaders?(headers: Record<string, unknown>): void }
+  /** HTTP/1.1 only. `writeContinue` and `writeProcessing` of node:http use it. */
+  _writeRaw?(head: string, encoding: 'latin1'): boolean
+}
+
+const PHRASES: Readonly<Record<number, string>> = { 104: 'Upload Resumption Supported' }
+
+/**
+ * Sends an informational response (RFC 9110 section 15.2). node:http has functions for 100, 102 and
+ * 103 only. Sends nothing to a client of HTTP/1.0, which may not get one, nor after the head of the
+ * final response.
+ */
+export function sendInformation(
+  req: HostRequest, res: HostResponse, status: number, headers: ResponseHeaders,
+): void {
+  if (res.headersSent || res.destroyed || req.socket.destroyed) return
+  const out = res as HostResponse & Informing
+  if (req.httpVersionMajor > 1) {
+    out.stream?.additionalHeaders?.({ ':status': status, ...headers })
+    return
+  }
+  if (req.httpVersionMinor === 0 || typeof out._writeRaw !== 'function') return
+  const lines = Object.entries(headers).flatMap(([name, value]) => (
+    [value].flat().filter(isFieldValue).map((text) => `${name}: ${text}\r\n`)
+  ))
+  out._writeRaw(`HTTP/1.1 ${status} ${PHRASES[status] ?? ''}\r\n${lines.join('')}\r\n`, 'latin1')
 }

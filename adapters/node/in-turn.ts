@@ -1,8 +1,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { HostRequest, HostResponse } from './host.js'
-import { isGone } from './request.js'
+import { type HostRequest, type HostResponse, isGone } from './host.js'
 
 /**
  * Maximum number of requests that wait on one connection. One read of a connection (64 KiB) has at

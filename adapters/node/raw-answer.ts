@@ -1,9 +1,9 @@
 import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
-import { plainRequest } from '../../src/http/derived-request.js'
+import { plainRequest } from '../../src/http/request.js'
 import type { HttpRequest, HttpResponse, RequestHeaders } from '../../src/http/exchange.js'
-import { isFieldValue } from '../../src/http/fields/fields.js'
+import { isFieldValue } from '../../src/http/fields/reader.js'
 
 /** Maximum time for the client to read the answer and to close, in milliseconds. */
 const LEAVE_MS = 1000

@@ -1,10 +1,10 @@
-import { BaseRequest } from '../../src/http/derived-request.js'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
-import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
+import { BaseRequest, cleanMountPath, pathUnder, splitTarget } from '../../src/http/request.js'
 import { NodeBody } from './body.js'
-import { headersOf } from './request-headers.js'
-import { sendInformation } from './inform.js'
-import { HANDED_ON, type HostRequest, type HostResponse, type NodeRaw } from './host.js'
+import { sendInformation } from './head.js'
+import {
+  HANDED_ON, headersOf, isGone, onClose, type HostRequest, type HostResponse, type NodeRaw,
+} from './host.js'
 
 /** Facts of the host about one request, beside the request itself. */
 export interface CallFacts<C> {
@@ -118,27 +118,6 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
 function withHandedOn<C>(own: C, req: HostRequest): C {
   const before = req[HANDED_ON]
   return before === undefined ? own : { ...before.context as object, ...own }
-}
-
-/** Returns whether the connection is closed, so that no answer can be sent. */
-export function isGone(req: HostRequest, res: HostResponse): boolean {
-  return res.destroyed || req.socket.destroyed
-}
-
-/**
- * Calls `left` once, when the exchange is over or its connection closes. Node does not tell a
- * response that waits behind one of the host that the connection has closed, so then `left` also
- * listens there.
- */
-export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
-  const socket = res.socket === null ? req.socket : undefined
-  const once = (): void => {
-    res.off('close', once)
-    socket?.off('close', once)
-    left()
-  }
-  res.on('close', once)
-  socket?.on('close', once)
 }
 
 /**

@@ -2,17 +2,14 @@ import { validateHeaderName, validateHeaderValue, type IncomingMessage } from 'n
 import { after, isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type ResponseHeaders,
+  checkRequest,
 } from '../../src/http/exchange.js'
-import type { ContextArguments } from '../../src/http/context-arguments.js'
-import { checkRequest } from '../../src/http/not-bound.js'
+import type { ContextArguments } from '../../src/http/request.js'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { principalOf } from '../../src/http/principal.js'
-import { atHead } from './at-head.js'
-import { NODE_OPTIONS, type NodeOptions } from './binding.js'
-import { together } from './head.js'
-import { HANDED_ON, type HostRequest, type NodeRaw } from './host.js'
-import { onClose } from './request.js'
-import { toNode, type NodeHandler } from './to-node.js'
+import { principalOf } from '../../src/http/requester.js'
+import { atHead, together } from './head.js'
+import { NODE_OPTIONS, type NodeOptions, toNode, type NodeHandler } from './binding.js'
+import { HANDED_ON, type HostRequest, type NodeRaw, onClose } from './host.js'
 
 /** A policy has let the request through: as what, and what it adds to the answer. */
 interface Passed<C> {

@@ -1,7 +1,5 @@
 import { connect, isIP, type Socket } from 'node:net'
-import {
-  publicResolve, systemResolve, type ResolveHost,
-} from '../../src/callbacks/http-sender/resolve.js'
+import { publicResolve, systemResolve, type ResolveHost } from '../../src/callbacks/lookup.js'
 import { httpError } from '../../src/http/errors.js'
 import { isLocalName, type TunnelRules, type TunnelTarget } from './tunnel-target.js'
 

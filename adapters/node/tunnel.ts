@@ -7,9 +7,9 @@ import {
   compose, type HttpRequest, type HttpResponse, type Policy,
 } from '../../src/http/exchange.js'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { headersOf } from './request-headers.js'
+import { headersOf } from './host.js'
 import { answerRaw, bareRequest, headText } from './raw-answer.js'
-import type { ResolveHost } from '../../src/callbacks/http-sender/resolve.js'
+import type { ResolveHost } from '../../src/callbacks/lookup.js'
 import { reach } from './tunnel-connect.js'
 import { join } from './tunnel-join.js'
 import { readAuthority, TunnelRules } from './tunnel-target.js'

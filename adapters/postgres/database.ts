@@ -1,4 +1,4 @@
-import { within } from '../../src/runtime/real-timers.js'
+import { within } from '../../src/runtime/timers.js'
 import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'

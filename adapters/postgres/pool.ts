@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { within } from '../../src/runtime/real-timers.js'
+import { within } from '../../src/runtime/timers.js'
 import type { PostgresPool, PostgresPoolClient } from './client.js'
 import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
 import { isBroken, sqlState } from './faults.js'

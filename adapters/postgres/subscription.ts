@@ -1,4 +1,4 @@
-import { within } from '../../src/runtime/real-timers.js'
+import { within } from '../../src/runtime/timers.js'
 import type { PostgresPool } from './client.js'
 import type { Subscriber, Subscription } from './connections.js'
 

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { setTimeout, clearTimeout } from '../../src/runtime/real-timers.js'
+import { setTimeout, clearTimeout } from '../../src/runtime/timers.js'
 import type { Query } from './connections.js'
 
 /** Average time between two sweeps, in milliseconds. */

@@ -1,4 +1,4 @@
-import { setImmediate } from '../../src/runtime/real-timers.js'
+import { setImmediate } from '../../src/runtime/timers.js'
 
 /** Calls of one turn of the event loop that are one statement. */
 export class TurnBatch<C, R> {

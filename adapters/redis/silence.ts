@@ -1,4 +1,4 @@
-import { setTimeout, clearTimeout, setImmediate } from '../../src/runtime/real-timers.js'
+import { setTimeout, clearTimeout, setImmediate } from '../../src/runtime/timers.js'
 import type { RedisClient } from './client.js'
 
 /** The members of an ioredis client, or of a node of a Cluster, that are used here. */

@@ -1,7 +1,7 @@
 import {
   clearInterval, clearTimeout, setImmediate, setInterval, setTimeout,
-} from '../../src/runtime/real-timers.js'
-import { WatchList } from '../../src/runtime/watch-list.js'
+} from '../../src/runtime/timers.js'
+import { WatchList } from '../../src/runtime/notices.js'
 import type { Unsubscribe } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
 

@@ -1,5 +1,5 @@
 import type { BodySource, HttpRequest, RequestHeaders } from 'longhaul'
-import { BaseRequest } from '../../src/http/derived-request.js'
+import { BaseRequest } from '../../src/http/request.js'
 
 /** Returns the headers of a request with this body. */
 export function headersOf(headers: RequestHeaders, body: Uint8Array = new Uint8Array(0)): RequestHeaders {

@@ -1,4 +1,4 @@
-import { isJsonObject, isWholeNumber } from '../http/body/json-value.js'
+import { isJsonObject, isWholeNumber } from '../http/body/json.js'
 import { isArrayPosition, type ArrayPosition } from '../json-array/array-position.js'
 import { isPartList, type PartList } from '../tasks/definition/kept-parts.js'
 import { positionSchema } from '../tasks/definition/resume.js'

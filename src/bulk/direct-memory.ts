@@ -1,6 +1,5 @@
-import { HEAP_PER_BYTE, PARSED } from '../http/body/counted-body.js'
-import { memoryRefused } from '../http/body/memory-refused.js'
-import { countedAs } from '../http/counted-as.js'
+import { HEAP_PER_BYTE, PARSED, memoryRefused } from '../http/body/counted-body.js'
+import { countedAs } from '../http/requester.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
 

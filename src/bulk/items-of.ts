@@ -1,4 +1,4 @@
-import { isJsonObject } from '../http/body/json-value.js'
+import { isJsonObject } from '../http/body/json.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import { UNKNOWN_MEMBER } from '../json-array/array-error.js'
 import { childPointer, isArrayIndex } from '../schema/pointer.js'

@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../http/errors.js'
-import { isJsonObject, isTooDeep } from '../http/body/json-value.js'
+import { isJsonObject, isTooDeep } from '../http/body/json.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer } from '../schema/pointer.js'
 import { judge, type Validation } from '../schema/validate.js'

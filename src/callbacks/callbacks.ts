@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { StoredTask, TaskChange } from '../engine/task.js'
-import { KeyCounts } from '../runtime/key-counts.js'
+import { KeyCounts } from '../runtime/collections.js'
 import type { Callbacks } from '../tasks/core/callbacks.js'
 import { isFinalTask, type TaskCore } from '../tasks/core/task-core.js'
 import type { CallbackFault } from '../tasks/record/callback-state.js'

@@ -41,7 +41,7 @@ const isStrings = (given: unknown): boolean => (
 )
 
 const OPTIONS = {
-  allow: value<readonly string[]>('an array of addresses, ranges and host names', isStrings, { default: [] }),
+  allow: value('an array of addresses, ranges and host names', isStrings),
   timeoutMs: duration({ min: 1, max: 600_000, default: 15_000 }),
   maxResponseBytes: bytes({ default: 16_384 }),
   resolve: func(),

@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { checkNames } from '../runtime/option-names.js'
 import { func, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import { checkBackoff, type Backoff } from '../tasks/definition/backoff.js'
 
@@ -41,12 +42,16 @@ const isSender = (given: unknown): boolean => {
   return typeof send === 'function' && typeof check === 'function'
 }
 
+const BACKOFF: Backoff = {
+  type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3,
+}
+
 const OPTIONS = {
   secrets: func({ required: true }),
   sender: value('a CallbackSender, such as httpSender()', isSender),
   attempts: whole({ min: 1, default: 14 }),
-  backoff: value<Backoff>('a back-off', (given) => typeof given === 'object' && given !== null, {
-    default: { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 },
+  backoff: value('a back-off', (given) => typeof given === 'object' && given !== null, {
+    default: BACKOFF,
   }),
   maxInFlight: whole({ min: 1, default: 20 }),
   maxPerHost: whole({ min: 1 }), maxPerOwner: whole({ min: 1 }),
@@ -64,6 +69,7 @@ export function readCallbackOptions(
   options: CallbackOptions, defaultSender: () => CallbackSender,
 ): CallbackSettings {
   const read = readOptions('callbacks', options, OPTIONS)
+  checkNames('callbacks: backoff', read.backoff, { type: 0, delayMs: 0, maxDelayMs: 0, jitter: 0 })
   checkBackoff(read.backoff)
   const { maxInFlight, sender = defaultSender() } = read
   const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = read

@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
-import { isFieldValue } from '../http/fields/fields.js'
+import { isFieldValue } from '../http/fields/reader.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { answerContent, planDefaults, type AnswerPlan } from './answer.js'

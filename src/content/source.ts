@@ -1,7 +1,7 @@
 import type { HttpRequest } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { isDigest, type DigestAlgorithm, type Digests } from '../http/fields/digests.js'
-import { isFieldValue } from '../http/fields/fields.js'
+import { isFieldValue } from '../http/fields/reader.js'
 
 /**
  * One representation that may be larger than memory: what it is, and how to read any part of it. It

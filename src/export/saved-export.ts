@@ -1,4 +1,4 @@
-import { isJsonObject } from '../http/body/json-value.js'
+import { isJsonObject } from '../http/body/json.js'
 import type { Schema } from '../schema/schema.js'
 import type { KeptFile } from '../tasks/definition/kept-files.js'
 

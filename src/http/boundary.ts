@@ -1,12 +1,12 @@
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
-import { hasErrorListener, publishError, reportErrorsTo } from './error-reports.js'
 import { isDisconnect, readFailure } from './failure.js'
-import { dueReport } from './refusals.js'
 import { checkNames } from '../runtime/option-names.js'
 import { errorResponse } from './respond.js'
-import { getRequestId } from './derived-request.js'
+import { getRequestId } from './request.js'
 import { telling, warn } from '../runtime/warning.js'
+import { subscribe, unsubscribe, channel } from 'node:diagnostics_channel'
+import { HttpError, isHttpError } from './errors.js'
 
 /**
  * Receives every error that is not the client's: unknown errors, 5xx, a store that failed, and
@@ -112,4 +112,115 @@ function report(error: unknown, request: HttpRequest, onError: OnError | undefin
 function aboutRequest(request: HttpRequest): string {
   const id = getRequestId(request)
   return `${request.method} ${request.path}${id === undefined ? '' : ` (request ${id})`}`
+}
+
+/** Origin of an error: a request, or a run of a task. */
+export interface ErrorPlace {
+  readonly request?: HttpRequest
+  readonly task?: { readonly taskId: string, readonly name: string, readonly attempt: number }
+}
+
+interface ErrorReport extends ErrorPlace {
+  readonly error: unknown
+}
+
+const NAME = 'longhaul:error'
+const reports = channel(NAME)
+
+/**
+ * Calls `listener` for every error that this process masks to clients: in requests of all handlers,
+ * in policies and in tasks. Call it once, where the process starts. An `onError` of a binding or of
+ * `createTasks` is called as well. Process warnings, and the reports to the log of Fastify and to
+ * the `error` event of Koa, stop. Refusals such as 503 `queue_full` are counted: the listener gets
+ * one for each code and minute. The messages also go through the diagnostics channel
+ * `longhaul:error`, as `{ error, request }` or `{ error, task }`.
+ *
+ * @example
+ * reportErrorsTo((error, { request, task }) => {
+ *   console.error(error, task?.taskId ?? request?.path) // Sentry.captureException(error)
+ * })
+ *
+ * @returns a function that removes the listener
+ * @throws {TypeError} `listener` is not a function.
+ */
+export function reportErrorsTo(
+  listener: (error: unknown, place: ErrorPlace) => unknown,
+): () => void {
+  if (typeof listener !== 'function') {
+    throw new TypeError('reportErrorsTo: pass a function of the error')
+  }
+  const onReport = (message: unknown): void => {
+    const { error, ...place } = message as ErrorReport
+    telling(() => listener(error, place))
+  }
+  subscribe(NAME, onReport)
+  return () => { unsubscribe(NAME, onReport) }
+}
+
+/** Returns whether `reportErrorsTo` has a listener, or its channel a subscriber. */
+export function hasErrorListener(): boolean {
+  return reports.hasSubscribers
+}
+
+/** Reports an error to all listeners. Returns whether there are any. */
+export function publishError(report: ErrorReport): boolean {
+  if (!reports.hasSubscribers) return false
+  reports.publish(report)
+  return true
+}
+
+/** Time between two reports of one code to one listener, in milliseconds. */
+const QUIET_MS = 60_000
+
+/**
+ * Codes of requests that the server has refused because of its own limits. Any client can cause
+ * them at will, so a report for each request would fill the log.
+ */
+const REFUSALS = new Set([
+  'overloaded', 'queue_full', 'run_timeout', 'service_unavailable', 'shutting_down', 'store_full',
+  'sync_timeout',
+])
+
+/** The last report of a code. */
+interface LastReport {
+  /** Time by `performance.now()`. */
+  at: number
+  /** Number of refusals since then. */
+  more: number
+}
+
+const lastReports = new WeakMap<object, Map<string, LastReport>>()
+
+/**
+ * Returns what to tell a listener about an error. A refusal is told once for each code and minute,
+ * as an error whose stack is one line, with the number of those since the last one. Other refusals
+ * are only counted.
+ *
+ * @returns `undefined`: nothing is to be told
+ */
+export function dueReport(
+  listener: object, error: unknown,
+): { readonly error: unknown } | undefined {
+  const { status, code } = readFailure(error)
+  if (!REFUSALS.has(code) || !isRefusal(error, code)) return { error }
+  let codes = lastReports.get(listener)
+  if (!codes) lastReports.set(listener, codes = new Map<string, LastReport>())
+  const now = performance.now()
+  const last = codes.get(code)
+  if (last !== undefined && now - last.at < QUIET_MS) {
+    last.more++
+    return undefined
+  }
+  codes.set(code, { at: now, more: 0 })
+  const { message } = error as Error
+  const text = last === undefined || last.more === 0 ? message
+    : `${message} (${last.more} more in the ${Math.round((now - last.at) / 1000)} s before)`
+  const line = new HttpError(status, code, { message: text })
+  line.stack = `HttpError: ${status} ${code}: ${text}`
+  return { error: line }
+}
+
+/** An error with a cause is a failure, except for a full store, which names the server's error. */
+function isRefusal(error: unknown, code: string): boolean {
+  return code === 'store_full' || (isHttpError(error) && error.cause === undefined)
 }

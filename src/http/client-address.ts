@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js'
 import type { HttpRequest } from './exchange.js'
-import { Memo } from '../runtime/memo.js'
+import { Memo } from '../runtime/collections.js'
 import { checkNames } from '../runtime/option-names.js'
 import { fieldText } from './fields/reader.js'
 

@@ -1,8 +1,6 @@
-import { cutText } from '../runtime/cut-text.js'
+import { cutText } from '../runtime/text.js'
 import { ERROR_CODES, isHttpError, type ErrorDetail, type HttpError } from './errors.js'
-import { isFieldValue } from './fields/fields.js'
-import { isToken } from './fields/reader.js'
-import { generalError } from './reasons.js'
+import { isFieldValue, isToken } from './fields/reader.js'
 
 /** Public view of a thrown value. */
 export interface Failure {
@@ -31,6 +29,53 @@ const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 const NOT_IMPLEMENTED = 501
 
 type Fields = Readonly<Record<string, unknown>>
+
+/** Reason phrases of the error statuses, as node:http writes them. */
+const PHRASES: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  402: 'Payment Required',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  406: 'Not Acceptable',
+  407: 'Proxy Authentication Required',
+  408: 'Request Timeout',
+  409: 'Conflict',
+  410: 'Gone',
+  411: 'Length Required',
+  412: 'Precondition Failed',
+  413: 'Payload Too Large',
+  414: 'URI Too Long',
+  415: 'Unsupported Media Type',
+  416: 'Range Not Satisfiable',
+  417: 'Expectation Failed',
+  421: 'Misdirected Request',
+  422: 'Unprocessable Entity',
+  423: 'Locked',
+  424: 'Failed Dependency',
+  425: 'Too Early',
+  426: 'Upgrade Required',
+  428: 'Precondition Required',
+  429: 'Too Many Requests',
+  431: 'Request Header Fields Too Large',
+  451: 'Unavailable For Legal Reasons',
+  500: 'Internal Server Error',
+  501: 'Not Implemented',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+  505: 'HTTP Version Not Supported',
+  507: 'Insufficient Storage',
+  508: 'Loop Detected',
+  511: 'Network Authentication Required',
+}
+
+/** First code of longhaul for each status, with its message. */
+const FIRST_CODES = new Map<number, { code: string; message: string }>()
+for (const [code, [status, message]] of Object.entries(ERROR_CODES)) {
+  if (!FIRST_CODES.has(status)) FIRST_CODES.set(status, { code, message })
+}
 
 /** Header fields that the response itself sets. */
 const BODY_HEADERS = new Set([
@@ -245,4 +290,20 @@ export function isDisconnect(error: unknown, request: ConnectionState): boolean 
   const { reason } = request.signal as { readonly reason: unknown }
   // Node's functions wrap the reason, and an upload adds its report to it.
   return error === reason || (error instanceof Error && error.cause === reason)
+}
+
+/** Returns the reason phrase of an error status, or the name of its class if it has none. */
+export function reasonPhrase(status: number): string {
+  return PHRASES[status] ?? (status < 500 ? 'Client Error' : 'Server Error')
+}
+
+/**
+ * Returns a code and a message for an error that has only a status. Derives both from the reason
+ * phrase if longhaul has no code for the status.
+ */
+export function generalError(status: number): { readonly code: string; readonly message: string } {
+  const known = FIRST_CODES.get(status)
+  if (known !== undefined) return known
+  const phrase = reasonPhrase(status)
+  return { code: phrase.toLowerCase().replaceAll(' ', '_'), message: `${phrase}.` }
 }

@@ -3,17 +3,17 @@ import type { ResponseHeaders } from '../http/exchange.js'
 import type { Entry, Revision, Store } from '../stores/store.js'
 
 /**
- * A claim for the response of a handler. Without `answer` the work runs, and the claim is a lease.
+ * A claim for the response of a handler. Without `response` the work runs, and the claim is a lease.
  */
-export interface AnswerClaim {
+export interface KeyClaim {
   readonly fingerprint: string
   /** Id of the request that does the work. */
   readonly holder: string
-  readonly answer?: StoredAnswer
+  readonly response?: StoredResponse
 }
 
 /** A response that is kept for retries. */
-export interface StoredAnswer {
+export interface StoredResponse {
   readonly status: number
   readonly headers: ResponseHeaders
   readonly body: string
@@ -23,7 +23,7 @@ export interface StoredAnswer {
 
 /** A claim with its revision in the store. */
 export interface HeldClaim {
-  readonly claim: AnswerClaim
+  readonly claim: KeyClaim
   readonly revision: Revision
 }
 
@@ -39,7 +39,7 @@ export interface OpenedClaim {
  * @throws {HttpError} 422 `idempotency_key_reused`: the existing claim belongs to another request.
  */
 export async function openClaim(
-  store: Store, key: string, claim: AnswerClaim, ttlMs: number,
+  store: Store, key: string, claim: KeyClaim, ttlMs: number,
 ): Promise<OpenedClaim> {
   const made = await store.create(key, JSON.stringify(claim), { ttlMs })
   if (made.created) return { fresh: true, held: { claim, revision: made.revision } }
@@ -50,7 +50,7 @@ export async function openClaim(
 
 /** Decodes a claim from its entry. */
 export function toHeld(entry: Entry): HeldClaim {
-  return { claim: JSON.parse(entry.value) as AnswerClaim, revision: entry.revision }
+  return { claim: JSON.parse(entry.value) as KeyClaim, revision: entry.revision }
 }
 
 /** Returns the error for a key that is in use by another request that has not ended. */
@@ -60,15 +60,15 @@ export function stillRunning(): HttpError {
 
 /** Time after which the claim of a dead process expires, in milliseconds. */
 export const LEASE_MS = 30_000
-/** Time for which the write of an answer is retried while the store fails, in milliseconds. */
+/** Time for which the write of a response is retried while the store fails, in milliseconds. */
 const PATIENCE_MS = 300_000
 
 /**
- * Holds a claim while its work runs, and stores the answer. A timer of this process renews the
+ * Holds a claim while its work runs, and stores the response. A timer of this process renews the
  * claim and the store expires it, so a wrong wall clock cannot end it.
  */
 export class Lease {
-  private claim: AnswerClaim
+  private claim: KeyClaim
   private revision: Revision
   private writing: Promise<void> = Promise.resolve()
   private settledAt: number | undefined
@@ -93,15 +93,15 @@ export class Lease {
   }
 
   /**
-   * Stores the answer. Resolves after the first attempt, so that the client does not wait for a
+   * Stores the response. Resolves after the first attempt, so that the client does not wait for a
    * store that fails. Further attempts follow for five minutes.
    */
   async settle(
-    answer: StoredAnswer,
+    response: StoredResponse,
     { retentionMs, owner }: { readonly retentionMs: number, readonly owner: string },
   ): Promise<void> {
     await this.writing
-    this.claim = { ...this.claim, answer }
+    this.claim = { ...this.claim, response }
     this.ttlMs = retentionMs
     this.owner = owner
     this.settledAt = performance.now()
@@ -123,7 +123,7 @@ export class Lease {
   private async put(): Promise<void> {
     const { store, key, claim } = this
     const value = JSON.stringify(claim)
-    const how = { ttlMs: this.ttlMs, ...claim.answer && { evictable: true, owner: this.owner } }
+    const how = { ttlMs: this.ttlMs, ...claim.response && { evictable: true, owner: this.owner } }
     const outcome = await store.replace(key, value, this.revision, how)
     if (outcome.replaced) this.revision = outcome.revision
     else if (!outcome.entry) await this.create(value, how)

@@ -1,21 +1,20 @@
 import { isParsedLarger } from '../http/body/body.js'
 import { CountedBody, countingBody } from '../http/body/counted-body.js'
-import { isTooDeep } from '../http/body/json-value.js'
-import { countedAs } from '../http/counted-as.js'
+import { isTooDeep } from '../http/body/json.js'
+import { countedAs, findRequester, type OwnerOption } from '../http/requester.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type {
   BodySource, Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
 } from '../http/exchange.js'
-import { parseMediaType } from '../http/fields/media-type.js'
-import { acknowledged } from '../http/idempotency-key.js'
-import { findRequester, type OwnerOption } from '../http/requester.js'
+import { parseMediaType } from '../http/fields/accept.js'
+import { acknowledged } from '../http/respond.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
 import { errorResponses } from '../openapi/errors.js'
 import { fields, requestFields } from '../openapi/fields.js'
 import { bytes, duration, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Store } from '../stores/store.js'
 import { claimKey, digestOf, fingerprintOf, parseIdempotencyKey } from './key.js'
-import { buffered, onceAnswer } from './once-answer.js'
+import { buffered, oncePerKey } from './once.js'
 
 /** Options of `idempotent`. Times are in milliseconds. */
 export interface IdempotentOptions<C = unknown> {
@@ -53,8 +52,8 @@ const isList = (given: unknown): boolean => Array.isArray(given) && given.length
 const OPTIONS = {
   store: value('a store, such as that of memory()', isStore, { required: true }),
   caller: value(),
-  methods: value<readonly string[]>("a list, such as ['POST']", isList, {
-    default: ['POST', 'PUT', 'PATCH', 'DELETE'],
+  methods: value("a list, such as ['POST']", isList, {
+    default: ['POST', 'PUT', 'PATCH', 'DELETE'] as readonly string[],
   }),
   retentionMs: duration({ min: 1000, default: 86_400_000 }),
   waitMs: duration({ default: 30_000 }),
@@ -130,7 +129,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
       // The handler must not read the key: it would find the claim of this policy.
       headers: { ...request.headers, 'idempotency-key': undefined },
     })
-    return onceAnswer(request, {
+    return oncePerKey(request, {
       store, key: claimKey(request, owner, key), fingerprint, waitMs, retentionMs,
       owner: countedAs(request, owner),
       maxBytes: maxResponseBytes,

@@ -1,6 +1,6 @@
 import type { ErrorCode, HttpError } from '../http/errors.js'
 import { isArrayIndex, toPointer } from '../schema/pointer.js'
-import { COMMA } from '../runtime/ascii.js'
+import { COMMA } from '../runtime/text.js'
 import { errorAt, syntaxError, UNKNOWN_MEMBER, type ErrorPlace } from './array-error.js'
 import type { ArrayPosition } from './array-position.js'
 import type { ByteWindow } from './byte-window.js'

@@ -1,4 +1,4 @@
-import { isJsonObject, isWholeNumber } from '../http/body/json-value.js'
+import { isJsonObject, isWholeNumber } from '../http/body/json.js'
 
 /** Place in a body at which an element of the array begins. A later reader continues there. */
 export interface ArrayPosition {

@@ -1,5 +1,5 @@
 import { httpError, type HttpError } from '../http/errors.js'
-import { Turns } from '../runtime/turns.js'
+import { Turns } from '../runtime/timers.js'
 import { toPointer } from '../schema/pointer.js'
 import { ArrayEnvelope } from './array-envelope.js'
 import type { ArrayPosition } from './array-position.js'

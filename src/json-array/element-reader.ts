@@ -1,6 +1,6 @@
 import type { HttpError } from '../http/errors.js'
 import { childPointer } from '../schema/pointer.js'
-import { CLOSE_BRACKET, COMMA, OPEN_BRACKET } from '../runtime/ascii.js'
+import { CLOSE_BRACKET, COMMA, OPEN_BRACKET } from '../runtime/text.js'
 import { errorAt, syntaxError, type ErrorPlace } from './array-error.js'
 import type { ArrayPosition } from './array-position.js'
 import type { ByteWindow } from './byte-window.js'

@@ -1,4 +1,4 @@
-import { BACKSLASH, QUOTE } from '../runtime/ascii.js'
+import { BACKSLASH, QUOTE } from '../runtime/text.js'
 
 const OPEN = 1
 const CLOSE = 2

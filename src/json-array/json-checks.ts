@@ -1,4 +1,4 @@
-import { hasUnsafeKey } from '../http/body/json-text.js'
+import { hasUnsafeKey } from '../http/body/json.js'
 
 /** Parses JSON. Returns `undefined` if the text is not JSON. */
 export function tryParse(text: string): unknown {

@@ -1,4 +1,4 @@
-import { CR, LF } from '../runtime/ascii.js'
+import { CR, LF } from '../runtime/text.js'
 import type { ArrayPosition } from './array-position.js'
 import type { ByteWindow } from './byte-window.js'
 

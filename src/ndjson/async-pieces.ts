@@ -1,5 +1,5 @@
 import type { Piece } from '../http/body/encode.js'
-import { Turns } from '../runtime/turns.js'
+import { Turns } from '../runtime/timers.js'
 import { FULL_UNITS, isList, type RecordText } from './record-text.js'
 
 /** Maximum time that a record waits for others before it is sent, in milliseconds. */

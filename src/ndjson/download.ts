@@ -4,8 +4,7 @@ import {
   describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
 } from '../http/exchange.js'
 import { negotiate, negotiateCoding } from '../http/fields/accept.js'
-import { addVary } from '../http/fields/fields.js'
-import { stream } from '../http/respond.js'
+import { addVary, stream } from '../http/respond.js'
 import { errorResponses } from '../openapi/errors.js'
 import { fields } from '../openapi/fields.js'
 import { operation, response, type Fragment } from '../openapi/operation.js'

@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import { StringDecoder } from 'node:string_decoder'
-import { isTooDeep, SHALLOW_UNITS, shallowUnits } from '../http/body/json-value.js'
-import { hasUnsafeKey, mayHoldUnsafeKey } from '../http/body/json-text.js'
+import {
+  isTooDeep, SHALLOW_UNITS, shallowUnits, hasUnsafeKey, mayHoldUnsafeKey,
+} from '../http/body/json.js'
 import { checkNames } from '../runtime/option-names.js'
-import { CLOSE_BRACE, CR, LF, OPEN_BRACE } from '../runtime/ascii.js'
+import { CLOSE_BRACE, CR, LF, OPEN_BRACE } from '../runtime/text.js'
 import { EXCERPT_BYTES, lineError, type LineError, type LineErrorCode } from './line-error.js'
 import { isSpace, parsed, textOf } from './line-text.js'
 import { PartialLine } from './partial-line.js'

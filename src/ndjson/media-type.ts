@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { RequestHeaders } from '../http/exchange.js'
-import { parseMediaType } from '../http/fields/media-type.js'
+import { parseMediaType } from '../http/fields/accept.js'
 
 /** The media type of NDJSON (SPEC 4.9). */
 export const NDJSON_TYPE = 'application/x-ndjson'

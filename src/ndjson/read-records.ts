@@ -1,5 +1,5 @@
-import { LF } from '../runtime/ascii.js'
-import { Turns } from '../runtime/turns.js'
+import { LF } from '../runtime/text.js'
+import { Turns } from '../runtime/timers.js'
 import { LineReader, type LineReaderOptions, type RecordBatch } from './line-reader.js'
 
 /** Number of bytes that are parsed at once. */

@@ -1,5 +1,5 @@
 import type { Piece } from '../http/body/encode.js'
-import { Turns } from '../runtime/turns.js'
+import { Turns } from '../runtime/timers.js'
 import { isList, type RecordText } from './record-text.js'
 
 /**

@@ -1,4 +1,4 @@
-import { isJsonObject, isWholeNumber } from '../http/body/json-value.js'
+import { isJsonObject, isWholeNumber } from '../http/body/json.js'
 import { isPartList, type PartList } from '../tasks/definition/kept-parts.js'
 import { positionSchema, readCursor } from '../tasks/definition/resume.js'
 import type { UploadError } from './upload-report.js'

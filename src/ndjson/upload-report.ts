@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../http/errors.js'
-import { cutText } from '../runtime/cut-text.js'
+import { cutText } from '../runtime/text.js'
 import { excerptOf, type LineError } from './line-error.js'
 
 /** Maximum number of details that are kept of one record. */

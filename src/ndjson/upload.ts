@@ -1,7 +1,7 @@
 import { requestCoding } from '../http/body/decode.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
-import { acknowledged, refuseIdempotencyKey } from '../http/idempotency-key.js'
+import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { directUpload, respondAtEnd, respondInLines, respondOnce } from './direct-upload.js'

@@ -2,7 +2,7 @@ import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
-import { principalOrNobody, type Principal } from '../http/principal.js'
+import { principalOrNobody, type Principal } from '../http/requester.js'
 import { failing } from './describe.js'
 
 /** Options of `authorize`. */

@@ -1,4 +1,4 @@
-import { isCrossSite } from '../http/cross-site.js'
+import { isCrossSite } from '../http/requester.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'

@@ -1,7 +1,7 @@
 import { isParsedLarger } from '../http/body/body.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, Policy, PolicyPlace } from '../http/exchange.js'
-import { isTooDeep } from '../http/body/json-value.js'
+import { isTooDeep } from '../http/body/json.js'
 import { checkNames } from '../runtime/option-names.js'
 import { failing } from './describe.js'
 

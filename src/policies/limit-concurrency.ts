@@ -1,7 +1,7 @@
 import { isPending } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, Policy, PolicyPlace } from '../http/exchange.js'
-import { KeyCounts } from '../runtime/key-counts.js'
+import { KeyCounts } from '../runtime/collections.js'
 import { checkNames } from '../runtime/option-names.js'
 import { clientAddress } from '../http/client-address.js'
 import { failing } from './describe.js'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { HttpRequest } from '../http/exchange.js'
-import { Memo } from '../runtime/memo.js'
-import { principalOrNobody } from '../http/principal.js'
+import { Memo } from '../runtime/collections.js'
+import { principalOrNobody } from '../http/requester.js'
 
 /** Whom a limit is counted for. */
 export type LimitBy<C> = 'principal' | 'address' | ((request: HttpRequest<C>) => string | undefined)

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
-import { withHeaders } from '../http/response-headers.js'
+import { withHeaders } from '../http/respond.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
-import { withContext } from '../http/derived-request.js'
+import { withContext } from '../http/request.js'
 import type {
   Handler, HttpRequest, Policy, PolicyPlace, ResponseHeaders,
 } from '../http/exchange.js'

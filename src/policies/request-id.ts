@@ -1,5 +1,5 @@
-import { withHeaders } from '../http/response-headers.js'
-import { getRequestId, setRequestId, withContext } from '../http/derived-request.js'
+import { withHeaders } from '../http/respond.js'
+import { getRequestId, setRequestId, withContext } from '../http/request.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import { newId } from '../runtime/random-id.js'

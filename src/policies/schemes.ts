@@ -1,7 +1,7 @@
 import type { HttpRequest } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { HostContext, Principal } from '../http/principal.js'
+import type { HostContext, Principal } from '../http/requester.js'
 import { isToken } from '../http/fields/reader.js'
 import { SecretTable } from './secret.js'
 

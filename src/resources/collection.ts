@@ -1,5 +1,5 @@
 import type { Handler, HttpRequest } from '../http/exchange.js'
-import { refuseIdempotencyKey } from '../http/idempotency-key.js'
+import { refuseIdempotencyKey } from '../http/respond.js'
 import { checkNames } from '../runtime/option-names.js'
 import { assertSchema } from '../schema/schema.js'
 import { collectionOperations } from './collection-operations.js'

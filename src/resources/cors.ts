@@ -1,12 +1,11 @@
-import { withHeaders } from '../http/response-headers.js'
+import { withHeaders, addVary } from '../http/respond.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import type {
   Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace, ResponseHeaders,
 } from '../http/exchange.js'
-import { KNOWN_ORIGIN } from '../http/cross-site.js'
-import { withContext } from '../http/derived-request.js'
+import { KNOWN_ORIGIN } from '../http/requester.js'
+import { withContext } from '../http/request.js'
 import { readFailure } from '../http/failure.js'
-import { addVary } from '../http/fields/fields.js'
 import { checkNames } from '../runtime/option-names.js'
 import { fieldText, isToken } from '../http/fields/reader.js'
 import { addResponseHeaders } from '../openapi/merge.js'

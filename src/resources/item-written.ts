@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
-import { toReference } from '../http/target.js'
+import { toReference } from '../http/request.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 
 /** A record as JSON, with its entity tag. */

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../http/body/json-value.js'
+import { isJsonObject } from '../http/body/json.js'
 
 /**
  * Applies a JSON merge patch (RFC 7396) to a value, without changing either. `null` removes a

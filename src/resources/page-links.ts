@@ -1,6 +1,6 @@
 import { pageLinkValue, type Link } from '../http/fields/link.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { toReference } from '../http/target.js'
+import { toReference } from '../http/request.js'
 
 /** Position of a page in its list. */
 export interface PagePlace {

@@ -1,6 +1,5 @@
 import { httpError } from '../http/errors.js'
-import type { Handler, HttpRequest } from '../http/exchange.js'
-import { checkCall } from '../http/not-bound.js'
+import { type Handler, type HttpRequest, checkCall } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import {
   allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,

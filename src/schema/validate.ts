@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { cutText } from '../runtime/cut-text.js'
+import { cutText } from '../runtime/text.js'
 import type { ErrorDetail } from '../http/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { toPointer } from './pointer.js'

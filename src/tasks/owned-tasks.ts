@@ -1,5 +1,5 @@
 import type { ListedStatus } from '../engine/engine.js'
-import { countedAsOwner, countedWithoutOwner } from '../http/counted-as.js'
+import { countedAsOwner, countedWithoutOwner } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { AcceptedTask } from './core/accept-task.js'

@@ -1,7 +1,6 @@
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
-import { countedAsOwner } from '../http/counted-as.js'
-import { checkOwnerId } from '../http/requester.js'
+import { countedAsOwner, checkOwnerId } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions } from '../runtime/options.js'
 import type { PoolCounts } from './core/pools.js'

@@ -1,4 +1,4 @@
-export type { Clock } from '../runtime/clock.js'
+export type { Clock } from '../runtime/timers.js'
 export { inject, type InjectOptions, type InjectRequest } from './inject.js'
 export { InjectedResponse } from './injected-response.js'
 export { testClock, type TestClock, type TestClockOptions } from './test-clock.js'

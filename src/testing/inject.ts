@@ -2,13 +2,12 @@ import {
   closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce,
 } from '../http/body/source.js'
 import { guard, type OnError } from '../http/boundary.js'
-import { plainRequest } from '../http/derived-request.js'
+import { plainRequest, cleanMountPath, pathUnder, splitTarget } from '../http/request.js'
 import type {
   Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
-import { isFieldValue } from '../http/fields/fields.js'
-import { copyHeadersToError, notFound } from '../http/response-headers.js'
-import { cleanMountPath, pathUnder, splitTarget } from '../http/target.js'
+import { copyHeadersToError, notFound } from '../http/respond.js'
+import { isFieldValue } from '../http/fields/reader.js'
 import { checkNames } from '../runtime/option-names.js'
 import { InjectedBody } from './injected-body.js'
 import { InjectedResponse } from './injected-response.js'

@@ -1,7 +1,7 @@
-import { ContentDigest } from '../http/fields/content-digest.js'
+import { ContentDigest } from '../http/fields/digests.js'
 import { httpError } from '../http/errors.js'
 import type { BodySource, RequestHeaders } from '../http/exchange.js'
-import { Gathered } from '../runtime/byte-buffer.js'
+import { Gathered } from '../runtime/text.js'
 
 /** The body of an injected request, which is read once. */
 export class InjectedBody implements BodySource {

@@ -1,5 +1,5 @@
 import { Source } from '../http/body/source.js'
-import { Gathered } from '../runtime/byte-buffer.js'
+import { Gathered } from '../runtime/text.js'
 
 type Headers = Readonly<Record<string, string | string[]>>
 

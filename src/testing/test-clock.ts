@@ -1,5 +1,5 @@
 import timers from 'node:timers'
-import type { Clock } from '../runtime/clock.js'
+import type { Clock } from '../runtime/timers.js'
 import { checkNames } from '../runtime/option-names.js'
 
 // Read when the module loads, so that fake timers of a test runner do not stop the clock.

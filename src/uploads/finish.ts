@@ -2,10 +2,9 @@ import { isStreamed } from '../http/body/source.js'
 import type { Handler, HttpRequest, HttpResponse, ResponseBody } from '../http/exchange.js'
 import { httpError } from '../http/errors.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
-import { notFound } from '../http/response-headers.js'
-import { buffered } from '../idempotency/buffered.js'
+import { notFound } from '../http/respond.js'
+import { buffered, oncePerKey } from '../idempotency/once.js'
 import { toHeld as toClaim } from '../idempotency/claim.js'
-import { onceAnswer } from '../idempotency/once-answer.js'
 import type { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { uploadFields } from './fields.js'
 import { reserveLimits, type Settings } from './options.js'
@@ -42,7 +41,7 @@ export class Finisher<C> {
     let isFinal = true
     let hasRun = false
     try {
-      const answer = await onceAnswer(request, options, async (began) => {
+      const answer = await oncePerKey(request, options, async (began) => {
         hasRun = true
         // The handler may spool the body again for the same owner.
         await this.owners.remove(state.countedAs, stateKey(id))
@@ -95,7 +94,7 @@ export class Finisher<C> {
   async isAnswered(id: string): Promise<boolean> {
     const entry = await this.settings.store.get(answerKey(id))
     const claim = entry && toClaim(entry).claim
-    return claim?.answer !== undefined
+    return claim?.response !== undefined
   }
 
   private async run(

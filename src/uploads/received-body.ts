@@ -1,7 +1,7 @@
-import { ContentDigest } from '../http/fields/content-digest.js'
+import { ContentDigest } from '../http/fields/digests.js'
 import { httpError } from '../http/errors.js'
 import type { BodySource, RequestHeaders } from '../http/exchange.js'
-import { Gathered } from '../runtime/byte-buffer.js'
+import { Gathered } from '../runtime/text.js'
 import type { Blobs } from '../stores/blobs.js'
 import { partKey, type UploadState } from './state.js'
 

@@ -1,5 +1,5 @@
 import { httpError } from '../http/errors.js'
-import { waitForEntry } from '../idempotency/wait.js'
+import { waitForEntry } from '../idempotency/claim.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Entry, ReplaceOptions, Store } from '../stores/store.js'
 import { uploadFields } from './fields.js'

@@ -1,5 +1,5 @@
 import type { BodySource, HttpRequest, RequestHeaders } from '../http/exchange.js'
-import { CREDENTIALS } from '../idempotency/scope.js'
+import { CREDENTIALS } from '../idempotency/key.js'
 import { PARTIAL_UPLOAD } from './fields.js'
 import type { StoredRequest } from './state.js'
 

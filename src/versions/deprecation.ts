@@ -1,4 +1,4 @@
-import { withHeaders } from '../http/response-headers.js'
+import { withHeaders } from '../http/respond.js'
 import { httpDate } from '../http/fields/dates.js'
 import { linkValue, type Link } from '../http/fields/link.js'
 import type { Policy, ResponseHeaders } from '../http/exchange.js'

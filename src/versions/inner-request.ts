@@ -1,6 +1,6 @@
 import { parseAccept } from '../http/fields/accept.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { Memo } from '../runtime/memo.js'
+import { Memo } from '../runtime/collections.js'
 import { fieldText } from '../http/fields/reader.js'
 import type { Selector } from './selectors.js'
 

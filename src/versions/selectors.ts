@@ -1,6 +1,6 @@
 import { parseAccept } from '../http/fields/accept.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { Memo } from '../runtime/memo.js'
+import { Memo } from '../runtime/collections.js'
 import { checkNames } from '../runtime/option-names.js'
 import { fieldText } from '../http/fields/reader.js'
 import { parameter as describeParameter } from '../openapi/operation.js'

@@ -1,14 +1,13 @@
 import { channel } from 'node:diagnostics_channel'
-import { withHeaders } from '../http/response-headers.js'
+import { withHeaders, addVary } from '../http/respond.js'
 import { httpError } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
 } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { addVary } from '../http/fields/fields.js'
-import { Memo } from '../runtime/memo.js'
+import { Memo } from '../runtime/collections.js'
 import { checkNames } from '../runtime/option-names.js'
-import { principalOf } from '../http/principal.js'
+import { principalOf } from '../http/requester.js'
 import { choose, type Chosen } from './choose.js'
 import {
   addDeprecation, DEPRECATION, toDeprecation, type Deprecation, type DeprecationOptions,

@@ -4,7 +4,7 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:
 import * as zlib from 'node:zlib'
 import fc from 'fast-check'
 import { decodeBytes, REQUEST_CODINGS, requestCoding } from '../../src/http/body/decode.js'
-import { ZstdFrames } from '../../src/http/body/zstd-frames.js'
+import { ZstdFrames } from '../../src/http/body/zlib.js'
 import { mutated } from './frame/mutate.js'
 import { outcome, refusal } from './frame/rule.js'
 

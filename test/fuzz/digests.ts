@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { parseDictionary as parseByPackage } from 'structured-headers'
-import { parseDictionary } from '../../src/http/fields/dictionary.js'
-import { digestField, parseDigests, parseWantedDigests } from '../../src/http/fields/digests.js'
+import {
+  parseDictionary, digestField, parseDigests, parseWantedDigests,
+} from '../../src/http/fields/digests.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { json } from '../../src/http/respond.js'
-import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
+import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/request.js'
 import { router } from '../../src/resources/router.js'
 import { readPageQuery } from '../../src/resources/page-query.js'
 import { cursorLinks, positionLinks } from '../../src/resources/page-links.js'

@@ -5,9 +5,10 @@ import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { readElements } from '../../src/json-array/array-reader.js'
 import { type HttpError } from '../../src/http/errors.js'
-import { isTooDeep, isJsonObject } from '../../src/http/body/json-value.js'
+import {
+  isTooDeep, isJsonObject, hasUnsafeKey, parseJson, parseJsonBytes,
+} from '../../src/http/body/json.js'
 import { jsonFault } from '../../src/http/body/json-fault.js'
-import { hasUnsafeKey, parseJson, parseJsonBytes } from '../../src/http/body/json-text.js'
 import { mergePatch } from '../../src/resources/merge-patch.js'
 import { jsonSchema } from '../../src/schema/json-schema.js'
 import { fromPointer, toPointer } from '../../src/schema/pointer.js'

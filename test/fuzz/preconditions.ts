@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { httpDate, parseHttpDate } from '../../src/http/fields/dates.js'
-import { etagMatches } from '../../src/http/fields/entity-tag.js'
-import { evaluatePreconditions, ifRangeHolds } from '../../src/http/fields/preconditions.js'
+import {
+  etagMatches, evaluatePreconditions, ifRangeHolds,
+} from '../../src/http/fields/preconditions.js'
 import { entityTags } from '../unit/http/list-grammar.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'

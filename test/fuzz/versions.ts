@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { satisfies, valid } from 'semver'
-import { splitTarget } from '../../src/http/target.js'
+import { splitTarget } from '../../src/http/request.js'
 import { json } from '../../src/http/respond.js'
 import {
   byMediaTypeParameter, byPath, byQuery, byVendorMediaType,

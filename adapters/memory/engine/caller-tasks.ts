@@ -1,5 +1,5 @@
 import { isFinalStatus, type CallerLimit, type FileShare, type TaskStatus } from '../../../src/engine/task.js'
-import { KeyCounts } from '../../../src/runtime/key-counts.js'
+import { KeyCounts } from '../../../src/runtime/collections.js'
 import { OwnerShares } from '../owner-shares.js'
 import type { StoredNode } from './stored-node.js'
 

@@ -1,5 +1,5 @@
-import { systemClock, type Clock } from '../../../src/runtime/clock.js'
-import { heapShare } from '../../../src/runtime/heap-share.js'
+import { systemClock, type Clock } from '../../../src/runtime/timers.js'
+import { heapShare } from '../../../src/runtime/shared-limit.js'
 import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../../src/runtime/option-names.js'
 import type {
@@ -12,7 +12,7 @@ import {
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { ExpiryScanner } from '../expiry-scanner.js'
 import { wholeNumber } from '../limits.js'
-import { WatchList } from '../../../src/runtime/watch-list.js'
+import { WatchList } from '../../../src/runtime/notices.js'
 import { CallerTasks } from './caller-tasks.js'
 import { StoredNode } from './stored-node.js'
 import { TaskLists } from './task-lists.js'

@@ -1,4 +1,4 @@
-import { LinkedList, type Linked } from '../../../src/runtime/linked-list.js'
+import { LinkedList, type Linked } from '../../../src/runtime/collections.js'
 
 /** Something that waits for a place. It is in at most one list. */
 export interface Waiting<T> extends Linked<T> {

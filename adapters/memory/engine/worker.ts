@@ -1,8 +1,9 @@
 import type { PoolCounts, WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../../src/engine/task.js'
-import { systemClock, type Clock } from '../../../src/runtime/clock.js'
-import { clearImmediate, setImmediate, settles } from '../../../src/runtime/real-timers.js'
+import {
+  systemClock, type Clock, clearImmediate, setImmediate, settles,
+} from '../../../src/runtime/timers.js'
 import { IdleWaiters, keepAlive } from '../idle-waiters.js'
 import { DueTimes } from './due-times.js'
 import { ActiveRun, CallbackAttempt, Start, type StoredNode } from './stored-node.js'

@@ -1,4 +1,4 @@
-import { setInterval, clearInterval } from '../../../src/runtime/real-timers.js'
+import { setInterval, clearInterval } from '../../../src/runtime/timers.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { BlobRows } from './rows.js'
 

@@ -1,6 +1,5 @@
-import { Notices } from '../../../src/runtime/notices.js'
-import { setTimeout } from '../../../src/runtime/real-timers.js'
-import { WatchList } from '../../../src/runtime/watch-list.js'
+import { Notices, WatchList } from '../../../src/runtime/notices.js'
+import { setTimeout } from '../../../src/runtime/timers.js'
 import type { Unsubscribe } from '../../../src/stores/store.js'
 import type { Database } from '../database.js'
 import { MonitoredChannel } from './monitored-channel.js'

@@ -1,5 +1,5 @@
 import { newId } from '../../../src/runtime/random-id.js'
-import { setTimeout, clearTimeout, setImmediate } from '../../../src/runtime/real-timers.js'
+import { setTimeout, clearTimeout, setImmediate } from '../../../src/runtime/timers.js'
 import type { Subscriber, Subscription } from '../connections.js'
 
 /** Interval of tests of the channel, in milliseconds. */

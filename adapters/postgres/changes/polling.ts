@@ -1,5 +1,5 @@
-import { setTimeout, clearTimeout } from '../../../src/runtime/real-timers.js'
-import type { WatchList } from '../../../src/runtime/watch-list.js'
+import { setTimeout, clearTimeout } from '../../../src/runtime/timers.js'
+import type { WatchList } from '../../../src/runtime/notices.js'
 import type { Revision } from '../../../src/stores/store.js'
 
 /** Interval of polling, in milliseconds. */

@@ -6,7 +6,7 @@ import {
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import type { Notices } from '../../../src/runtime/notices.js'
-import { setTimeout } from '../../../src/runtime/real-timers.js'
+import { setTimeout } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/diagnostics.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Transaction } from '../../../src/stores/transaction.js'

@@ -5,7 +5,7 @@ import type { StoredTask } from '../../../src/engine/task.js'
 import { newId } from '../../../src/runtime/random-id.js'
 import {
   clearTimeout, setImmediate, setTimeout, settles,
-} from '../../../src/runtime/real-timers.js'
+} from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/diagnostics.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'

@@ -1,5 +1,5 @@
 import type { Job as BullJob, JobsOptions, Queue, Worker } from 'bullmq'
-import { settles } from '../../../src/runtime/real-timers.js'
+import { settles } from '../../../src/runtime/timers.js'
 import { Silence } from '../silence.js'
 import { clientOf, type BullConnection } from './connection.js'
 import { loadBullMQ } from './load-bullmq.js'

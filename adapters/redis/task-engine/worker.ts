@@ -1,7 +1,7 @@
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { LeasedRun, Leases, type Renewal } from '../../../src/engine/leases.js'
 import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
-import { clearTimeout, setTimeout, settles } from '../../../src/runtime/real-timers.js'
+import { clearTimeout, setTimeout, settles } from '../../../src/runtime/timers.js'
 import type { StoreEvent } from '../../../src/stores/diagnostics.js'
 import type { Script } from '../scripts.js'
 import { toBegun, toTask, type Row } from './rows.js'

@@ -1,5 +1,5 @@
 import type { AnySchema } from 'fast-json-stringify'
-import { codeGenerationAdvice } from '../../runtime/code-generation.js'
+import { codeGenerationAdvice } from '../../runtime/warning.js'
 import { loadFastJson } from './fast-json.js'
 
 /**

@@ -1,5 +1,5 @@
 import * as zlib from 'node:zlib'
-import { ZlibPump, type ZlibEngine } from './zlib-pump.js'
+import { ZlibPump, type ZlibEngine } from './zlib.js'
 
 /** A piece of a body that is to be encoded. */
 export interface Piece {

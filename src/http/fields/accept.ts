@@ -1,9 +1,5 @@
-import { Memo } from '../../runtime/memo.js'
-import { parseMediaType, readType, type MediaType } from './media-type.js'
+import { Memo } from '../../runtime/collections.js'
 import { FieldReader, fieldText, readWeight } from './reader.js'
-
-export { negotiateCoding } from './accept-encoding.js'
-export { parseMediaType, type MediaType } from './media-type.js'
 
 /** One range of an Accept header. Shared between requests: do not change it. */
 export interface MediaRange {
@@ -146,4 +142,91 @@ function parseRanges(text: string): readonly MediaRange[] {
     if (isValid) found.push({ type, subtype, params, q })
   }
   return Object.freeze(found)
+}
+
+const codingMemo = new Memo(parseCodings)
+
+/**
+ * Chooses the content coding of a response (RFC 9110 section 12.5.3): the one of `codings` with the
+ * highest `q`, then the first of equals. Returns `identity` if the client wants none of them, and
+ * `undefined` if it refuses `identity`, too. Without the header, returns `identity`.
+ *
+ * `identity` is always available. If the header has neither `identity` nor `*`, it comes after
+ * every coding that the header wants. Codings are case-insensitive, and `x-gzip` is `gzip`. Skips
+ * malformed items. Never throws. Takes linear time.
+ */
+export function negotiateCoding(
+  header: string | readonly string[] | undefined,
+  codings: readonly string[],
+): string | undefined {
+  if (header === undefined) return 'identity'
+  const asked = codingMemo.get(fieldText(header))
+  const any = asked.get('*')
+  let best: string | undefined
+  let bestQ = 0
+  for (const coding of codings) {
+    const name = canonical(coding)
+    const q = asked.get(name) ?? any ?? 0
+    if (q > bestQ) {
+      best = coding
+      bestQ = q
+    }
+  }
+  const identity = asked.get('identity') ?? any
+  if (identity === undefined) return best ?? 'identity'
+  return identity > bestQ ? 'identity' : best
+}
+
+function parseCodings(text: string): ReadonlyMap<string, number> {
+  const asked = new Map<string, number>()
+  const reader = new FieldReader(text)
+  while (!reader.done) {
+    if (reader.itemEnds()) continue
+    const name = canonical(reader.token())
+    const params = name === '' ? undefined : reader.parameters()
+    const ended = params !== undefined && reader.itemEnds()
+    if (!ended) reader.skipItem()
+    const q = ended ? readWeight(params) : undefined
+    if (q !== undefined && !asked.has(name)) asked.set(name, q)
+  }
+  return asked
+}
+
+function canonical(coding: string): string {
+  const name = coding.toLowerCase()
+  return name === 'x-gzip' || name === 'x-compress' ? name.slice(2) : name
+}
+
+/** A media type (RFC 9110 section 8.3.1). Shared between requests: do not change it. */
+export interface MediaType {
+  /** Type and subtype, lower-case, such as `application/json`. */
+  readonly type: string
+  /** Parameters by lower-case name, with unquoted values as sent. The first one of a name wins. */
+  readonly params: ReadonlyMap<string, string>
+}
+
+const SLASH = 0x2f
+const mediaTypes = new Memo((text: string) => ({ parsed: toMediaType(text) }))
+
+/**
+ * Reads a media type such as a Content-Type. Returns `undefined` if it is malformed or a list.
+ * Takes linear time.
+ */
+export function parseMediaType(text: string): MediaType | undefined {
+  return mediaTypes.get(text).parsed
+}
+
+function toMediaType(text: string): MediaType | undefined {
+  const reader = new FieldReader(text)
+  reader.space()
+  const type = readType(reader)
+  const params = type === undefined ? undefined : reader.parameters()
+  return type !== undefined && params !== undefined && reader.done ? { type, params } : undefined
+}
+
+/** Reads type and subtype at the position of the reader, in lower case. */
+export function readType(reader: FieldReader): string | undefined {
+  const start = reader.at
+  if (reader.token() === '' || !reader.eat(SLASH) || reader.token() === '') return undefined
+  return reader.text.slice(start, reader.at).toLowerCase()
 }

@@ -1,5 +1,7 @@
-import { parseDictionary } from './dictionary.js'
 import { fieldText } from './reader.js'
+import { createHash, timingSafeEqual, type Hash } from 'node:crypto'
+import { httpError } from '../errors.js'
+import type { RequestHeaders } from '../exchange.js'
 
 /** Hash algorithms of digest fields that are not deprecated (RFC 9530 section 5). */
 export type DigestAlgorithm = 'sha-256' | 'sha-512'
@@ -76,4 +78,141 @@ export function parseWantedDigests(field: string | readonly string[] | undefined
     wanted: wanted.sort((a, b) => preferenceOf(b) - preferenceOf(a)),
     refused: NAMES.filter((name) => preferenceOf(name) === 0),
   }
+}
+
+/** A digest that the body must have, and the hash of what was read. */
+interface Expected {
+  readonly digest: Buffer
+  readonly hash: Hash
+}
+
+/**
+ * Compares the bytes of a body, as sent, with its `Content-Digest` (RFC 9530 section 2), or the
+ * bytes of a representation with `Repr-Digest` (section 3).
+ */
+export class ContentDigest {
+  readonly #expected: readonly Expected[]
+
+  private constructor(expected: readonly Expected[]) {
+    this.#expected = expected
+  }
+
+  /**
+   * Returns the check for one body, `undefined` if the field is absent or names neither `sha-256`
+   * nor `sha-512`. Ignores other algorithms.
+   *
+   * @throws {HttpError} 400 `invalid_header`: the field is malformed, or the value of `sha-256` or
+   * `sha-512` is not a digest of that algorithm.
+   */
+  static of(
+    headers: RequestHeaders, name: 'content-digest' | 'repr-digest' = 'content-digest',
+  ): ContentDigest | undefined {
+    const field = headers[name]
+    if (field === undefined) return undefined
+    const digests = parseDigests(field)
+    if (digests === undefined) {
+      const shown = name === 'content-digest' ? 'Content-Digest' : 'Repr-Digest'
+      const reason = 'is malformed, or has no digest where it names sha-256 or sha-512.'
+      throw httpError('invalid_header', { message: `${shown} ${reason}` })
+    }
+    const expected = Object.entries(digests).map(([algorithm, digest]): Expected => ({
+      digest: Buffer.from(digest, 'base64'),
+      hash: createHash(DIGEST_ALGORITHMS[algorithm as DigestAlgorithm].hash),
+    }))
+    return expected.length === 0 ? undefined : new ContentDigest(expected)
+  }
+
+  /**
+   * Returns the check for bytes that the host's parser has read. With a content coding they are not
+   * the bytes that were sent, so they are not checked.
+   *
+   * @throws {HttpError} as `of` does
+   */
+  static ofParsed(headers: RequestHeaders): ContentDigest | undefined {
+    return isCoded(headers) ? undefined : ContentDigest.of(headers)
+  }
+
+  /**
+   * Checks a whole body, and returns it.
+   *
+   * @throws {HttpError} 400 `digest_mismatch`
+   */
+  check(bytes: Uint8Array): Uint8Array {
+    this.#add(bytes)
+    this.#end()
+    return bytes
+  }
+
+  /** Passes a body on as it arrives. Rejects with 400 `digest_mismatch` at its end. */
+  async* checked(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const piece of pieces) {
+      this.#add(piece)
+      yield piece
+    }
+    this.#end()
+  }
+
+  #add(bytes: Uint8Array): void {
+    for (const { hash } of this.#expected) hash.update(bytes)
+  }
+
+  #end(): void {
+    for (const { digest, hash } of this.#expected) {
+      if (!timingSafeEqual(hash.digest(), digest)) throw httpError('digest_mismatch')
+    }
+  }
+}
+
+// The grammar of Dictionaries in Structured Fields (RFC 9651 sections 3.2 and 4.2.2).
+
+const KEY = '[a-z*][a-z0-9_.*-]*'
+const NUMBER = '-?(?:[0-9]{1,12}\\.[0-9]{1,3}|[0-9]{1,15})'
+const TEXT = '"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"'
+const TOKEN = '[A-Za-z*][\\w!#$%&\'*+.^`|~:/-]*'
+const SEXTET = '[A-Za-z0-9+/]'
+/** Padding may be missing (section 4.2.7). */
+const BYTE_SEQUENCE = `:(?:${SEXTET}{4})*(?:${SEXTET}{2}(?:==)?|${SEXTET}{3}=?)?:`
+const DATE = '@-?[0-9]{1,15}'
+const DISPLAY_TEXT = '%"(?:[ !#$&-~]|%[0-9a-f]{2})*"'
+const BARE_ITEM = `(?:${NUMBER}|${TEXT}|${TOKEN}|${BYTE_SEQUENCE}|\\?[01]|${DATE}|${DISPLAY_TEXT})`
+const PARAMETERS = `(?:; *${KEY}(?:=${BARE_ITEM})?)*`
+const ITEM = `${BARE_ITEM}${PARAMETERS}`
+// After `( *` comes an item or the end, so that spaces can be divided in one way only.
+const INNER_LIST = `\\( *(?:${ITEM}(?: +${ITEM})* *)?\\)`
+/** A member: its key, its value without parameters, and its parameters. */
+const MEMBER = new RegExp(`(${KEY})(?:=(${BARE_ITEM}|${INNER_LIST}))?${PARAMETERS}`, 'y')
+const COMMA = /[ \t]*,[ \t]*/y
+const END = /[ \t]*$/y
+
+/**
+ * Reads a dictionary. Returns the text of each value, without parameters, by its key: `?1` if there
+ * is no value. The last value of a key wins. Returns `undefined` if the text is malformed.
+ */
+export function parseDictionary(text: string): ReadonlyMap<string, string> | undefined {
+  const members = new Map<string, string>()
+  let at = text.search(/[^ ]|$/)
+  if (at === text.length) return members
+  for (;;) {
+    const member = match(MEMBER, text, at)
+    if (member === undefined) return undefined
+    const [all, key = '', value = '?1'] = member
+    members.set(key, value)
+    at += all.length
+    if (match(END, text, at) !== undefined) return members
+    const comma = match(COMMA, text, at)
+    if (comma === undefined) return undefined
+    at += comma[0].length
+  }
+}
+
+/** Matches a sticky pattern at an index. */
+function match(pattern: RegExp, text: string, at: number): RegExpExecArray | undefined {
+  pattern.lastIndex = at
+  return pattern.exec(text) ?? undefined
+}
+
+/** Returns true if the content of a request has a content coding (RFC 9110 section 8.4). */
+export function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
+  if (field === undefined || field === '') return false
+  return !(typeof field === 'string' && field.toLowerCase() === 'identity')
 }

@@ -1,4 +1,4 @@
-import { Memo } from '../../runtime/memo.js'
+import { Memo } from '../../runtime/collections.js'
 import { FieldReader, fieldText } from './reader.js'
 
 /** One preference as sent. */

@@ -1,4 +1,4 @@
-import { COMMA, DASH, EQUALS, SPACE, TAB, ZERO } from '../../runtime/ascii.js'
+import { COMMA, DASH, EQUALS, SPACE, TAB, ZERO } from '../../runtime/text.js'
 import { fieldText } from './reader.js'
 
 /**

@@ -1,4 +1,4 @@
-import { BACKSLASH, COMMA, EQUALS, QUOTE, SPACE, TAB } from '../../runtime/ascii.js'
+import { BACKSLASH, COMMA, EQUALS, QUOTE, SPACE, TAB } from '../../runtime/text.js'
 
 const SEMICOLON = 0x3b
 const DELETE = 0x7f
@@ -146,4 +146,14 @@ export function readWeight(params: ReadonlyMap<string, string>): number | undefi
   const text = params.get('q')
   if (text === undefined) return 1
   return QVALUE.test(text) ? Number(text) : undefined
+}
+
+const UNSAFE = /[^\t\x20-\x7e\x80-\xff]/
+
+/**
+ * Returns true if a text can be sent as the value of a header field: no line breaks or other
+ * controls, and nothing above U+00FF.
+ */
+export function isFieldValue(text: string): boolean {
+  return !UNSAFE.test(text)
 }

@@ -1,6 +1,6 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
-import { Sequence } from '../../runtime/sequence.js'
+import { Sequence } from '../../runtime/maybe-promise.js'
 import { validate } from '../../schema/validate.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
 import { checkpointText } from '../definition/checkpoint-text.js'

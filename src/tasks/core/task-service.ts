@@ -27,7 +27,7 @@ import {
 } from './change-task.js'
 import { toSnapshot } from '../record/snapshot.js'
 import { toPools, type PoolCounts, type Pools } from './pools.js'
-import { LinkedList } from '../../runtime/linked-list.js'
+import { LinkedList } from '../../runtime/collections.js'
 import { RunningTask } from './run-task.js'
 import { TaskCore } from './task-core.js'
 import { startOf } from './start-time.js'

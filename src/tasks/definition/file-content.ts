@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { Turns } from '../../runtime/turns.js'
+import { Turns } from '../../runtime/timers.js'
 import type { FileContent } from './files.js'
 
 /** Text is collected up to this length before it is written, in UTF-16 units. */

@@ -1,6 +1,6 @@
-import { isFieldValue } from '../../http/fields/fields.js'
-import { parseMediaType } from '../../http/fields/media-type.js'
-import { cutText } from '../../runtime/cut-text.js'
+import { isFieldValue } from '../../http/fields/reader.js'
+import { parseMediaType } from '../../http/fields/accept.js'
+import { cutText } from '../../runtime/text.js'
 
 /** In UTF-16 units. */
 const MAX_NAME_LENGTH = 128

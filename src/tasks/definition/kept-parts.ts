@@ -1,4 +1,4 @@
-import { isWholeNumber } from '../../http/body/json-value.js'
+import { isWholeNumber } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { Retry } from '../../stores/store-retry.js'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { decodeBytes, REQUEST_CODINGS } from '../../http/body/decode.js'
-import { isJsonObject, isWholeNumber } from '../../http/body/json-value.js'
+import { isJsonObject, isWholeNumber } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'

@@ -1,5 +1,5 @@
 import { decodeBytes, type DecodeOptions } from '../../http/body/decode.js'
-import type { DecoderMemory } from '../../http/body/decoder-memory.js'
+import type { DecoderMemory } from '../../http/body/counted-body.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { SpooledBody } from './spool.js'
 

@@ -2,7 +2,7 @@ import type { StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import type { HttpResponse } from '../../http/exchange.js'
 import { stillRunning, toHeld } from '../../idempotency/claim.js'
-import { onceAnswer, replay } from '../../idempotency/once-answer.js'
+import { oncePerKey, replay } from '../../idempotency/once.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import { checkTransaction, type Transaction } from '../../stores/transaction.js'
@@ -103,8 +103,8 @@ async function findEarlier<C>(
   if (!entry) return start && findTask(service, key, owner, fingerprint)
   const { claim } = toHeld(entry)
   if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
-  if (!claim.answer) throw stillRunning()
-  return { kind: 'stored', response: replay(claim.answer) }
+  if (!claim.response) throw stillRunning()
+  return { kind: 'stored', response: replay(claim.response) }
 }
 
 /** Returns the task that an earlier request with a key has started. */
@@ -144,7 +144,7 @@ async function acceptUnderClaim<C>(
   const { submitter: { request, caller: owner }, discard } = submission
   let accepting: Promise<AcceptedSubmission> | undefined
   try {
-    const response = await onceAnswer(request, {
+    const response = await oncePerKey(request, {
       store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes, owner,
     }, async () => {
       accepting = accept(settings, submission)

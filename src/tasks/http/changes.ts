@@ -1,11 +1,11 @@
 import { isFinalStatus } from '../../engine/task.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
 } from '../../http/exchange.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
-import { acknowledged } from '../../http/idempotency-key.js'
+import { acknowledged } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
@@ -14,7 +14,7 @@ import { redeliverOperations, retryOperations } from './operations.js'
 import { respondAccepted } from './respond.js'
 import type { EndpointSettings } from './settings.js'
 import { readBody } from './submission.js'
-import { answerOnce } from './submit.js'
+import { respondOnce } from './submit.js'
 
 /** The methods of a resource that only takes POST, as `Allow` lists them. */
 const ALLOW = 'POST, OPTIONS'
@@ -39,7 +39,7 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
     const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
     await requireEmptyBody(settings, request)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
-    return answerOnce(settings, request, {}, async (began) => {
+    return respondOnce(settings, request, {}, async (began) => {
       const task = await service.retry(id, {
         maySee: (each) => belongsTo(each, owner), isRequest: true,
         ...key !== undefined && { key: claimKey(request, owner, key) },
@@ -64,7 +64,7 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
   const redeliver = async (request: HttpRequest<C>, id: string): Promise<HttpResponse> => {
     const { owner } = settings.requester(request)
     await requireEmptyBody(settings, request)
-    return answerOnce(settings, request, {}, async (began) => {
+    return respondOnce(settings, request, {}, async (began) => {
       const task = await findFinal(settings, id, owner)
       if (!service.hasCallbacks || bodyOf(task).callback === undefined) {
         throw httpError('no_callback')

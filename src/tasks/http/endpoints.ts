@@ -1,6 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
-import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
+import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { Spool } from '../definition/spool.js'
@@ -15,12 +15,12 @@ import { createOverview, type OperatorOverviewOptions } from './overview.js'
 import { readSettings, type EndpointSettings, type TaskEndpointsOptions } from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody } from './spool-body.js'
 import { createStatus } from './status.js'
-import { acceptRead, answerOnce, createSubmit } from './submit.js'
+import { acceptRead, respondOnce, createSubmit } from './submit.js'
 import type {
   ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
 } from './submit-options.js'
 
-export type { KeptAnswer }
+export type { KeptResponse }
 
 /** Owner and context of work. */
 interface Origin {
@@ -57,8 +57,8 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * 413, 429, 503 with `Retry-After` and the like) releases the key, unless `work` has called the
    * function that it is given, which says that it had an effect.
    */
-  answerOnce(
-    request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
+  respondOnce(
+    request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
   ): Promise<HttpResponse>
   /**
    * Writes the body of a request to a spool, and counts its bytes for `maxBytesPerOwner`.
@@ -193,7 +193,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
       what: AnyTaskDefinition | Select<C>, submitOptions?: SubmitEndpointOptions<C>,
     ) => createSubmit(settings, what, submitOptions),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
-    answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
+    respondOnce: (request, body, work) => respondOnce(settings, request, body, work),
     spool: (request, spool, body) => spoolBody(settings, request, spool, body),
     originOf: (request) => ({
       owner: settings.requester(request).owner, context: settings.context?.(request),

@@ -28,13 +28,13 @@ export interface TaskFormat {
   /** Header fields of the 202 beside the usual ones. */
   readonly acceptedFields?: (statusPath: string) => ResponseHeaders
   /** The answer to a GET of the status resource, if that is not 200 with `toText`. */
-  readonly shown?: (task: TaskSnapshot) => TaskFormatAnswer
+  readonly shown?: (task: TaskSnapshot) => TaskFormatResponse
   /** Additions of `acceptedFields` and `shown` to the OpenAPI document. */
   readonly describe?: TaskFormatDescription
 }
 
 /** One answer of a status resource. */
-export interface TaskFormatAnswer {
+export interface TaskFormatResponse {
   readonly status: number
   /** The body as JSON text. Default: `toText`. */
   readonly text?: string

@@ -1,5 +1,5 @@
 import type { ListedStatus } from '../../engine/engine.js'
-import { contentTag } from '../../http/content-tag.js'
+import { contentTag, evaluatePreconditions } from '../../http/fields/preconditions.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import {
   compose, describe, type Handler, type HttpRequest, type HttpResponse, type Policy,
@@ -7,11 +7,10 @@ import {
 } from '../../http/exchange.js'
 import { negotiate } from '../../http/fields/accept.js'
 import { pageLinkValue, type Link } from '../../http/fields/link.js'
-import { evaluatePreconditions } from '../../http/fields/preconditions.js'
-import { parseTimestamp } from '../../http/fields/timestamp.js'
+import { parseTimestamp } from '../../http/fields/dates.js'
 import { empty, jsonText } from '../../http/respond.js'
-import { toReference } from '../../http/target.js'
-import { cutText } from '../../runtime/cut-text.js'
+import { toReference } from '../../http/request.js'
+import { cutText } from '../../runtime/text.js'
 import { readOptions, value, type OptionTable } from '../../runtime/options.js'
 import { DEFAULT_LIMIT, MAX_LIMIT, type ListFilter } from '../lists.js'
 import type { SnapshotPage } from '../core/task-lister.js'

@@ -122,7 +122,7 @@ const LIST_OPTIONS = {
   also: value('an array of names', Array.isArray),
 } satisfies OptionTable<NonNullable<TaskEndpointsOptions['list']>>
 
-/** What the handlers of `taskEndpoints` share: its options with their defaults. */
+/** The options of `taskEndpoints` with their defaults, and what its handlers share. */
 export interface EndpointSettings<C> {
   readonly service: TaskService
   readonly path: StatusPath

@@ -1,5 +1,5 @@
 import { readContentLength } from '../../http/body/body.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { ownerBytesLimit } from '../../stores/share-limits.js'

@@ -1,6 +1,6 @@
-import { isJsonObject } from '../../http/body/json-value.js'
+import { isJsonObject } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
-import { parseTimestamp } from '../../http/fields/timestamp.js'
+import { parseTimestamp } from '../../http/fields/dates.js'
 import { childPointer } from '../../schema/pointer.js'
 import type { Start } from '../core/start-time.js'
 

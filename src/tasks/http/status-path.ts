@@ -1,6 +1,6 @@
 import type { HttpRequest } from '../../http/exchange.js'
-import { toReference } from '../../http/target.js'
-import { cutText } from '../../runtime/cut-text.js'
+import { toReference } from '../../http/request.js'
+import { cutText } from '../../runtime/text.js'
 
 /** Locations that are remembered to tell whether clients find the status resource there. */
 const MAX_ISSUED = 16

@@ -1,23 +1,25 @@
 import { isFinalStatus } from '../../engine/task.js'
-import { countedAs } from '../../http/counted-as.js'
+import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { negotiate } from '../../http/fields/accept.js'
-import { etagMatches } from '../../http/fields/entity-tag.js'
-import { evaluatePreconditions, type PreconditionOutcome } from '../../http/fields/preconditions.js'
+import {
+  etagMatches, evaluatePreconditions, type PreconditionOutcome,
+} from '../../http/fields/preconditions.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
-import { refuseIdempotencyKey } from '../../http/idempotency-key.js'
-import { empty, jsonText, stream } from '../../http/respond.js'
+import { refuseIdempotencyKey, empty, jsonText, stream } from '../../http/respond.js'
 import type { Condition } from '../core/change-task.js'
 import { belongsTo, type OwnerId } from '../record/owner.js'
 import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { waitFor } from '../record/wait.js'
 import { eventStream } from './event-stream.js'
-import { etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatAnswer } from './formats.js'
+import {
+  etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
+} from './formats.js'
 import { statusOperations } from './operations.js'
 import type { EndpointSettings } from './settings.js'
 
-const OK: TaskFormatAnswer = { status: 200 }
+const OK: TaskFormatResponse = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
 
 /** The methods of the status resource, in the order in which `Allow` lists them. */

@@ -1,7 +1,6 @@
 import { readJsonBody } from '../../http/body/body.js'
-import { isJsonObject } from '../../http/body/json-value.js'
-import { countedAs } from '../../http/counted-as.js'
-import { isCrossSite } from '../../http/cross-site.js'
+import { isJsonObject } from '../../http/body/json.js'
+import { countedAs, isCrossSite } from '../../http/requester.js'
 import { HttpError, httpError, isHttpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
@@ -63,7 +62,7 @@ export interface Submission<C> {
   /** Discards the input, because no task will use it. Never rejects. */
   readonly discard: () => Promise<void>
   /**
-   * `true` if the same endpoint also works for synchronous requests without a task (`answerOnce`).
+   * `true` if the same endpoint also works for synchronous requests without a task (`respondOnce`).
    * A request with a key then holds the claim of the key while it creates the task.
    */
   readonly claimsKey: boolean

@@ -1,10 +1,11 @@
 import { countingBody, type CountedBody } from '../../http/body/counted-body.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
-import { acknowledged } from '../../http/idempotency-key.js'
-import { empty } from '../../http/respond.js'
+import { acknowledged, empty } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
-import { buffered, onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
-import { countedAs } from '../../http/counted-as.js'
+import {
+  buffered, oncePerKey, type KeptResponse, type OnceWork,
+} from '../../idempotency/once.js'
+import { countedAs } from '../../http/requester.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -71,12 +72,12 @@ function submit<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
 ): Promise<HttpResponse> {
   return acknowledged(request, () => countingBody(request, (counted, body) => (
-    respondOnce(settings, counted, source, body)
+    readAndRespond(settings, counted, source, body)
   )))
 }
 
 /** @param body - the body, if its memory counts until it is accepted */
-async function respondOnce<C>(
+async function readAndRespond<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
   body: CountedBody | undefined,
 ): Promise<HttpResponse> {
@@ -107,11 +108,11 @@ async function respondOnce<C>(
 }
 
 /**
- * Implements `TaskEndpoints.answerOnce`: does the work of a synchronous request once for each
+ * Implements `TaskEndpoints.respondOnce`: does the work of a synchronous request once for each
  * Idempotency-Key, and stores the response for retries.
  */
-export function answerOnce<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
+export function respondOnce<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
 ): Promise<HttpResponse> {
   return acknowledged(request, async () => {
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
@@ -123,7 +124,7 @@ export function answerOnce<C>(
     const key = claimKey(request, owner, idempotencyKey)
     const fingerprint = requestFingerprint(request, body)
     let earlier: AcceptedTask | undefined
-    const response = await onceAnswer(request, {
+    const response = await oncePerKey(request, {
       store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes, owner: caller,
     }, async (began) => {
       // Under the claim, because a request for the background creates its task under the same claim.

@@ -1,4 +1,4 @@
-import { publishError } from '../../http/error-reports.js'
+import { publishError } from '../../http/boundary.js'
 import { aboutTask, telling, warn } from '../../runtime/warning.js'
 
 /**

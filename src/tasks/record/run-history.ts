@@ -1,4 +1,4 @@
-import { cutText } from '../../runtime/cut-text.js'
+import { cutText } from '../../runtime/text.js'
 import type { StoredTask } from '../../engine/task.js'
 import type { AttemptView, Details, RunError } from './details.js'
 

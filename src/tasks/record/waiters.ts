@@ -1,4 +1,4 @@
-import { KeyCounts } from '../../runtime/key-counts.js'
+import { KeyCounts } from '../../runtime/collections.js'
 
 /** The abort reason of all slots. One error serves all, because creating one for each is slow. */
 const RELEASED = new Error('The request no longer waits')

@@ -1,7 +1,5 @@
-import { heapShare } from '../../runtime/heap-share.js'
-import { SharedLimit } from '../../runtime/shared-limit.js'
-import type { Json } from '../../runtime/json.js'
-import { heapBytesOf } from '../../runtime/json-size.js'
+import { heapShare, SharedLimit } from '../../runtime/shared-limit.js'
+import { type Json, heapBytesOf } from '../../runtime/json.js'
 
 /** Heap that the parsed inputs of all runs of this process may take, in bytes. */
 const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)

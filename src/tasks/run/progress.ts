@@ -1,4 +1,4 @@
-import { cutText } from '../../runtime/cut-text.js'
+import { cutText } from '../../runtime/text.js'
 import type { TaskProgress } from '../record/details.js'
 
 /** In UTF-16 units. */

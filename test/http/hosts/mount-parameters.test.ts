@@ -14,7 +14,7 @@ import { toFetch } from 'longhaul/fetch'
 import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
-import { toReference } from '../../../src/http/target.js'
+import { toReference } from '../../../src/http/request.js'
 import { listen } from '../kit/hosts.js'
 
 /** The mount path of `/<tenant>/…`, with its parameter as the client sent it. */

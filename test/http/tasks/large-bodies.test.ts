@@ -9,7 +9,7 @@ import { idempotent } from 'longhaul/policies'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { collection } from 'longhaul/resources'
-import { heapShare } from '../../../src/runtime/heap-share.js'
+import { heapShare } from '../../../src/runtime/shared-limit.js'
 import { ask } from '../kit/wire.js'
 
 const BODIES = 50

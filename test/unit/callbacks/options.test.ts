@@ -3,11 +3,10 @@ import { after, describe, test } from 'node:test'
 import { callbacks, httpSender, type CallbackOptions } from '../../../src/callbacks/index.js'
 import { memory, MemoryTaskEngine } from '../../../adapters/memory/index.js'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
+import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { Callbacks } from '../../../src/tasks/core/callbacks.js'
 import { eventually } from '../tasks/kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)
@@ -64,7 +63,7 @@ describe('httpSender()', () => {
   test('refuses invalid entries of allow, and invalid times', () => {
     for (const allow of ['10.0.0.0/33', '1.2.3', 'a b', '999.1.1.1', '*']) assert.throws(() => httpSender({ allow: [allow] }), TypeError, allow)
     for (const timeoutMs of [0, -1, 600_001, NaN]) assert.throws(() => httpSender({ timeoutMs }), TypeError, String(timeoutMs))
-    assert.throws(() => httpSender({ maxAnswerBytes: -1 }), TypeError)
+    assert.throws(() => httpSender({ maxResponseBytes: -1 }), TypeError)
   })
 })
 

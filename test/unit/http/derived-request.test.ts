@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DerivedRequest, plainRequest, withContext } from '../../../src/http/derived-request.js'
+import { DerivedRequest, plainRequest, withContext } from '../../../src/http/request.js'
 import type { BodySource, HttpRequest } from '../../../src/http/exchange.js'
 
 const body: BodySource = { parsed: undefined, bytes: () => Promise.resolve(undefined), stream: () => { throw new Error('nobody reads it') } }

@@ -4,9 +4,9 @@ import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { parseDictionary as parseByPackage, serializeDictionary } from 'structured-headers'
-import { ContentDigest } from '../../../src/http/fields/content-digest.js'
-import { parseDictionary } from '../../../src/http/fields/dictionary.js'
-import { digestField, isDigest, parseDigests, parseWantedDigests } from '../../../src/http/fields/digests.js'
+import {
+  ContentDigest, parseDictionary, digestField, isDigest, parseDigests, parseWantedDigests,
+} from '../../../src/http/fields/digests.js'
 
 const digestOf = (text: string, algorithm: 'sha256' | 'sha512' = 'sha256'): string => (
   createHash(algorithm).update(text).digest('base64')

@@ -1,4 +1,4 @@
-import { DerivedRequest } from '../../../src/http/derived-request.js'
+import { DerivedRequest } from '../../../src/http/request.js'
 import type { BodySource, HttpRequest, RequestChanges, RequestHeaders } from '../../../src/http/exchange.js'
 
 export interface Fake {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { guard } from '../../../src/http/boundary.js'
-import { reportErrorsTo } from '../../../src/http/error-reports.js'
+import { guard, reportErrorsTo } from '../../../src/http/boundary.js'
 import { httpError } from '../../../src/http/errors.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { fakeRequest } from './fake-request.js'

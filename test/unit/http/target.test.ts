@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { cleanMountPath, splitTarget } from '../../../src/http/target.js'
+import { cleanMountPath, splitTarget } from '../../../src/http/request.js'
 
 describe('splitTarget, RFC 9112 section 3.2', () => {
   const cases: [target: string, path: string, search: string][] = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import { upstreamError } from '../../../src/http/upstream.js'
+import { upstreamError } from '../../../src/http/errors.js'
 import { telling, warn } from '../../../src/runtime/warning.js'
 
 test('a time-out is found behind four causes, and circular causes end', () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isHttpError, type HttpError } from '../../../src/http/errors.js'
-import { parseJsonBytes } from '../../../src/http/body/json-text.js'
+import { parseJsonBytes } from '../../../src/http/body/json.js'
 import { readElements, type ElementOptions } from '../../../src/json-array/array-reader.js'
 import { toPointer } from '../../../src/schema/pointer.js'
 

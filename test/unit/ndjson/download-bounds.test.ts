@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, mock, test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
-import { ZlibPump } from '../../../src/http/body/zlib-pump.js'
+import { ZlibPump } from '../../../src/http/body/zlib.js'
 import { ndjsonBytes, ndjsonDownload } from '../../../src/ndjson/download.js'
 import { fakeRequest } from '../http/fake-request.js'
 

@@ -1,6 +1,6 @@
 // Requests without a port, and a handler's answer as the boundary gives it.
 import { guard } from '../../../src/http/boundary.js'
-import { plainRequest } from '../../../src/http/derived-request.js'
+import { plainRequest } from '../../../src/http/request.js'
 import type { BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders } from '../../../src/http/exchange.js'
 
 export interface Ask {

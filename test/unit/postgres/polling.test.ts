@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { test } from 'node:test'
 import { Polling } from '../../../adapters/postgres/changes/polling.js'
-import { WatchList } from '../../../src/runtime/watch-list.js'
+import { WatchList } from '../../../src/runtime/notices.js'
 
 test('polling that was stopped and started during a query has one query a second', async (t) => {
   const watches = new WatchList()

@@ -1,6 +1,6 @@
 // Asks a handler without a port.
 import { guard } from '../../../src/http/boundary.js'
-import { plainRequest } from '../../../src/http/derived-request.js'
+import { plainRequest } from '../../../src/http/request.js'
 import type { Handler, RequestHeaders } from '../../../src/http/exchange.js'
 
 export interface Asked {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { BaseRequest } from '../../../src/http/derived-request.js'
+import { BaseRequest } from '../../../src/http/request.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { describe as described, type BodySource, type Handler, type HttpRequest, type RequestHeaders } from '../../../src/http/exchange.js'
 import { router } from '../../../src/resources/router.js'

@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { bulkCreate } from '../../../src/bulk/create.js'
-import { Gathered } from '../../../src/runtime/byte-buffer.js'
+import { Gathered } from '../../../src/runtime/text.js'
 import { NodeBody } from '../../../adapters/node/body.js'
 import { fakeRequest } from '../http/fake-request.js'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { cutText } from '../../../src/runtime/cut-text.js'
+import { cutText } from '../../../src/runtime/text.js'
 
 test('a text is cut visibly, and never inside of a surrogate pair', () => {
   assert.equal(cutText('abcde', 5), 'abcde')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { heapBytesOf } from '../../../src/runtime/json-size.js'
+import { heapBytesOf } from '../../../src/runtime/json.js'
 
 test('the estimate of the heap of a parsed value counts objects, arrays, keys, text and numbers', () => {
   const empty = heapBytesOf([])

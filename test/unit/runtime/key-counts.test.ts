@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { KeyCounts } from '../../../src/runtime/key-counts.js'
+import { KeyCounts } from '../../../src/runtime/collections.js'
 
 test('counts each key by itself', () => {
   const counts = new KeyCounts<string | undefined>()

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Memo } from '../../../src/runtime/memo.js'
+import { Memo } from '../../../src/runtime/collections.js'
 
 test('a text that is used again survives a flood of others, and the flood is bounded', () => {
   const made: string[] = []

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { settles, within } from '../../../src/runtime/real-timers.js'
+import { settles, within } from '../../../src/runtime/timers.js'
 
 // The timer of `within` keeps no process alive.
 function alive(t: TestContext): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
-import { Turns } from '../../../src/runtime/turns.js'
+import { Turns } from '../../../src/runtime/timers.js'
 
 test('a turn ends after 10 ms, and the next one starts after other work', async () => {
   let now = 1000

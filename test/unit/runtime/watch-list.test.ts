@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { WatchList } from '../../../src/runtime/watch-list.js'
+import { WatchList } from '../../../src/runtime/notices.js'
 
 describe('WatchList', () => {
   test('calls the listeners of one key, or of all, in a later microtask', async () => {

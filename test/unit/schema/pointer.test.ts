@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { fromPointer, toPointer, type PathStep } from '../../../src/schema/pointer.js'
-import { hasAtMost } from '../../../src/runtime/json-size.js'
+import { hasAtMost } from '../../../src/runtime/json.js'
 import { validate } from '../../../src/schema/validate.js'
 
 const awkward = fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('', '/', '~', '~1', '~01', '__proto__', 'constructor', 'a b', '0', '"', '\u0000'))

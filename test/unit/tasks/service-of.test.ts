@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createTasks, defineTask, taskEndpoints } from '../../../src/index.js'
 import { memory } from '../../../adapters/memory/index.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../src/tasks/tasks.js'
 
 const report = defineTask({ name: 'report', run: () => 1 })
 const options = { statusPath: '/tasks/{id}', owner: 'anyone' } as const

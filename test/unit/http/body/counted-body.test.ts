@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { readJson } from '../../../../src/http/body/body.js'
 import { CountedBody, countingBody } from '../../../../src/http/body/counted-body.js'
 import type { HttpRequest } from '../../../../src/http/exchange.js'
-import { heapShare } from '../../../../src/runtime/heap-share.js'
+import { heapShare } from '../../../../src/runtime/shared-limit.js'
 import { fakeRequest } from '../fake-request.js'
 
 const MIB = 1_048_576

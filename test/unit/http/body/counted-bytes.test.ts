@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { CountedBytes } from '../../../../src/http/body/counted-bytes.js'
+import { CountedBytes } from '../../../../src/http/body/counted-body.js'
 import type { HttpRequest } from '../../../../src/http/exchange.js'
-import { heapShare } from '../../../../src/runtime/heap-share.js'
+import { heapShare } from '../../../../src/runtime/shared-limit.js'
 import { fakeRequest } from '../fake-request.js'
 
 const OVERLOADED = { code: 'overloaded', status: 503 }

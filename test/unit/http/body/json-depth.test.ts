@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS, shallowUnits } from '../../../../src/http/body/json-value.js'
+import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS, shallowUnits } from '../../../../src/http/body/json.js'
 
 describe('shallowUnits', () => {
   test('the shortest text of each kind that is nested too deeply is longer, by little', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isJsonLarger } from '../../../../src/http/body/json-value.js'
+import { isJsonLarger } from '../../../../src/http/body/json.js'
 
 test('a value takes as many bytes as its JSON without white space', () => {
   for (const value of [

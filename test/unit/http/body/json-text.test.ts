@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isHttpError, type HttpError } from '../../../../src/http/errors.js'
 import { jsonFault } from '../../../../src/http/body/json-fault.js'
-import { hasUnsafeKey, mayHoldUnsafeKey, parseJson, parseJsonBytes } from '../../../../src/http/body/json-text.js'
+import { hasUnsafeKey, mayHoldUnsafeKey, parseJson, parseJsonBytes } from '../../../../src/http/body/json.js'
 
 function refusal(work: () => unknown): HttpError {
   try {

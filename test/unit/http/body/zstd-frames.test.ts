@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ZstdFrames } from '../../../../src/http/body/zstd-frames.js'
+import { ZstdFrames } from '../../../../src/http/body/zlib.js'
 
 const hex = (text: string): Uint8Array => Buffer.from(text.replaceAll(' ', ''), 'hex')
 

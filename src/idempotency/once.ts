@@ -6,12 +6,12 @@ import { newId } from '../runtime/random-id.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
 import type { Entry, Store } from '../stores/store.js'
 import {
-  Lease, LEASE_MS, openClaim, stillRunning, toHeld, waitForEntry, type AnswerClaim,
-  type StoredAnswer,
+  Lease, LEASE_MS, openClaim, stillRunning, toHeld, waitForEntry, type KeyClaim,
+  type StoredResponse,
 } from './claim.js'
 
 /** A response, and the part of it that is kept for retries. */
-export interface KeptAnswer {
+export interface KeptResponse {
   readonly response: HttpResponse
   /**
    * Body for retries, as JSON text, if the whole body is a stream or too large to keep. Default: a
@@ -27,23 +27,23 @@ export interface KeptAnswer {
  */
 export type OnceWork<A> = (began: () => void) => Promise<A>
 
-/** Claim of the work of one key, and limits for its answer. */
-export interface OnceAnswerOptions {
+/** Claim of the work of one key, and limits for its response. */
+export interface OnceOptions {
   readonly store: Store
   /** Store key of the claim; see `claimKey`. */
   readonly key: string
   readonly fingerprint: string
-  /** Party that the stored answer counts for. */
+  /** Party that the stored response counts for. */
   readonly owner: string
-  /** Time that a retry waits for the answer of the first request, in milliseconds. */
+  /** Time that a retry waits for the response of the first request, in milliseconds. */
   readonly waitMs: number
-  /** Time that the answer is kept, in milliseconds. */
+  /** Time that the response is kept, in milliseconds. */
   readonly retentionMs: number
   /** Maximum size of a body that is kept, in bytes. */
   readonly maxBytes: number
 }
 
-/** Number of claims that may end without an answer before a retry is refused. */
+/** Number of claims that may end without a response before a retry is refused. */
 const TRIES = 10
 /** Number of requests that wait for another request in this process. */
 const WAITING = new SharedLimit(1000)
@@ -56,7 +56,7 @@ const WAITING_BYTES = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
 const UNKNOWN_BYTES = 1_048_576
 
 /**
- * Does work at most once for each key, and keeps its answer. A retry gets that answer with
+ * Does work at most once for each key, and keeps its response. A retry gets that response with
  * `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
  * claim expires within 30 seconds, and a retry does the work again.
  *
@@ -67,36 +67,36 @@ const UNKNOWN_BYTES = 1_048_576
  * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and the
  * errors of `work`
  */
-export async function onceAnswer(
-  request: HttpRequest<unknown>, options: OnceAnswerOptions, work: OnceWork<KeptAnswer | undefined>,
+export async function oncePerKey(
+  request: HttpRequest<unknown>, options: OnceOptions, work: OnceWork<KeptResponse | undefined>,
 ): Promise<HttpResponse | undefined> {
   const { store, key, fingerprint } = options
   const deadline = performance.now() + options.waitMs
   for (let tried = 0; tried < TRIES; tried++) {
-    const wanted: AnswerClaim = { fingerprint, holder: newId() }
+    const wanted: KeyClaim = { fingerprint, holder: newId() }
     const { fresh, held } = await openClaim(store, key, wanted, LEASE_MS)
     if (fresh) return perform(request, options, new Lease(store, key, held), work)
-    const claim = held.claim.answer
+    const claim = held.claim.response
       ? held.claim
       : await decided(options, deadline - performance.now(), request)
-    if (claim?.answer) return replay(claim.answer)
+    if (claim?.response) return replay(claim.response)
     if (claim) break
   }
   throw stillRunning()
 }
 
 /**
- * Waits until the claim has an answer or the time is over. Returns `undefined` if it was deleted.
+ * Waits until the claim has a response or the time is over. Returns `undefined` if it was deleted.
  */
 async function decided(
-  { store, key, owner }: OnceAnswerOptions, timeoutMs: number,
+  { store, key, owner }: OnceOptions, timeoutMs: number,
   { signal, headers }: HttpRequest<unknown>,
-): Promise<AnswerClaim | undefined> {
+): Promise<KeyClaim | undefined> {
   const place = WAITING.open(owner)
   const bytes = WAITING_BYTES.open(owner)
   try {
     if (place.tryAcquire(1) ?? bytes.tryAcquire(bytesOf(headers))) throw stillRunning()
-    const isOver = (now: Entry | undefined) => !now || toHeld(now).claim.answer !== undefined
+    const isOver = (now: Entry | undefined) => !now || toHeld(now).claim.response !== undefined
     const entry = await waitForEntry(store, key, { timeoutMs, signal, until: isOver })
     return entry && toHeld(entry).claim
   } finally {
@@ -111,10 +111,10 @@ function bytesOf({ 'content-length': length, 'content-encoding': coding }: Reque
 }
 
 async function perform(
-  request: HttpRequest<unknown>, { retentionMs, maxBytes, owner }: OnceAnswerOptions, lease: Lease,
-  work: OnceWork<KeptAnswer | undefined>,
+  request: HttpRequest<unknown>, { retentionMs, maxBytes, owner }: OnceOptions, lease: Lease,
+  work: OnceWork<KeptResponse | undefined>,
 ): Promise<HttpResponse | undefined> {
-  let kept: KeptAnswer | undefined
+  let kept: KeptResponse | undefined
   let hasBegun = false
   try {
     kept = await work(() => { hasBegun = true })
@@ -160,7 +160,7 @@ const OF_BODY = [
 
 /** Body that retries get in place of one that is not kept. */
 const NOT_KEPT = JSON.stringify({
-  message: 'The request was carried out. Its answer is too large to be repeated.',
+  message: 'The request was carried out. Its response is too large to be repeated.',
 })
 
 /** Maximum size of the kept header fields, in UTF-16 units. Clients read no more than 16 KiB. */
@@ -172,7 +172,7 @@ const MAX_FIELDS = 16_384
  */
 function toStored(
   { status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT,
-): StoredAnswer {
+): StoredResponse {
   const headers = someOf(all)
   if (body === undefined || body === '') return { status, headers, body: '' }
   if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) {
@@ -199,7 +199,7 @@ function someOf(headers: Readonly<ResponseHeaders>): ResponseHeaders {
 }
 
 /** Returns the response for a retry. */
-export function replay({ status, headers, body, base64 }: StoredAnswer): HttpResponse {
+export function replay({ status, headers, body, base64 }: StoredResponse): HttpResponse {
   const again: HttpResponse = { status, headers: { ...headers, 'idempotent-replayed': 'true' } }
   if (body !== '') again.body = base64 ? Buffer.from(body, 'base64') : body
   return again

@@ -1,0 +1,52 @@
+/** Codes of ASCII characters, for parsers that read bytes or UTF-16 units. */
+export const TAB = 0x09
+export const LF = 0x0a
+export const CR = 0x0d
+export const SPACE = 0x20
+export const QUOTE = 0x22
+export const COMMA = 0x2c
+export const DASH = 0x2d
+export const ZERO = 0x30
+export const EQUALS = 0x3d
+export const OPEN_BRACKET = 0x5b
+export const BACKSLASH = 0x5c
+export const CLOSE_BRACKET = 0x5d
+export const OPEN_BRACE = 0x7b
+export const CLOSE_BRACE = 0x7d
+
+/**
+ * Returns `text` if it has at most `max` UTF-16 units. Otherwise returns its beginning and `…`,
+ * `max` units in all. Never splits a surrogate pair.
+ */
+export function cutText(text: string, max: number): string {
+  if (text.length <= max) return text
+  const high = text.charCodeAt(max - 2)
+  return `${text.slice(0, high >= 0xd800 && high <= 0xdbff ? max - 2 : max - 1)}…`
+}
+
+/**
+ * Collects bytes that arrive in pieces in one buffer, which doubles when it is full. A list of
+ * pieces would need some 100 bytes for each, and a client may send one byte at a time.
+ */
+export class Gathered {
+  #buffer: Uint8Array = new Uint8Array(0)
+  /** Number of bytes added so far. */
+  size = 0
+
+  /** Adds a copy of `piece`. */
+  add(piece: Uint8Array): void {
+    const size = this.size + piece.byteLength
+    if (size > this.#buffer.byteLength) {
+      const grown = new Uint8Array(Math.max(size, this.#buffer.byteLength * 2, 4096))
+      grown.set(this.#buffer.subarray(0, this.size))
+      this.#buffer = grown
+    }
+    this.#buffer.set(piece, this.size)
+    this.size = size
+  }
+
+  /** Returns all bytes. Add none afterwards. */
+  get bytes(): Uint8Array {
+    return this.#buffer.subarray(0, this.size)
+  }
+}

@@ -1,0 +1,83 @@
+import timers from 'node:timers'
+
+/**
+ * The timers of Node, captured when the package is loaded: servers keep real time, also under a
+ * test's fake timers, and a fake timer would be lost when they are removed.
+ */
+export const {
+  setTimeout, clearTimeout, setInterval, clearInterval, setImmediate, clearImmediate,
+} = timers
+
+/** Settles as `work` does. Rejects with the error of `onLate` if that takes more than `ms` ms. */
+export function within<T>(work: Promise<T>, ms: number, onLate: () => Error): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => { reject(onLate()) }, ms).unref()
+    work.then(resolve, reject).finally(() => { clearTimeout(timer) })
+  })
+}
+
+/**
+ * Resolves to `true` if `work` resolves or rejects within `ms` milliseconds. The process stays alive
+ * meanwhile.
+ */
+export async function settles(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => { resolve(false) }, ms)
+  })
+  const settled = await Promise.race([work.then(() => true, () => true), late])
+  clearTimeout(timer)
+  return settled
+}
+
+/** The time and the timers of an engine. Tests replace it to move time forward themselves. */
+export interface Clock {
+  /** Returns milliseconds from an arbitrary start. Never goes back. */
+  now(): number
+  /**
+   * Calls `callback` once, `delayMs` milliseconds from now. A waiting timer does not keep the
+   * process alive.
+   *
+   * @param delayMs - at most 2^31 - 1
+   * @returns a function that cancels the call
+   */
+  schedule(delayMs: number, callback: () => void): () => void
+  /**
+   * Notes that work has begun. Absent from a clock that moves by itself. A manual clock stands
+   * still until the returned function is called.
+   */
+  readonly hold?: () => () => void
+}
+
+/** Read once: the global is a getter in Node, and takes longer than the call. */
+const { performance } = globalThis
+
+/** The monotonic clock of the process. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  schedule: (delayMs, callback) => {
+    // The global timers, which fake timers replace together with `performance`.
+    const timer = globalThis.setTimeout(callback, delayMs)
+    timer.unref()
+    return () => { globalThis.clearTimeout(timer) }
+  },
+}
+
+/** Time that work runs before it yields to the event loop, in milliseconds. */
+const TURN_MS = 10
+
+/**
+ * Lets a loop that never waits yield to the event loop: `if (turns.due) await turns.next()`.
+ */
+export class Turns {
+  private began = performance.now()
+
+  get due(): boolean {
+    return performance.now() - this.began >= TURN_MS
+  }
+
+  async next(): Promise<void> {
+    await new Promise<void>((resolve) => { setImmediate(resolve) })
+    this.began = performance.now()
+  }
+}
