@@ -1,6 +1,6 @@
 import { accessSync, constants, mkdirSync } from 'node:fs'
 import { httpSender } from 'longhaul/callbacks'
-import { tunnel } from 'longhaul/node'
+import { tunnel } from './tunnel.js'
 import { parseTokens, type Token } from './auth.js'
 import { defaultFolder, isPostgres, type StorageConfig } from './storage.js'
 import { callbackSecrets, type CallbackConfig } from './callbacks.js'

@@ -1,6 +1,6 @@
 import { compose, jobFormat, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
 import { idempotent } from 'longhaul/policies'
-import { strictQuery, trace } from 'longhaul/resources'
+import { strictQuery } from 'longhaul/resources'
 import type { Store } from 'longhaul/stores'
 import { authorize, operatorsOnly, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
@@ -15,6 +15,7 @@ import { operatorPools } from './operator-pools.js'
 import { processData } from './tasks/process-data.js'
 import { processJob } from './tasks/process-job.js'
 import { byTaskAndData, startAt } from './select.js'
+import { withTrace } from './trace.js'
 import type { Users } from './users/repository.js'
 import { usersApi } from './users-api.js'
 import { versionedUsers } from './versions.js'
@@ -36,7 +37,7 @@ export interface Parts {
 }
 
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
-export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, kinds, trace: traced }: Parts): Handler<Context> {
+export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, kinds, trace }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const common = { owner, callback: callbackUrl, startAt, remove: 'forget' } as const
   // A job has no callback and no start for later: members of those names are job data.
@@ -53,7 +54,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
   // An unknown parameter is refused, after the client was authorized.
   const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))
 
-  return router<Context>({
+  const all: Record<string, Handler<Context>> = {
     'GET /': frontPage(demoTokens, kinds, document),
     'GET /console/longhaul-client.js': clientModule,
     'GET /console/{file}': consoleFiles,
@@ -99,5 +100,6 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     'GET|HEAD /admin/tasks': task.operatorList({ authorize: operatorsOnly }),
     'GET /admin/pools': compose(operatorsOnly, strictQuery(operatorPools(tasks))),
     'GET|HEAD /admin/overview': strictQuery(task.operatorOverview({ authorize: operatorsOnly })),
-  }, { ...traced && { trace: compose(authorize, trace({ echo: 'all' })) } })
+  }
+  return router<Context>(trace ? withTrace(all) : all)
 }

@@ -4,7 +4,6 @@ export { cors, type CorsOptions } from './cors.js'
 export { list, type ListOptions } from './list.js'
 export { resource, type ResourceOptions } from './resource.js'
 export { strictQuery, type StrictQueryOptions } from './strict-query.js'
-export { trace, type TraceOptions } from './trace.js'
 export type {
   Call, Outcome, Page, PageRequest, Repository, Update,
 } from '../repositories/repository.js'

@@ -27,8 +27,7 @@ const KNOWN = { extensionMethods: 0 } satisfies Record<keyof ResourceOptions, 0>
  * handlers describe them.
  * - Another method: 405 `method_not_allowed` with `Allow`. If it is not in RFC 9110 or RFC 5789:
  * 501 `not_implemented`.
- * - TRACE is 405 without `TRACE: trace()`. CONNECT never arrives here: see `attach` of
- * `longhaul/node`.
+ * - CONNECT never arrives here: see `attach` of `longhaul/node`.
  *
  * @example
  * app.all('/time', toNode(resource({ GET: () => json(200, { now: new Date().toISOString() }) })))

@@ -14,11 +14,7 @@ interface Entry<C> {
 }
 
 /** Options of `router`. */
-export interface RouterOptions<C = unknown> {
-  /**
-   * Answers TRACE (RFC 9110 section 9.3.8) at each path that has a route: `trace()`. Default: 405.
-   */
-  readonly trace?: Handler<C>
+export interface RouterOptions {
   /**
    * Methods that are not registered with IANA but may occur in routes, such as `BREW`. Default:
    * none, so that a misspelt method is found.
@@ -26,7 +22,7 @@ export interface RouterOptions<C = unknown> {
   readonly extensionMethods?: readonly string[]
 }
 
-const KNOWN = { trace: 0, extensionMethods: 0 } satisfies Record<keyof RouterOptions, 0>
+const KNOWN = { extensionMethods: 0 } satisfies Record<keyof RouterOptions, 0>
 
 /**
  * Combines handlers by method and path, for servers without a router of their own.
@@ -54,10 +50,10 @@ const KNOWN = { trace: 0, extensionMethods: 0 } satisfies Record<keyof RouterOpt
  * @throws {TypeError} A route is malformed, or two routes conflict.
  */
 export function router<C = unknown>(
-  routes: Readonly<Record<string, Handler<C>>>, options: RouterOptions<C> = {},
+  routes: Readonly<Record<string, Handler<C>>>, options: RouterOptions = {},
 ): Handler<C> {
   checkNames('router', options, KNOWN)
-  const { trace, extensionMethods = [] } = options
+  const { extensionMethods = [] } = options
   const tree = new RouteTree<Entry<C>>()
   const shapes = new Map<string, Entry<C>>()
   const described: { route: Route, table: MethodTable<C>, handler: Handler<C> }[] = []
@@ -96,7 +92,6 @@ export function router<C = unknown>(
     const advice = "pass an object such as { 'POST /jobs': handler }"
     throw new TypeError(`router: there are no routes; ${advice}`)
   }
-  if (trace !== undefined) for (const { table } of shapes.values()) table.add('TRACE', trace)
   // Only operations that reach their handler: one for any method may be hidden by those of a
   // method.
   const operations = described.flatMap(({ route, table, handler }) => {

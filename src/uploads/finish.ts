@@ -31,10 +31,10 @@ export class Finisher<C> {
    * @throws {HttpError} 409 `idempotent_request_running`, and the errors of the handler
    */
   async answer(request: HttpRequest<C>, id: string, state: UploadState): Promise<HttpResponse> {
-    const { store, waitMs, retentionMs, maxAnswerBytes } = this.settings
+    const { store, waitMs, retentionMs, maxResponseBytes } = this.settings
     const options = {
       store, key: answerKey(id), fingerprint: '', owner: state.countedAs, waitMs, retentionMs,
-      maxBytes: maxAnswerBytes,
+      maxBytes: maxResponseBytes,
     }
     // Its answer was removed early. The handler must not run again.
     if (state.answered && !await this.isAnswered(id)) throw httpError('upload_not_found')
@@ -49,7 +49,7 @@ export class Finisher<C> {
           const response = await this.run(request, id, state)
           isFinal = !isTemporary(response.status, response.headers)
           if (isFinal) began()
-          return { response: await buffered(response, maxAnswerBytes) }
+          return { response: await buffered(response, maxResponseBytes) }
         } catch (error) {
           const { status, headers } = readFailure(error)
           isFinal = !isTemporary(status, headers)

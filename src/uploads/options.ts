@@ -95,13 +95,13 @@ export interface ResumableUploadOptions<C = unknown> {
    *
    * @default 1_048_576 (1 MiB)
    */
-  readonly maxAnswerBytes?: number
+  readonly maxResponseBytes?: number
 }
 
 const KNOWN = {
   blobs: 0, store: 0, owner: 0, uploadPath: 0, check: 0, maxBodyBytes: 0, maxAppendBytes: 0,
   minAppendBytes: 0, partBytes: 0, maxParts: 0, maxAgeMs: 0, maxPerOwner: 0, maxBytesPerOwner: 0,
-  retentionMs: 0, waitMs: 0, maxAnswerBytes: 0,
+  retentionMs: 0, waitMs: 0, maxResponseBytes: 0,
 } satisfies Record<keyof ResumableUploadOptions, 0>
 
 /** Options with their defaults. */
@@ -118,7 +118,7 @@ export interface Settings<C = unknown> {
   readonly maxBytesPerOwner: number
   readonly retentionMs: number
   readonly waitMs: number
-  readonly maxAnswerBytes: number
+  readonly maxResponseBytes: number
 }
 
 /** The limits that clients are told. */
@@ -136,7 +136,7 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
     blobs, store, owner, uploadPath, check = () => undefined, maxBodyBytes = 2 ** 34,
     maxAppendBytes = Infinity, minAppendBytes = 0, partBytes = 2 ** 23, maxParts = 10_000,
     maxAgeMs = 86_400_000, maxPerOwner = 100, retentionMs = 86_400_000, waitMs = 30_000,
-    maxAnswerBytes = 2 ** 20,
+    maxResponseBytes = 2 ** 20,
   } = options
   if (typeof blobs?.put !== 'function') {
     throw new TypeError('resumableUpload: pass blobs, such as those of memory()')
@@ -154,7 +154,7 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   const fromOne = { maxBodyBytes, maxAppendBytes, partBytes, maxParts, maxPerOwner }
   for (const [name, value] of Object.entries(fromOne)) atLeast(name, value, 1)
   for (const [name, value] of Object.entries({ maxAgeMs, retentionMs })) atLeast(name, value, 1000)
-  for (const [name, value] of Object.entries({ minAppendBytes, waitMs, maxAnswerBytes })) {
+  for (const [name, value] of Object.entries({ minAppendBytes, waitMs, maxResponseBytes })) {
     atLeast(name, value, 0)
   }
   if (minAppendBytes > maxAppendBytes) {
@@ -165,7 +165,7 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   )
   return {
     blobs, store, check, partBytes, maxParts, maxPerOwner, maxBytesPerOwner, retentionMs, waitMs,
-    maxAnswerBytes,
+    maxResponseBytes,
     requester: findRequester(owner, {
       where: 'resumableUpload', name: 'owner', question: 'Say to whom uploads belong.',
       anyone: 'lets everybody who knows the id of an upload see and cancel it.',

@@ -9,7 +9,7 @@ import { parseIdempotencyKey } from '../../src/idempotency/key.js'
 import { newId } from '../../src/runtime/random-id.js'
 import { isTaskId } from '../../src/tasks/record/ids.js'
 import { StatusPath } from '../../src/tasks/http/status-path.js'
-import { readAuthority } from '../../adapters/node/tunnel-target.js'
+import { readTarget } from '../../examples/reference-server/tunnel.js'
 import { fakeRequest } from '../unit/http/fake-request.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'
@@ -106,7 +106,7 @@ export const rules = {
     for (const [name, value] of query) if (!['start', 'batch_size', 'cursor'].includes(name)) assert.ok(again.getAll(name).includes(value))
   }),
   'an authority is a host and a port, or none': fc.property(mutated(AUTHORITIES, PIECES), (text) => {
-    const found = readAuthority(text)
+    const found = readTarget(text)
     if (found === undefined) return
     assert.ok(found.port >= 1 && found.port <= 65_535)
     assert.match(found.host, /^[a-z0-9._:-]+$/)
@@ -116,7 +116,7 @@ export const rules = {
     splitTarget(text)
     path.idIn('', `/api/status/${text}`)
     isTaskId(text)
-    readAuthority(text)
+    readTarget(text)
     parseOrNot(() => readPageQuery(new URLSearchParams(text), { batchSize: 100, maxBatchSize: 1000, paging: 'cursor' }))
     parseOrNot(() => routes(request(`/a/${text}/c`)))
   }),

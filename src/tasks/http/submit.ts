@@ -39,6 +39,9 @@ export function createSubmit<C>(
     throw new TypeError('submit: transaction needs the engine of longhaul/postgres')
   }
   const definition = typeof what === 'function' ? undefined : what
+  if (!what?.name && typeof what !== 'function') {
+    throw new TypeError('submit: pass what defineTask returned, or a function that selects a definition')
+  }
   if (typeof what !== 'function') service.mustHave(what)
   const read = async (request: HttpRequest<C>): Promise<SelectedWork> => {
     const json = await readBody(request, maxBodyBytes, options)
@@ -76,13 +79,17 @@ function submit<C>(
   )))
 }
 
-/** @param body - the body, if its memory counts until it is accepted */
+/**
+ * Does the work of `submit`. Ends before a wait for the task begins, so that a request that waits
+ * keeps no input in memory.
+ *
+ * @param body - the body, if its memory counts until it is accepted
+ */
 async function readAndRespond<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
   body: CountedBody | undefined,
 ): Promise<HttpResponse> {
   const submission = await readSubmission(settings, request, source)
-  // While it waits for its task, this function keeps the submitter, and not the input.
   const { submitter } = submission
   if (!submitter.direct) {
     const accepted = await acceptSubmission(settings, submission)

@@ -191,7 +191,7 @@ describe('diagnosis and tunnels', () => {
   })
   test('SPEC 1.1, 4.1.CONNECT, 7.502: CONNECT opens a tunnel for a writer, to where it may lead', async () => {
     const wire = new Wire(port, `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\nProxy-Authorization: Bearer writer-1\r\n\r\n`)
-    await wire.until(/^HTTP\/1\.1 200 [^\r]*\r\n[^]*\r\n\r\n$/)
+    await wire.until(/^HTTP\/1\.1 200 [^]*\r\n\r\n$/)
     wire.socket.write(`GET /api/users?batch_size=1 HTTP/1.1\r\nHost: ${target}\r\nAuthorization: Bearer reader-1\r\nConnection: close\r\n\r\n`)
     assert.match(await wire.end(), /"total":1200/)
     assert.match(await connect(target, null), /^HTTP\/1\.1 401 [^]*www-authenticate: Bearer/)
@@ -223,12 +223,12 @@ describe('diagnosis and tunnels', () => {
       for (const host of ['127.0.0.1', 'localhost']) {
         const own = `${host}:${demoPort}`
         const wire = new Wire(demoPort, `CONNECT ${own} HTTP/1.1\r\nHost: ${own}\r\nProxy-Authorization: Bearer demo-writer\r\n\r\n`)
-        await wire.until(/^HTTP\/1\.1 200 [^\r]*\r\n[^]*\r\n\r\n$/)
+        await wire.until(/^HTTP\/1\.1 200 [^]*\r\n\r\n$/)
         wire.socket.write(`GET /api/users/1 HTTP/1.1\r\nHost: ${own}\r\nAuthorization: Bearer demo-reader\r\nConnection: close\r\n\r\n`)
         assert.match(await wire.end(), /"id":1/)
       }
       const elsewhere = new Wire(demoPort, 'CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: a\r\nProxy-Authorization: Bearer demo-writer\r\n\r\n')
-      assert.match(await elsewhere.end(), /^HTTP\/1\.1 403 [^]*tunnel\(\{ allow \}\) does not name this target/)
+      assert.match(await elsewhere.end(), /^HTTP\/1\.1 403 [^]*CONNECT_ALLOW does not list this target/)
     } finally {
       await demo.stop()
     }

@@ -32,7 +32,7 @@ const make = (made: unknown, engine = new MemoryTaskEngine(), worker = true) => 
 describe('callbacks()', () => {
   test('refuses each invalid option, and names it', () => {
     const wrong: [options: object, says: RegExp][] = [
-      [{}, /secrets must be a function/], [{ sender }, /secrets must be a function/], [{ secrets: 'whsec_' }, /secrets must be a function/],
+      [{}, /the option secrets is missing; it must be a function/], [{ sender }, /secrets is missing/], [{ secrets: 'whsec_' }, /secrets must be a function/],
       [{ secrets, sender: null }, /sender must be a CallbackSender, such as httpSender\(\)/], [{ secrets, sender: {} }, /sender must be/],
       [{ secrets, sender: { send: sender.send } }, /sender must be/], [{ secrets, sender: { check: sender.check } }, /sender must be/],
       ...['attempts', 'maxInFlight', 'maxPerHost', 'maxPerOwner'].flatMap((name) => (
@@ -69,7 +69,7 @@ describe('httpSender()', () => {
 
 describe('createTasks', () => {
   test('says what to write if it gets options in place of callbacks()', () => {
-    const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks makes: write callbacks: callbacks\(\{ secrets, … \}\)/
+    const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks returns: write callbacks: callbacks\(\{ secrets, … \}\)/
     for (const old of [{ sender, secrets }, { secrets }, callbacks, true]) assert.throws(() => make(old), write)
   })
 

@@ -8,7 +8,7 @@ import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryStore, MemoryTaskEngine } from '../../../adapters/memory/index.js'
-import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
+import { attach, toMiddleware, toNode } from '../../../adapters/node/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
 import { redis, RedisStore, RedisTaskEngine } from '../../../adapters/redis/index.js'
@@ -120,7 +120,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: TaskHandle#wait': async (options) => (await tasks.submit(report, {})).wait(options),
   'longhaul: Tasks#wait': (options) => tasks.wait('a', options),
   'longhaul/policies: timeouts': (options) => api.timeouts(options),
-  'longhaul/resources: trace': (options) => api.trace(options),
   'longhaul: upstreamError': (options) => api.upstreamError(new Error('away'), options),
   'longhaul/versions: versionNeutral': (options) => api.versionNeutral(handler, options),
   'longhaul/versions: versions': (options) => api.versions({ 1: handler }, options),
@@ -181,7 +180,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/node: attach': (options) => attach(createServer(), handler, options),
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
-  'longhaul/node: tunnel': (options) => tunnel(options),
   'longhaul/postgres: migrate': (options) => migrate({ connect: handler, on: handler } as never, options),
   'longhaul/postgres: postgres': (options) => postgres(options),
   'longhaul/postgres: PostgresBlobs#put': async (options) => {

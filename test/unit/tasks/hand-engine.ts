@@ -7,7 +7,7 @@ import {
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
-import { TaskFields } from '../../../adapters/memory/engine/task-fields.js'
+import { TaskFields } from '../../../adapters/memory/stored-task.js'
 
 /** A task as the engine keeps it. */
 class Kept extends TaskFields {
