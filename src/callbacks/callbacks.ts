@@ -1,11 +1,11 @@
 import { channel } from 'node:diagnostics_channel'
 import type { StoredTask, TaskChange } from '../engine/task.js'
 import { KeyCounts } from '../runtime/collections.js'
-import type { Callbacks } from '../tasks/core/callbacks.js'
-import { isFinalTask, type TaskCore } from '../tasks/core/task-core.js'
-import type { CallbackFault } from '../tasks/record/callback-state.js'
-import { detailsOf, stored, type CallbackDetails } from '../tasks/record/details.js'
-import { reportError } from '../tasks/record/report-error.js'
+import { isFinalTask, type Callbacks, type TaskCore } from '../tasks/core/task-core.js'
+import {
+  detailsOf, stored, type CallbackFault, type CallbackDetails,
+} from '../tasks/record/details.js'
+import { reportError } from '../tasks/record/diagnostics.js'
 import { httpSender } from './http-sender.js'
 import { checkSecrets, classifyReply, messageBody, messageId, signedHeaders } from './message.js'
 import {

@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks'
 import { parseHttpDate } from '../http/fields/dates.js'
-import { retryDelay, type Backoff } from '../tasks/definition/backoff.js'
-import type { CallbackFault } from '../tasks/record/callback-state.js'
+import { retryDelay, type Backoff } from '../tasks/definition/define.js'
+import type { CallbackFault } from '../tasks/record/details.js'
 import type { CallbackReply } from './options.js'
 
 /** End of a task, as its callback reports it. */

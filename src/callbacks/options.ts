@@ -1,7 +1,6 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { checkNames } from '../runtime/option-names.js'
 import { func, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
-import { checkBackoff, type Backoff } from '../tasks/definition/backoff.js'
+import { checkBackoff, type Backoff } from '../tasks/definition/define.js'
 
 /** Options of `callbacks`. */
 export interface CallbackOptions {
@@ -69,8 +68,7 @@ export function readCallbackOptions(
   options: CallbackOptions, defaultSender: () => CallbackSender,
 ): CallbackSettings {
   const read = readOptions('callbacks', options, OPTIONS)
-  checkNames('callbacks: backoff', read.backoff, { type: 0, delayMs: 0, maxDelayMs: 0, jitter: 0 })
-  checkBackoff(read.backoff)
+  checkBackoff('callbacks', read.backoff)
   const { maxInFlight, sender = defaultSender() } = read
   const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = read
   const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = read

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import { LISTED_STATUSES, type ListedStatus, type TaskQuery } from '../engine/engine.js'
-import type { ListPosition } from '../engine/list-position.js'
+import {
+  LISTED_STATUSES, type ListedStatus, type TaskQuery, type ListPosition,
+} from '../engine/engine.js'
 import { httpError } from '../http/errors.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import type { AnyTaskDefinition } from './definition/define.js'

@@ -1,15 +1,14 @@
-import type { AnyTaskDefinition } from './definition/define.js'
-import type { Definitions, InputOf } from './definition/task-types.js'
+import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'
 import { countedAsOwner, checkOwnerId } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions } from '../runtime/options.js'
 import type { PoolCounts } from './core/pools.js'
-import { SUBMIT, type SubmitOptions } from './core/submit-options.js'
+import { SUBMIT, type SubmitOptions } from './core/accept-task.js'
 import { TaskService } from './core/task-service.js'
 import {
   handleOf, ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'
-import { ownerToSubmitFor } from './record/owner.js'
+import { ownerToSubmitFor } from './record/ids.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**

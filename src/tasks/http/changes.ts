@@ -7,7 +7,7 @@ import {
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
-import { belongsTo, type OwnerId } from '../record/owner.js'
+import { belongsTo, type OwnerId } from '../record/ids.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
 import { redeliverOperations, retryOperations } from './operations.js'

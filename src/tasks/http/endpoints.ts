@@ -2,10 +2,9 @@ import { httpError } from '../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
+import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
 import type { Spool } from '../definition/spool.js'
-import type { Definitions } from '../definition/task-types.js'
-import { belongsTo } from '../record/owner.js'
+import { belongsTo } from '../record/ids.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry, idBelow } from './changes.js'
@@ -16,9 +15,7 @@ import { readSettings, type EndpointSettings, type TaskEndpointsOptions } from '
 import { spoolBody, type ArrivedBody, type ArrivingBody } from './spool-body.js'
 import { createStatus } from './status.js'
 import { acceptRead, respondOnce, createSubmit } from './submit.js'
-import type {
-  ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
-} from './submit-options.js'
+import type { ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions } from './submit-options.js'
 
 export type { KeptResponse }
 

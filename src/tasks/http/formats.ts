@@ -6,7 +6,7 @@ import { httpDate } from '../../http/fields/dates.js'
 import type { Fragment } from '../../openapi/operation.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
-import { fileLinks, withFileUrls } from '../record/files.js'
+import { fileLinks, withFileUrls } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
 
 /**

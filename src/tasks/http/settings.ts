@@ -3,7 +3,7 @@ import { findRequester, type OwnerOption, type Requester } from '../../http/requ
 import {
   bytes, func, oneOf, readOptions, timer, value, whole, type OptionTable,
 } from '../../runtime/options.js'
-import { noCallbacks } from '../core/callbacks.js'
+import { noCallbacks } from '../core/task-core.js'
 import type { TaskService } from '../core/task-service.js'
 import { serviceOf, type Tasks } from '../tasks.js'
 import { EncodedBodies, taskFormat, type TaskFormat } from './formats.js'

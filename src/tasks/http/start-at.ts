@@ -2,7 +2,7 @@ import { isJsonObject } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
 import { parseTimestamp } from '../../http/fields/dates.js'
 import { childPointer } from '../../schema/pointer.js'
-import type { Start } from '../core/start-time.js'
+import type { Start } from '../core/accept-task.js'
 
 /**
  * Returns the start that a client asks for.

@@ -9,9 +9,9 @@ import {
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { refuseIdempotencyKey, empty, jsonText, stream } from '../../http/respond.js'
 import type { Condition } from '../core/change-task.js'
-import { belongsTo, type OwnerId } from '../record/owner.js'
+import { belongsTo, type OwnerId } from '../record/ids.js'
 import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
-import { waitFor } from '../record/wait.js'
+import { waitFor } from '../record/subscriptions.js'
 import { eventStream } from './event-stream.js'
 import {
   etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,

@@ -5,7 +5,7 @@ import { memory, MemoryTaskEngine } from '../../../adapters/memory/index.js'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import type { Callbacks } from '../../../src/tasks/core/callbacks.js'
+import type { Callbacks } from '../../../src/tasks/core/task-core.js'
 import { eventually } from '../tasks/kit.js'
 
 // Timers of the library let a process end.
@@ -39,7 +39,7 @@ describe('callbacks()', () => {
         [0, 1.5, -1, '2', null, NaN].map((value): [object, RegExp] => [{ secrets, [name]: value }, new RegExp(`${name} must be a whole number from 1`)])
       )),
       ...['queue', 'maxWaiting', 'maxWaitingPerOwner'].map((name): [object, RegExp] => [{ secrets, [name]: 5 }, new RegExp(`there is no option "${name}"`)]),
-      [{ secrets, backoff: { type: 'x', delayMs: 1 } }, /backoff.type/], [{ secrets, backoff: { type: 'fixed', delayMs: -1 } }, /backoff.delayMs/],
+      [{ secrets, backoff: { type: 'x', delayMs: 1 } }, /callbacks: backoff: type must be/], [{ secrets, backoff: { type: 'fixed', delayMs: -1 } }, /callbacks: backoff: delayMs must be/],
     ]
     for (const [options, says] of wrong) {
       assert.throws(() => callbacks(options as CallbackOptions), (error: unknown) => error instanceof TypeError && says.test(error.message), JSON.stringify(options))

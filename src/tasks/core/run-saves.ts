@@ -2,13 +2,14 @@ import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
 import { validate } from '../../schema/validate.js'
-import type { Checkpoint } from '../definition/checkpoint.js'
-import { checkpointText } from '../definition/checkpoint-text.js'
+import type { Checkpoint } from '../definition/run-context.js'
+import { checkpointText } from '../definition/json-values.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { reportError } from '../record/report-error.js'
-import { publishCheckpointDropped } from '../record/task-channel.js'
+import { publishCheckpointDropped, reportError } from '../record/diagnostics.js'
 import type { Stop } from '../run/stop.js'
 import type { TaskCore } from './task-core.js'
+import { cutText } from '../../runtime/text.js'
+import type { TaskProgress } from '../record/details.js'
 
 /** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
 const MAX_SAVE_MS = 30_000
@@ -91,4 +92,61 @@ async function read(
 function dropped(why: string, cause?: unknown): Error {
   const message = `The checkpoint of the task was dropped, and the task starts over. ${why}`
   return httpError('checkpoint_dropped', { message, cause })
+}
+
+/** In UTF-16 units. */
+const MAX_MESSAGE_LENGTH = 500
+
+/**
+ * Accepts progress reports as often as they come. Writes the newest one at most every `intervalMs`,
+ * one write at a time. The first is written at once.
+ */
+export class ProgressWriter {
+  private latest: TaskProgress | undefined
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private writing: Promise<void> | undefined
+  private closed = false
+
+  constructor(
+    private readonly write: (progress: TaskProgress) => Promise<void>,
+    private readonly intervalMs: number,
+  ) {}
+
+  /** Takes a report. Drops numbers that are not finite, so a careless `done / 0` does no harm. */
+  report(done: number, total?: number, message?: string): void {
+    if (this.closed || !Number.isFinite(done)) return
+    this.latest = {
+      done,
+      ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
+      ...(typeof message === 'string' ? { message: cutText(message, MAX_MESSAGE_LENGTH) } : {}),
+    }
+    if (!this.timer && !this.writing) this.flush()
+  }
+
+  /**
+   * Takes no more reports. Waits for a write in progress and returns the report not yet written.
+   */
+  async close(): Promise<TaskProgress | undefined> {
+    this.closed = true
+    clearTimeout(this.timer)
+    await this.writing
+    return this.latest
+  }
+
+  private flush(): void {
+    const progress = this.latest
+    this.timer = undefined
+    if (!progress || this.closed) return
+    this.latest = undefined
+    this.writing = this.writeOnce(progress)
+  }
+
+  private async writeOnce(progress: TaskProgress): Promise<void> {
+    // A failed write does no harm: the end of the run writes the record too.
+    await this.write(progress).catch(() => undefined)
+    this.writing = undefined
+    if (this.closed) return
+    this.timer = setTimeout(() => { this.flush() }, this.intervalMs)
+    this.timer.unref()
+  }
 }

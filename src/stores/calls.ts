@@ -1,9 +1,10 @@
 import timers from 'node:timers'
-import { isStoreUnavailable, StoreUnavailableError } from './store.js'
+import { channel } from 'node:diagnostics_channel'
+import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 
 // Captured at once: servers keep real time, also under a test's fake timers, and one of those would
 // be the last when they go.
-const { setTimeout } = timers
+const { setTimeout: setRealTimeout } = timers
 
 /**
  * Number of ticks until a deadline. Counts ticks, not milliseconds, so that a process that was busy
@@ -107,7 +108,7 @@ export class Breaker {
 
   private arm(): void {
     const { server, timeoutMs, onLate, hasManyConnections } = this.options
-    this.timer = setTimeout(() => {
+    this.timer = setRealTimeout(() => {
       this.ticks++
       let late = false
       // Calls are kept in the order in which they came.
@@ -162,5 +163,116 @@ export class Breaker {
     return new StoreUnavailableError(
       `${this.options.server} failed: ${message}`, { reason, cause: error },
     )
+  }
+}
+
+/**
+ * Event on the diagnostics channel `longhaul:store`: one for each call of a store or of a task
+ * engine on Redis or PostgreSQL.
+ */
+export interface StoreEvent {
+  /**
+   * `look`, `take` and `renew` are calls of a worker: it searches for what is due about every
+   * second, takes runs and callbacks, and renews the leases of its runs.
+   */
+  readonly verb:
+    | 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
+    | 'read' | 'change' | 'list' | 'counts' | 'now'
+    | 'look' | 'take' | 'renew'
+  /**
+   * `full` and `unavailable` are reasons of a `StoreUnavailableError`. `misuse` is a `TypeError`.
+   */
+  readonly outcome: 'ok' | 'full' | 'unavailable' | 'misuse'
+  /** Duration of the call in milliseconds. */
+  readonly ms: number
+}
+
+const storeEvents = channel('longhaul:store')
+
+/** Makes a call. If somebody subscribed to the channel, publishes its duration and outcome. */
+export function observed<T>(verb: StoreEvent['verb'], call: () => Promise<T>): Promise<T> {
+  return storeEvents.hasSubscribers ? timed(verb, call()) : call()
+}
+
+async function timed<T>(verb: StoreEvent['verb'], call: Promise<T>): Promise<T> {
+  const began = performance.now()
+  let outcome: StoreEvent['outcome'] = 'ok'
+  try {
+    return await call
+  } catch (error) {
+    outcome = isStoreUnavailable(error) ? error.reason : 'misuse'
+    throw error
+  } finally {
+    storeEvents.publish({ verb, outcome, ms: performance.now() - began } satisfies StoreEvent)
+  }
+}
+
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 2000
+/** About five minutes in all: enough for a fail-over, or for a restart that reads a large log. */
+const MAX_TRIES = 150
+
+/** Repeats work. The work has to be right if an earlier try of it was made. */
+export type Retry = <T>(work: () => Promise<T>) => Promise<T>
+
+/**
+ * Returns a function that retries work of a run while the store is unavailable, until `signal`
+ * aborts.
+ */
+export function retryUntil(signal: AbortSignal): Retry {
+  const retry = new StoreRetry(false)
+  const stop = (): void => { retry.stop() }
+  if (signal.aborted) stop()
+  else signal.addEventListener('abort', stop, { once: true })
+  return async (work) => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work()
+      } catch (error) {
+        await retry.backOff(error, tries)
+      }
+    }
+  }
+}
+
+/**
+ * Retries work on a store that is unavailable, for about five minutes, because the outcome of a run
+ * is worth more than one lost call. `stop` ends the retries early, because a process that shuts
+ * down does not have five minutes.
+ */
+export class StoreRetry {
+  private readonly delays = new Set<() => void>()
+  private stopped = false
+
+  /**
+   * @param shared - whether other processes share the store. A full store is retried only then,
+   * because its operator can add memory; this process would wait for itself.
+   */
+  constructor(private readonly shared: boolean) {}
+
+  /**
+   * Resolves when it is time for the next try: after 0.1 s, 0.2 s, … 2 s, 2 s, …. Throws the error if
+   * there is none. The work has to be right if an earlier try of it was made.
+   */
+  async backOff(error: unknown, tries: number): Promise<void> {
+    if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
+      || (error.reason === 'full' && !this.shared)) {
+      throw error
+    }
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        this.delays.delete(done)
+        resolve()
+      }
+      const timer = setTimeout(done, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
+      this.delays.add(done)
+    })
+  }
+
+  /** Ends all delays. Each caller tries once more, and every later failure is final. */
+  stop(): void {
+    this.stopped = true
+    for (const done of this.delays) done()
   }
 }

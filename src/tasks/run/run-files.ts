@@ -1,20 +1,19 @@
 import { createHash, type Hash } from 'node:crypto'
-import { httpError } from '../../../http/errors.js'
-import { digestField } from '../../../http/fields/digests.js'
-import { checkNames } from '../../../runtime/option-names.js'
-import { Sequence } from '../../../runtime/maybe-promise.js'
-import type { Blobs } from '../../../stores/blobs.js'
-import { fileBytes } from '../../definition/file-content.js'
-import { checkFileName, checkFileType } from '../../definition/file-name.js'
+import { httpError } from '../../http/errors.js'
+import { digestField } from '../../http/fields/digests.js'
+import { checkNames } from '../../runtime/option-names.js'
+import { Sequence } from '../../runtime/maybe-promise.js'
+import type { Blobs } from '../../stores/blobs.js'
+import { checkFileName, checkFileType, fileBytes } from '../definition/file-content.js'
 import {
-  OCTETS, WRITE_FILE, type FileContent, type TaskFile, type TaskFiles, type WriteFileOptions,
-} from '../../definition/files.js'
-import type { KeepableFiles, KeptFile } from '../../definition/kept-files.js'
-import { blobName, fileKey, withFileRun, type RecordFiles } from '../../record/files.js'
-import { permanent } from '../failure.js'
-import { failedOutcome, type Outcome } from '../run.js'
-import type { Stop } from '../stop.js'
-import { deleteBlobs, renewBlobs } from '../../../stores/many-blobs.js'
+  OCTETS, WRITE_FILE, type FileContent, type KeepableFiles, type KeptFile, type TaskFile,
+  type TaskFiles, type WriteFileOptions,
+} from '../definition/run-context.js'
+import { blobName, fileKey, withFileRun, type RecordFiles } from '../record/outside.js'
+import { permanent } from './failure.js'
+import { failedOutcome, type Outcome } from './run.js'
+import type { Stop } from './stop.js'
+import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
 
 /** Maximum number of files of one run. */
 const MAX_FILES = 1000

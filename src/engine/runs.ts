@@ -1,9 +1,77 @@
 import timers from 'node:timers'
 import { Json } from '../runtime/json.js'
 import type { TaskRun } from './engine.js'
-import { RunSignal } from './run-signal.js'
-import { RunReplacedError } from './stop-reasons.js'
 import type { StoredTask } from './task.js'
+
+const REPLACED = Symbol.for('longhaul.RunReplacedError')
+const CLOSING = Symbol.for('longhaul.WorkerClosingError')
+
+/**
+ * Abort reason of a run whose task has ended or has a later run, or whose lease has ended. Test for
+ * it with `isRunReplaced`.
+ */
+export class RunReplacedError extends Error {
+  override readonly name = 'RunReplacedError'
+  readonly [REPLACED] = true
+  constructor() {
+    super('The task has ended, or another run has begun')
+  }
+}
+
+/** Returns whether `error` is a `RunReplacedError` of any copy of this package. */
+export function isRunReplaced(error: unknown): error is RunReplacedError {
+  return typeof error === 'object' && error !== null && REPLACED in error
+}
+
+/** Abort reason of a run whose process closes. Test for it with `isWorkerClosing`. */
+export class WorkerClosingError extends Error {
+  override readonly name = 'WorkerClosingError'
+  readonly [CLOSING] = true
+  constructor() {
+    super('This process is closing')
+  }
+}
+
+/** Returns whether `error` is a `WorkerClosingError` of any copy of this package. */
+export function isWorkerClosing(error: unknown): error is WorkerClosingError {
+  return typeof error === 'object' && error !== null && CLOSING in error
+}
+
+/**
+ * The signal of one run. The AbortController is created when the signal is read, because creating
+ * one costs a quarter of an accept, and most runs never read it.
+ */
+export class RunSignal {
+  #controller: AbortController | undefined
+  #reason: Error | undefined
+  #listener: ((reason: unknown) => void) | undefined
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  /** Calls `listener` when the run is aborted; at once if it was. */
+  onAbort(listener: (reason: unknown) => void): void {
+    if (this.#reason !== undefined) return listener(this.#reason)
+    const earlier = this.#listener
+    this.#listener = earlier === undefined ? listener : (reason) => {
+      earlier(reason)
+      listener(reason)
+    }
+  }
+
+  /** Stops the run. Later calls do nothing. */
+  abort(reason: Error): void {
+    if (this.#reason !== undefined) return
+    this.#reason = reason
+    this.#controller?.abort(reason)
+    this.#listener?.(reason)
+  }
+}
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setInterval, clearInterval } = timers
