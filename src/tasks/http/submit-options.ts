@@ -2,6 +2,7 @@ import type { Handler, HttpRequest } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Transaction } from '../../engine/engine.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from '../definition/define.js'
+import type { FindCallback, FindStart } from './settings.js'
 
 /** Options of one submit endpoint, for input of type `I`. */
 export interface SubmitEndpointOptions<C = unknown, I = unknown> {
@@ -84,18 +85,6 @@ export interface Selected<D extends Definitions = Definitions> {
    */
   readonly pointer?: string
 }
-
-/**
- * Finds the callback URL of a submission; `undefined` for none. `body` is the JSON body, or `{}` if
- * that is no object. The URL is checked afterwards.
- */
-export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
-
-/**
- * Finds the start of a submission for later; `undefined` for now. `body` is the JSON body, or `{}`
- * if that is no object. The value is checked afterwards.
- */
-export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
 
 /** Input that a handler of the host has read from a request, for `TaskEndpoints.accept`. */
 export interface ReadWork {

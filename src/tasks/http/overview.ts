@@ -1,31 +1,31 @@
-import { compose, describe, type Handler, type Policy } from '../../../http/exchange.js'
-import { json } from '../../../http/respond.js'
-import { checkNames } from '../../../runtime/option-names.js'
-import type { TaskEngine } from '../../../engine/engine.js'
-import { LISTED_STATUSES, type ListedStatus } from '../../../engine/engine.js'
-import type { ListFilter } from '../../list-options.js'
-import type { TaskSnapshot } from '../../record/snapshot.js'
-import { bodyOf, type TaskBody } from '../../record/view.js'
-import type { TaskService } from '../../core/task-service.js'
-import type { EndpointSettings } from '../endpoint-settings.js'
-import { policiesOf } from './operator-list.js'
-import { overviewOperations } from './overview-operations.js'
-import { mustTakeJson } from './page.js'
+import { LISTED_STATUSES, type ListedStatus, type TaskEngine } from '../../engine/engine.js'
+import { compose, describe, type Handler, type Operation, type Policy } from '../../http/exchange.js'
+import { json } from '../../http/respond.js'
+import { errorResponses } from '../../openapi/errors.js'
+import { fields } from '../../openapi/fields.js'
+import { operation, response, type Fragment } from '../../openapi/operation.js'
+import { readOptions, value, type OptionTable } from '../../runtime/options.js'
+import type { TaskService } from '../core/task-service.js'
+import type { ListFilter } from '../lists.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
+import { bodyOf, type TaskBody } from '../record/view.js'
+import { members, text, time } from './formats.js'
+import { policiesOf, requireJson } from './lists.js'
+import type { EndpointSettings } from './settings.js'
 
 /** Options of `operatorOverview`. */
 export interface OperatorOverviewOptions<C = unknown> {
   /**
-   * Policies that refuse everybody but operators, such as `authorize({ allow, reason })`. They run
+   * Policies that reject everybody but operators, such as `authorize({ allow, reason })`. They run
    * first. Required, because the overview is about the tasks of all owners.
    */
   readonly authorize: Policy<C> | readonly Policy<C>[]
 }
 
-const KNOWN = { authorize: 0 } satisfies Record<keyof OperatorOverviewOptions, 0>
-const WHERE = 'operatorOverview'
+const OPTIONS = { authorize: value() } satisfies OptionTable<OperatorOverviewOptions>
 
 /** Maximum count of each status. Counting more would cost more with each task. */
-export const MAX_COUNT = 1000
+const MAX_COUNT = 1000
 /** Number of final tasks whose callbacks are looked at: four pages, so that few are in memory. */
 const CALLBACK_PAGES = 4
 const CALLBACK_PAGE = 50
@@ -52,10 +52,10 @@ interface WaitingTask extends OverviewTask {
 export function createOverview<C>(
   { service }: EndpointSettings<C>, options: OperatorOverviewOptions<C>,
 ): Handler<C> {
-  checkNames(WHERE, options, KNOWN)
+  const { authorize } = readOptions('operatorOverview', options, OPTIONS)
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
-    mustTakeJson(request)
+    requireJson(request)
     const [counts, oldestQueued, callbacks] = await Promise.all([
       countAll(service.core.engine), findOldest(service), failingCallbacks(service),
     ])
@@ -65,7 +65,7 @@ export function createOverview<C>(
       callbacks,
     }, { 'cache-control': 'no-store', 'vary': 'Accept, Authorization' })
   }
-  const policies = policiesOf(WHERE, options.authorize)
+  const policies = policiesOf('operatorOverview', authorize)
   return compose(...policies, describe(handler, overviewOperations()))
 }
 
@@ -114,4 +114,65 @@ function toOverviewTask(snapshot: TaskSnapshot): OverviewTask {
   const { taskId, task, createdAt, callback } = bodyOf(snapshot)
   const { owner } = snapshot
   return { ...owner !== undefined && { owner }, taskId, task, createdAt, ...callback && { callback } }
+}
+
+const task = {
+  type: 'object',
+  required: ['taskId', 'task', 'createdAt'],
+  properties: {
+    owner: text, taskId: text, task: members.task, createdAt: time, callback: members.callback,
+  },
+} satisfies Fragment
+
+const count: Fragment = {
+  type: 'object',
+  required: ['count', 'more'],
+  properties: {
+    count: { type: 'integer', minimum: 0, maximum: 1000 },
+    more: { type: 'boolean', description: 'True if there are more' },
+  },
+}
+
+const schema: Fragment = {
+  type: 'object',
+  required: ['counts', 'callbacks'],
+  properties: {
+    counts: {
+      type: 'object',
+      required: LISTED_STATUSES,
+      properties: Object.fromEntries(LISTED_STATUSES.map((status) => [status, count])),
+    },
+    oldestQueued: {
+      ...task,
+      required: [...task.required, 'pool'],
+      properties: { ...task.properties, pool: text },
+      description: 'The task that has waited longest; absent if none waits',
+    },
+    callbacks: {
+      type: 'object',
+      required: ['examined', 'failed'],
+      properties: {
+        examined: { type: 'integer', description: 'The number of newest final tasks that were read' },
+        failed: {
+          type: 'array', items: task, description: 'Those of them whose callback has failed',
+        },
+      },
+    },
+  },
+}
+
+/** Returns the OpenAPI operations of the operators' overview. */
+function overviewOperations(): readonly Operation[] {
+  const headers = fields('Cache-Control', 'Vary')
+  const failures = errorResponses('not_acceptable', 'store_unavailable')
+  return [
+    operation('GET', {
+      summary: 'Counts of tasks, the oldest waiting one, and failed callbacks',
+      responses: { 200: response('The overview', { schema, headers }), ...failures },
+    }),
+    operation('HEAD', {
+      summary: 'The headers of GET',
+      responses: { 200: response('The headers of the response to GET', { headers }), ...failures },
+    }),
+  ]
 }

@@ -6,10 +6,9 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { parseDigests } from '../../http/fields/digests.js'
 import { header, parameter } from '../../openapi/operation.js'
 import { fileKey } from '../record/outside.js'
-import { belongsTo } from '../record/ids.js'
+import { belongsTo, type OwnerId } from '../record/ids.js'
 import { bodyOf } from '../record/view.js'
-import type { EndpointSettings } from './endpoint-settings.js'
-import type { Requester } from '../../http/requester.js'
+import type { EndpointSettings } from './settings.js'
 import type { StatusPath } from './status-path.js'
 
 /** Between the path of the status resource and the name of a file. */
@@ -25,7 +24,7 @@ interface FilePlace {
 
 /**
  * Creates the handler of result files: `{status}/files/{name}`. GET and HEAD serve a file of a
- * completed task, whole or in ranges. OPTIONS answers `Allow`, and any other method is a 405.
+ * completed task, whole or in ranges. OPTIONS gets `Allow`, and any other method gets a 405.
  */
 export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
   const handler = (request: HttpRequest<C>) => {
@@ -72,8 +71,8 @@ function decoded(segment: string): string {
 async function serve<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, place: FilePlace,
 ): Promise<HttpResponse> {
-  const source = await find(settings, settings.requester(request), place)
-  // The same answer for every reason, so that nobody learns of tasks of others.
+  const source = await find(settings, settings.requester(request).owner, place)
+  // The same response for every reason, so that nobody learns of tasks of others.
   if (source === undefined) throw httpError('file_not_found')
   const response = await respond(request, source, PLAN)
   response.headers['x-content-type-options'] = 'nosniff'
@@ -82,7 +81,7 @@ async function serve<C>(
 
 /** Returns a file of a completed task of the requester. */
 async function find<C>(
-  { service }: EndpointSettings<C>, { owner }: Requester, { id, name }: FilePlace,
+  { service }: EndpointSettings<C>, owner: OwnerId, { id, name }: FilePlace,
 ): Promise<ContentSource | undefined> {
   const task = await service.read(id)
   if (!task?.blobs || !service.blobs || !belongsTo(task, owner)) return undefined
