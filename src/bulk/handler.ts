@@ -8,7 +8,7 @@ import { checkEndpoints, TextSink } from '../records/http.js'
 import { Report, type ItemSelection, type ReportSummary } from '../records/report.js'
 import { isAborted, writeRecords } from '../records/write-loop.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { serviceOf } from '../tasks/service-of.js'
+import { serviceOf } from '../tasks/tasks.js'
 import { writeAtomic } from './atomic.js'
 import { blocksOf, checkHead } from './body.js'
 import { findDuplicates, judgeItems } from './judge.js'
@@ -121,7 +121,7 @@ function respondOnce<T, C>(
   settings: BulkSettings<T>, request: HttpRequest<C>, endpoints: TaskEndpoints<C>,
   body: DirectBody, selection: ItemSelection, origin: Pick<BulkCall, 'owner' | 'context'>,
 ): Promise<HttpResponse> {
-  return endpoints.answerOnce(request, body.identity(), async (began) => {
+  return endpoints.respondOnce(request, body.identity(), async (began) => {
     const call = { ...origin, signal: new AbortController().signal }
     const answer = await respondDirect(settings, request, body, selection, call)
     began()

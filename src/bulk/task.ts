@@ -11,7 +11,7 @@ import type { TaskDefinition } from '../tasks/definition/define.js'
 import { Spool, type SpooledBody, decodedFrom } from '../tasks/definition/spool.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
+import type { ReadWork } from '../tasks/http/submit-options.js'
 import { writeAtomic } from './atomic.js'
 import {
   blocksOf, decodeLimits, isValue, largeBody, measure, readBody, type BulkBody,

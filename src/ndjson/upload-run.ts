@@ -10,7 +10,7 @@ import { TextSink } from '../records/http.js'
 import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
 import { writeRecords, type Continuation } from '../records/write-loop.js'
 import { judge } from '../schema/validate.js'
-import type { KeptAnswer, TaskEndpoints } from '../tasks/http/endpoints.js'
+import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
 import { LineReader, readBatches } from './line-reader.js'
 import { NDJSON_TYPE } from './media-type.js'
 import type { UploadItem, UploadResult, UploadSettings, WriteContext } from './upload-options.js'
@@ -194,7 +194,7 @@ export async function respondOnce<C>(
     const { coding } = upload
     const identity = isWhole ? { coding, sha256 } : { coding, start: sha256 }
     const body = isWhole ? oneOf(bytes) : withFirst(bytes, chunks)
-    return await endpoints.answerOnce(request, identity, (began) => readOnce(upload, body, began))
+    return await endpoints.respondOnce(request, identity, (began) => readOnce(upload, body, began))
   } finally {
     // Another request may have done the work. Its client may still be sending this body.
     chunks.return?.().catch(() => undefined)
@@ -204,7 +204,7 @@ export async function respondOnce<C>(
 /** Reads an upload whose response is kept. A batch is written to its end if the client disconnects. */
 async function readOnce(
   upload: DirectUpload, body: AsyncIterable<Uint8Array>, began: () => void,
-): Promise<KeptAnswer> {
+): Promise<KeptResponse> {
   const { report, sink } = upload
   const { signal } = new AbortController()
   try {

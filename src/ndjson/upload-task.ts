@@ -5,7 +5,7 @@ import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { Spool, type SpooledBody, decodedFrom } from '../tasks/definition/spool.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
+import type { ReadWork } from '../tasks/http/submit-options.js'
 import type {
   UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
 } from './upload-options.js'
