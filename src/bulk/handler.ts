@@ -1,7 +1,9 @@
 import { httpError, type HttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { acknowledged, refuseIdempotencyKey, addVary, empty, errorResponse, jsonText } from '../http/respond.js'
+import {
+  acknowledged, addVary, empty, errorResponse, jsonText, refuseIdempotencyKey,
+} from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import { batchesOf } from '../records/batch.js'
 import { checkEndpoints, TextSink } from '../records/http.js'

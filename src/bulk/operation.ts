@@ -22,7 +22,8 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
   const { kind, method, status, mixedStatus, transaction } = settings
   const replayed = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []
   const described = (description: string): Fragment => response(description, {
-    schema: reportSchema('index', 'In the order of the request'), headers: fields('Vary', 'Preference-Applied', ...replayed),
+    schema: reportSchema('index', 'In the order of the request'),
+    headers: fields('Vary', 'Preference-Applied', ...replayed),
   })
   const mayBeMixed = !transaction && mixedStatus === status
   return operation(method, {
