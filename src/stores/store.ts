@@ -56,8 +56,8 @@ export interface Store {
   ): Counter | Promise<Counter>
   /**
    * Calls `listener` after the entry at `key` was written or deleted. A notice is a hint: it may be
-   * lost, late or repeated, and one follows every reconnect. A reader therefore watches first, then
-   * reads.
+   * lost, late or repeated, or come without a change. One follows every reconnect. A reader therefore
+   * watches first, then reads.
    *
    * The watch is active once `watch` returns or resolves. Each call creates a separate watch, even
    * with the same listener. A listener is never called during the write, nor after its unsubscribe
@@ -152,19 +152,4 @@ export class StoreUnavailableError extends Error {
 /** Returns whether `error` is a `StoreUnavailableError` of any copy of this package. */
 export function isStoreUnavailable(error: unknown): error is StoreUnavailableError {
   return typeof error === 'object' && error !== null && BRAND in error
-}
-
-const NAMESPACE = /^[A-Za-z0-9._-]{1,64}$/
-
-/**
- * Checks a namespace that becomes part of keys. `where` names the caller in the error.
- *
- * @throws {TypeError} The namespace is not 1 to 64 of `A-Z a-z 0-9 . _ -`.
- */
-export function checkNamespace(where: string, namespace: string): void {
-  if (typeof namespace !== 'string' || !NAMESPACE.test(namespace)) {
-    throw new TypeError(
-      `${where}: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not ${JSON.stringify(namespace)}`,
-    )
-  }
 }
