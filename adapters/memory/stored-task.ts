@@ -1,5 +1,5 @@
 import type { ListedStatus, TaskRun } from '../../src/engine/engine.js'
-import { RunSignal } from '../../src/engine/run-signal.js'
+import { RunSignal } from '../../src/engine/runs.js'
 import {
   isFinalStatus, isVisibleChange, type Expected, type FileShare, type NewTask, type StoredTask,
   type TaskChange, type TaskDetails, type TaskStatus,

@@ -1,5 +1,6 @@
-import { comparePositions as compare, type ListPosition } from '../../src/engine/list-position.js'
-import type { ListedStatus, TaskQuery } from '../../src/engine/engine.js'
+import {
+  type ListedStatus, type TaskQuery, comparePositions as compare, type ListPosition,
+} from '../../src/engine/engine.js'
 
 /**
  * Number of changed tasks that wait to be sorted. A task that ends soon is then sorted once, with

@@ -1,5 +1,5 @@
 import type { PoolCounts, WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
-import { RunReplacedError, WorkerClosingError } from '../../src/engine/stop-reasons.js'
+import { RunReplacedError, WorkerClosingError } from '../../src/engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../src/engine/task.js'
 import { MAX_TIMER_MS } from '../../src/runtime/options.js'
 import {

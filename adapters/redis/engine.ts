@@ -8,8 +8,7 @@ import type {
 } from '../../src/engine/task.js'
 import type { Notices } from '../../src/runtime/notices.js'
 import { duration, func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
-import type { Breaker } from '../../src/stores/breaker.js'
-import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
+import { observed, type Breaker, type StoreEvent } from '../../src/stores/calls.js'
 import { noticesOf, REDIS, runScript, type RedisClient, type Script } from './client.js'
 import { redisBreaker, Silence } from './faults.js'
 import {

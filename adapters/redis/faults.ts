@@ -1,5 +1,5 @@
 import { setTimeout, clearTimeout, setImmediate } from '../../src/runtime/timers.js'
-import { Breaker, type Fault } from '../../src/stores/breaker.js'
+import { Breaker, type Fault } from '../../src/stores/calls.js'
 import type { RedisClient } from './client.js'
 
 /** The properties of an ioredis client, or of a node of a Cluster, that are used here. */

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { Notices } from '../../src/runtime/notices.js'
 import { duration, readOptions, type OptionTable } from '../../src/runtime/options.js'
-import type { Breaker } from '../../src/stores/breaker.js'
-import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
+import { observed, type Breaker, type StoreEvent } from '../../src/stores/calls.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type Created,
-  type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
-  type Unsubscribe, type WriteOptions,
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
+  type Existing, type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe,
+  type WriteOptions,
 } from '../../src/stores/store.js'
 import { noticesOf, REDIS, runScript, script, type RedisClient, type Script } from './client.js'
 import { redisBreaker, Silence } from './faults.js'

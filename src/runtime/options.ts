@@ -87,7 +87,7 @@ export const flag = <E extends Extra<boolean>>(extra: E = {} as E): Option<boole
 )
 
 /** A function. */
-export const func = <E extends Extra<never>>(extra: E = {} as E): Option<(...args: never[]) => unknown> & E => (
+export const func = <E extends Extra<never>>(extra: E = {} as E): Option<never> & E => (
   { ...extra, expects: 'a function', accepts: (value) => typeof value === 'function' }
 )
 

@@ -153,3 +153,4 @@ export class StoreUnavailableError extends Error {
 export function isStoreUnavailable(error: unknown): error is StoreUnavailableError {
   return typeof error === 'object' && error !== null && BRAND in error
 }
+

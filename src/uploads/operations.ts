@@ -5,7 +5,7 @@ import { addParameters, addResponseHeaders, addResponses } from '../openapi/merg
 import {
   body, header, operation, parameter, response, type Fragment,
 } from '../openapi/operation.js'
-import { PARTIAL_UPLOAD } from './fields.js'
+import { PARTIAL_UPLOAD } from './protocol.js'
 
 const integer: Fragment = { type: 'integer', minimum: 0 }
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import type { PoolCounts, TaskEngine, TaskRun, WorkHandlers } from '../../../src/engine/engine.js'
-import { RunSignal } from '../../../src/engine/run-signal.js'
-import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
+import { RunReplacedError, RunSignal, WorkerClosingError } from '../../../src/engine/runs.js'
 import {
   isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
