@@ -153,4 +153,3 @@ export class StoreUnavailableError extends Error {
 export function isStoreUnavailable(error: unknown): error is StoreUnavailableError {
   return typeof error === 'object' && error !== null && BRAND in error
 }
-
