@@ -97,7 +97,7 @@ export interface ResumableUploadOptions<C = unknown> {
    *
    * @default 1_048_576 (1 MiB)
    */
-  readonly maxAnswerBytes?: number
+  readonly maxResponseBytes?: number
 }
 
 const DAY_MS = 86_400_000
@@ -123,7 +123,7 @@ const OPTIONS = {
   maxBytesPerOwner: bytes({ min: 1 }),
   retentionMs: duration({ min: 1000, default: DAY_MS }),
   waitMs: duration({ default: 30_000 }),
-  maxAnswerBytes: bytes({ default: 2 ** 20 }),
+  maxResponseBytes: bytes({ default: 2 ** 20 }),
 } satisfies OptionTable<ResumableUploadOptions>
 
 /** Options with their defaults, and what was made of them. */

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
 import { members, site, type Site } from '../../http/tasks/kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../src/tasks/tasks.js'
 
 interface Vanishing {
   readonly site: Site

@@ -21,7 +21,7 @@ function site() {
   })
   const tasks = createTasks({ ...engine, definitions: [users.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const uploads = setUp({ blobs, store, owner: 'anyone', maxAnswerBytes: 1000 }, users.handler(endpoints))
+  const uploads = setUp({ blobs, store, owner: 'anyone', maxResponseBytes: 1000 }, users.handler(endpoints))
   return { ...uploads, written, tasks, blobs }
 }
 
