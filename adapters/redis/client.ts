@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Notices } from '../../src/runtime/notices.js'
-import { text, value, whole } from '../../src/runtime/options.js'
+import { text, value } from '../../src/runtime/options.js'
+import { SHARES } from '../../src/stores/share-limits.js'
 
 /**
  * The part of a Redis client that longhaul uses: ioredis 5 or 6, a single server, a Cluster or
@@ -53,8 +54,7 @@ export const REDIS = {
   namespace: text({
     pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -', default: 'longhaul',
   }),
-  maxEntriesPerOwner: whole({ min: 1, default: 100_000 }),
-  maxBytesPerOwner: whole({ min: 1, default: 64 * 2 ** 20 }),
+  ...SHARES,
 }
 
 /** A Lua script and the name under which a server that has seen it knows it. */

@@ -1,4 +1,4 @@
-import { readOptions, text, whole } from '../runtime/options.js'
+import { readOptions, whole } from '../runtime/options.js'
 
 /** Limits of what one owner leaves behind in a store. */
 export interface ShareLimits {
@@ -6,8 +6,7 @@ export interface ShareLimits {
   readonly maxBytes: number
 }
 
-/** The option for a namespace that becomes part of keys. */
-export /** The options for the share of one owner of a store on a server. */
+/** The options for the share of one owner of a store on a server. */
 export const SHARES = {
   maxEntriesPerOwner: whole({ min: 1, default: 100_000 }),
   maxBytesPerOwner: whole({ min: 1, default: 64 * 2 ** 20 }),
