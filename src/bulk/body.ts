@@ -1,16 +1,16 @@
 import { checkJsonType, unsupported } from '../http/body/body.js'
 import { requestCoding, type DecodeOptions } from '../http/body/decode.js'
-import { jsonTextOf, parseJson } from '../http/body/json.js'
-import { httpError } from '../http/errors.js'
+import { jsonTextOf, parseJson, isJsonObject } from '../http/body/json.js'
+import { httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import type { ArrayPosition } from '../json-array/array-position.js'
+import { type ArrayPosition, UNKNOWN_MEMBER } from '../json-array/array-position.js'
 import { readElements } from '../json-array/array-reader.js'
-import { isExact } from '../json-array/json-checks.js'
+import { isExact } from '../json-array/element-reader.js'
 import { Gathered } from '../runtime/text.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import type { ParsedBatch } from './batch.js'
-import { itemsOf } from './items-of.js'
-import type { BulkSettings } from './settings.js'
+import { childPointer, isArrayIndex } from '../schema/pointer.js'
+import type { Block } from '../records/batch.js'
+import type { BulkSettings } from './options.js'
 
 /**
  * The items of a body, which can be read any number of times. A small body is parsed as a whole, in
@@ -18,16 +18,16 @@ import type { BulkSettings } from './settings.js'
  */
 export type BulkBody = WholeBody | LargeBody
 
-/** A body in one batch. */
+/** A body in one block. */
 export interface WholeBody {
-  readonly whole: ParsedBatch
+  readonly whole: Block<never>
 }
 
 /** A body that is read in batches. */
 export interface LargeBody {
   readonly whole?: undefined
   /** Reads the batches, from a place on at which an earlier reader has begun a batch. */
-  readonly open: (from?: ArrayPosition) => AsyncGenerator<ParsedBatch>
+  readonly open: (from?: ArrayPosition) => AsyncGenerator<Block<ArrayPosition>>
 }
 
 /** Opens the decoded bytes of a body at an offset. */
@@ -78,22 +78,25 @@ export async function readBody(settings: BodySettings, open: OpenDecoded): Promi
 
 /** Returns a body that is read in batches. */
 export function largeBody(settings: BodySettings, open: OpenDecoded): LargeBody {
-  return { open: (from) => readBatches(settings, open, from) }
+  return { open: (from) => readBlocks(settings, open, from) }
 }
 
-async function* readBatches(
+async function* readBlocks(
   settings: BodySettings, open: OpenDecoded, from: ArrayPosition | undefined,
-): AsyncGenerator<ParsedBatch, void, undefined> {
+): AsyncGenerator<Block<ArrayPosition>, void, undefined> {
   const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
   const alone = otherMembers === 'refuse'
-  const bytes = await open(from?.byte ?? 0)
-  yield* readElements(bytes, { path, alone, maxElements, maxElementBytes, from })
+  const source = await open(from?.byte ?? 0)
+  const elements = readElements(source, { path, alone, maxElements, maxElementBytes, from })
+  for await (const { start, items, exact, place, bytes } of elements) {
+    yield { records: items, first: start + 1, last: start + items.length, exact, place, bytes }
+  }
 }
 
-/** Returns the batches of a body, from a place on. */
-export function batchesOf(
+/** Returns the blocks of a body, from a place on. */
+export function blocksOf(
   body: BulkBody, from?: ArrayPosition,
-): Iterable<ParsedBatch> | AsyncIterable<ParsedBatch> {
+): Iterable<Block<never>> | AsyncIterable<Block<ArrayPosition>> {
   return body.whole === undefined ? body.open(from) : [body.whole]
 }
 
@@ -114,9 +117,9 @@ export interface BodySize {
 export async function measure(body: LargeBody): Promise<BodySize> {
   let items = 0
   let batchBytes = 0
-  for await (const batch of body.open()) {
-    items += batch.items.length
-    batchBytes = Math.max(batchBytes, batch.bytes ?? 0)
+  for await (const { records, bytes } of body.open()) {
+    items += records.length
+    batchBytes = Math.max(batchBytes, bytes)
   }
   if (items === 0) throw httpError('empty_batch')
   return { items, batchBytes }
@@ -140,5 +143,45 @@ export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolea
   if (items.length > maxItems) {
     throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
   }
-  return { whole: { start: 0, items, exact } }
+  return { whole: { records: items, last: items.length, exact, bytes: 0 } }
+}
+
+/**
+ * Returns the array that `items` points to in a parsed body.
+ *
+ * @throws {HttpError} `invalid_input`: there is no array at that place, or something beside it that
+ * is not accepted.
+ */
+function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {
+  let value = body
+  let pointer = ''
+  for (const key of path) {
+    const child = childPointer(pointer, key)
+    const isList = Array.isArray(value) && isArrayIndex(key)
+    if (!isList && !isJsonObject(value)) throw notFound(items, child, 'is required')
+    const container = value as Readonly<Record<string, unknown>>
+    if (!Object.hasOwn(container, key)) throw notFound(items, child, 'is required')
+    if (otherMembers === 'refuse') {
+      const other = Object.keys(container).find((each) => each !== key)
+      if (other !== undefined) throw unknown(items, childPointer(pointer, other))
+    }
+    value = container[key]
+    pointer = child
+  }
+  if (!Array.isArray(value)) throw notFound(items, pointer, 'must be array')
+  return value
+}
+
+function notFound(items: string, pointer: string, message: string): HttpError {
+  return httpError('invalid_input', {
+    message: `${items === '' ? 'The body' : `The value at ${items}`} must be an array.`,
+    details: [{ pointer, message }],
+  })
+}
+
+function unknown(items: string, pointer: string): HttpError {
+  return httpError('invalid_input', {
+    message: `The body must have nothing beside the array at ${items}.`,
+    details: [{ pointer, message: UNKNOWN_MEMBER }],
+  })
 }
