@@ -92,7 +92,8 @@ function constant(node, checker) {
 /** Returns true if the text of a docstring says this default. */
 export function agrees(said, value) {
   if (value === Infinity) return /\b(?:none|no limit|unlimited|Infinity)\b/.test(said)
-  if (typeof value !== 'number') return said.includes(`\`${JSON.stringify(value).replaceAll('"', "'")}\``) || said.includes(`\`${String(value)}\``)
+  if (typeof value === 'string') return said.includes(`'${value}'`) || said.includes(`\`${value}\``)
+  if (typeof value === 'boolean') return /\b(?:true|false)\b/.exec(said)?.[0] === String(value)
   const [, digits = '', unit = ''] = /^`?(an?\b|one\b|\d[\d ,_]*(?:\.\d+)?|2\*\*\d+)`? ?([A-Za-z]*)/.exec(said) ?? []
   const count = /^[ao]/.test(digits) ? 1 : Number(digits.replaceAll(/[ ,_]/g, ''))
   const factor = UNITS.get(unit) ?? UNITS.get(unit.replace(/s$/, '')) ?? 1
