@@ -14,8 +14,8 @@ export { empty, errorResponse, json, jsonText, stream } from './http/respond.js'
 export { principalOf, type HostContext, type Principal } from './http/requester.js'
 export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
-export { router, type RouterOptions } from './resources/router.js'
-export type { Methods } from './resources/resource.js'
+export { router } from './resources/router.js'
+export type { MethodOptions, Methods } from './resources/methods.js'
 export {
   defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition,
   type TaskOptions, type TaskSettings, type TaskTypes,

@@ -1,7 +1,6 @@
 import type { ErrorCode } from '../http/errors.js'
 import type { Operation } from '../http/exchange.js'
-import { errorResponses } from '../openapi/errors.js'
-import { fields, requestFields } from '../openapi/fields.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import { header, operation, parameter, response, type Fragment } from '../openapi/operation.js'
 
 const read = [

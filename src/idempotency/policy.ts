@@ -6,9 +6,8 @@ import type {
   Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
 } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
-import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
-import { errorResponses } from '../openapi/errors.js'
-import { fields, requestFields } from '../openapi/fields.js'
+import { addParameters, addResponseHeaders, addResponses } from '../openapi/operation.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import type { Store } from '../stores/store.js'
 import { buffered } from './buffered.js'
 import { parseIdempotencyKey } from './key.js'

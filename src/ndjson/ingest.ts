@@ -1,5 +1,5 @@
 import { httpError } from '../http/errors.js'
-import { judge } from '../schema/validate.js'
+import { judge } from '../schema/schema.js'
 import type { LineError } from './line-error.js'
 import { LineReader, type RecordBatch } from './line-reader.js'
 import { readBatches } from './read-records.js'

@@ -1,9 +1,7 @@
 import type { Operation } from '../http/exchange.js'
-import { errorResponses } from '../openapi/errors.js'
-import { addResponseHeaders } from '../openapi/merge.js'
-import { fields, requestFields } from '../openapi/fields.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
-  body, operation, response, schemaObject, type Fragment,
+  addResponseHeaders, body, type Fragment, operation, response, schemaObject,
 } from '../openapi/operation.js'
 import type { Schema } from '../schema/schema.js'
 import { taskFormat } from '../tasks/http/formats.js'

@@ -1,7 +1,7 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
-import { validate } from '../../schema/validate.js'
+import { validate } from '../../schema/schema.js'
 import type { Checkpoint } from '../definition/checkpoint.js'
 import { checkpointText } from '../definition/checkpoint-text.js'
 import type { AnyTaskDefinition } from '../definition/define.js'

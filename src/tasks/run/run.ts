@@ -1,5 +1,5 @@
 import { httpError } from '../../http/errors.js'
-import { validate } from '../../schema/validate.js'
+import { validate } from '../../schema/schema.js'
 import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
 import { toResultText } from '../record/result.js'
 import type { Failure } from '../record/details.js'

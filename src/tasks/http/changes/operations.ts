@@ -1,6 +1,5 @@
 import type { Operation } from '../../../http/exchange.js'
-import { errorResponses } from '../../../openapi/errors.js'
-import { fields, requestFields } from '../../../openapi/fields.js'
+import { errorResponses, fields, requestFields } from '../../../openapi/responses.js'
 import { body, operation, parameter, response } from '../../../openapi/operation.js'
 import type { TaskFormat } from '../formats.js'
 import type { StatusPath } from '../status-path.js'

@@ -1,6 +1,5 @@
 import type { Operation } from '../../../http/exchange.js'
-import { errorResponses } from '../../../openapi/errors.js'
-import { fields, requestFields } from '../../../openapi/fields.js'
+import { errorResponses, fields, requestFields } from '../../../openapi/responses.js'
 import { operation, parameter, response, type Fragment } from '../../../openapi/operation.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../../list-options.js'
 import type { TaskFormat } from '../formats.js'

@@ -1,6 +1,5 @@
 import type { Operation } from '../../../http/exchange.js'
-import { errorResponses } from '../../../openapi/errors.js'
-import { fields } from '../../../openapi/fields.js'
+import { errorResponses, fields } from '../../../openapi/responses.js'
 import { operation, response, type Fragment } from '../../../openapi/operation.js'
 import { LISTED_STATUSES } from '../../../engine/engine.js'
 import { members, text, time } from '../formats.js'
