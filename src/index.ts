@@ -2,7 +2,7 @@ export {
   compose, type BodySource, type Handler, type HttpRequest, type HttpResponse, type NextHandler,
   type Operation, type Policy, type PolicyPlace, type RequestChanges, type RequestHeaders, type ResponseBody, type ResponseHeaders,
 } from './http/exchange.js'
-export type { Transaction } from './stores/transaction.js'
+export type { Transaction } from './engine/engine.js'
 export type { MaybePromise } from './runtime/maybe-promise.js'
 export {
   ERROR_CODES, HttpError, httpError, isHttpError, type ErrorCode, type ErrorDetail, type HttpErrorOptions,
@@ -16,43 +16,32 @@ export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router } from './resources/router.js'
 export type { MethodOptions, Methods } from './resources/methods.js'
-export {
-  defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition,
-  type TaskOptions, type TaskSettings, type TaskTypes,
-} from './tasks/definition/define.js'
-export type { Backoff } from './tasks/definition/backoff.js'
+export { defineTask, type AnyTaskDefinition, type Backoff, type ContextOf, type Definitions, type InputOf, type NameOf, type ResultOf, type TaskDefinition, type TaskOptions, type TaskResult, type TaskSettings, type TaskTypes } from './tasks/definition/define.js'
 export type { EndedTask, ExternalResource } from './tasks/definition/external-resource.js'
-export type {
-  FileContent, TaskFile, TaskFiles, WriteFileOptions,
-} from './tasks/definition/files.js'
-export type { Checkpoint } from './tasks/definition/checkpoint.js'
+export type { Checkpoint, FileContent, TaskContext, TaskFile, TaskFiles, WriteFileOptions } from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { ListOptions, TaskPage } from './tasks/list-options.js'
 export type { OwnedTasks } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'
-export type { Callbacks } from './tasks/core/callbacks.js'
+export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/definition/spool.js'
 export type { SpooledTaskOptions } from './tasks/definition/spooled-task.js'
-export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/callback-state.js'
-export type { TaskEvent } from './tasks/record/task-channel.js'
-export type { TaskSnapshot } from './tasks/record/snapshot.js'
 export type {
-  AttemptView, RunError, TaskFailure, TaskProgress,
+  AttemptView, CallbackFault, CallbackState, CallbackView, RunError, TaskFailure, TaskProgress,
 } from './tasks/record/details.js'
+export type { TaskEvent } from './tasks/record/diagnostics.js'
+export type { TaskSnapshot } from './tasks/record/snapshot.js'
 export type { TaskStatus } from './engine/task.js'
 export type {
   CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,
   Task, TaskCallback,
 } from './tasks/record/view.js'
-export type {
-  ContextOf, Definitions, InputOf, NameOf, ResultOf, TaskResult,
-} from './tasks/definition/task-types.js'
-export type { JsonForm, JsonSafe } from './tasks/definition/json-form.js'
+export type { JsonForm, JsonSafe } from './tasks/definition/json-values.js'
 export type { SubmitArguments, TaskHandle } from './tasks/task-calls.js'
 export type { TasksHealth } from './tasks/service-types.js'
 export type { PoolCounts, PoolOptions } from './tasks/core/pools.js'
-export type { WaitOptions } from './tasks/record/wait.js'
-export type { OwnedSubmitOptions, SubmitOptions } from './tasks/core/submit-options.js'
+export type { WaitOptions } from './tasks/record/subscriptions.js'
+export type { OwnedSubmitOptions, SubmitOptions } from './tasks/core/accept-task.js'
 export { permanent } from './tasks/run/failure.js'
 export { azureFormat, type AzureFormatOptions } from './tasks/http/azure-format.js'
 export { taskEndpoints, type TaskEndpoints } from './tasks/http/endpoints.js'

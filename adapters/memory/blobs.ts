@@ -1,17 +1,21 @@
 import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/runtime/option-names.js'
+import { readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import {
   BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent,
 } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import { Blob, BlobWriter } from './blob.js'
-import { wholeNumber } from './limits.js'
 import { ExpiryScanner } from './expiry-scanner.js'
 
 const MIB = 1024 * 1024
 /** Maximum overhead of a blob in bytes, with a key of 512 characters. */
 const OVERHEAD = 2048
+/**
+ * Block size in bytes. Blobs are stored in blocks, regardless of the size of the chunks that were
+ * written.
+ */
+const BLOCK = 64 * 1024
 
 /** Options of `MemoryBlobs`. */
 export interface MemoryBlobsOptions {
@@ -24,8 +28,9 @@ export interface MemoryBlobsOptions {
   readonly now?: () => number
 }
 
-/** Names of the options. */
-export const MEMORY_BLOBS = { maxBytes: 0, now: 0 } satisfies Record<keyof MemoryBlobsOptions, 0>
+const MEMORY_BLOBS = {
+  maxBytes: whole({ min: 1, default: 256 * MIB }), now: value(),
+} satisfies OptionTable<MemoryBlobsOptions>
 
 /**
  * Blobs in the memory of this process, outside the JavaScript heap. If `maxBytes` would be
@@ -53,14 +58,9 @@ export class MemoryBlobs implements Blobs {
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryBlobsOptions = {}) {
-    checkNames('MemoryBlobs', options, MEMORY_BLOBS)
-    this.maxBytes = wholeNumber(
-      'maxBytes',
-      options.maxBytes ?? 256 * MIB,
-      1,
-      Number.MAX_SAFE_INTEGER,
-    )
-    this.#now = options.now ?? (() => performance.now())
+    const { maxBytes, now } = readOptions('MemoryBlobs', options, MEMORY_BLOBS)
+    this.maxBytes = maxBytes
+    this.#now = now ?? (() => performance.now())
   }
 
   /** Returns the number of blobs and the bytes that `maxBytes` limits. */
@@ -184,5 +184,115 @@ export class MemoryBlobs implements Blobs {
   /** Visits every blob. Yields `true` if the blob was removed. */
   *#walk(): Generator<boolean> {
     for (const key of this.#blobs.keys()) yield this.#live(key) === undefined
+  }
+}
+
+/** Collects the chunks of one blob. Calls `reserve` before it allocates a block. */
+class BlobWriter {
+  readonly #reserve: (bytes: number) => void
+  readonly #blocks: Uint8Array[] = []
+  #used = 0
+  /** Number of bytes reserved. */
+  bytes = 0
+
+  constructor(reserve: (bytes: number) => void) {
+    this.#reserve = reserve
+  }
+
+  get size(): number {
+    return this.#blocks.length === 0 ? 0 : (this.#blocks.length - 1) * BLOCK + this.#used
+  }
+
+  write(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.byteLength;) {
+      const block = this.#room()
+      const part = chunk.subarray(at, at + BLOCK - this.#used)
+      block.set(part, this.#used)
+      this.#used += part.byteLength
+      at += part.byteLength
+    }
+  }
+
+  /** Returns all blocks. Shortens the last one to its content. */
+  finish(): readonly Uint8Array[] {
+    const last = this.#blocks.pop()
+    if (last !== undefined) {
+      this.#blocks.push(last.slice(0, this.#used))
+      this.#reserve(this.#used - BLOCK)
+      this.bytes += this.#used - BLOCK
+    }
+    return this.#blocks
+  }
+
+  #room(): Uint8Array {
+    const last = this.#blocks.at(-1)
+    if (last !== undefined && this.#used < BLOCK) return last
+    this.#reserve(BLOCK)
+    this.bytes += BLOCK
+    const block = new Uint8Array(BLOCK)
+    this.#blocks.push(block)
+    this.#used = 0
+    return block
+  }
+}
+
+/**
+ * A complete blob. Its memory is released when it has been dropped and its last reader has ended.
+ */
+class Blob {
+  readonly info: BlobInfo
+  /** Time of expiry in milliseconds, by the clock of the blobs. */
+  expiresAt: number
+  readonly #blocks: readonly Uint8Array[]
+  readonly #release: () => void
+  #readers = 0
+  #gone = false
+
+  constructor(
+    info: BlobInfo,
+    expiresAt: number,
+    blocks: readonly Uint8Array[],
+    release: () => void,
+  ) {
+    this.info = info
+    this.expiresAt = expiresAt
+    this.#blocks = blocks
+    this.#release = release
+  }
+
+  get gone(): boolean {
+    return this.#gone
+  }
+
+  /** Marks the blob as removed. New readers cannot find it. */
+  drop(): void {
+    if (this.#gone) return
+    this.#gone = true
+    if (this.#readers === 0) this.#release()
+  }
+
+  /**
+   * Yields copies of the bytes, so that a reader cannot change the blob. `begin` may throw to
+   * reject the reader.
+   */
+  async *read(
+    start: number,
+    end: number,
+    begin: () => void,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    begin()
+    this.#readers++
+    try {
+      for (let at = start; at < end; ) {
+        const offset = at % BLOCK
+        const block = this.#blocks[(at - offset) / BLOCK] as Uint8Array
+        const chunk = block.slice(offset, offset + end - at)
+        at += chunk.byteLength
+        yield chunk
+      }
+    } finally {
+      this.#readers--
+      if (this.#gone && this.#readers === 0) this.#release()
+    }
   }
 }

@@ -1,15 +1,15 @@
 import { systemClock } from '../../src/runtime/timers.js'
-import { checkNames } from '../../src/runtime/option-names.js'
+import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 import {
   MEMORY_TASK_ENGINE, MemoryTaskEngine, type MemoryTaskEngineOptions,
-} from './engine/task-engine.js'
+} from './engine.js'
 import { MemoryStore, type MemoryStoreOptions } from './store.js'
 
 export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 export {
   MemoryTaskEngine, type MemoryTaskEngineOptions, type MemoryTaskEngineUsage,
-} from './engine/task-engine.js'
+} from './engine.js'
 export { MemoryStore, type MemoryStoreOptions } from './store.js'
 export type { Clock } from '../../src/runtime/timers.js'
 
@@ -24,8 +24,9 @@ export interface MemoryOptions extends MemoryTaskEngineOptions {
   readonly blobs?: Omit<MemoryBlobsOptions, 'now'>
 }
 
-const MEMORY = { ...MEMORY_TASK_ENGINE, store: 0, blobs: 0 } satisfies Record<keyof MemoryOptions, 0>
-const BLOBS = { maxBytes: 0 } satisfies Record<keyof NonNullable<MemoryOptions['blobs']>, 0>
+const MEMORY = {
+  ...MEMORY_TASK_ENGINE, store: value(), blobs: value(),
+} satisfies OptionTable<MemoryOptions>
 
 /** Result of `memory`. */
 export interface Memory {
@@ -44,9 +45,8 @@ export interface Memory {
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function memory(options: MemoryOptions = {}): Memory {
-  checkNames('memory', options, MEMORY)
+  readOptions('memory', options, MEMORY)
   const { blobs = {}, store = {}, ...engine } = options
-  checkNames('memory: blobs', blobs, BLOBS)
   const { clock = systemClock, maxEntriesPerOwner, maxBytesPerOwner } = options
   const now = (): number => clock.now()
   return {

@@ -1,5 +1,5 @@
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
-import { checkNames } from '../../src/runtime/option-names.js'
+import { readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import { WatchList } from '../../src/runtime/notices.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
@@ -7,14 +7,12 @@ import {
   type WriteOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
-import { Entries, StoredEntry, type EntryLimits } from './entries.js'
+import { Entries, StoredEntry } from './entries.js'
 import { heapShare } from '../../src/runtime/shared-limit.js'
-import { wholeNumber } from './limits.js'
+import { MAP_LIMIT } from './engine.js'
 import { ExpiryScanner } from './expiry-scanner.js'
 import { ownText } from './text.js'
 
-/** Maximum number of entries. A V8 Map has 2^24 slots, and needs half of them free for changes. */
-const MAP_LIMIT = 8_000_000
 /** Number of steps that a write to a full store searches for expired entries, about 10 µs. */
 const STEPS_WHEN_FULL = 256
 
@@ -47,11 +45,15 @@ export interface MemoryStoreOptions {
   readonly now?: () => number
 }
 
-/** Names of the options. */
-export const MEMORY_STORE = {
-  maxEntries: 0, maxBytes: 0, maxEntriesPerOwner: 0, maxBytesPerOwner: 0, maxCounters: 0,
-  maxWatches: 0, now: 0,
-} satisfies Record<keyof MemoryStoreOptions, 0>
+const MEMORY_STORE = {
+  maxEntries: whole({ min: 1, max: MAP_LIMIT, default: 1_000_000 }),
+  maxBytes: whole({ min: 1, default: heapShare(4, 256) }),
+  maxEntriesPerOwner: whole({ min: 1 }),
+  maxBytesPerOwner: whole({ min: 1 }),
+  maxCounters: whole({ min: 1, max: MAP_LIMIT, default: 100_000 }),
+  maxWatches: whole({ min: 1, max: MAP_LIMIT, default: 100_000 }),
+  now: value(),
+} satisfies OptionTable<MemoryStoreOptions>
 
 /**
  * Store in the memory of this process. Every method works synchronously and is therefore atomic. It
@@ -82,13 +84,17 @@ export class MemoryStore implements Store {
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryStoreOptions = {}) {
-    checkNames('MemoryStore', options, MEMORY_STORE)
-    this.#entries = new Entries(entryLimits(options), (key) => this.#watches.notify(key))
-    this.#counters = new Counters(
-      wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT),
-    )
-    this.#maxWatches = wholeNumber('maxWatches', options.maxWatches ?? 100_000, 1, MAP_LIMIT)
-    this.#now = options.now ?? (() => performance.now())
+    const { maxEntries, maxBytes, maxCounters, maxWatches, ...own } =
+      readOptions('MemoryStore', options, MEMORY_STORE)
+    this.#entries = new Entries({
+      maxEntries,
+      maxBytes,
+      maxEntriesPerOwner: own.maxEntriesPerOwner ?? Math.ceil(maxEntries / 4),
+      maxBytesPerOwner: own.maxBytesPerOwner ?? Math.ceil(maxBytes / 4),
+    }, (key) => { this.#watches.notify(key) })
+    this.#counters = new Counters(maxCounters)
+    this.#maxWatches = maxWatches
+    this.#now = own.now ?? (() => performance.now())
     this.#scanner = new ExpiryScanner(() => this.#walk())
   }
 
@@ -236,20 +242,6 @@ export class MemoryStore implements Store {
     if (stored === undefined || stored.expiresAt > this.#now()) return false
     this.#drop(key)
     return true
-  }
-}
-
-function entryLimits(options: MemoryStoreOptions): EntryLimits {
-  const { maxEntries = 1_000_000, maxBytes = heapShare(4, 256) } = options
-  const {
-    maxEntriesPerOwner = Math.ceil(maxEntries / 4), maxBytesPerOwner = Math.ceil(maxBytes / 4),
-  } = options
-  const most = Number.MAX_SAFE_INTEGER
-  return {
-    maxEntries: wholeNumber('maxEntries', maxEntries, 1, MAP_LIMIT),
-    maxBytes: wholeNumber('maxBytes', maxBytes, 1, most),
-    maxEntriesPerOwner: wholeNumber('maxEntriesPerOwner', maxEntriesPerOwner, 1, most),
-    maxBytesPerOwner: wholeNumber('maxBytesPerOwner', maxBytesPerOwner, 1, most),
   }
 }
 

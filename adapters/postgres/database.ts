@@ -1,6 +1,6 @@
 import { within } from '../../src/runtime/timers.js'
 import { warn } from '../../src/runtime/warning.js'
-import { Breaker } from '../../src/stores/breaker.js'
+import { Breaker } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
 import type { Connections, Query, Running } from './connections.js'

@@ -1,4 +1,4 @@
-import type { Fault } from '../../src/stores/breaker.js'
+import type { Fault } from '../../src/stores/calls.js'
 
 /** SQLSTATE of an error that the server reported, such as `23505`. */
 export function sqlState(error: unknown): string | undefined {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Notices } from '../../src/runtime/notices.js'
-import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
+import { observed, type StoreEvent } from '../../src/stores/calls.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
   type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,

@@ -1,6 +1,6 @@
 import { newId } from '../../src/runtime/random-id.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import { checkTransaction, type Transaction } from '../../src/stores/transaction.js'
+import { checkTransaction, type Transaction } from '../../src/engine/engine.js'
 import type { Query } from './connections.js'
 import { identitySql, type Database } from './database.js'
 import { sqlState } from './faults.js'

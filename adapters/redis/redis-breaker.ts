@@ -1,4 +1,4 @@
-import { Breaker, type Fault } from '../../src/stores/breaker.js'
+import { Breaker, type Fault } from '../../src/stores/calls.js'
 
 /** Returns a breaker for the calls to one Redis. `onLate` is called after calls have timed out. */
 export function redisBreaker(timeoutMs: number, onLate?: () => void): Breaker {

@@ -1,15 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { Notices } from '../../src/runtime/notices.js'
 import { checkNames } from '../../src/runtime/option-names.js'
-import type { Breaker } from '../../src/stores/breaker.js'
-import { checkNamespace } from '../../src/stores/namespace.js'
-import { shareLimits } from '../../src/stores/share-limits.js'
-import { observed, type StoreEvent } from '../../src/stores/diagnostics.js'
+import { observed, type Breaker, type StoreEvent } from '../../src/stores/calls.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type Created,
-  type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
-  type Unsubscribe, type WriteOptions,
+  StoreUnavailableError, checkNamespace, type Conflict, type Counter, type Created, type Entry,
+  type Existing, type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe,
+  type WriteOptions,
 } from '../../src/stores/store.js'
+import { shareLimits } from '../../src/stores/share-limits.js'
 import type { RedisClient } from './client.js'
 import { RedisOwnerShares } from './owner-shares.js'
 import { redisBreaker } from './redis-breaker.js'

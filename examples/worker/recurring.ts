@@ -41,7 +41,7 @@ async function setScheduler(queue: Queue, pattern: string): Promise<void> {
       })
       return
     } catch (error) {
-      // BullMQ refuses a change in the moment in which the next firing starts.
+      // BullMQ rejects a change in the moment in which the next firing starts.
       if (attempt === 10) throw error
       await sleep(250)
     }

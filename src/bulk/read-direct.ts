@@ -5,7 +5,7 @@ import { CountedBytes, DecoderMemory } from '../http/body/counted-body.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { empty } from '../http/respond.js'
-import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
+import { decodedFrom } from '../tasks/definition/spool.js'
 import { inTurn, withParsed } from './direct-memory.js'
 import {
   bodyOfBytes, bodyOfValue, decodeLimits, isValue, measure, readBody, type BulkBody, type WholeBody,

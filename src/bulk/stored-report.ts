@@ -1,6 +1,6 @@
 import type { Blobs } from '../stores/blobs.js'
-import { blobBytes, deleteBlobs } from '../stores/many-blobs.js'
-import type { Retry } from '../stores/store-retry.js'
+import { blobBytes, deleteBlobs } from '../stores/blob-rules.js'
+import type { Retry } from '../stores/calls.js'
 import type { EndedTask, ExternalResource } from '../tasks/definition/external-resource.js'
 import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { Spool } from '../tasks/definition/spool.js'

@@ -1,7 +1,7 @@
 import { CALLBACK_OPTIONS, callbackSettings, type CallbackOptions } from './options.js'
 import { Deliveries } from './deliveries.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { Callbacks } from '../tasks/core/callbacks.js'
+import type { Callbacks } from '../tasks/core/task-core.js'
 import { httpSender } from './http-sender/sender.js'
 
 /**

@@ -1,7 +1,7 @@
 import type { StoredTask, TaskChange } from '../engine/task.js'
 import { detailsOf, stored, type CallbackDetails } from '../tasks/record/details.js'
 import { isFinalTask, type TaskCore } from '../tasks/core/task-core.js'
-import { reportError } from '../tasks/record/report-error.js'
+import { reportError } from '../tasks/record/diagnostics.js'
 import { callbackEvents, type CallbackEvent } from './diagnostics.js'
 import { InFlightLimiter, type InFlightLimits } from './limiters.js'
 import { checkSecrets, messageBody, messageId, signedHeaders } from './message.js'

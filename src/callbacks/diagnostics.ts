@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
-import type { CallbackFault } from '../tasks/record/callback-state.js'
+import type { CallbackFault } from '../tasks/record/details.js'
 
 /**
  * Event on the diagnostics channel `longhaul:callback`: one for each attempt, in the process that

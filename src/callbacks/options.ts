@@ -1,7 +1,6 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
-import { checkBackoff } from '../tasks/definition/backoff.js'
-import type { Backoff } from '../tasks/definition/backoff.js'
+import { checkBackoff, type Backoff } from '../tasks/definition/define.js'
 import type { CallbackSender } from './sender.js'
 
 /** Options of `callbacks`. */
@@ -80,8 +79,7 @@ function check(options: ResolvedOptions): void {
     }
   }
   if (backoff === undefined) return
-  checkNames('callbacks: backoff', backoff, BACKOFF)
-  checkBackoff(backoff)
+  checkBackoff('callbacks', backoff)
 }
 
 /**

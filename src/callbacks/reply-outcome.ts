@@ -1,7 +1,6 @@
 import { parseHttpDate } from '../http/fields/dates.js'
-import { retryDelay } from '../tasks/definition/backoff.js'
-import type { Backoff } from '../tasks/definition/backoff.js'
-import type { CallbackFault } from '../tasks/record/callback-state.js'
+import { retryDelay, type Backoff } from '../tasks/definition/define.js'
+import type { CallbackFault } from '../tasks/record/details.js'
 import type { CallbackReply } from './sender.js'
 
 /** Maximum delay that a Retry-After can request: one day. */

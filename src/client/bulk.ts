@@ -1,13 +1,9 @@
-import { MergedReport, readReport, type BulkReport } from './bulk-report.js'
-import { ClientError, isClientError } from './errors.js'
-import { isObject } from './json-object.js'
-import { checkNames } from './option-names.js'
+import {
+  checkNames, checkWhole, ClientError, isClientError, isObject, type ErrorDetail,
+} from './errors.js'
 import type { Settings } from './options.js'
+import { newKey } from './retry.js'
 import { start as submit, WORK, type SubmitOptions } from './submit.js'
-import { newKey } from './transport.js'
-
-/** Methods with which a request without items changes nothing. A PUT may delete what is there. */
-const ASKS_HARMLESSLY = new Set(['POST', 'PATCH'])
 
 /** Options of `bulk`. */
 export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
@@ -17,8 +13,7 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
    */
   readonly method?: string
   /**
-   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }` (SPEC
-   * 2.3).
+   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }`.
    * @default the body is the array
    */
   readonly items?: string
@@ -47,15 +42,33 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void
 }
 
-const KNOWN = {
-  ...WORK, method: 0, items: 0, maxItems: 0, maxBodyBytes: 0, concurrency: 0, onProgress: 0,
-} satisfies Record<keyof BulkOptions, 0>
+/** The outcome of one item of a bulk request. */
+export interface BulkItem {
+  /** Index of the item in the request, from 0. */
+  readonly index: number
+  /** HTTP status of the item. */
+  readonly status: number
+  readonly id?: string | number
+  readonly error?: {
+    readonly code: string; readonly message: string; readonly details?: readonly ErrorDetail[]
+  }
+}
+
+/** The outcome of a bulk request. */
+export interface BulkReport {
+  readonly summary: { readonly total: number; readonly succeeded: number; readonly failed: number }
+  /** Items in order of `index`. */
+  readonly items: readonly BulkItem[]
+}
+
 /** RFC 6901 section 3. */
 const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/
+/** Methods with which a request without items changes nothing. A PUT may delete what is there. */
+const ASKS_HARMLESSLY = new Set(['POST', 'PATCH'])
 const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 
 /**
- * A bulk operation of which a request was not sent, or was refused as a whole. Test for it with
+ * A bulk operation of which a request was not sent, or was rejected as a whole. Test for it with
  * `isBulkFailed`.
  */
 export class BulkFailedError extends Error {
@@ -89,7 +102,7 @@ export function isBulkFailed(error: unknown): error is BulkFailedError {
   return isObject(error) && BULK_FAILED in error
 }
 
-/** Consecutive items as JSON texts: the content of one request. */
+/** Consecutive items as JSON: the content of one request. */
 interface Batch {
   readonly start: number
   readonly texts: readonly string[]
@@ -101,40 +114,44 @@ const encoder = /* @__PURE__ */ new TextEncoder()
 export async function bulk(
   settings: Settings, path: string, items: readonly unknown[], options: BulkOptions = {},
 ): Promise<BulkReport> {
-  checkNames('bulk', options, KNOWN)
+  checkNames('bulk', options, [
+    ...WORK, 'method', 'items', 'maxItems', 'maxBodyBytes', 'concurrency', 'onProgress',
+  ])
   const { maxItems = 1000, maxBodyBytes = 1_048_576, concurrency = 1, onProgress } = options
-  for (const [name, value] of Object.entries({ maxItems, maxBodyBytes, concurrency })) {
-    if (Number.isInteger(value) && value >= 1) continue
-    throw new TypeError(`bulk: ${name} must be a whole number from 1`)
-  }
+  checkWhole('bulk', { maxItems, maxBodyBytes, concurrency })
   if (!POINTER.test(options.items ?? '')) {
     throw new TypeError("bulk: items must be a JSON pointer such as '/updates'")
   }
   const run = new Run(settings, path, items, { ...options, maxItems, maxBodyBytes })
   const work = async (): Promise<void> => {
-    for (let batch = run.next(); batch; batch = run.next()) {
-      const done = await run.send(batch)
-      if (done > 0) onProgress?.({ done: run.done, total: items.length })
+    try {
+      for (let batch = run.next(); batch; batch = run.next()) {
+        const before = run.done
+        await run.send(batch)
+        if (run.done > before) onProgress?.({ done: run.done, total: items.length })
+      }
+    } catch (error) {
+      run.failure ??= { error }
     }
   }
-  await Promise.all(Array.from({ length: concurrency }, async () => {
-    await work().catch((error: unknown) => { run.fail(error) })
-  }))
-  if (run.failure) throw new BulkFailedError(run.failure.error, run.merged.report)
-  return run.merged.report
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, work))
+  if (run.failure) throw new BulkFailedError(run.failure.error, run.report)
+  return run.report
 }
 
 class Run {
-  readonly merged: MergedReport
-  /** The body before and after the array. */
-  private readonly around: readonly [before: string, after: string]
+  /** Number of items that have an outcome. */
   done = 0
   failure: { readonly error: unknown } | undefined
+  private readonly reports: BulkReport[] = []
+  private readonly pointer: string
+  /** The body before and after the array. */
+  private readonly around: readonly [before: string, after: string]
+  private readonly key: string | false
   private nextIndex = 0
   /** Parts of batches that were too large, the next one last. */
   private readonly parts: Batch[] = []
   private maxItems: number
-  private readonly key: string | false
 
   constructor(
     private readonly settings: Settings,
@@ -143,13 +160,21 @@ class Run {
     private readonly options: BulkOptions & Readonly<{ maxItems: number; maxBodyBytes: number }>,
   ) {
     this.maxItems = options.maxItems
-    this.merged = new MergedReport(options.items ?? '')
-    this.around = textAround(options.items ?? '')
+    this.pointer = options.items ?? ''
+    this.around = textAround(this.pointer)
     this.key = options.idempotencyKey ?? newKey()
   }
 
-  fail(error: unknown): void {
-    this.failure ??= { error }
+  /** The reports of all requests, as one. */
+  get report(): BulkReport {
+    const summary = { total: 0, succeeded: 0, failed: 0 }
+    for (const { summary: { total, succeeded, failed } } of this.reports) {
+      summary.total += total
+      summary.succeeded += succeeded
+      summary.failed += failed
+    }
+    const items = this.reports.flatMap((report) => report.items)
+    return { summary, items: items.sort((a, b) => a.index - b.index) }
   }
 
   /** Returns the next batch. `undefined` if there is none, or after a failure. */
@@ -170,31 +195,26 @@ class Run {
     return texts.length === 0 ? undefined : { start, texts }
   }
 
-  /** Sends a batch. Returns how many of its items have an outcome now. */
-  async send(batch: Batch): Promise<number> {
-    const { start, texts } = batch
+  /** Sends a batch. If it was too large, its items without an outcome become smaller batches. */
+  async send(batch: Batch): Promise<void> {
+    const { start, texts: { length } } = batch
     const { report, error } = await this.request(batch)
-    if (report) this.merged.add(start, report)
-    if (error === undefined) return this.finish(texts.length)
-    const open = report ? openItems(report, texts.length) : texts.map((_, index) => index)
-    const answered = texts.length - open.length
-    if (open.length === 0) return this.finish(answered)
+    if (report) this.add(start, report)
+    const open = error === undefined ? [] : openItems(report, length)
+    const answered = length - open.length
+    this.done += answered
+    if (error === undefined || open.length === 0) return
     if (error.status !== 413) throw error
-    if (open.length === 1 && texts.length === 1) {
-      const { code, message } = error
-      this.merged.add(start, {
-        summary: { total: 1, succeeded: 0, failed: 1 },
-        items: [{ index: 0, status: 413, error: { code, message } }],
-      })
-      return this.finish(1)
+    if (length > 1) {
+      this.divide(batch, open, answered || Math.ceil(length / 2))
+      return
     }
-    this.divide(batch, open, answered || Math.ceil(texts.length / 2))
-    return this.finish(answered)
-  }
-
-  private finish(count: number): number {
-    this.done += count
-    return count
+    const { code, message } = error
+    this.add(start, {
+      summary: { total: 1, succeeded: 0, failed: 1 },
+      items: [{ index: 0, status: 413, error: { code, message } }],
+    })
+    this.done++
   }
 
   /** Returns the report of a request, which may come with an error. Rejects if there is neither. */
@@ -202,18 +222,17 @@ class Run {
     { start, texts }: Batch,
   ): Promise<{ readonly report?: BulkReport | undefined, readonly error?: ClientError }> {
     const { settings, path, key, options, around } = this
-    const { method, signal, headers, statusPath, background = false } = options
+    const { method = 'POST', signal, headers, statusPath, background = false } = options
     const body = around.join(`[${texts.join(',')}]`)
     let found: unknown
     try {
       const task = await submit<unknown>(settings, path, {
-        body: () => body, background,
+        method, body: () => body, background,
         // Half of a batch is another request, so it has another key.
         idempotencyKey: key === false ? false : `${key}-${start}-${texts.length}`,
         isOwnKey: options.idempotencyKey === undefined,
-        // A PUT without items may delete all of them.
-        question: method === undefined || ASKS_HARMLESSLY.has(method.toUpperCase()) ? { body: around.join('[]') } : 'none',
-        ...method !== undefined && { method }, ...signal && { signal }, ...headers && { headers },
+        question: ASKS_HARMLESSLY.has(method.toUpperCase()) && around.join('[]'),
+        ...signal && { signal }, ...headers && { headers },
         ...statusPath !== undefined && { statusPath },
       })
       found = await task.result(signal && { signal })
@@ -224,8 +243,22 @@ class Run {
     }
     const report = readReport(found)
     if (report) return { report }
-    const message = 'The answer is not the report of a bulk request.'
+    const message = 'The response is not the report of a bulk request.'
     throw new ClientError('bad_answer', message, { status: 200, body: found })
+  }
+
+  /** Adds a report, with indexes and pointers counted from the first item of all. */
+  private add(start: number, { summary, items }: BulkReport): void {
+    const moved = items.map((item) => {
+      const index = item.index + start
+      if (start === 0 || !item.error?.details) return { ...item, index }
+      const [from, to] = [`${this.pointer}/${item.index}`, `${this.pointer}/${index}`]
+      const details = item.error.details.map((detail) => (detail.pointer.startsWith(from)
+        ? { ...detail, pointer: `${to}${detail.pointer.slice(from.length)}` }
+        : detail))
+      return { ...item, index, error: { ...item.error, details } }
+    })
+    this.reports.push({ summary, items: moved })
   }
 
   /** Divides the items without an outcome into smaller batches. */
@@ -243,11 +276,21 @@ class Run {
   }
 }
 
+/** Reads a report. Returns `undefined` if the body is not a report. */
+function readReport(body: unknown): BulkReport | undefined {
+  if (!isObject(body) || !isObject(body['summary'])) return undefined
+  const { items } = body
+  const isList = Array.isArray(items)
+    && items.every((item) => isObject(item) && typeof item['index'] === 'number')
+  return isList ? body as unknown as BulkReport : undefined
+}
+
 /**
  * Returns the indexes of the items that a report does not answer. A report of failures only is
  * about the first `total` items, because a server processes them in order.
  */
-function openItems({ summary: { total }, items }: BulkReport, count: number): number[] {
+function openItems(report: BulkReport | undefined, count: number): number[] {
+  const { summary: { total }, items } = report ?? { summary: { total: 0 }, items: [] }
   const listed = new Set(items.map(({ index }) => index))
   const isComplete = items.length >= total
   return Array.from({ length: count }, (_, index) => index)

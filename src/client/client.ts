@@ -1,22 +1,70 @@
-import { bulk, type BulkOptions } from './bulk.js'
-import type { BulkReport } from './bulk-report.js'
-import { chunksOf } from './chunks.js'
-import type { Download, DownloadOptions } from './download.js'
-import { FileSender } from './file-upload/sender.js'
-import type { FileUpload, FileUploadOptions, UploadContent } from './file-upload/types.js'
-import { checkNames } from './option-names.js'
+import { bulk, type BulkOptions, type BulkReport } from './bulk.js'
+import { Transfer, type Download, type DownloadOptions } from './download.js'
+import { checkNames } from './errors.js'
+import { readNdjson, type ReadNdjsonOptions } from './ndjson.js'
 import { resolvePath, toSettings, type ClientOptions } from './options.js'
-import { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
-import { resume, start, SUBMIT, type SubmitOptions } from './submit.js'
+import { retrying } from './retry.js'
+import { chunksOf, send } from './send.js'
+import { resume, start, WORK, type SubmitOptions } from './submit.js'
 import type { ResultOptions, SavedTask, TaskHandle } from './task.js'
-import { listTasks } from './task-list/list.js'
-import type { TaskList, TaskListOptions } from './task-list/types.js'
-import { Transfer } from './transfer.js'
-import { retrying, send } from './transport.js'
-import type { InputOf, ResultOf, TaskTypes } from './typed.js'
-import {
-  upload, type UploadOptions, type UploadRecords, type UploadReport,
-} from './upload.js'
+import { listTasks, type TaskList, type TaskListOptions } from './task-list.js'
+import { FileSender, type FileUpload, type FileUploadOptions, type UploadContent } from './upload-file.js'
+import { upload, type UploadOptions, type UploadRecords, type UploadReport } from './upload.js'
+
+/**
+ * The result of a task on the wire: always an object with a message. An object without a message
+ * gains one. Any other value becomes the property `value`.
+ */
+export type TaskResult<R> =
+  unknown extends R ? { readonly message: string, readonly [name: string]: unknown }
+    : [R] extends [void] ? { message: string }
+      : [R] extends [string | number | boolean | null] ? { message: string, value: R }
+        : R extends readonly unknown[] ? { message: string, value: R }
+          : R extends { message: infer M } ? M extends string ? R : { message: string, value: R }
+            : R extends object ? { message: string } & R
+              : R extends undefined ? { message: string }
+                : { message: string, value: R }
+
+/** The types of a definition that `defineTask` of `longhaul` returned. */
+export interface DefinitionLike<Name = string, Input = unknown, Result = unknown> {
+  /** For the compiler only; never set. `result` is the JSON form of what `run` returns. */
+  readonly '~types'?: { readonly name: Name, readonly input: Input, readonly result: Result }
+  /** Never called by the client. */
+  readonly run: (input: never, context: never) => unknown
+}
+
+/** The types of a task without a definition. */
+export interface NamedTypes<Input = unknown, Result = unknown> {
+  /** Input that is submitted. */
+  readonly input: Input
+  /** Result of the completed task. */
+  readonly result: Result
+}
+
+/**
+ * The types of a task: `typeof` a definition of `defineTask`, or `{ input, result }`. `OpenApiTask`
+ * is of the second form.
+ */
+export type TaskTypes = DefinitionLike | NamedTypes
+
+/** Input that is submitted: the input of the definition's schema. */
+export type InputOf<T extends TaskTypes> =
+  T extends DefinitionLike<infer _, infer I> ? I : T extends NamedTypes<infer I> ? I : never
+
+/** Result of a completed task: the JSON form of what `run` returns, with a message. */
+export type ResultOf<T extends TaskTypes> =
+  T extends DefinitionLike<infer _, infer _, infer R> ? TaskResult<R>
+    : T extends NamedTypes<unknown, infer R> ? R : never
+
+/** The types of a POST in `paths`, which openapi-typescript generates from an OpenAPI document. */
+export interface OpenApiTask<Paths, Path extends keyof Paths> extends NamedTypes {
+  readonly input: Paths[Path] extends {
+    post: { requestBody?: { content: { 'application/json': infer I } } }
+  } ? I : unknown
+  readonly result: Paths[Path] extends {
+    post: { responses: { 200: { content: { 'application/json': infer R } } } }
+  } ? R : unknown
+}
 
 /** Options of `run`. */
 export interface RunOptions<R = unknown>
@@ -46,17 +94,17 @@ export interface TypedTask<Input, Result> {
 export interface RecordsOptions extends ReadNdjsonOptions {
   /** Stops reading. */
   readonly signal?: AbortSignal
-  /** Additional header fields. */
+  /** Additional headers. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 /**
- * A client of one server. Paths are relative to its `baseUrl`. A request that is refused or gets no
- * answer rejects with a `ClientError`. An abort rejects with the reason of the signal.
+ * A client of one server. Paths are relative to its `baseUrl`. A request that is rejected or gets no
+ * response rejects with a `ClientError`. An abort rejects with the reason of the signal.
  */
 export interface Client {
   /**
-   * Submits work by POST. Resolves when the server has accepted it, or has answered at once. A lost
+   * Submits work by POST. Resolves when the server has accepted it, or has responded at once. A lost
    * request is sent again with the same Idempotency-Key.
    *
    * @example
@@ -86,7 +134,7 @@ export interface Client {
   ): TypedTask<InputOf<T>, ResultOf<T>>
   /**
    * Creates a handle for a task that was submitted before. Takes what `toJSON` of its handle
-   * returned, as a value or as JSON text.
+   * returned, as a value or as JSON.
    *
    * @example
    * const saved = JSON.stringify(await api.submit('/reports', { year: 2025 }))
@@ -106,7 +154,7 @@ export interface Client {
    */
   tasks<R = unknown>(path: string, options?: TaskListOptions): TaskList<R>
   /**
-   * Reads NDJSON by GET and yields the records as they arrive (SPEC 4.9).
+   * Reads NDJSON by GET and yields the records as they arrive.
    *
    * @example
    * for await (const { id } of api.records<{ id: number }>('/users')) console.log(id)
@@ -115,13 +163,12 @@ export interface Client {
     path: string, options?: RecordsOptions,
   ): AsyncGenerator<T, void, undefined>
   /**
-   * Sends records as NDJSON and resolves with the server's report (SPEC 4.9). An array, a `Blob`, or
-   * a function that returns the records, can be read again after a failure. With `background` it is
-   * then sent again, if the server acknowledges keys. With an `idempotencyKey` and without `background`, the client asks how much is
-   * committed and sends the rest, if the server is an `ndjsonUpload` with `background`. A function
-   * must return the same records each time.
+   * Sends records as NDJSON and resolves with the server's report. An array, a `Blob`, or a function
+   * that returns the records can be read again after a failure. With `background` or an
+   * `idempotencyKey`, a lost upload is then repeated if the server acknowledges keys. With
+   * `resumable` it continues instead. A function must return the same records each time.
    *
-   * @throws {ClientError} The server refused the upload or could not be reached.
+   * @throws {ClientError} The server rejected the upload or could not be reached.
    *
    * @example
    * const { message, errors } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
@@ -165,14 +212,6 @@ export interface Client {
   bulk(path: string, items: readonly unknown[], options?: BulkOptions): Promise<BulkReport>
 }
 
-const RUN = { ...SUBMIT, onProgress: 0 } satisfies Record<keyof RunOptions, 0>
-const TASK = {
-  statusPath: 0, headers: 0, body: 0,
-} satisfies Record<keyof TypedTaskOptions<unknown>, 0>
-const RECORDS = {
-  signal: 0, headers: 0, maxLineBytes: 0, onFault: 0,
-} satisfies Record<keyof RecordsOptions, 0>
-
 /**
  * Creates a client. Sends no request.
  *
@@ -189,12 +228,12 @@ export function createClient(options: ClientOptions = {}): Client {
   const submit = async <R>(
     path: string, input: unknown, options: SubmitOptions = {},
   ): Promise<TaskHandle<R>> => {
-    checkNames('submit', options, SUBMIT)
-    const text = JSON.stringify(input) as string | undefined
-    return start<R>(settings, path, { ...options, body: () => text ?? '' })
+    checkNames('submit', options, [...WORK, 'wait'])
+    const json = JSON.stringify(input) as string | undefined
+    return start<R>(settings, path, { ...options, body: () => json ?? '' })
   }
   const run = async <R>(path: string, input: unknown, options: RunOptions<R> = {}): Promise<R> => {
-    checkNames('run', options, RUN)
+    checkNames('run', options, [...WORK, 'wait', 'onProgress'])
     const { onProgress, ...rest } = options
     const { signal } = rest
     const task = await submit<R>(path, input, rest)
@@ -203,7 +242,7 @@ export function createClient(options: ClientOptions = {}): Client {
   return {
     submit, run,
     task<T extends TaskTypes>(path: string, options: TypedTaskOptions<InputOf<T>> = {}) {
-      checkNames('task', options, TASK)
+      checkNames('task', options, ['statusPath', 'headers', 'body'])
       const { body = (input) => input, ...common } = options
       type Result = ResultOf<T>
       return {
@@ -219,16 +258,14 @@ export function createClient(options: ClientOptions = {}): Client {
     resume: (saved) => resume(settings, saved),
     tasks: (path, options = {}) => listTasks(settings, path, options),
     async* records<T extends object>(path: string, options: RecordsOptions = {}) {
-      checkNames('records', options, RECORDS)
+      checkNames('records', options, ['signal', 'headers', 'maxLineBytes', 'onFault'])
       const { signal, headers, ...rest } = options
       const call = {
         url: resolvePath(settings, path), signal,
         headers: { accept: 'application/x-ndjson', ...headers },
       }
-      const body = await retrying(settings, 'read', signal, () => (
-        send(settings, call, (response, scope) => chunksOf(response.body, scope))
-      ))
-      yield* readNdjson<T>(body, rest)
+      const received = await retrying(settings, 'read', signal, () => send(settings, call))
+      yield* readNdjson<T>(chunksOf(received), rest)
     },
     upload: (path, records, options) => upload(settings, path, records, options),
     uploadFile: (path, content, options = {}) => new FileSender(settings, path, content, options),

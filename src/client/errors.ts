@@ -1,6 +1,3 @@
-import { isObject } from './json-object.js'
-import { checkNames } from './option-names.js'
-
 /** One problem that the server found in the input. */
 export interface ErrorDetail {
   /** JSON pointer (RFC 6901) to the problem. */
@@ -8,50 +5,47 @@ export interface ErrorDetail {
   readonly message: string
 }
 
-/** Members of a `ClientError` beside its code and message. */
+/** Properties of a `ClientError` beside its code and message. */
 export interface ClientErrorOptions {
-  /** HTTP status of the answer. */
+  /** HTTP status of the response. */
   readonly status?: number
   /** Each problem of the request, as the server listed it. */
   readonly details?: readonly ErrorDetail[] | undefined
   /** Seconds to wait, from `Retry-After`. */
   readonly retryAfter?: number | undefined
-  /** The parsed body of the answer. */
+  /** The parsed body of the response. */
   readonly body?: unknown
   /** The underlying error. */
   readonly cause?: unknown
 }
 
-const KNOWN = {
-  status: 0, details: 0, retryAfter: 0, body: 0, cause: 0,
-} satisfies Record<keyof ClientErrorOptions, 0>
 const CLIENT_ERROR = Symbol.for('longhaul.ClientError')
 
 /**
- * A request that failed: the server refused it, did not answer, or sent an unusable answer. Test
+ * A request that failed: the server rejected it, did not respond, or sent an unusable response. Test
  * for it with `isClientError`.
  */
 export class ClientError extends Error {
   override readonly name = 'ClientError'
   readonly [CLIENT_ERROR] = true
-  /** HTTP status of the answer. 0 if there was none. */
+  /** HTTP status of the response. 0 if there was none. */
   readonly status: number
   /**
    * The stable code of the server. If it sent none, `http_404` and the like. If there was no
-   * answer, a code of the client, such as `network_error`.
+   * response, a code of the client, such as `network_error`.
    */
   readonly code: string
   /** Each problem of the input, if the server listed them. */
   readonly details: readonly ErrorDetail[] | undefined
   /** Seconds to wait before a retry, from `Retry-After`. */
   readonly retryAfter: number | undefined
-  /** The body of the answer: parsed if it is JSON, else its text. */
+  /** The body of the response: parsed if it is JSON, else a string. */
   readonly body: unknown
 
   constructor(code: string, message: string, options: ClientErrorOptions = {}) {
     const { status = 0, details, retryAfter, body, cause } = options
     super(message, cause === undefined ? undefined : { cause })
-    checkNames('ClientError', options, KNOWN)
+    checkNames('ClientError', options, ['status', 'details', 'retryAfter', 'body', 'cause'])
     this.code = code
     this.status = status
     this.details = details
@@ -73,4 +67,35 @@ export class ClientError extends Error {
  */
 export function isClientError(error: unknown): error is ClientError {
   return isObject(error) && CLIENT_ERROR in error
+}
+
+/** Returns whether `value` is an object or an array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+/**
+ * Checks the names of options, inherited ones included.
+ * @throws {TypeError} A name is not in `known`. The message lists the names that exist.
+ */
+export function checkNames<O extends object>(
+  where: string, options: O, known: readonly (keyof O & string)[],
+): void {
+  for (const name in options) {
+    if (known.includes(name)) continue
+    const names = known.join(', ')
+    throw new TypeError(`${where}: there is no option "${name}". The options are ${names}.`)
+  }
+}
+
+/** @throws {TypeError} A value is not a whole number from 1 to `max`. */
+export function checkWhole(
+  where: string, values: Readonly<Record<string, number>>, max = Infinity,
+): void {
+  for (const [name, value] of Object.entries(values)) {
+    const isWhole = Number.isInteger(value) || value === Infinity
+    if (isWhole && value >= 1 && value <= max) continue
+    const to = max < Infinity ? ` to ${max}` : ''
+    throw new TypeError(`${where}: ${name} must be a whole number from 1${to}, not ${value}`)
+  }
 }

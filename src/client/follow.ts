@@ -1,14 +1,14 @@
-import { chunksOf } from './chunks.js'
-import { isClientError } from './errors.js'
-import { EventReader } from './event-stream.js'
+import { ClientError, isClientError } from './errors.js'
 import type { Settings } from './options.js'
-import { jitter, parseRetryAfter, pause, retryDelay } from './pause.js'
-import type { Scope } from './scope.js'
+import { backOff, canRetry, jitter, pause } from './retry.js'
+import {
+  chunksOf, parseRetryAfter, readAnswer, send, type Call, type Received,
+} from './send.js'
 import { isFinal, notStatus, readStatus, type TaskStatus } from './status.js'
-import { canRetry, readAnswer, send, type Call } from './transport.js'
 
 /** Length of a long poll in seconds. Shorter than the usual idle timeout of a proxy. */
 const WAIT_SECONDS = 25
+/** Maximum length of one event, in UTF-16 units. */
 const MAX_EVENT_UNITS = 64 * 1024 * 1024
 /** Event streams without an event before the client polls instead. A proxy may buffer them. */
 const MAX_EMPTY_STREAMS = 2
@@ -18,19 +18,24 @@ const NO_EVENTS = new Set([400, 406, 501, 503])
 /**
  * Yields the current status of a task and each change, until the task is final.
  *
- * One form of request serves all servers. The answer is an event stream, a long poll, or the
+ * One form of request serves all servers. The response is an event stream, a long poll, or the
  * current status. After the latter two the client waits as long as `Retry-After` says.
  */
 export async function* follow<R>(
   settings: Settings, url: URL, signal?: AbortSignal,
 ): AsyncGenerator<TaskStatus<R>, void, undefined> {
   const watch = new Watch<R>(settings, url, signal)
-  for (;;) {
-    for await (const status of watch.request()) {
-      yield status
-      if (isFinal(status)) return
+  for (let failures = 0; ;) {
+    try {
+      for await (const status of watch.request()) {
+        failures = 0
+        if (status) yield status
+        if (status && isFinal(status)) return
+      }
+      await pause(watch.delayMs, signal)
+    } catch (error) {
+      await backOff(settings, ++failures, error, () => watch.mayRetry(error), signal)
     }
-    await pause(watch.delayMs, signal)
   }
 }
 
@@ -41,10 +46,9 @@ class Watch<R> {
   private etag: string | undefined
   private lastEventId = ''
   private emptyStreams = 0
-  private failures = 0
   private polls = 0
-  /** Text of the latest status. Empty before the first. */
-  private lastText = ''
+  /** JSON of the latest status. Empty before the first. */
+  private latest = ''
 
   constructor(
     private readonly settings: Settings,
@@ -54,19 +58,20 @@ class Watch<R> {
     this.events = settings.events
   }
 
-  /** Sends one request and yields the changes in its answer. */
-  async* request(): AsyncGenerator<TaskStatus<R>, void, undefined> {
+  /** Sends one request. Yields the changes in its response, and `undefined` for no change. */
+  async* request(): AsyncGenerator<TaskStatus<R> | undefined, void, undefined> {
     const began = performance.now()
-    try {
-      const { response, scope, url } = await send(
-        this.settings, this.call(), (response, scope, url) => ({ response, scope, url }),
-      )
-      const type = response.headers.get('content-type')
-      if (type?.startsWith('text/event-stream')) yield* this.readEvents(response, scope)
-      else yield* this.readStatus(response, scope, url, began)
-    } catch (error) {
-      this.fail(error)
-    }
+    const received = await send(this.settings, this.call())
+    const type = received.response.headers.get('content-type')
+    if (type?.startsWith('text/event-stream')) yield* this.readEvents(received)
+    else yield await this.readStatus(received, began)
+  }
+
+  /** Decides after a failure. A server without events is polled. */
+  mayRetry(error: unknown): boolean {
+    const hasNoEvents = this.events && isClientError(error) && NO_EVENTS.has(error.status)
+    if (hasNoEvents) this.events = false
+    return hasNoEvents || canRetry(error, 'read')
   }
 
   private call(): Call {
@@ -75,8 +80,8 @@ class Watch<R> {
       url, signal,
       headers: {
         'accept': events ? 'text/event-stream, application/json;q=0.9' : 'application/json',
-        // The first answer must come at once. Without a tag, a server would wait for the end.
-        'prefer': this.lastText === '' ? undefined : `wait=${WAIT_SECONDS}`,
+        // The first response must come at once. Without a tag, a server would wait for the end.
+        'prefer': this.latest === '' ? undefined : `wait=${WAIT_SECONDS}`,
         'if-none-match': events ? undefined : etag,
         'last-event-id': events && lastEventId !== '' ? lastEventId : undefined,
       },
@@ -84,47 +89,42 @@ class Watch<R> {
   }
 
   private async* readEvents(
-    response: Response, scope: Scope,
-  ): AsyncGenerator<TaskStatus<R>, void, undefined> {
+    received: Received,
+  ): AsyncGenerator<TaskStatus<R> | undefined, void, undefined> {
     const reader = new EventReader(MAX_EVENT_UNITS)
     const decoder = new TextDecoder()
     this.emptyStreams++
     this.delayMs = jitter(this.settings.pollBaseMs)
     if (this.emptyStreams >= MAX_EMPTY_STREAMS) this.events = false
-    for await (const chunk of chunksOf(response.body, scope)) {
+    for await (const chunk of chunksOf(received)) {
       for (const event of reader.read(decoder.decode(chunk, { stream: true }))) {
-        const status = this.changed(parseEvent(event.data), event.data)
+        const status = this.changed(parse(event.data), event.data)
         this.events = this.settings.events
         this.emptyStreams = 0
         this.lastEventId = event.id
-        if (status) yield status
+        yield status
       }
     }
   }
 
-  private async* readStatus(
-    response: Response, scope: Scope, url: string, began: number,
-  ): AsyncGenerator<TaskStatus<R>, void, undefined> {
+  private async readStatus(received: Received, began: number): Promise<TaskStatus<R> | undefined> {
     // The request accepted events, so this server has none.
     this.events = false
-    const { status, headers, json } = await readAnswer(response, scope, url)
-    this.failures = 0
+    const { status, headers, json } = await readAnswer(received)
     const waited = /(?:^|[,\s])wait\b/.test(headers.get('preference-applied') ?? '')
     const retryAfter = parseRetryAfter(headers.get('retry-after'))
     this.delayMs = this.delayAfter(waited, retryAfter, performance.now() - began)
-    if (status === 304 || status === 204) return
+    if (status === 304 || status === 204) return undefined
     this.etag = headers.get('etag') ?? undefined
-    const now = this.changed(json, JSON.stringify(json))
-    if (now) yield now
+    return this.changed(json, JSON.stringify(json))
   }
 
   /** Returns the status in `body`, or `undefined` if it is the same as the one before. */
   private changed(body: unknown, text: string): TaskStatus<R> | undefined {
     const status = readStatus<R>(body)
     if (!status) throw notStatus(200, body)
-    this.failures = 0
-    if (text === this.lastText) return undefined
-    this.lastText = text
+    if (text === this.latest) return undefined
+    this.latest = text
     return status
   }
 
@@ -137,24 +137,62 @@ class Watch<R> {
     }
     return jitter(Math.min(pollMaxMs, pollBaseMs * 1.5 ** this.polls++))
   }
-
-  /** Counts a failure. Throws it if it is permanent or if there were too many in a row. */
-  private fail(error: unknown): void {
-    this.failures++
-    const noEvents = this.events && isClientError(error) && NO_EVENTS.has(error.status)
-    if (noEvents) this.events = false
-    const { attempts } = this.settings
-    if (this.failures >= attempts || !(noEvents || canRetry(error, 'read'))) throw error
-    const ms = isClientError(error) ? retryDelay(this.settings, this.failures, error) : undefined
-    if (ms === undefined) throw error
-    this.delayMs = ms
-  }
 }
 
-function parseEvent(data: string): unknown {
+function parse(data: string): unknown {
   try {
     return JSON.parse(data)
   } catch {
     return undefined
+  }
+}
+
+/** One server-sent event. */
+export interface ServerEvent {
+  readonly id: string
+  readonly data: string
+}
+
+/** Parses server-sent events (the event stream format of the WHATWG) from text in pieces. */
+export class EventReader {
+  /** The line whose end has not arrived. */
+  private line = ''
+  private afterCr = false
+  private data: string | undefined
+  private id = ''
+
+  /** @param maxUnits - maximum length of one event, in UTF-16 units */
+  constructor(private readonly maxUnits: number) {}
+
+  /** Returns the events that end in this piece. */
+  read(text: string): ServerEvent[] {
+    if (text === '') return []
+    const events: ServerEvent[] = []
+    // The second half of a CRLF.
+    const rest = this.afterCr && text.startsWith('\n') ? text.slice(1) : text
+    this.afterCr = rest.endsWith('\r')
+    const [first = '', ...others] = rest.split(/\r\n|\r|\n/)
+    this.line += first
+    for (const next of others) {
+      this.endLine(events)
+      this.line = next
+    }
+    if (this.line.length + (this.data?.length ?? 0) > this.maxUnits) {
+      const message = `An event is longer than ${this.maxUnits} units.`
+      throw new ClientError('answer_too_large', message)
+    }
+    return events
+  }
+
+  private endLine(events: ServerEvent[]): void {
+    const { line } = this
+    if (line === '') {
+      if (this.data !== undefined) events.push({ id: this.id, data: this.data })
+      this.data = undefined
+      return
+    }
+    const [, field, value = ''] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) as RegExpExecArray
+    if (field === 'data') this.data = this.data === undefined ? value : `${this.data}\n${value}`
+    else if (field === 'id' && !value.includes('\0')) this.id = value
   }
 }

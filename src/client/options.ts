@@ -1,5 +1,4 @@
-import { ClientError } from './errors.js'
-import { checkNames } from './option-names.js'
+import { checkNames, checkWhole, ClientError } from './errors.js'
 
 /** A value, or a promise of it. */
 export type MaybePromise<T> = T | Promise<T>
@@ -50,9 +49,8 @@ export interface ClientOptions {
    */
   readonly fetch?: typeof globalThis.fetch
   /**
-   * Header fields of every request, such as `authorization`. A function is called before each
-   * attempt, so it can renew a token. They are sent to the origin of `baseUrl` only, also after a
-   * redirect.
+   * Headers of every request, such as `authorization`. A function is called before each attempt, so
+   * it can renew a token. They are sent to the origin of `baseUrl` only, even after a redirect.
    */
   readonly headers?:
     | Readonly<Record<string, string>>
@@ -82,13 +80,10 @@ export interface ClientOptions {
 }
 
 /** The options with their defaults. */
-export interface Settings {
+export interface Settings extends Required<RetryOptions> {
   readonly base: URL
   readonly fetch: typeof globalThis.fetch
   readonly headers: () => MaybePromise<Readonly<Record<string, string>>>
-  readonly attempts: number
-  readonly baseMs: number
-  readonly maxMs: number
   readonly pollBaseMs: number
   readonly pollMaxMs: number
   readonly events: boolean
@@ -98,41 +93,33 @@ export interface Settings {
   readonly keys: Map<string, 'honoured' | 'ignored' | 'rejected'>
 }
 
-const KNOWN = {
-  baseUrl: 0, fetch: 0, headers: 0, retry: 0, poll: 0, events: 0, timeoutMs: 0, streamUploads: 0,
-} satisfies Record<keyof ClientOptions, 0>
-const RETRY = { attempts: 0, baseMs: 0, maxMs: 0 } satisfies Record<keyof RetryOptions, 0>
-const POLL = { baseMs: 0, maxMs: 0 } satisfies Record<keyof PollOptions, 0>
+/** Maximum delay of a timer in milliseconds. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
  * Applies the defaults.
  * @throws {TypeError} An option is unknown or invalid.
  */
 export function toSettings(options: ClientOptions): Settings {
-  checkNames('createClient', options, KNOWN)
+  checkNames('createClient', options, [
+    'baseUrl', 'fetch', 'headers', 'retry', 'poll', 'events', 'timeoutMs', 'streamUploads',
+  ])
   const { headers = {}, retry = {}, poll = {}, events = true, timeoutMs = 60_000, fetch } = options
-  checkNames('createClient: retry', retry, RETRY)
-  checkNames('createClient: poll', poll, POLL)
+  checkNames('createClient: retry', retry, ['attempts', 'baseMs', 'maxMs'])
+  checkNames('createClient: poll', poll, ['baseMs', 'maxMs'])
   const { attempts = 8, baseMs = 250, maxMs = 30_000 } = retry
   const { baseMs: pollBaseMs = 500, maxMs: pollMaxMs = 10_000 } = poll
-  if (!Number.isInteger(attempts) || attempts < 1) {
-    throw new TypeError('createClient: retry.attempts must be a whole number from 1')
-  }
-  const times = {
-    'retry.baseMs': baseMs, 'retry.maxMs': maxMs,
-    'poll.baseMs': pollBaseMs, 'poll.maxMs': pollMaxMs, timeoutMs,
-  }
-  for (const [name, ms] of Object.entries(times)) {
-    if (!(ms >= 1 && ms <= 2 ** 31 - 1)) {
-      throw new TypeError(`createClient: ${name} must be from 1 to 2147483647`)
-    }
-  }
+  checkWhole('createClient: retry', { attempts })
+  checkWhole('createClient: retry', { baseMs, maxMs }, MAX_TIMER_MS)
+  checkWhole('createClient: poll', { baseMs: pollBaseMs, maxMs: pollMaxMs }, MAX_TIMER_MS)
+  checkWhole('createClient', { timeoutMs }, MAX_TIMER_MS)
   return {
     base: toBase(options.baseUrl),
     fetch: fetch ?? ((input, init) => globalThis.fetch(input, init)),
     headers: typeof headers === 'function' ? headers : () => headers,
     attempts, baseMs, maxMs, pollBaseMs, pollMaxMs, events, timeoutMs,
-    streamUploads: options.streamUploads ?? !inBrowser(), keys: new Map(),
+    streamUploads: options.streamUploads ?? !inBrowser(),
+    keys: new Map(),
   }
 }
 
@@ -172,6 +159,11 @@ export function resolvePath({ base }: Settings, path: string): URL {
   if (/^https?:\/\//i.test(path)) return checkCredentials('path', new URL(path))
   const prefix = base.pathname.replace(/\/+$/, '')
   return new URL(`${base.origin}${prefix}/${path.replace(/^\/+/, '')}`)
+}
+
+/** Returns the URL of a status resource: `statusPath` with the id in place of `{id}`. */
+export function statusUrl(settings: Settings, statusPath: string, id: string): URL {
+  return resolvePath(settings, statusPath.replace('{id}', encodeURIComponent(id)))
 }
 
 /**

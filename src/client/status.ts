@@ -1,7 +1,6 @@
-import { ClientError, type ErrorDetail } from './errors.js'
-import { isObject } from './json-object.js'
+import { ClientError, isObject, type ErrorDetail } from './errors.js'
 
-/** Progress of a task, in units of the task's own. */
+/** Progress of a task, in units that the task chooses. */
 export interface TaskProgress {
   readonly done: number
   readonly total?: number
@@ -27,7 +26,7 @@ export interface TaskCallback {
   readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
   /** Requests made so far. */
   readonly attempts: number
-  /** HTTP status of the last answer. */
+  /** HTTP status of the last response. */
   readonly lastStatus?: number
   /** Reason why the last request failed. */
   readonly fault?: CallbackFault
@@ -58,7 +57,7 @@ export interface PastAttempt {
   readonly error?: { readonly code: string, readonly message: string }
 }
 
-/** The members of a task in every status. A server may leave out each of them. */
+/** The properties of a task in every status. A server may leave out each of them. */
 interface AnyStatus {
   readonly taskId?: string
   /** Name of the task's definition. */
@@ -131,8 +130,8 @@ export interface CancelledTask extends AnyStatus {
 }
 
 /**
- * A task as its status resource shows it: a union on `status`, with the member names of the wire.
- * It is the `Task` of the server, with times as ISO 8601 text.
+ * A task as its status resource shows it: a union on `status`, with the property names of the wire.
+ * It is the `Task` of the server, with times as ISO 8601 strings.
  *
  * Servers that send less are supported. A job (`id`, `state`) is read as a task.
  */
@@ -140,8 +139,8 @@ export type TaskStatus<R = unknown> =
   ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
 
 /**
- * Words for final statuses. SPEC names no states of a job, so words of other servers are included.
- * Any other word means that the task is not final.
+ * Words for final statuses. Servers name the states of a job differently. Any other word means that
+ * the task is not final.
  */
 const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
   completed: 'completed', complete: 'completed', succeeded: 'completed', success: 'completed',
@@ -150,8 +149,8 @@ const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
   cancelled: 'cancelled', canceled: 'cancelled',
 }
 
-/** The optional members that are text. */
-const TEXTS = ['task', 'message', 'createdAt', 'startAt', 'startedAt'] as const
+/** The optional properties that are strings. */
+const STRINGS = ['task', 'message', 'createdAt', 'startAt', 'startedAt'] as const
 
 /** Reads a status of either format. Returns `undefined` if the body is not a status. */
 export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
@@ -161,9 +160,9 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   const name = word.toLowerCase()
   const { attempt, attempts, progress, callback, finishedAt } = body
   const taskId = idOf(body)
-  // Members of the wrong type are left out.
-  const members = {
-    ...Object.fromEntries(TEXTS.filter((each) => textOf(body[each]) !== undefined)
+  // Properties of the wrong type are left out.
+  const properties = {
+    ...Object.fromEntries(STRINGS.filter((each) => stringOf(body[each]) !== undefined)
       .map((each) => [each, body[each]])),
     ...taskId !== undefined && { taskId },
     ...typeof attempt === 'number' && { attempt },
@@ -173,11 +172,11 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     ...isObject(callback) && { callback: callback as unknown as TaskCallback },
     body,
   }
-  const final = { ...members, ...typeof finishedAt === 'string' && { finishedAt } }
+  const final = { ...properties, ...typeof finishedAt === 'string' && { finishedAt } }
   switch (Object.hasOwn(FINAL, name) ? FINAL[name] : undefined) {
     case 'completed': {
-      // SPEC 2.5 requires a result with a message. A job of another server may have none.
-      const result = body['result'] ?? { message: textOf(body['message']) ?? '' }
+      // A job of another server may have no result.
+      const result = body['result'] ?? { message: stringOf(body['message']) ?? '' }
       const files = body['files']
       return {
         ...final, status: 'completed', result: result as R,
@@ -186,32 +185,32 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     }
     case 'failed': return { ...final, status: 'failed', error: readFailure(body['error']) }
     case 'cancelled': return { ...final, status: 'cancelled' }
-    default: return { ...members, status: name === 'scheduled' ? name : 'processing' }
+    default: return { ...properties, status: name === 'scheduled' ? name : 'processing' }
   }
 }
 
-/** Returns the error for an answer that should be a status and is not. */
+/** Returns the error for a response that should be a status and is not. */
 export function notStatus(status: number, body: unknown): ClientError {
-  const message = 'The answer is not the status of a task.'
+  const message = 'The response is not the status of a task.'
   return new ClientError('bad_answer', message, { status, body })
 }
 
 /** Returns the identifier of an acknowledgement or a status. */
 export function idOf(body: Readonly<Record<string, unknown>>): string | undefined {
   const id = body['taskId'] ?? body['jobId'] ?? body['id']
-  return typeof id === 'number' ? String(id) : textOf(id)
+  return typeof id === 'number' ? String(id) : stringOf(id)
 }
 
 function readFailure(error: unknown): TaskFailure {
   const { code, message = error, details } = isObject(error) ? error : {}
   return {
-    code: textOf(code) ?? 'task_failed', message: textOf(message) ?? 'The task failed.',
+    code: stringOf(code) ?? 'task_failed', message: stringOf(message) ?? 'The task failed.',
     ...Array.isArray(details) && { details: details as ErrorDetail[] },
   }
 }
 
-/** Returns `value` if it is text. */
-export function textOf(value: unknown): string | undefined {
+/** Returns `value` if it is a string. */
+export function stringOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 

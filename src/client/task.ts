@@ -1,14 +1,12 @@
-import type { Download, DownloadOptions } from './download.js'
-import { ClientError, isClientError } from './errors.js'
+import { strongTag, Transfer, type Download, type DownloadOptions } from './download.js'
+import { checkNames, ClientError, isClientError, isObject } from './errors.js'
 import { follow } from './follow.js'
-import { isObject } from './json-object.js'
-import { checkNames } from './option-names.js'
 import { serverUrl, type Settings } from './options.js'
+import { ask, newKey } from './retry.js'
+import type { Answer } from './send.js'
 import {
-  isFinal, notStatus, readStatus, TaskFailedError, textOf, type CompletedTask, type TaskStatus,
+  isFinal, notStatus, readStatus, stringOf, TaskFailedError, type CompletedTask, type TaskStatus,
 } from './status.js'
-import { strongTag, Transfer } from './transfer.js'
-import { ask, newKey, type Answer } from './transport.js'
 
 /** Options of a request for a task. */
 export interface SignalOptions {
@@ -34,15 +32,15 @@ export interface SavedTask {
   readonly taskId?: string
   /** Absolute URL of the status resource. */
   readonly statusUrl?: string
-  /** The result, instead of `statusUrl`, if the server answered at once. */
+  /** The result, instead of `statusUrl`, if the server responded at once. */
   readonly result?: unknown
 }
 
-/** A task that a server accepted, or the result if the server answered at once. */
+/** A task that a server accepted, or the result if the server responded at once. */
 export interface TaskHandle<R = unknown> {
-  /** Identifier of the task. `undefined` if the server answered at once. */
+  /** Identifier of the task. `undefined` if the server responded at once. */
   readonly taskId: string | undefined
-  /** Absolute URL of the status resource. `undefined` if the server answered at once. */
+  /** Absolute URL of the status resource. `undefined` if the server responded at once. */
   readonly statusUrl: string | undefined
   /**
    * Waits until the task is final and resolves with its result. Uses server-sent events, else long
@@ -95,7 +93,7 @@ export interface TaskHandle<R = unknown> {
   retry(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
    * Deletes the task with its result and its files. Cancels it before, if it is not final. Resolves
-   * also if the server knows no such task any more. Sends `If-Match`, so that it deletes only the
+   * even if the server knows no such task any more. Sends `If-Match`, so that it deletes only the
    * final task that it has read.
    *
    * @throws {ClientError} 409 `task_already_final`: the server does not delete tasks.
@@ -117,7 +115,7 @@ export interface TaskHandle<R = unknown> {
    * Downloads a file that the task has written. It resumes after a broken connection, and its digest
    * is verified. See `client.download`.
    *
-   * @param file - its name, or its entry in the member `files` of the status
+   * @param file - its name, or its entry in the property `files` of the status
    *
    * @example
    * const task = api.resume({ statusUrl: '/tasks/1' })
@@ -128,18 +126,15 @@ export interface TaskHandle<R = unknown> {
   toJSON(): SavedTask
 }
 
-/** Tries of `cancel` and `forget`. A task whose progress changes all the time has another tag at each try. */
+/** Tries of `cancel` and `forget`. A task whose progress changes has another tag at each try. */
 const CANCEL_TRIES = 4
-
-const RESULT = { onProgress: 0, signal: 0 } satisfies Record<keyof ResultOptions, 0>
-const SIGNAL = { signal: 0 } as const
 
 /** Creates a handle for a task that has a status resource. */
 export function remoteTask<R>(
   settings: Settings, url: URL, taskId: string | undefined,
 ): TaskHandle<R> {
   const send = (
-    method: string, signal?: AbortSignal, below = '', ifMatch?: string,
+    method: string, signal: AbortSignal | undefined, below = '', ifMatch?: string,
   ): Promise<Answer> => {
     const target = below === '' ? url : toUrlBelow(url, below)
     const call = { method, url: target, signal }
@@ -149,38 +144,36 @@ export function remoteTask<R>(
     const more = { 'content-type': 'application/json', 'idempotency-key': newKey() }
     return ask(settings, 'read', { ...call, headers: { ...headers, ...more }, body: () => '{}' })
   }
-  const readTagged = async (
-    signal?: AbortSignal,
+  const read = async (
+    signal: AbortSignal | undefined,
   ): Promise<{ readonly task: TaskStatus<R>, readonly etag: string | undefined }> => {
     const { json, status, headers } = await send('GET', signal)
     const task = readStatus<R>(json)
-    if (task) return { task, etag: strongTag(headers.get('etag')) }
+    if (task) return { task, etag: strongTag(headers) }
     throw notStatus(status, json)
   }
-  const read = async (signal?: AbortSignal): Promise<TaskStatus<R>> => (
-    (await readTagged(signal)).task
-  )
-  /** Changes the task. If it has changed so already, returns its status. */
-  const change = async (
-    signal: AbortSignal | undefined, method: string, below: string, isDone: (code: string) => boolean,
-    ifMatch?: string,
+  /** Returns the status after a change. The response need not have a body. */
+  const after = async (
+    signal: AbortSignal | undefined, changing: Promise<Answer>, isDone: (error: ClientError) => boolean,
   ): Promise<TaskStatus<R>> => {
     try {
-      const { json } = await send(method, signal, below, ifMatch)
-      // The answer need not have a body.
-      const task = readStatus<R>(json)
+      const task = readStatus<R>((await changing).json)
       if (task) return task
     } catch (error) {
-      // 428: the task has ended, and the server would only delete it.
-      const refused = hasStatus(error, 409) || (method === 'DELETE' && hasStatus(error, 428))
-      if (!(refused && isDone((error as ClientError).code))) throw error
+      if (!isClientError(error) || !isDone(error)) throw error
     }
-    return read(signal)
+    return (await read(signal)).task
   }
+  /** Posts below the task. If the server says that the task has changed so already, reads it. */
+  const post = (
+    name: 'retry' | 'callback', signal: AbortSignal | undefined, isDone: (code: string) => boolean,
+  ): Promise<TaskStatus<R>> => after(signal, send('POST', signal, name), ({ status, code }) => (
+    status === 409 && isDone(code)
+  ))
   return {
     taskId, statusUrl: url.href,
     async result(options = {}) {
-      checkNames('result', options, RESULT)
+      checkNames('result', options, ['onProgress', 'signal'])
       const { onProgress, signal } = options
       for await (const task of follow<R>(settings, url, signal)) {
         onProgress?.(task)
@@ -189,43 +182,36 @@ export function remoteTask<R>(
       }
       throw new ClientError('bad_answer', 'The task has no end.')
     },
-    changes(options = {}) {
-      checkNames('changes', options, SIGNAL)
-      return follow<R>(settings, url, options.signal)
-    },
-    async status(options = {}) {
-      checkNames('status', options, SIGNAL)
-      return read(options.signal)
-    },
-    async cancel(options = {}) {
-      checkNames('cancel', options, SIGNAL)
-      const { signal } = options
+    changes: (options) => follow<R>(settings, url, signalOf('changes', options)),
+    status: async (options) => (await read(signalOf('status', options))).task,
+    async cancel(options) {
+      const signal = signalOf('cancel', options)
       for (let tries = 1; ; tries++) {
-        const { task, etag } = await readTagged(signal)
+        const { task, etag } = await read(signal)
         if (isFinal(task)) return task
         // A server may delete a task that has ended since, or that a repeated request has cancelled.
         const ifMatch = tries < CANCEL_TRIES ? etag : undefined
         try {
-          return await change(signal, 'DELETE', '', () => true, ifMatch)
+          // 428: the task has ended, and the server would only delete it.
+          return await after(signal, send('DELETE', signal, '', ifMatch), ({ status }) => (
+            status === 409 || status === 428
+          ))
         } catch (error) {
           if (ifMatch === undefined || !hasStatus(error, 412)) throw error
         }
       }
     },
-    async retry(options = {}) {
-      checkNames('retry', options, SIGNAL)
-      return change(options.signal, 'POST', 'retry', (code) => code !== 'task_already_completed')
-    },
-    async redeliver(options = {}) {
-      checkNames('redeliver', options, SIGNAL)
-      return change(options.signal, 'POST', 'callback', (code) => code === 'callback_pending')
-    },
-    async forget(options = {}) {
-      checkNames('forget', options, SIGNAL)
-      const { signal } = options
+    retry: async (options) => post('retry', signalOf('retry', options), (code) => (
+      code !== 'task_already_completed'
+    )),
+    redeliver: async (options) => post('callback', signalOf('redeliver', options), (code) => (
+      code === 'callback_pending'
+    )),
+    async forget(options) {
+      const signal = signalOf('forget', options)
       for (let tries = 1; ; tries++) {
         try {
-          const { task, etag } = await readTagged(signal)
+          const { task, etag } = await read(signal)
           // Without a tag, a server cancels the task and deletes none.
           const ifMatch = isFinal(task) ? etag : undefined
           if ((await send('DELETE', signal, '', ifMatch)).status === 204) return
@@ -251,6 +237,11 @@ export function remoteTask<R>(
   }
 }
 
+function signalOf(method: string, options: SignalOptions = {}): AbortSignal | undefined {
+  checkNames(method, options, ['signal'])
+  return options.signal
+}
+
 function hasStatus(error: unknown, status: number): boolean {
   return isClientError(error) && error.status === status
 }
@@ -265,31 +256,29 @@ function toUrlBelow(url: URL, path: string): URL {
 /** Creates a handle for a result that the server sent at once. */
 export function directTask<R>(result: R): TaskHandle<R> {
   const body: Readonly<Record<string, unknown>> = isObject(result) ? result : {}
-  const message = textOf(body['message'])
+  const message = stringOf(body['message'])
   const task: CompletedTask<R> = {
     status: 'completed', ...message !== undefined && { message }, result, body,
+  }
+  const unchanged = (method: string) => async (options?: SignalOptions) => {
+    signalOf(method, options)
+    return task
   }
   return {
     taskId: undefined, statusUrl: undefined,
     async result(options = {}) {
-      checkNames('result', options, RESULT)
+      checkNames('result', options, ['onProgress', 'signal'])
       options.onProgress?.(task)
       return result
     },
-    async* changes(options = {}) {
-      checkNames('changes', options, SIGNAL)
-      yield task
+    async* changes(options) {
+      yield unchanged('changes')(options)
     },
-    async status(options = {}) {
-      checkNames('status', options, SIGNAL)
-      return task
-    },
-    cancel: async () => task,
-    retry: async () => task,
-    redeliver: async () => task,
+    status: unchanged('status'), cancel: unchanged('cancel'), retry: unchanged('retry'),
+    redeliver: unchanged('redeliver'),
     forget: async () => undefined,
     file() {
-      throw new TypeError('file: the server answered at once, so there is no task with files')
+      throw new TypeError('file: the server responded at once, so there is no task with files')
     },
     toJSON: () => ({ result }),
   }

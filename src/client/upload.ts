@@ -1,10 +1,10 @@
-import type { ErrorDetail } from './errors.js'
-import { FileSender } from './file-upload/sender.js'
-import { checkNames } from './option-names.js'
+import { checkNames, type ErrorDetail } from './errors.js'
+import { writeNdjson, type Records } from './ndjson.js'
 import type { Settings } from './options.js'
+import type { Body } from './send.js'
 import { start, WORK, type SubmitOptions } from './submit.js'
-import type { ResultOptions } from './task.js'
-import { writeNdjson, type Records } from './write-ndjson.js'
+import type { ResultOptions, TaskHandle } from './task.js'
+import { FileSender } from './upload-file.js'
 
 /** Options of `upload`. */
 export interface UploadOptions
@@ -30,10 +30,7 @@ export interface UploadOptions
   readonly resumable?: boolean
 }
 
-const TYPE = 'application/x-ndjson'
-const KNOWN = { ...WORK, onProgress: 0, method: 0, resumable: 0 } satisfies Record<keyof UploadOptions, 0>
-
-/** The report of an upload (SPEC 4.9). Only the message is required of a server. */
+/** The report of an upload. Only the message is required of a server. */
 export interface UploadReport {
   readonly message: string
   readonly summary?: {
@@ -52,53 +49,54 @@ export interface UploadReport {
 /** Records to upload: a source of objects, a function that returns one, or NDJSON as a `Blob`. */
 export type UploadRecords = Records | (() => Records) | Blob
 
+const TYPE = 'application/x-ndjson'
+
 /**
- * Sends records as NDJSON and resolves with the report. A lost request is repeated only if its
- * source can be read again, and it has `background` or a key. With a key it runs once: if the
- * connection breaks after records were written, the call rejects, and the error has their report.
- * An upload with `resumable` continues instead.
+ * Implements `Client.upload`. A lost request is repeated only if its source can be read again, and
+ * it has `background` or a key.
  */
 export async function upload(
   settings: Settings, path: string, records: UploadRecords, options: UploadOptions = {},
 ): Promise<UploadReport> {
-  checkNames('upload', options, KNOWN)
-  const { background = false, resumable = false, onProgress, idempotencyKey, ...rest } = options
-  if (resumable && idempotencyKey) {
+  checkNames('upload', options, [...WORK, 'onProgress', 'method', 'resumable'])
+  const { background = false, resumable = false, onProgress, ...rest } = options
+  const { signal, idempotencyKey = background ? undefined : false } = options
+  if (resumable && options.idempotencyKey) {
     throw new TypeError('upload: a resumable upload has no idempotencyKey; omit one of the two')
   }
-  const once = !(records instanceof Blob || typeof records === 'function' || Array.isArray(records))
-  let sourceFailure: { readonly error: unknown } | undefined
+  // If the source of the records throws, `fetch` hides its error.
+  let failure: { readonly error: unknown } | undefined
   const open = (): Blob | ReadableStream<Uint8Array> => {
     if (records instanceof Blob) return records
     const source = typeof records === 'function' ? records() : records
-    return writeNdjson(watched(source, (error) => { sourceFailure = { error } }))
+    return writeNdjson(watched(source, (error) => { failure = { error } }))
   }
-  const body = (): Blob | ReadableStream<Uint8Array> | Promise<Blob> => {
+  const body = (): Body | Promise<Blob> => {
     const content = open()
-    if (content instanceof Blob || settings.streamUploads) return content
-    return new Response(content).blob()
+    return content instanceof Blob || settings.streamUploads ? content : new Response(content).blob()
   }
-  const work = {
-    ...rest, background, type: TYPE, once, body,
-    ...background && idempotencyKey === undefined ? {} : { idempotencyKey: idempotencyKey ?? false },
-    // A request without records has no effect.
-    question: { body: '' },
+  const send = async (): Promise<TaskHandle<UploadReport>> => {
+    if (resumable) {
+      const { idempotencyKey: _, ...common } = rest
+      return new FileSender<UploadReport>(settings, path, open(), { ...common, background, type: TYPE })
+        .task()
+    }
+    return start(settings, path, {
+      ...rest, background, type: TYPE, body, ...idempotencyKey !== undefined && { idempotencyKey },
+      once: !(records instanceof Blob || typeof records === 'function' || Array.isArray(records)),
+      // A request without records has no effect.
+      question: '',
+    })
   }
   try {
-    const task = resumable
-      ? await new FileSender<UploadReport>(
-        settings, path, open(), { ...rest, background, type: TYPE },
-      ).task()
-      : await start<UploadReport>(settings, path, work)
-    const { signal } = rest
+    const task = await send()
     return await task.result({ ...signal && { signal }, ...onProgress && { onProgress } })
   } catch (error) {
-    // If the source of the records threw, its error is the cause. `fetch` would hide it.
-    throw sourceFailure ? (sourceFailure as { error: unknown }).error : error
+    throw failure ? (failure as { error: unknown }).error : error
   }
 }
 
-/** Yields the same records. Reports an error of their source before `fetch` replaces it. */
+/** Yields the same records. Reports an error of their source. */
 async function* watched(
   records: Records, onError: (error: unknown) => void,
 ): AsyncGenerator<object, void, undefined> {

@@ -1,8 +1,6 @@
-import { ClientError } from './errors.js'
-import { isObject } from './json-object.js'
-import { checkNames } from './option-names.js'
+import { checkNames, ClientError, isObject } from './errors.js'
 
-/** The message of a callback: a task is final (SPEC 4.8). */
+/** The message of a callback: a task is final. */
 export interface CallbackMessage<R = unknown> {
   /** Identifier of the message, the same in every delivery. Ignore one that was processed. */
   readonly id: string
@@ -26,15 +24,13 @@ export interface VerifyOptions {
   readonly toleranceSeconds?: number
 }
 
-/** Header fields of a request of `fetch` or of Node. */
+/** Headers of a request of `fetch` or of Node. */
 export type CallbackHeaders =
   | Headers
   | Readonly<Record<string, string | readonly string[] | undefined>>
 
 /** `CryptoKey`, whose name is global in browsers only. */
 type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
-
-const KNOWN = { toleranceSeconds: 0 } satisfies Record<keyof VerifyOptions, 0>
 
 /** Signatures that are compared with each secret. Limits the work for a forged request. */
 const MAX_SIGNATURES = 20
@@ -43,7 +39,7 @@ const MAX_SIGNATURES = 20
  * Verifies the signature of a callback (Standard Webhooks) and returns its message. Requires
  * WebCrypto.
  *
- * @param body - the bytes or the text as received, not JSON that was parsed and written again
+ * @param body - the bytes or the string as received, not JSON that was parsed and written again
  * @param secrets - base64, with or without `whsec_`; several while you replace one
  *
  * @throws {ClientError} `callback_headers_missing`, `callback_expired`,
@@ -63,34 +59,34 @@ export async function verifyCallback<R = unknown>(
   secrets: string | readonly string[],
   options: VerifyOptions = {},
 ): Promise<CallbackMessage<R>> {
-  checkNames('verifyCallback', options, KNOWN)
+  checkNames('verifyCallback', options, ['toleranceSeconds'])
   const { toleranceSeconds = 300 } = options
   const keys = await Promise.all((typeof secrets === 'string' ? [secrets] : secrets).map(toKey))
   if (keys.length === 0) throw new TypeError('verifyCallback: at least one secret is required')
-  const id = field(headers, 'webhook-id')
-  const timestamp = field(headers, 'webhook-timestamp')
-  const signatures = field(headers, 'webhook-signature')
+  const id = valueOf(headers, 'webhook-id')
+  const timestamp = valueOf(headers, 'webhook-timestamp')
+  const signatures = valueOf(headers, 'webhook-signature')
   if (!id || !timestamp || !signatures) {
     throw new ClientError('callback_headers_missing', 'The request is not a signed callback.')
   }
   const age = Date.now() / 1000 - Number(timestamp)
-  // Negated, so that NaN is refused too.
+  // Negated, because NaN must not pass.
   if (!/^\d{1,15}$/.test(timestamp) || !(Math.abs(age) <= toleranceSeconds)) {
     const message = 'The callback was signed too long ago, or by a clock that is ahead.'
     throw new ClientError('callback_expired', message)
   }
-  const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body
-  if (!await isSigned(joined(`${id}.${timestamp}.`, bytes), signatures, keys)) {
+  const content = typeof body === 'string' ? body : new Uint8Array(body)
+  const signed = new Blob([`${id}.${timestamp}.`, content])
+  if (!await isSigned(await signed.arrayBuffer(), signatures, keys)) {
     throw new ClientError('callback_signature_invalid', 'No signature of the callback is valid.')
   }
-  return { ...parse<R>(bytes), id }
+  return { ...parse<R>(body), id }
 }
 
-function field(headers: CallbackHeaders, name: string): string | undefined {
-  if (typeof headers['get'] === 'function') return (headers as Headers).get(name) ?? undefined
-  const fields = headers as Exclude<CallbackHeaders, Headers>
-  const key = Object.keys(fields).find((key) => key.toLowerCase() === name)
-  const value = key === undefined ? undefined : fields[key]
+function valueOf(headers: CallbackHeaders, name: string): string | undefined {
+  const value = typeof headers['get'] === 'function'
+    ? (headers as Headers).get(name)
+    : Object.entries(headers).find(([each]) => each.toLowerCase() === name)?.[1] as unknown
   return typeof value === 'string' ? value : undefined
 }
 
@@ -104,7 +100,7 @@ async function toKey(secret: string): Promise<Key> {
 
 /** Returns whether one of the signatures is valid. `verify` compares in constant time. */
 async function isSigned(
-  content: Uint8Array<ArrayBuffer>, signatures: string, keys: readonly Key[],
+  content: ArrayBuffer, signatures: string, keys: readonly Key[],
 ): Promise<boolean> {
   for (const signature of signatures.split(' ').slice(0, MAX_SIGNATURES)) {
     const bytes = signature.startsWith('v1,') ? fromBase64(signature.slice(3)) : undefined
@@ -116,14 +112,6 @@ async function isSigned(
   return false
 }
 
-function joined(head: string, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  const start = new TextEncoder().encode(head)
-  const whole = new Uint8Array(start.length + bytes.length)
-  whole.set(start)
-  whole.set(bytes, start.length)
-  return whole
-}
-
 function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   try {
     return Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
@@ -132,9 +120,11 @@ function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
-function parse<R>(bytes: Uint8Array): Omit<CallbackMessage<R>, 'id'> {
+function parse<R>(body: string | Uint8Array): Omit<CallbackMessage<R>, 'id'> {
   try {
-    const message: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    const text = typeof body === 'string'
+      ? body : new TextDecoder('utf-8', { fatal: true }).decode(body)
+    const message: unknown = JSON.parse(text)
     const isMessage = isObject(message)
       && typeof message['type'] === 'string' && isObject(message['data'])
     if (isMessage) return message as unknown as CallbackMessage<R>

@@ -1,8 +1,5 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Json } from '../runtime/json.js'
-import type { Transaction } from '../stores/transaction.js'
-import type { ListPosition } from './list-position.js'
-import type { Places } from './places.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from './task.js'
@@ -126,7 +123,7 @@ export interface TaskRun {
    */
   readonly signal: AbortSignal
   /** Calls `listener` when `signal` aborts, or at once if it has. Does not create the signal. */
-  readonly onAbort: (listener: (reason: unknown) => void) => void
+  onAbort(listener: (reason: unknown) => void): void
 }
 
 /** Status in lists. `scheduled`: the task is queued, and its `startAt` is in the future. */
@@ -170,4 +167,80 @@ export interface PoolCounts {
   readonly delayed: number
   /** Time since the oldest waiting task became due, in milliseconds. Absent if none waits. */
   readonly oldestWaitingMs?: number
+}
+
+/** Position of a task in a list. */
+export interface ListPosition {
+  readonly createdAt: number
+  readonly id: string
+}
+
+/** Returns the order of two tasks: by time of creation, then by id. */
+export function comparePositions(one: ListPosition, other: ListPosition): number {
+  if (one.createdAt !== other.createdAt) return one.createdAt - other.createdAt
+  return one.id < other.id ? -1 : one.id > other.id ? 1 : 0
+}
+
+/**
+ * An open transaction of the application, on one connection. A client of `pg` after `BEGIN` is one.
+ * The guide has a few lines for each of Drizzle, Kysely, Knex and Prisma.
+ */
+export interface Transaction {
+  /**
+   * Runs one statement in the transaction. `$1`, `$2`, … in `text` stand for `values`. One
+   * statement ends before the next one begins.
+   */
+  query(text: string, values: unknown[]): Promise<{ readonly rows: unknown[] }>
+}
+
+/**
+ * Checks that a value can be a transaction. Only the database tells whether one is open.
+ *
+ * @throws {TypeError} The value has no function `query`.
+ */
+export function checkTransaction(where: string, transaction: unknown): void {
+  const { query } = Object(transaction) as { readonly query?: unknown }
+  if (typeof query === 'function') return
+  throw new TypeError(
+    `${where}: transaction must have a function query(text, values) that resolves to { rows }, `
+      + 'such as a client of pg; docs/guide/transactions.md has those of Drizzle, Kysely, Knex and Prisma',
+  )
+}
+
+/**
+ * The places for runs of one process, by pool. Runs of queued tasks and runs that answer a request
+ * directly share them.
+ */
+export class Places {
+  private readonly free = new Map<string, number>()
+  private listener: ((pool: string) => void) | undefined
+
+  /** @param pools - the number of places of each pool that this process works for, from 1 */
+  constructor(readonly pools: ReadonlyMap<string, number>) {
+    for (const [pool, count] of pools) this.free.set(pool, count)
+  }
+
+  /** Calls `listener` after a place of a pool has become free. One listener: the engine. */
+  onFree(listener: (pool: string) => void): void {
+    this.listener = listener
+  }
+
+  /** Returns the number of free places of a pool. */
+  freeIn(pool: string): number {
+    return this.free.get(pool) ?? 0
+  }
+
+  /** Acquires a place if one is free. */
+  tryAcquire(pool: string): boolean {
+    const free = this.freeIn(pool)
+    if (free <= 0) return false
+    this.free.set(pool, free - 1)
+    return true
+  }
+
+  /** Releases a place, and tells the listener. */
+  release(pool: string): void {
+    this.free.set(pool, this.freeIn(pool) + 1)
+    this.listener?.(pool)
+  }
 }

@@ -1,7 +1,8 @@
 import type { RecordSource } from '../ndjson/download.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Schema } from '../schema/schema.js'
-import type { TaskContext, TaskOptions, TaskSettings } from '../tasks/definition/define.js'
+import type { TaskOptions, TaskSettings } from '../tasks/definition/define.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
 import type { ExportColumn } from './csv-text.js'
 
 /** Format of the files of an export. */

@@ -1,6 +1,6 @@
-import { MAX_CHECKPOINT_BYTES } from '../tasks/definition/checkpoint-text.js'
-import type { TaskContext } from '../tasks/definition/define.js'
-import { areKeepable, type KeepableFiles } from '../tasks/definition/kept-files.js'
+import { MAX_CHECKPOINT_BYTES } from '../tasks/definition/json-values.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
+import { areKeepable, type KeepableFiles } from '../tasks/definition/run-context.js'
 import { packParts, unpackParts, type SavedExport } from './saved-export.js'
 import type { ExportPosition } from './write-parts.js'
 

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../http/body/json.js'
 import type { Schema } from '../schema/schema.js'
-import type { KeptFile } from '../tasks/definition/kept-files.js'
+import type { KeptFile } from '../tasks/definition/run-context.js'
 
 /** Begin of the digest of a file. A colon ends it. */
 const DIGEST = 'sha-256=:'

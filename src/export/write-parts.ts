@@ -1,4 +1,4 @@
-import type { TaskFiles } from '../tasks/definition/files.js'
+import type { TaskFiles } from '../tasks/definition/run-context.js'
 import type { ExportText } from './export-text.js'
 import type { RecordCursor } from './record-cursor.js'
 

@@ -1,4 +1,4 @@
-import type { TaskContext } from '../tasks/definition/define.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
 import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { StoredErrors, UploadPosition } from './upload-position.js'
 import type { UploadError } from './upload-report.js'

@@ -60,7 +60,8 @@ export class Json {
 
   /** Upper estimate of the memory of the value, in bytes, whether it was made or not. */
   get parsedBytes(): number {
-    if (!this.#hasValue) return HEAP_PER_CHARACTER * (this.#text?.length ?? 0)
+    // The value is walked only if there is no text.
+    if (this.#text !== undefined) return HEAP_PER_CHARACTER * this.#text.length
     this.#valueBytes ??= heapBytesOf(this.#value)
     return this.#valueBytes
   }

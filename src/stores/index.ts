@@ -1,8 +1,7 @@
 export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './blobs.js'
-export type { StoreEvent } from './diagnostics.js'
+export type { StoreEvent } from './calls.js'
 export {
   isStoreUnavailable, StoreUnavailableError, type Conflict, type Counter,
   type Created, type Entry, type Existing, type Replaced, type ReplaceOptions,
   type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from './store.js'
-export type { Transaction } from './transaction.js'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { httpError } from '../http/errors.js'
-import type { ListPosition } from '../engine/list-position.js'
+import type { ListPosition } from '../engine/engine.js'
 import type { ListFilter } from './list-options.js'
 import { isTaskId } from './record/ids.js'
 

@@ -1,14 +1,12 @@
 import { checkNames } from '../runtime/option-names.js'
 import type { ListedStatus } from '../engine/engine.js'
-import type { AnyTaskDefinition } from './definition/define.js'
-import type { ContextOf } from './definition/task-types.js'
-import type { AcceptedTask } from './core/accept-task.js'
-import type { OwnedSubmitOptions } from './core/submit-options.js'
+import type { AnyTaskDefinition, ContextOf } from './definition/define.js'
+import type { AcceptedTask, OwnedSubmitOptions } from './core/accept-task.js'
 import { toFilter, type ListFilter, type ListOptions, type TaskPage } from './list-options.js'
 import type { TaskSnapshot } from './record/snapshot.js'
-import type { IsVisible } from './record/owner.js'
+import type { IsVisible } from './record/ids.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
-import { WAIT, type WaitOptions } from './record/wait.js'
+import { WAIT, type WaitOptions } from './record/subscriptions.js'
 import type { TaskService } from './core/task-service.js'
 
 /**

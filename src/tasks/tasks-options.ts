@@ -1,9 +1,9 @@
 import type { TaskEngine } from '../engine/engine.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
-import type { Callbacks } from './core/callbacks.js'
+import type { Callbacks } from './core/task-core.js'
 import type { PoolOptions } from './core/pools.js'
-import type { Definitions } from './definition/task-types.js'
+import type { Definitions } from './definition/define.js'
 
 /** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {

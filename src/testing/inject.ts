@@ -1,16 +1,17 @@
 import {
-  closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce,
+  HEAD_WAIT_MS, Source, closeUnread, isStreamed, wantsHeadAtOnce,
 } from '../http/body/source.js'
 import { guard, type OnError } from '../http/boundary.js'
 import { plainRequest, cleanMountPath, pathUnder, splitTarget } from '../http/request.js'
 import type {
-  Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
+  BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
 import { copyHeadersToError, notFound } from '../http/respond.js'
 import { isFieldValue } from '../http/fields/reader.js'
 import { checkNames } from '../runtime/option-names.js'
-import { InjectedBody } from './injected-body.js'
-import { InjectedResponse } from './injected-response.js'
+import { ContentDigest } from '../http/fields/digests.js'
+import { httpError } from '../http/errors.js'
+import { Gathered } from '../runtime/text.js'
 
 /** A request for `inject`. */
 export interface InjectOptions<C = unknown> {
@@ -166,5 +167,150 @@ function checkValues(headers: ResponseHeaders): void {
       if (isFieldValue(line)) continue
       throw new TypeError(`The response header ${name} has characters that no header may have`)
     }
+  }
+}
+
+/** The body of an injected request, which is read once. */
+export class InjectedBody implements BodySource {
+  readonly parsed = undefined
+  readonly #content: Uint8Array | AsyncIterable<Uint8Array | string>
+  readonly #headers: RequestHeaders
+  #read = false
+  #stop: (() => void) | undefined
+  #stopped = false
+
+  constructor(content: Uint8Array | AsyncIterable<Uint8Array | string>, headers: RequestHeaders) {
+    this.#content = content
+    this.#headers = headers
+  }
+
+  async bytes(limit: number): Promise<Uint8Array | undefined> {
+    const gathered = new Gathered()
+    for await (const piece of this.stream()) {
+      if (gathered.size + piece.byteLength > limit) return undefined
+      gathered.add(piece)
+    }
+    return gathered.bytes
+  }
+
+  stream(): AsyncGenerator<Uint8Array, void, undefined> {
+    const digest = ContentDigest.of(this.#headers)
+    return digest === undefined ? this.#pieces() : digest.checked(this.#pieces())
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#stop?.()
+  }
+
+  async* #pieces(): AsyncGenerator<Uint8Array, void, undefined> {
+    if (this.#read) throw new Error('The body of this request can be read only once')
+    this.#read = true
+    if (this.#content instanceof Uint8Array) {
+      if (this.#content.byteLength > 0) yield this.#content
+      return
+    }
+    const source = this.#content[Symbol.asyncIterator]()
+    try {
+      for (;;) {
+        const step = await this.#next(source)
+        if (step.done === true) return
+        yield typeof step.value === 'string' ? Buffer.from(step.value) : step.value
+      }
+    } finally {
+      // Not awaited, because a source that waits would delay the end.
+      source.return?.().catch(() => undefined)
+    }
+  }
+
+  #next(
+    source: AsyncIterator<Uint8Array | string>,
+  ): Promise<IteratorResult<Uint8Array | string>> {
+    return new Promise((resolve, reject) => {
+      this.#stop = () => { reject(httpError('incomplete_body')) }
+      if (this.#stopped) this.#stop()
+      else source.next().then(resolve, reject)
+    })
+  }
+}
+
+type Headers = Readonly<Record<string, string | string[]>>
+
+/** The answer of a handler, as a client would receive it. */
+export class InjectedResponse {
+  readonly status: number
+  /** Lower-case names. A list is sent as that many field lines. */
+  readonly headers: Headers
+  readonly #source: Source | undefined
+  readonly #onFailure: (error: unknown) => void
+  #whole: Uint8Array | Promise<Uint8Array> | undefined
+  #streamed = false
+
+  /** Use `inject`. */
+  constructor(
+    status: number,
+    headers: Headers,
+    body: Uint8Array | Source,
+    onFailure: (error: unknown) => void,
+  ) {
+    this.status = status
+    this.headers = headers
+    this.#source = body instanceof Source ? body : undefined
+    this.#whole = body instanceof Source ? undefined : body
+    this.#onFailure = onFailure
+  }
+
+  /**
+   * Returns the body parsed as JSON.
+   *
+   * @throws {SyntaxError} The body is not JSON.
+   */
+  async json<T = unknown>(): Promise<T> {
+    return JSON.parse(await this.text()) as T
+  }
+
+  /** Returns the body as UTF-8 text. */
+  async text(): Promise<string> {
+    return new TextDecoder().decode(await this.bytes())
+  }
+
+  /**
+   * Returns the whole body. It may be called again.
+   *
+   * @throws {Error} The handler's stream failed midway. A server cuts the connection then. `cause`
+   * is the error of the stream.
+   */
+  async bytes(): Promise<Uint8Array> {
+    return this.#whole ??= this.#gather()
+  }
+
+  /**
+   * Returns the chunks of the body as the handler sends them, once. Stop early to close the
+   * handler's stream: an event stream has no end of its own.
+   */
+  async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
+    const source = this.#source
+    if (source === undefined) {
+      yield await this.bytes()
+      return
+    }
+    if (this.#streamed) throw new Error('The body of this answer was read before')
+    this.#streamed = true
+    try {
+      for (let step = await source.next(); step.done !== true; step = await source.next()) {
+        yield typeof step.value === 'string' ? Buffer.from(step.value) : step.value
+      }
+    } catch (error) {
+      this.#onFailure(error)
+      throw new Error('The stream of this answer failed before its end', { cause: error })
+    } finally {
+      source.close()
+    }
+  }
+
+  async #gather(): Promise<Uint8Array> {
+    const gathered = new Gathered()
+    for await (const chunk of this.stream()) gathered.add(chunk)
+    return gathered.bytes
   }
 }

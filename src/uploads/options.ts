@@ -2,10 +2,9 @@ import type { HttpRequest } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Blobs } from '../stores/blobs.js'
-import { ownerBytesLimit } from '../stores/share-limits.js'
 import type { Store } from '../stores/store.js'
 import { findRequester, type OwnerOption, type Requester } from '../http/requester.js'
-import type { ReserveLimits } from '../tasks/record/owner-bytes.js'
+import { ownerBytesLimit, type ReserveLimits } from '../tasks/record/owner-bytes.js'
 import { StatusPath } from '../tasks/http/status-path.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */

@@ -1,6 +1,6 @@
 import * as runner from 'node:test'
 import { engineConformance, type EngineFixture, type EngineSettings } from 'longhaul/conformance'
-import { MemoryTaskEngine } from '../../adapters/memory/engine/task-engine.js'
+import { MemoryTaskEngine } from '../../adapters/memory/engine.js'
 import { comparesWithModel } from './engine-oracle.js'
 
 async function open({ capacity, share }: EngineSettings): Promise<EngineFixture> {

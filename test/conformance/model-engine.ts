@@ -1,9 +1,6 @@
 import { setImmediate as tick } from 'node:timers/promises'
-import type {
-  PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
-} from '../../src/engine/engine.js'
-import type { Places } from '../../src/engine/places.js'
-import { RunReplacedError, WorkerClosingError } from '../../src/engine/stop-reasons.js'
+import type { Places, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
+import { RunReplacedError, WorkerClosingError } from '../../src/engine/runs.js'
 import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,

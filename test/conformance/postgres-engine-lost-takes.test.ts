@@ -6,8 +6,7 @@ import type { PgliteClient } from 'longhaul/postgres'
 import { Database } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
 import { eventually } from '../../src/conformance/waiting.js'
-import type { TaskRun } from '../../src/engine/engine.js'
-import { Places } from '../../src/engine/places.js'
+import { Places, type TaskRun } from '../../src/engine/engine.js'
 import { Json } from '../../src/runtime/json.js'
 
 const pglite = new PGlite()

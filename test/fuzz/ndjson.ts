@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { RecordReader } from '../../src/client/lines.js'
+import { LineReader as ClientReader, type LineFault } from '../../src/client/ndjson.js'
 import { isTooDeep, hasUnsafeKey } from '../../src/http/body/json.js'
 import { LineReader } from '../../src/ndjson/line-reader.js'
 import { linear } from './frame/linear.js'
@@ -80,8 +80,9 @@ export const rules = {
   }),
   'the reader of the client gives the same records, however they are cut': fc.property(mutatedBytes(EXAMPLES, PIECES), sizes, (bytes, cuts) => {
     const all = (pieces: readonly Buffer[]): unknown[] => {
-      const reader = new RecordReader(1000)
-      return [...pieces.flatMap((piece) => [...reader.read(piece)]), reader.end()]
+      const faults: LineFault[] = []
+      const reader = new ClientReader(1000, (fault) => { faults.push(fault) })
+      return [...pieces.flatMap((piece) => [...reader.read(piece)]), reader.end(), faults]
     }
     const pieces: Buffer[] = []
     for (let at = 0, turn = 0; at < bytes.length; turn++) {

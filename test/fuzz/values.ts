@@ -1,8 +1,8 @@
 // What is written into fields, and what clients of ours read from them.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { EventReader } from '../../src/client/event-stream.js'
-import { parseRetryAfter } from '../../src/client/pause.js'
+import { EventReader } from '../../src/client/follow.js'
+import { parseRetryAfter } from '../../src/client/send.js'
 import { contentDisposition } from '../../src/content/disposition.js'
 import { addVary } from '../../src/http/respond.js'
 import { isFieldValue } from '../../src/http/fields/reader.js'

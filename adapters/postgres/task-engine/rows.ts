@@ -1,4 +1,4 @@
-import { LeasedRun } from '../../../src/engine/leases.js'
+import { LeasedRun } from '../../../src/engine/runs.js'
 import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/task.js'
 import type { Revision } from '../../../src/stores/store.js'
 import type { Query } from '../connections.js'

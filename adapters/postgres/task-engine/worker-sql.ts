@@ -1,4 +1,4 @@
-import type { LeasedRun, Renewal } from '../../../src/engine/leases.js'
+import type { LeasedRun, Renewal } from '../../../src/engine/runs.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
 import { CLOCK, SAME_NOW, taskColumns, turnSql } from './rows.js'

@@ -1,12 +1,11 @@
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { Leases, type LeasedRun } from '../../../src/engine/leases.js'
-import { WorkerClosingError } from '../../../src/engine/stop-reasons.js'
+import { Leases, type LeasedRun, WorkerClosingError } from '../../../src/engine/runs.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import { newId } from '../../../src/runtime/random-id.js'
 import {
   clearTimeout, setImmediate, setTimeout, settles,
 } from '../../../src/runtime/timers.js'
-import { observed } from '../../../src/stores/diagnostics.js'
+import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import { FileRemovals } from './expiry.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'

@@ -7,8 +7,7 @@ import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../../src/engine/task.js'
 import type { Notices } from '../../../src/runtime/notices.js'
-import type { Breaker } from '../../../src/stores/breaker.js'
-import { observed, type StoreEvent } from '../../../src/stores/diagnostics.js'
+import { observed, type Breaker, type StoreEvent } from '../../../src/stores/calls.js'
 import type { RedisClient } from '../client.js'
 import { redisBreaker } from '../redis-breaker.js'
 import { noticesOf, runScript, type Script } from '../scripts.js'

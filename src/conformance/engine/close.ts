@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isWorkerClosing } from '../../engine/stop-reasons.js'
+import { isWorkerClosing } from '../../engine/runs.js'
 import type { StoredTask } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
 import { pause } from '../waiting.js'

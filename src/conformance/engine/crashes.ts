@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isRunReplaced } from '../../engine/stop-reasons.js'
+import { isRunReplaced } from '../../engine/runs.js'
 import type { Cases } from '../runner.js'
 import { pause } from '../waiting.js'
 import type { EngineContext } from './context.js'

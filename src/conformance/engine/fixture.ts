@@ -1,5 +1,4 @@
-import type { TaskEngine } from '../../engine/engine.js'
-import type { Transaction } from '../../stores/transaction.js'
+import type { TaskEngine, Transaction } from '../../engine/engine.js'
 
 /** Settings that a case needs of its engines. */
 export interface EngineSettings {

@@ -1,5 +1,4 @@
-import type { TaskEngine, TaskRun } from '../../engine/engine.js'
-import { Places } from '../../engine/places.js'
+import { Places, type TaskEngine, type TaskRun } from '../../engine/engine.js'
 import type { Changed, StoredTask, TaskChange } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -122,6 +121,6 @@ export async function untilOpened(_run: TaskRun, begun: Begun): Promise<void> {
 }
 
 /** A handler that ends a run when its signal aborts. */
-export function untilAborted({ onAbort }: TaskRun): Promise<void> {
-  return new Promise((resolve) => onAbort(() => resolve()))
+export function untilAborted(run: TaskRun): Promise<void> {
+  return new Promise((resolve) => { run.onAbort(() => { resolve() }) })
 }

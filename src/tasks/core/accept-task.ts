@@ -1,24 +1,73 @@
+import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
 import type { CallerLimit, Created, NewTask, StoredTask } from '../../engine/task.js'
-import { checkPriority } from '../definition/priority.js'
-import { DEFAULT_POOL } from '../definition/pool-name.js'
+import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
-import type { Transaction } from '../../stores/transaction.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
 import { checkedName } from '../definition/external-resource.js'
-import type { Start } from './start-time.js'
-import { noCallbacks } from './callbacks.js'
-import { releaseExternal, renewExternal } from '../record/external.js'
+import { noCallbacks, type TaskCore } from './task-core.js'
+import { releaseExternal, renewExternal } from '../record/outside.js'
 import { isTaskId, newBirth } from '../record/ids.js'
-import { queueFull, shuttingDown, tooManyTasks } from '../record/not-accepted.js'
-import { publishAccepted, taskChannel } from '../record/task-channel.js'
-import { detailsOf, stored } from '../record/details.js'
-import type { TaskCore } from './task-core.js'
+import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
+import { publishAccepted, taskChannel } from '../record/diagnostics.js'
+import { detailsOf, stored, type Details } from '../record/details.js'
+import { LONGEST_MS } from '../../runtime/options.js'
 
-/** Default of `maxPerOwner` for requests: unfinished tasks of all kinds without `maxPerOwner`. */
-const MAX_PER_CALLER = 100
+/** Options of one task that is submitted. */
+export interface SubmitOptions extends OwnedSubmitOptions {
+  /**
+   * The id of the owner, a non-empty string. Leave it out for a task of the host's own, which has
+   * no owner and is not counted by `maxPerOwner`. `undefined` is a `TypeError`. If a client may be
+   * anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
+   */
+  readonly owner?: string
+}
+
+/** Options of one task whose owner is known. */
+export interface OwnedSubmitOptions {
+  /**
+   * An id of your own: 1 to 128 of `A-Z a-z 0-9 . _ -`. A second submit with the same id starts no
+   * second task.
+   */
+  readonly id?: string | undefined
+  /** Delay before the first run, in milliseconds, up to 100 years. Default 0. */
+  readonly delayMs?: number | undefined
+  /**
+   * Time before which the first run does not begin, instead of `delayMs`. A time in the past is now.
+   * The clock of the engine decides: that of Redis or PostgreSQL, else that of this
+   * process. Default: now.
+   */
+  readonly startAt?: Date | undefined
+  /**
+   * Order among the waiting tasks of one pool: 0 to 1,000,000. Tasks with a lower number start
+   * first. Default: `priority` of the definition.
+   */
+  readonly priority?: number | undefined
+  /** Passed to `run` as `context`. It is stored as JSON, of at most 65 536 characters. */
+  readonly context?: unknown
+  /**
+   * URL that receives a signed POST when the task has ended. Requires `callbacks` of `createTasks`.
+   */
+  readonly callbackUrl?: string | undefined
+  /**
+   * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
+   * back with it, and is due once it is committed. Before that, `get` and `wait` do not find the
+   * task. Requires the engine of `postgres()`, on the same database. Default: none.
+   */
+  readonly transaction?: Transaction | undefined
+}
+
+/** The names of the options of `tasks.ownedBy(…).submit`. */
+export const OWNED_SUBMIT = {
+  id: 0, delayMs: 0, startAt: 0, priority: 0, context: 0, callbackUrl: 0, transaction: 0,
+} satisfies Record<keyof OwnedSubmitOptions, 0>
+
+/** The names of the options of `tasks.submit`. */
+export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
+
+/** Limit of requests for kinds without `maxPerOwner`: 100 unfinished tasks of one caller together. */
+const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
 /** Maximum length of a context as JSON, because it is stored with each task. */
 const MAX_CONTEXT_LENGTH = 65_536
 
@@ -106,32 +155,45 @@ function newTask(
   { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
   submitted: Submitted,
 ): NewTask {
-  const { owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json } =
-    submitted
+  const { owner, caller, start, priority, context, idempotency, json } = submitted
   if (submitted.id !== undefined && !isTaskId(submitted.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
   }
-  if (priority !== undefined) checkPriority(priority)
+  if (priority !== undefined && !PRIORITY.accepts(priority)) {
+    throw new TypeError(`priority must be ${PRIORITY.expects}, not ${String(priority)}`)
+  }
   if (context !== undefined) checkContext(context)
-  const { name, external, files, pool = DEFAULT_POOL } = definition
+  const { name, external, files, pool } = definition
   const kept = external && checkedName(external.of(input))
   const id = submitted.id ?? newId()
   return {
     id, birth: submitted.birth ?? newBirth(submitted.id === undefined ? id : undefined),
     key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
-    name, pool, priority: priority ?? definition.priority ?? 0,
+    name, pool, priority: priority ?? definition.priority,
     input: json ?? Json.of(input),
-    details: stored({
-      fingerprint: idempotency?.fingerprint,
-      isDirect: idempotency?.isDirect === true ? true : undefined,
-      isTransactional: transaction === undefined ? undefined : true,
-      context, external: kept,
-      callback: callbackUrl === undefined
-        ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
-    }),
+    details: stored(detailsFor(submitted, kept)),
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: kept !== undefined || files === true,
+  }
+}
+
+/** The details of most tasks. */
+const NO_DETAILS: Details = {}
+
+/** @param external - the name of the external resource that the task owns */
+function detailsFor(
+  { context, callbackUrl, idempotency, transaction }: Submitted, external: string | undefined,
+): Details {
+  if (context === undefined && callbackUrl === undefined && idempotency === undefined
+    && transaction === undefined && external === undefined) return NO_DETAILS
+  return {
+    fingerprint: idempotency?.fingerprint,
+    isDirect: idempotency?.isDirect === true ? true : undefined,
+    isTransactional: transaction === undefined ? undefined : true,
+    context, external,
+    callback: callbackUrl === undefined
+      ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
   }
 }
 
@@ -145,7 +207,7 @@ export function limitOf(
 ): CallerLimit | undefined {
   if (caller === undefined || maxPerOwner === Infinity) return undefined
   if (maxPerOwner !== undefined) return { group: name, max: maxPerOwner }
-  return isRequest ? { group: '', max: MAX_PER_CALLER } : undefined
+  return isRequest ? REQUEST_LIMIT : undefined
 }
 
 /** Renews what the input of a task for later names, because it was stored for a task that runs now. */
@@ -174,4 +236,41 @@ function checkContext(context: unknown): void {
   if (length <= MAX_CONTEXT_LENGTH) return
   throw new TypeError(`context has ${length} characters as JSON, and may have ${MAX_CONTEXT_LENGTH}:`
     + ' pass an id, and let run load the rest')
+}
+
+/** The start of a task that was submitted for later. */
+export interface Start {
+  /** Time of the start, in milliseconds since 1970. */
+  readonly at: number
+  /** Time until the start, in milliseconds. */
+  readonly delayMs: number
+}
+
+/** Options of a submission for its start. */
+interface StartOptions {
+  readonly startAt?: Date | undefined
+  readonly delayMs?: number | undefined
+}
+
+/**
+ * Returns the start that the options of a submission ask for; `undefined` for now.
+ *
+ * @throws {TypeError} The options make no sense.
+ */
+export async function startOf(
+  engine: TaskEngine, { startAt, delayMs }: StartOptions,
+): Promise<Start | undefined> {
+  if (startAt === undefined && (delayMs ?? 0) === 0) return undefined
+  if (startAt !== undefined && delayMs !== undefined) {
+    throw new TypeError('pass startAt or delayMs, not both')
+  }
+  if (startAt !== undefined && !(startAt instanceof Date && !Number.isNaN(startAt.getTime()))) {
+    throw new TypeError('startAt must be a valid Date')
+  }
+  const now = await engine.now()
+  const at = startAt?.getTime() ?? now + Math.ceil(delayMs ?? 0)
+  const start = { at, delayMs: delayMs ?? at - now }
+  if (delayMs === undefined && start.delayMs <= 0) return undefined
+  if (start.delayMs >= 0 && start.delayMs <= LONGEST_MS) return start
+  throw new TypeError('delayMs must be from 0 to 100 years, and startAt less than 100 years ahead')
 }

@@ -1,18 +1,15 @@
 import { httpError } from '../../http/errors.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
-import { DEFAULT_POOL } from '../definition/pool-name.js'
-import { shuttingDown } from '../record/not-accepted.js'
-import { renewExternal } from '../record/external.js'
-import { fileKey } from '../record/files.js'
+import { failureOf, shuttingDown } from '../run/failure.js'
+import { fileKey, renewExternal } from '../record/outside.js'
 import { isTaskId, newBirth } from '../record/ids.js'
-import { historyAfter, historyOfFinal } from '../record/run-history.js'
-import { reportError } from '../record/report-error.js'
-import { failureOf } from '../run/failure.js'
-import { renewBlobs } from '../../stores/many-blobs.js'
+import {
+  detailsOf, historyAfter, historyOfFinal, stored, withFailure, type Details,
+} from '../record/details.js'
+import { reportError } from '../record/diagnostics.js'
+import { renewBlobs } from '../../stores/blob-rules.js'
 import { limitOf } from './accept-task.js'
-import { detailsOf, stored, withFailure, type Details } from '../record/details.js'
-import { outsideFiles } from './outside-files.js'
-import { isFinalTask, MARGIN_MS, type TaskCore } from './task-core.js'
+import { MARGIN_MS, isFinalTask, outsideFiles, type TaskCore } from './task-core.js'
 
 /** Number of attempts at a task that others change at the same time. */
 const MAX_TRIES = 20
@@ -104,7 +101,7 @@ export async function retryTask(
   const limit = limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
   const { moved, task: now } = await core.change(task, { version: task.version }, {
     status: 'queued', details: stored(next), limit, keepMs: pendingMs, callbackMs: null,
-    pool: definition ? definition.pool ?? DEFAULT_POOL : task.pool,
+    pool: definition?.pool ?? task.pool,
   })
   if (moved) return now
   if (!now || !maySee(now)) return undefined

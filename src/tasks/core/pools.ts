@@ -1,7 +1,6 @@
 import type { PoolCounts as Counts } from '../../engine/engine.js'
-import { DEFAULT_POOL, isPoolName } from '../definition/pool-name.js'
-import { checkBounds, COUNT } from '../definition/bounds.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
+import { DEFAULT_POOL, POOL_NAME, type AnyTaskDefinition } from '../definition/define.js'
+import { readOptions, whole, type OptionTable } from '../../runtime/options.js'
 
 /** Settings of one pool. */
 export interface PoolOptions {
@@ -31,7 +30,7 @@ export interface Pools {
   readonly work: readonly string[]
 }
 
-const POOL = { concurrency: COUNT } satisfies Record<keyof PoolOptions, unknown>
+const POOL = { concurrency: whole({ min: 1, default: 10 }) } satisfies OptionTable<PoolOptions>
 
 /**
  * Returns the pools that options name.
@@ -49,30 +48,30 @@ export function toPools(settings: PoolSettings): Pools {
 }
 
 function concurrencyOf(name: string, options: PoolOptions): number {
-  if (!isPoolName(name)) throw fault('a name in pools must be 1 to 64 of A-Z a-z 0-9 _ -')
+  if (!POOL_NAME.accepts(name)) throw fault(`a name in pools must be ${POOL_NAME.expects}`)
   if (name === DEFAULT_POOL) {
     throw fault('pools must not name default; its concurrency is the option concurrency')
   }
-  checkBounds(`createTasks: pools.${name}`, options, POOL)
-  return options.concurrency ?? 10
+  return readOptions(`createTasks: pools.${name}`, options, POOL).concurrency
 }
 
 function check(
   { engine, definitions, worker }: PoolSettings, known: ReadonlyMap<string, unknown>,
 ): void {
   const names = [...known.keys()].join(', ')
-  for (const { name, pool = DEFAULT_POOL } of definitions) {
+  for (const { name, pool } of definitions) {
     if (!known.has(pool)) {
       throw fault(`the definition ${name} names the pool ${pool}, which is not in pools; add it there`)
     }
   }
   if (worker === undefined || typeof worker === 'boolean') return
-  if (!Array.isArray(worker) || worker.length === 0) {
+  const isList: boolean = Array.isArray(worker)
+  if (!isList || worker.length === 0) {
     throw fault('worker must be true, false or a list of pools; a process that works none has worker: false')
   }
-  const unknown: unknown = worker.find((name) => !known.has(name))
+  const unknown = worker.find((name) => !known.has(name))
   if (unknown !== undefined) {
-    throw fault(`worker names ${String(unknown)}, which is not in pools (${names})`)
+    throw fault(`worker names ${unknown}, which is not in pools (${names})`)
   }
   if (!engine.shared) {
     throw fault('a list of pools as worker needs an engine that several processes share, because others must run the other pools')

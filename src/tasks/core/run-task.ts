@@ -1,31 +1,29 @@
 import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
-import { isRunReplaced, isWorkerClosing } from '../../engine/stop-reasons.js'
+import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
 import type { StoredTask } from '../../engine/task.js'
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
 import type { Linked, LinkedList } from '../../runtime/collections.js'
-import { retryDelay } from '../definition/backoff.js'
-import type { Checkpoint } from '../definition/checkpoint.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
-import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
-import { droppedFileKeys, fileRunOf, withFileRun } from '../record/files.js'
-import type { TaskProgress } from '../record/details.js'
-import { reportError } from '../record/report-error.js'
-import { historyAfter } from '../record/run-history.js'
-import { publishStarted, taskChannel } from '../record/task-channel.js'
+import { retryDelay, type AnyTaskDefinition } from '../definition/define.js'
+import type { Checkpoint } from '../definition/run-context.js'
+import { UNDECLARED } from '../definition/json-values.js'
+import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
+import {
+  detailsOf, historyAfter, stored, withFailure, type Details, type Failure, type TaskProgress,
+} from '../record/details.js'
+import { publishStarted, reportError, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
-import { NO_FILES, RunFiles } from '../run/files/run-files.js'
-import { deleteBlobs } from '../../stores/many-blobs.js'
-import { inTime } from '../run/in-time.js'
-import { holdInput } from '../run/input-memory.js'
-import { ProgressWriter } from '../run/progress.js'
-import { failedOutcome, runValidated, toInput, type Outcome } from '../run/run.js'
+import { NO_FILES, RunFiles } from '../run/run-files.js'
+import { deleteBlobs } from '../../stores/blob-rules.js'
+import {
+  failedOutcome, holdInput, inTime, runValidated, toInput, type Outcome,
+} from '../run/run.js'
+import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import { Stop } from '../run/stop.js'
-import { detailsOf, stored, withFailure, type Details, type Failure } from '../record/details.js'
-import { hasOutside, outsideFiles } from './outside-files.js'
-import { openCheckpoint } from './run-checkpoint.js'
-import { isFinalTask, MARGIN_MS, publishCommitted, type TaskCore } from './task-core.js'
+import {
+  MARGIN_MS, hasOutside, isFinalTask, outsideFiles, publishCommitted, type TaskCore,
+} from './task-core.js'
 
 /** Time that a task may wait for a run that takes its files over, in milliseconds. */
 const FILES_WAIT_MS = 86_400_000
@@ -73,7 +71,7 @@ export class RunningTask implements Linked<RunningTask> {
   /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
   async perform(): Promise<void> {
     const { core, run, task: { id: taskId, name, attempt, crashes } } = this
-    const memory = holdInput(run.input)
+    const memory = holdInput(run.input.parsedBytes)
     if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
       if (memory === undefined) return await this.postpone()
@@ -90,8 +88,10 @@ export class RunningTask implements Linked<RunningTask> {
       if (taskChannel.hasSubscribers) publishStarted(this.task)
       const checkpoint = definition.checkpoint === undefined
         ? UNDECLARED : await this.openCheckpoint(definition)
-      const outcome = await this.start(definition, input, checkpoint)
+      const started = this.start(definition, input, checkpoint)
+      const outcome = isPending(started) ? await started : started
       this.isOver = true
+      this.stop.end()
       const progress = this.progress && await this.progress.close()
       if (progress !== undefined) this.details = { ...this.details, progress }
       const concluded = this.conclude(definition, this.files?.check(outcome) ?? outcome)
@@ -126,10 +126,10 @@ export class RunningTask implements Linked<RunningTask> {
     }
   }
 
-  /** Calls `run` of the definition. The promise never rejects. */
+  /** Calls `run` of the definition. Never throws or rejects. */
   private start(
     definition: AnyTaskDefinition, input: never, checkpoint: Checkpoint,
-  ): Promise<Outcome> {
+  ): MaybePromise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
     this.files = this.openFiles(definition)
     return runValidated(definition, input, {

@@ -1,18 +1,21 @@
 import type { TaskEngine } from '../../engine/engine.js'
 import {
-  isFinalStatus, type Changed, type Expected, type StoredTask, type TaskChange,
+  isFinalStatus, type Changed, type Expected, type FileShare, type StoredTask, type TaskChange,
+  type TaskStatus,
 } from '../../engine/task.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { releaseExternal, removeExternal, renewExternal } from '../record/external.js'
-import { queueFull, tooManyTasks } from '../record/not-accepted.js'
-import { allFileKeys, hiddenFileKeys } from '../record/files.js'
-import type { OnTaskError } from '../record/report-error.js'
-import { StoreRetry } from '../../stores/store-retry.js'
-import { publishAccepted, publishMove, taskChannel } from '../record/task-channel.js'
-import { deleteBlobs } from '../../stores/many-blobs.js'
-import { detailsOf } from '../record/details.js'
+import {
+  allFileKeys, fileKey, hiddenFileKeys, releaseExternal, removeExternal, renewExternal,
+} from '../record/outside.js'
+import { queueFull, tooManyTasks } from '../run/failure.js'
+import {
+  publishAccepted, publishMove, taskChannel, type OnTaskError,
+} from '../record/diagnostics.js'
+import { StoreRetry } from '../../stores/calls.js'
+import { blobBytes, deleteBlobs } from '../../stores/blob-rules.js'
+import { detailsOf, type Details } from '../record/details.js'
 
 /** Time that files and the input of a task may outlive the task, in milliseconds. */
 export const MARGIN_MS = 3_600_000
@@ -163,4 +166,75 @@ export function isFinalTask({ status }: StoredTask): boolean {
 /** Returns a promise that rejects with what was thrown. */
 async function rejected(thrown: unknown): Promise<never> {
   throw thrown
+}
+
+/** Returns the error for a callback URL where `createTasks` has no `callbacks`. */
+export function noCallbacks(): TypeError {
+  return new TypeError('A task with a callback URL needs the option callbacks of createTasks: '
+    + 'pass callbacks({ secrets }) of longhaul/callbacks')
+}
+
+/**
+ * The option `callbacks` of `createTasks`. Made by `callbacks()` of `longhaul/callbacks`, so that
+ * only applications that use callbacks load their code.
+ */
+export interface Callbacks {
+  /**
+   * Maximum number of callbacks that this process handles at the same time.
+   * @internal
+   */
+  readonly concurrency: number
+  /**
+   * Called by `createTasks`.
+   * @internal
+   */
+  readonly open: (core: TaskCore) => CallbackDeliveries
+}
+
+/** Sends the callbacks of tasks. */
+export interface CallbackDeliveries {
+  /**
+   * Checks a callback URL. Throws the error that the client is to see if the URL can never be
+   * called; a `TypeError` if there is no secret to sign with.
+   */
+  check(url: unknown, owner: string | undefined): Promise<string>
+  /** Makes one attempt at the callback of a task. Never rejects. */
+  deliver(task: StoredTask): Promise<void>
+  /**
+   * Starts another round for a task that has ended. Returns `false` if it has no callback, or if a
+   * round is under way and `unlessPending` is `true`.
+   */
+  redeliver(id: string, unlessPending: boolean): Promise<boolean>
+  /** Aborts the requests that are under way. */
+  close(): void
+}
+
+/** Returns whether a task has anything outside of the engine. */
+export function hasOutside({ external, blobs, fileRuns }: Details): boolean {
+  return external !== undefined || blobs !== undefined || fileRuns !== undefined
+}
+
+/**
+ * Returns what a task keeps outside of the engine once it has this status: its files, and what its
+ * `external` says. It counts for its caller. `undefined` if there is nothing to count. Never rejects:
+ * what cannot be counted now does not count.
+ */
+export async function outsideFiles(
+  core: TaskCore, task: StoredTask, { external, files, blobs: kept = [] }: Details, status: TaskStatus,
+): Promise<FileShare | undefined> {
+  const { blobs, maxFileBytesPerOwner: max } = core.settings
+  const { id, name, attempt } = task
+  const count = external === undefined ? undefined : core.definition(name)?.external?.bytes
+  if (count === undefined && kept.length === 0) return undefined
+  try {
+    const outside = await count?.(external as string, { id, attempt, status }) ?? 0
+    const sizes = status === 'completed' || !blobs
+      ? files?.map(({ size }) => size) ?? []
+      : await blobBytes(blobs, kept.map((blob) => fileKey(id, blob)))
+    const bytes = sizes.reduce((total, size) => total + size, outside)
+    // `bytes` of `external` may return anything.
+    return Number.isSafeInteger(bytes) && bytes >= 0 ? { bytes, max } : undefined
+  } catch {
+    return undefined
+  }
 }

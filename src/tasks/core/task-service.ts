@@ -1,39 +1,36 @@
 import { httpError } from '../../http/errors.js'
-import type { TaskRun } from '../../engine/engine.js'
-import { Places } from '../../engine/places.js'
-import { WorkerClosingError } from '../../engine/stop-reasons.js'
+import { Places, type TaskEngine, type TaskQuery, type TaskRun } from '../../engine/engine.js'
+import { WorkerClosingError } from '../../engine/runs.js'
 import type { StoredTask } from '../../engine/task.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { Store } from '../../stores/store.js'
-import { MAX_TIMER } from '../definition/bounds.js'
+import { MAX_TIMER_MS } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { checkOptions } from '../check-options.js'
 import type { ListFilter } from '../list-options.js'
 import type { TasksOptions } from '../tasks-options.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
+import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { isTaskId } from '../record/ids.js'
-import { reportingTo } from '../record/report-error.js'
-import { Subscriptions } from '../record/subscriptions.js'
-import { waitFor, type VisibleWaitOptions } from '../record/wait.js'
-import { Waiters } from '../record/waiters.js'
-import { DirectRuns } from '../run/direct-runs.js'
+import { reportingTo } from '../record/diagnostics.js'
+import {
+  Subscriptions, Waiters, waitFor, type VisibleWaitOptions,
+} from '../record/subscriptions.js'
+import { DirectRuns } from '../run/stop.js'
 import { validateInput } from '../run/run.js'
-import { noCallbacks, type CallbackDeliveries } from './callbacks.js'
-import { acceptTask, type AcceptedTask, type Submitted } from './accept-task.js'
+import { TaskCore, noCallbacks, type CallbackDeliveries } from './task-core.js'
+import {
+  acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submitted,
+} from './accept-task.js'
 import {
   abandonTask, cancelTask, deleteTask, retryTask, type Condition, type Deleted, type MaySee,
   type RetryRequest,
 } from './change-task.js'
-import { toSnapshot } from '../record/snapshot.js'
 import { toPools, type PoolCounts, type Pools } from './pools.js'
 import { LinkedList } from '../../runtime/collections.js'
 import { RunningTask } from './run-task.js'
-import { TaskCore } from './task-core.js'
-import { startOf } from './start-time.js'
-import type { OwnedSubmitOptions } from './submit-options.js'
-import { listTasks, type SnapshotPage } from './task-lister.js'
+import { readCursor, toCursor } from '../list-cursor.js'
 
 /**
  * Accepts tasks, runs them and shows them. Internal: applications have `Tasks`, and `serviceOf`
@@ -259,7 +256,7 @@ export class TaskService {
       this.core.retry.stop()
       this.deliveries?.close()
     }
-    const timer = setTimeout(endWaiting, Math.min(drainMs, MAX_TIMER))
+    const timer = setTimeout(endWaiting, Math.min(drainMs, MAX_TIMER_MS))
     const direct = this.directRuns.close(drainMs)
     for (const run of this.running) this.handOver(run, drainMs)
     try {
@@ -298,4 +295,49 @@ export class TaskService {
 
 function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {
   return task && toSnapshot(task)
+}
+
+/** Maximum number of tasks that are read together. */
+const READ_TOGETHER = 64
+/**
+ * Length of the tasks after which a page ends, in UTF-16 units. A result may have a megabyte, so 200
+ * tasks would have 200.
+ */
+const MAX_LENGTH = 4 * 1024 * 1024
+
+/** A page of tasks. */
+export interface SnapshotPage {
+  readonly items: TaskSnapshot[]
+  /** Cursor of the next page; `undefined` on the last one. */
+  readonly next: string | undefined
+}
+
+/**
+ * Returns a page of tasks, up to the limit of the filter. A page of long tasks ends early, at
+ * `MAX_LENGTH`.
+ *
+ * @throws {HttpError} 400 `invalid_cursor`
+ */
+export async function listTasks(
+  engine: TaskEngine, filter: ListFilter, cursor: string | undefined,
+): Promise<SnapshotPage> {
+  let after: TaskQuery['after'] = cursor === undefined ? undefined : readCursor(cursor, filter)
+  const items: TaskSnapshot[] = []
+  let length = 0
+  for (;;) {
+    // One more than is shown, which tells whether there is another page.
+    const limit = Math.min(filter.limit + 1 - items.length, READ_TOGETHER)
+    const tasks = await engine.list({ ...filter, limit, after })
+    for (const task of tasks) {
+      const item = toSnapshot(task)
+      const last = items.at(-1)
+      length += item.text.length
+      if (last && (items.length === filter.limit || length > MAX_LENGTH)) {
+        return { items, next: toCursor(last, filter) }
+      }
+      items.push(item)
+    }
+    if (tasks.length < limit) return { items, next: undefined }
+    after = tasks.at(-1)
+  }
 }

@@ -1,52 +1,24 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { MAX_PRIORITY } from './priority.js'
-import { isPoolName } from './pool-name.js'
-import { BACKOFF, type Backoff } from './backoff.js'
+import {
+  bytes, duration, flag, func, oneOf, readOptions, text, timer, value, whole, type OptionTable,
+} from '../../runtime/options.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
-import type { Checkpoint } from './checkpoint.js'
-import { checkBounds, COUNT, KEPT, LIMIT, PAUSE, SIZE, TIMER } from './bounds.js'
-import type { TaskFiles } from './files.js'
-import type { JsonForm, JsonSafe } from './json-form.js'
+import type { TaskContext } from './run-context.js'
+import type { JsonForm, JsonSafe } from './json-values.js'
 import { checkExternal, type ExternalResource } from './external-resource.js'
 
-/**
- * The second argument of `run`. `C` is the type of `context`: a `run` that declares one, as in
- * `run: (input, { context }: TaskContext<{ locale: string }>) => …`, is only submitted with it. `P`
- * is the type of the checkpoint.
- */
-export interface TaskContext<C = unknown, P = unknown> {
-  /** The task's id. `undefined` while the work runs for a direct (synchronous) answer. */
-  readonly taskId: string | undefined
-  /** The number of this run, from 1. More than 1 if an earlier run failed or its process died. */
-  readonly attempt: number
-  readonly lastAttempt: boolean
+/** Delay between attempts. */
+export interface Backoff {
+  readonly type: 'fixed' | 'exponential'
   /**
-   * Aborts on cancel, time-out and shutdown. For a direct answer, also when the client disconnects.
-   *
-   * A task with a `checkpoint` on Redis or PostgreSQL is notified when the shutdown begins: the
-   * reason is a `WorkerClosingError`. The run may save and end within the drain time. Another
-   * process then continues the task at once, and no attempt is used.
+   * Delay before the second attempt in milliseconds. `exponential` doubles it for each further
+   * attempt.
    */
-  readonly signal: AbortSignal
-  /** The owner of the task, if it has one. */
-  readonly owner: string | undefined
-  /**
-   * The context of the endpoint or of the submitting code, as JSON. `undefined` if there is none.
-   */
-  readonly context: C
-  /**
-   * Reports how far the work is. Cheap to call often: writes are spaced out, the last one wins, and
-   * a failed write never fails the task.
-   */
-  readonly progress: (done: number, total?: number, message?: string) => void
-  /** Writes files of the result. The definition needs `files: true`. */
-  readonly files: TaskFiles
-  /**
-   * Value that an earlier run of this task has saved, and the function that saves the next one.
-   * Needs the option `checkpoint` of `defineTask`. A direct answer has no later run: `save` checks
-   * the value and keeps nothing.
-   */
-  readonly checkpoint: Checkpoint<P>
+  readonly delayMs: number
+  /** Maximum delay in milliseconds. Default: one hour. */
+  readonly maxDelayMs?: number
+  /** Random share of the delay, 0 to 1, so that retries of many tasks do not coincide. Default 0. */
+  readonly jitter?: number
 }
 
 /** The settings of one kind of work that do not depend on its types. Times are in milliseconds. */
@@ -188,6 +160,8 @@ export interface TaskDefinition<
   readonly timeoutMs: number
   readonly attempts: number
   readonly backoff: Backoff
+  readonly pool: string
+  readonly priority: number
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes<N, In, JsonForm<R>, C>
 }
@@ -213,17 +187,34 @@ export interface AnyTaskDefinition
   readonly '~types'?: TaskTypes
 }
 
-const KNOWN = {
-  name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0,
-  pool: 0, priority: [0, MAX_PRIORITY, true], retentionMs: KEPT, maxPerOwner: LIMIT, external: 0,
-  shared: 0, files: 0, maxFileBytes: SIZE,
-  checkpoint: 0, version: 0,
-} satisfies Record<keyof TaskOptions<never, never>, unknown>
-const BACKOFF_NAMES = {
-  type: 0, delayMs: PAUSE, maxDelayMs: PAUSE, jitter: [0, 1],
-} satisfies Record<keyof Backoff, unknown>
+/** Largest priority, the same for all engines. (BullMQ's own limit is 2,097,151.) */
+const MAX_PRIORITY = 1_000_000
+/** The name of the pool of definitions that name none. */
+export const DEFAULT_POOL = 'default'
+/** Back-off of a definition that has none: exponential from 1 second, half of it random. */
+export const BACKOFF: Backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 }
+const HOUR_MS = 3_600_000
 
-const NAME = /^[A-Za-z0-9._-]{1,64}$/
+/** Options for a priority, and for the name of a pool. */
+export const PRIORITY = whole({ max: MAX_PRIORITY })
+export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })
+const SCHEMA = value<never>('a Standard Schema (wrap a JSON Schema in jsonSchema())', isSchema)
+
+const BACKOFF_OPTIONS = {
+  type: oneOf(['fixed', 'exponential'], { required: true }), delayMs: duration({ required: true }),
+  maxDelayMs: duration(),
+  jitter: value<number>('a number from 0 to 1', (given) => typeof given === 'number' && given >= 0 && given <= 1),
+} satisfies OptionTable<Backoff>
+const OPTIONS = {
+  name: text({ pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -', required: true }),
+  input: SCHEMA, check: func(), run: func({ required: true }), output: value(),
+  timeoutMs: timer({ default: 600_000 }), attempts: whole({ min: 1, default: 1 }),
+  backoff: value('an object', (given) => typeof given === 'object', { default: BACKOFF }),
+  pool: { ...POOL_NAME, default: DEFAULT_POOL }, priority: { ...PRIORITY, default: 0 },
+  retentionMs: duration({ min: 1000 }), maxPerOwner: whole({ min: 1, infinity: true }),
+  external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
+  version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
+} satisfies OptionTable<TaskOptions<never, never>>
 
 /**
  * Defines one kind of work. All types are inferred: the input of `run` from the schema, the result
@@ -250,34 +241,60 @@ export function defineTask<
   options: TaskOptions<I, R, C, In, Out, N, P>,
 ): TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P> {
   const where = `defineTask(${JSON.stringify(options?.name)})`
-  const fault = (what: string) => new TypeError(`${where}: ${what}`)
-  checkBounds(where, options, KNOWN)
-  const { name, run, input, timeoutMs = 600_000, attempts = 1, backoff = BACKOFF } = options
-  if (typeof name !== 'string' || !NAME.test(name)) {
-    throw fault('name must be 1 to 64 of A-Z a-z 0-9 . _ -')
-  }
-  if (options.pool !== undefined && !isPoolName(options.pool)) {
-    throw fault('pool must be 1 to 64 of A-Z a-z 0-9 _ -')
-  }
-  if (typeof run !== 'function') throw fault('run must be a function')
-  if (input !== undefined && !isSchema(input)) {
-    throw fault('input must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
-  }
-  if (options.checkpoint !== undefined && !isSchema(options.checkpoint)) {
-    throw fault('checkpoint must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
-  }
+  const definition = readOptions(where, options as unknown as TaskOptions<never, never>, OPTIONS)
   if (options.external !== undefined) checkExternal(where, options.external)
-  const { version = '-' } = options
-  if (typeof version !== 'string' || version.length < 1 || version.length > 64) {
-    throw fault('version must be a text of 1 to 64 characters')
-  }
-  checkBounds(`${where}: backoff`, backoff, BACKOFF_NAMES)
-  if (!['fixed', 'exponential'].includes(backoff.type) || backoff.delayMs === undefined) {
-    throw fault('backoff needs delayMs, and type fixed or exponential')
-  }
+  checkBackoff(where, definition.backoff)
   // `output` describes what `run` returns, and is not checked at run time.
-  const definition: TaskDefinition<I, R, C, In, N, P> = {
-    ...options, timeoutMs, attempts, backoff,
-  }
-  return definition as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P>
+  return definition as unknown as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P>
 }
+
+/**
+ * Default `attempts` of work that the library can repeat: imports, bulk tasks and exports. With
+ * `BACKOFF` they last for 31 to 63 seconds, so a database may restart meanwhile.
+ */
+export const REPEATABLE_ATTEMPTS = 7
+
+/** Returns the delay in milliseconds after `failed` failed attempts, from 1. */
+export function retryDelay(
+  backoff: Backoff, failed: number, random: () => number = Math.random,
+): number {
+  const growth = backoff.type === 'exponential' ? 2 ** Math.min(failed - 1, 52) : 1
+  const delay = Math.min(backoff.delayMs * growth, backoff.maxDelayMs ?? HOUR_MS)
+  return Math.round(delay * (1 - (backoff.jitter ?? 0) * random()))
+}
+
+/** @throws {TypeError} A property is missing or out of range. */
+export function checkBackoff(where: string, backoff: Backoff): void {
+  readOptions(`${where}: backoff`, backoff, BACKOFF_OPTIONS)
+}
+
+/** The definitions that `createTasks` is given. */
+export type Definitions = readonly AnyTaskDefinition[]
+
+type TypesOf<T extends AnyTaskDefinition> = NonNullable<T['~types']>
+
+/** The name of a definition: `NameOf<typeof report>` is `'report'`. */
+export type NameOf<T extends AnyTaskDefinition> = TypesOf<T>['name']
+
+/** The input that `submit` takes for a definition. */
+export type InputOf<T extends AnyTaskDefinition> = TypesOf<T>['input']
+
+/** The context that `run` of a definition needs. `unknown` if it needs none. */
+export type ContextOf<T extends AnyTaskDefinition> = TypesOf<T>['context']
+
+/** The result of a completed task: the JSON form of what `run` returned, with a message. */
+export type ResultOf<T extends AnyTaskDefinition> = TaskResult<TypesOf<T>['result']>
+
+/**
+ * A result as it is stored (SPEC 2.5): always an object with a message. An object without a message
+ * gains one. Any other value becomes the member `value`.
+ */
+export type TaskResult<R> =
+  unknown extends R ? { readonly message: string, readonly [name: string]: unknown }
+    : [R] extends [void] ? { message: string }
+      : [R] extends [string | number | boolean | null] ? { message: string, value: R }
+        : R extends readonly unknown[] ? { message: string, value: R }
+          : R extends { message: infer M } ? M extends string ? R : { message: string, value: R }
+            : R extends object ? { message: string } & R
+              : R extends undefined ? { message: string }
+                : { message: string, value: R }

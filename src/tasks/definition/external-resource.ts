@@ -1,11 +1,11 @@
 import type { TaskStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { checkNames } from '../../runtime/option-names.js'
+import { func, readOptions, type OptionTable } from '../../runtime/options.js'
 
-/** Something outside of the record that a task needs until it is completed. */
+/** Something outside of the engine that a task needs until it is completed. */
 export interface ExternalResource<I> {
   /**
-   * Names it, given the input as it was submitted. The name is part of the record, and has 1 to
+   * Names it, given the input as it was submitted. It is stored with the task, and has 1 to
    * 1024 characters.
    */
   readonly of: (input: I) => string
@@ -43,17 +43,16 @@ export interface EndedTask {
   readonly status: TaskStatus
 }
 
-const EXTERNAL = { of: 0, release: 0, renew: 0, remove: 0, bytes: 0 } satisfies Record<keyof ExternalResource<never>, 0>
+const EXTERNAL = {
+  of: func({ required: true }), release: func({ required: true }),
+  renew: func(), remove: func(), bytes: func(),
+} satisfies OptionTable<ExternalResource<never>>
 /** Maximum length of the name of an external resource. */
 const MAX_NAME_LENGTH = 1024
 
 /** @throws {TypeError} A name is unknown, or a function is missing. */
 export function checkExternal(where: string, external: ExternalResource<never>): void {
-  checkNames(`${where}: external`, external, EXTERNAL)
-  const { of, release, renew, remove, bytes } = external
-  const isValid = typeof of === 'function' && typeof release === 'function'
-    && [renew, remove, bytes].every((each) => each === undefined || typeof each === 'function')
-  if (!isValid) throw new TypeError(`${where}: external needs the functions of and release`)
+  readOptions(`${where}: external`, external, EXTERNAL)
 }
 
 /**

@@ -1,6 +1,9 @@
 import { Buffer } from 'node:buffer'
 import { Turns } from '../../runtime/timers.js'
-import type { FileContent } from './files.js'
+import type { FileContent } from './run-context.js'
+import { isFieldValue } from '../../http/fields/reader.js'
+import { parseMediaType } from '../../http/fields/accept.js'
+import { cutText } from '../../runtime/text.js'
 
 /** Text is collected up to this length before it is written, in UTF-16 units. */
 const PIECE_UNITS = 65_536
@@ -39,4 +42,43 @@ function pieces(
 
 function noContent(): TypeError {
   return new TypeError('files.write: content must be text, bytes, or an iterable of these')
+}
+
+/** In UTF-16 units. */
+const MAX_NAME_LENGTH = 128
+const MAX_TYPE_LENGTH = 255
+
+/** Letters, digits, marks, punctuation and symbols of any script, and the space. */
+const CHARACTERS = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$/u
+/** Characters that file systems refuse, or that separate folders. */
+const FORBIDDEN = /[/\\:*?"<>|]|^[. ]|[. ]$/
+
+/**
+ * Checks the name of a result file. A client can save a file under each valid name, on any system.
+ * Controls and invisible characters are refused, because they can disguise the end of a name.
+ *
+ * @throws {TypeError} the name is not valid
+ */
+export function checkFileName(name: string): void {
+  const isName = typeof name === 'string' && name.length <= MAX_NAME_LENGTH
+    && CHARACTERS.test(name) && !FORBIDDEN.test(name)
+  if (isName) return
+  throw new TypeError(
+    `files.write: ${JSON.stringify(name)} is not a file name: 1 to 128 letters, digits, spaces and `
+    + 'punctuation, none of / \\ : * ? " < > |, and no dot or space at either end',
+  )
+}
+
+/**
+ * Checks the media type of a result file.
+ *
+ * @throws {TypeError} the type is not valid
+ */
+export function checkFileType(type: string): void {
+  const isType = typeof type === 'string' && type.length <= MAX_TYPE_LENGTH
+    && isFieldValue(type) && parseMediaType(type) !== undefined
+  if (isType) return
+  const shown = cutText(String(JSON.stringify(type)), 100)
+  throw new TypeError('files.write: type must be a media type such as text/csv, of at most'
+    + ` ${MAX_TYPE_LENGTH} characters, not ${shown}`)
 }

@@ -1,7 +1,7 @@
 import { isHttpError } from '../../http/errors.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Schema } from '../../schema/schema.js'
-import type { TaskContext } from './define.js'
+import type { TaskContext } from './run-context.js'
 
 /** A task that runs again: the argument of `resume`. */
 export interface ResumedTask {

@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto'
-import { decodeBytes, REQUEST_CODINGS } from '../../http/body/decode.js'
+import { REQUEST_CODINGS, decodeBytes, type DecodeOptions } from '../../http/body/decode.js'
 import { isJsonObject, isWholeNumber } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
-import type { Retry } from '../../stores/store-retry.js'
+import type { Retry } from '../../stores/calls.js'
 import type { ExternalResource } from './external-resource.js'
-import { deleteParts, KeptParts, renewParts } from './kept-parts.js'
+import { KeptParts, deleteParts, renewParts } from './kept-parts.js'
+import type { DecoderMemory } from '../../http/body/counted-body.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
 export interface SpooledBody {
@@ -168,5 +170,32 @@ async function* observed(
     const waiting = observe(piece)
     if (waiting) await waiting
     yield piece
+  }
+}
+
+/**
+ * Returns the decoded bytes of a spooled body from a position on. Reads a coded body from its
+ * beginning, because a coding cannot be entered midway.
+ *
+ * @param byte - position in the decoded body
+ * @param open - opens the bytes as sent, from an offset on
+ * @param memory - memory of the decoder. By default it is not counted
+ */
+export async function decodedFrom(
+  { coding }: Pick<SpooledBody, 'coding'>, byte: number, limits: DecodeOptions,
+  open: (start: number) => MaybePromise<AsyncIterable<Uint8Array>>, memory?: DecoderMemory,
+): Promise<AsyncIterable<Uint8Array>> {
+  if (coding === 'identity') return decodeBytes(await open(byte), coding, limits)
+  const decoded = decodeBytes(await open(0), coding, limits, memory)
+  return byte === 0 ? decoded : skipped(decoded, byte)
+}
+
+async function* skipped(
+  source: AsyncIterable<Uint8Array>, count: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let left = count
+  for await (const piece of source) {
+    if (left < piece.byteLength) yield left === 0 ? piece : piece.subarray(left)
+    left = Math.max(left - piece.byteLength, 0)
   }
 }

@@ -4,7 +4,7 @@ import { header, response } from '../../openapi/operation.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { members, text, time, type TaskFormat, type TaskFormatAnswer } from './formats.js'
 import { isFinalStatus, type TaskStatus } from '../../engine/task.js'
-import { fileLinks } from '../record/files.js'
+import { fileLinks } from '../record/outside.js'
 import { bodyOf, type TaskBody } from '../record/view.js'
 
 /** Settings of `azureFormat`. */

@@ -1,7 +1,6 @@
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { isFinalStatus } from '../../engine/task.js'
-import type { Subscription, Subscriptions } from '../record/subscriptions.js'
-import type { WaiterSlot } from '../record/waiters.js'
+import type { Subscription, Subscriptions, WaiterSlot } from '../record/subscriptions.js'
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000

@@ -3,7 +3,7 @@ import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
-import { fileLinks, withFileUrls } from '../record/files.js'
+import { fileLinks, withFileUrls } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
 
 /**

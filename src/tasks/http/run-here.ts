@@ -1,11 +1,10 @@
 import type { HttpResponse } from '../../http/exchange.js'
 import { empty } from '../../http/respond.js'
-import { isWorkerClosing } from '../../engine/stop-reasons.js'
-import { unsavedCheckpoint } from '../definition/unsaved-checkpoint.js'
-import { DEFAULT_POOL } from '../definition/pool-name.js'
-import { NO_FILES } from '../run/files/run-files.js'
-import { runOnce } from '../run/run.js'
-import { holdValue } from '../run/input-memory.js'
+import { isWorkerClosing } from '../../engine/runs.js'
+import { unsavedCheckpoint } from '../definition/json-values.js'
+import { NO_FILES } from '../run/run-files.js'
+import { heapBytesOf } from '../../runtime/json.js'
+import { holdInput, runOnce } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { result, stoppedMidway, tookTooLong } from './respond-direct.js'
@@ -33,10 +32,10 @@ export function acquireRunPlace<C>(
   const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
     || (maxPerOwner ?? Infinity) !== Infinity || files === true
   if (!direct || needsRecord) return undefined
-  const { pool = DEFAULT_POOL } = definition
+  const { pool } = definition
   const places = service.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined
-  const memory = holdValue(input)
+  const memory = holdInput(heapBytesOf(input))
   if (memory === undefined) {
     places.release(pool)
     return undefined

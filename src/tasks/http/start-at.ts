@@ -2,7 +2,7 @@ import { isJsonObject } from '../../http/body/json.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import { parseTimestamp } from '../../http/fields/dates.js'
 import { childPointer } from '../../schema/pointer.js'
-import type { Start } from '../core/start-time.js'
+import type { Start } from '../core/accept-task.js'
 
 /**
  * The start that a client asks for: a time in milliseconds since 1970, or a delay. `text` is the

@@ -1,8 +1,7 @@
 import type { Handler, HttpRequest } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import type { Transaction } from '../../stores/transaction.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
-import type { ContextOf, Definitions, InputOf } from '../definition/task-types.js'
+import type { Transaction } from '../../engine/engine.js'
+import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from '../definition/define.js'
 
 /** Options of one submit endpoint, for input of type `I`. */
 export interface SubmitEndpointOptions<C = unknown, I = unknown> {

@@ -1,5 +1,4 @@
-import type { Transaction } from '../../stores/transaction.js'
-import { checkTransaction } from '../../stores/transaction.js'
+import { checkTransaction, type Transaction } from '../../engine/engine.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import { newId } from '../../runtime/random-id.js'
 import type { AcceptedTask as Accepted } from '../core/accept-task.js'

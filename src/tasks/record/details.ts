@@ -1,7 +1,7 @@
 import type { StoredTask, TaskDetails } from '../../engine/task.js'
 import type { ErrorDetail } from '../../http/errors.js'
-import type { CallbackState } from './callback-state.js'
-import type { RecordFiles } from './files.js'
+import type { RecordFiles } from './outside.js'
+import { cutText } from '../../runtime/text.js'
 
 /** Progress of the work, in units of the task's own. */
 export interface TaskProgress {
@@ -110,4 +110,111 @@ export function callbackOf({ callbackAt, details }: StoredTask): CallbackState |
   const isRepeated = callback?.state === 'pending' && callback.attempts > 0
   return isRepeated && callbackAt !== undefined
     ? { ...callback, nextAttemptAt: callbackAt } : callback
+}
+
+/**
+ * Reason why a callback is not delivered, or not yet: nobody answered, a status that is no 2xx, or a
+ * process that went away.
+ */
+export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
+
+/** State of a task's callback. Times are milliseconds since 1970. */
+export interface CallbackState {
+  readonly url: string
+  /** `waiting`: for the end of the task. `pending`: until it is delivered or given up. */
+  readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
+  /** Requests made so far. */
+  readonly attempts: number
+  /** The status of the last answer. */
+  readonly lastStatus?: number | undefined
+  readonly fault?: CallbackFault | undefined
+  readonly nextAttemptAt?: number | undefined
+  readonly deliveredAt?: number | undefined
+}
+
+/**
+ * The same as clients see it; the URL is left out, because it may hold a secret. Times are ISO
+ * 8601.
+ */
+export interface CallbackView {
+  readonly state: CallbackState['state']
+  readonly attempts: number
+  readonly lastStatus?: number
+  readonly fault?: CallbackFault
+  readonly nextAttemptAt?: string
+  readonly deliveredAt?: string
+}
+
+/** The state as clients see it, as JSON text. */
+export function callbackText(
+  { state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt }: CallbackState,
+): string {
+  const view: { [K in keyof CallbackView]: CallbackView[K] | undefined } = {
+    state, attempts, lastStatus, fault, nextAttemptAt: toIso(nextAttemptAt),
+    deliveredAt: toIso(deliveredAt),
+  }
+  return JSON.stringify(view)
+}
+
+function toIso(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString()
+}
+
+/** Maximum number of runs in the history of a task. The oldest are dropped first. */
+const MAX_RUNS = 10
+/** Maximum length of a message in the history, in UTF-16 units. */
+const MAX_MESSAGE_LENGTH = 500
+
+/** The properties of a task that its history is made of. */
+type Run = Pick<
+  StoredTask, 'status' | 'attempt' | 'startedAt' | 'runStartedAt' | 'finishedAt' | 'details'
+>
+type Attempts = readonly AttemptView[] | undefined
+
+const INTERRUPTED: RunError = {
+  code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.',
+}
+
+/**
+ * Returns the history of a task after a change. A run is added when it ends and another one
+ * follows, and when a task ends after more than one run. So a task with one run has no history: its
+ * record shows that run already.
+ *
+ * @param error - the reason why the run ended
+ */
+export function historyAfter(
+  before: Run, now: Pick<Run, 'status' | 'attempt' | 'finishedAt'>,
+  error: RunError | undefined,
+): Attempts {
+  const { attempts } = before.details as Details
+  if (before.status !== 'processing') return attempts
+  // The engine runs the task again, because the process of the last run has died.
+  if (now.attempt > before.attempt) return withRun(before, INTERRUPTED, Date.now())
+  if (now.status === 'processing') return attempts
+  if (now.status !== 'queued' && attempts === undefined) return undefined
+  return withRun(before, error, now.finishedAt ?? Date.now())
+}
+
+/** Returns the history of a final task that is about to run again. */
+export function historyOfFinal(task: Run): Attempts {
+  const { attempt, finishedAt } = task
+  const { attempts, error } = task.details as Details
+  const isComplete = attempt === 0 || attempts?.at(-1)?.attempt === attempt
+  return isComplete ? attempts : withRun(task, error, finishedAt ?? Date.now())
+}
+
+function withRun(
+  { attempt, startedAt, runStartedAt, details }: Run,
+  error: RunError | undefined, endedAt: number,
+): readonly AttemptView[] {
+  const { attempts = [] } = details as Details
+  const run = {
+    attempt,
+    startedAt: new Date(runStartedAt ?? startedAt ?? endedAt).toISOString(),
+    endedAt: new Date(endedAt).toISOString(),
+    ...error && {
+      error: { code: error.code, message: cutText(error.message, MAX_MESSAGE_LENGTH) },
+    },
+  }
+  return [...attempts, run].slice(-MAX_RUNS)
 }

@@ -1,6 +1,58 @@
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { MAX_TIMER } from '../definition/bounds.js'
 import type { TaskSnapshot } from './snapshot.js'
+import { isFinalStatus } from '../../engine/task.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { MAX_TIMER_MS } from '../../runtime/options.js'
+import { KeyCounts } from '../../runtime/collections.js'
+
+/** Limits of a wait. */
+export interface WaitOptions {
+  /** Longest wait, in milliseconds. */
+  readonly timeoutMs: number
+  /** Ends the wait early. */
+  readonly signal?: AbortSignal
+}
+
+/** The names of the options of a wait. */
+export const WAIT = { timeoutMs: 0, signal: 0 } satisfies Record<keyof WaitOptions, 0>
+
+/** Options of a wait inside this package. */
+export interface VisibleWaitOptions extends WaitOptions {
+  /** Condition that ends the wait. Default: the task is final. */
+  readonly until?: (task: TaskSnapshot) => boolean
+  /** Ends the wait if the id was used again for a task that the waiter must not see. */
+  readonly isVisible: (task: TaskSnapshot) => boolean
+}
+
+/**
+ * Waits until a task is final, or meets the condition, or the time is over. Returns the task as it
+ * is then; `undefined` if there is none.
+ *
+ * @param keepAlive - whether the process stays alive for the wait
+ */
+export async function waitFor(
+  subscriptions: Subscriptions, id: string, options: VisibleWaitOptions, keepAlive = false,
+): Promise<TaskSnapshot | undefined> {
+  const {
+    timeoutMs,
+    signal = new AbortController().signal,
+    isVisible,
+    until = (task) => isFinalStatus(task.state),
+  } = options
+  const deadline = performance.now() + timeoutMs
+  const subscription = await subscriptions.subscribe(id, keepAlive)
+  try {
+    for (;;) {
+      const left = deadline - performance.now()
+      const isOver = left <= 0 || signal.aborted
+      // The last record is read anew, because a notice may have been lost.
+      const task = await (isOver ? subscription.now() : subscription.next(left, signal))
+      if (!task || !isVisible(task)) return undefined
+      if (isOver || until(task)) return task
+    }
+  } finally {
+    subscription.close()
+  }
+}
 
 /**
  * Time between two reads of a watched task, in milliseconds. The engine may lose a notice.
@@ -193,10 +245,68 @@ export class Subscription {
         this.onWake = undefined
         resolve()
       }
-      const timer = setTimeout(done, Math.min(Math.max(ms, 0), MAX_TIMER))
+      const timer = setTimeout(done, Math.min(Math.max(ms, 0), MAX_TIMER_MS))
       if (!this.keepAlive) timer.unref()
       signal.addEventListener('abort', done, { once: true })
       this.onWake = done
     })
+  }
+}
+
+/** The abort reason of all slots. One error serves all, because creating one for each is slow. */
+const RELEASED = new Error('The request no longer waits')
+
+/** The slot of a request that waits. */
+export interface WaiterSlot {
+  /** Aborts when the slot is released, the client disconnects, or the server closes. */
+  readonly signal: AbortSignal
+  readonly release: () => void
+}
+
+/**
+ * Limits how many requests wait at once, in all and for each owner. Ends them when the server
+ * closes.
+ */
+export class Waiters {
+  private readonly slots = new Set<AbortController>()
+  private readonly perOwner = new KeyCounts()
+  private closed = false
+
+  /** @param maxPerOwner - slots of one owner. Default: a tenth of `max`, at least 10 */
+  constructor(
+    readonly max: number, private readonly maxPerOwner = Math.max(10, Math.ceil(max / 10)),
+  ) {}
+
+  get size(): number {
+    return this.slots.size
+  }
+
+  /** Returns whether this owner has all its slots. `counted` is that of `countedAs`. */
+  isFullFor(counted: string): boolean {
+    return this.perOwner.get(counted) >= this.maxPerOwner
+  }
+
+  /** Acquires a slot. Returns `undefined` if none is free, or the client has disconnected. */
+  tryAcquire(client: AbortSignal, counted: string): WaiterSlot | undefined {
+    if (this.slots.size >= this.max || this.isFullFor(counted) || this.closed || client.aborted) {
+      return undefined
+    }
+    const slot = new AbortController()
+    const release = () => {
+      if (this.slots.delete(slot)) this.perOwner.remove(counted)
+      client.removeEventListener('abort', release)
+      slot.abort(RELEASED)
+    }
+    this.slots.add(slot)
+    this.perOwner.add(counted)
+    // A client that disconnects releases its slot too, because a stream that is never read runs no
+    // cleanup of its own.
+    client.addEventListener('abort', release, { once: true })
+    return { signal: slot.signal, release }
+  }
+
+  close(): void {
+    this.closed = true
+    for (const slot of this.slots) slot.abort(RELEASED)
   }
 }

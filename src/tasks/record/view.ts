@@ -1,10 +1,8 @@
 import { HttpError, httpError } from '../../http/errors.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
-import type { TaskFile } from '../definition/files.js'
-import type { NameOf, ResultOf } from '../definition/task-types.js'
-import type { CallbackView } from './callback-state.js'
+import type { AnyTaskDefinition, NameOf, ResultOf } from '../definition/define.js'
+import type { TaskFile } from '../definition/run-context.js'
+import type { AttemptView, CallbackView, TaskFailure, TaskProgress } from './details.js'
 import type { TaskSnapshot } from './snapshot.js'
-import type { AttemptView, TaskFailure, TaskProgress } from './details.js'
 
 /** State of the callback of a task. */
 export interface TaskCallback extends Omit<CallbackView, 'nextAttemptAt' | 'deliveredAt'> {

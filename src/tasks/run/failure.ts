@@ -1,4 +1,6 @@
-import { ERROR_CODES, isHttpError, type ErrorCode } from '../../http/errors.js'
+import {
+  ERROR_CODES, httpError, isHttpError, type ErrorCode, type HttpError,
+} from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import { isReplaced } from '../definition/resume.js'
 import type { ErrorFields, Failure } from '../record/details.js'
@@ -60,4 +62,19 @@ export function isPermanent(error: unknown): boolean {
     // A proxy or a getter of the thrown value threw.
     return false
   }
+}
+
+/** Returns the error for a caller who has too many unfinished tasks. */
+export function tooManyTasks(): HttpError {
+  return httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
+}
+
+/** Returns the error for a task that the engine has no space for. */
+export function queueFull(): HttpError {
+  return httpError('queue_full', { headers: { 'retry-after': '1' } })
+}
+
+/** Returns the error for requests that are rejected because this process shuts down. */
+export function shuttingDown(): HttpError {
+  return httpError('shutting_down', { headers: { 'retry-after': '5' } })
 }

@@ -1,10 +1,13 @@
 import { httpError } from '../../http/errors.js'
 import { validate } from '../../schema/schema.js'
-import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
-import { toResultText } from '../record/result.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import type { TaskContext } from '../definition/run-context.js'
+import { toResultText } from '../definition/json-values.js'
 import type { Failure } from '../record/details.js'
 import { failureOf, isPermanent, toFailure } from './failure.js'
 import { TIMED_OUT, type Stop } from './stop.js'
+import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 
 /** Outcome of one run. */
 export type Outcome =
@@ -23,19 +26,21 @@ export interface RunOptions extends Omit<TaskContext, 'signal'> {
 }
 
 /**
- * Validates raw input and runs a definition on it once. Never rejects and always settles, whatever
- * `run` does: throw anything, never settle, or continue after its signal has aborted.
+ * Validates raw input and runs a definition on it once. Never throws or rejects, and always settles,
+ * whatever `run` does: throw anything, never settle, or continue after its signal has aborted.
  */
-export async function runOnce(
+export function runOnce(
   definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions,
-): Promise<Outcome> {
-  return settle(definition, options, async (context) => definition.run(await toInput(definition, rawInput), context))
+): MaybePromise<Outcome> {
+  return settle(definition, options, async (context) => (
+    definition.run(await toInput(definition, rawInput), context)
+  ))
 }
 
 /** Does the same as `runOnce` with input that `toInput` has validated. */
 export function runValidated(
   definition: AnyTaskDefinition, input: never, options: RunOptions,
-): Promise<Outcome> {
+): MaybePromise<Outcome> {
   return settle(definition, options, (context) => definition.run(input, context))
 }
 
@@ -44,19 +49,23 @@ export function failedOutcome(cause: unknown): Outcome {
   return { kind: 'failed', failure: toFailure(cause), cause, timedOut: false }
 }
 
-async function settle(
+function settle(
   definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext) => unknown,
-): Promise<Outcome> {
+): MaybePromise<Outcome> {
   const { stop, timeoutMs, maxResultBytes } = options
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
+  const onValue = (value: unknown): Outcome => (
+    stop.aborted ? stopped(definition, options) : completed(definition, value, maxResultBytes)
+  )
+  const onError = (error: unknown): Outcome => (
+    stop.aborted ? stopped(definition, options) : failedOutcome(error)
+  )
   try {
     const started = start(new RunContext(options))
-    const value = isThenable(started) ? await stop.waitFor(started, timeoutMs) : started
-    return stop.aborted ? stopped(definition, options) : completed(definition, value, maxResultBytes)
+    return isThenable(started)
+      ? stop.waitFor(started, timeoutMs, onValue, onError) : onValue(started)
   } catch (error) {
-    return stop.aborted ? stopped(definition, options) : failedOutcome(error)
-  } finally {
-    stop.end()
+    return onError(error)
   }
 }
 
@@ -64,21 +73,23 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
-function completed({ name }: AnyTaskDefinition, value: unknown, maxResultBytes: number): Outcome {
-  const result = resultTextOf(name, value)
-  // A UTF-16 unit takes at most three bytes.
-  if (3 * result.length <= maxResultBytes || Buffer.byteLength(result) <= maxResultBytes) return { kind: 'completed', result }
-  const cause = new RangeError(`The result of ${name} is larger than ${String(maxResultBytes)} bytes`)
-  return { kind: 'failed', failure: failureOf('result_too_large'), cause: httpError('result_too_large', { cause }), timedOut: false }
-}
-
-/** Returns the result as JSON. Names the task in the error for a value that is not JSON. */
-function resultTextOf(name: string, value: unknown): string {
+function completed(
+  { name }: AnyTaskDefinition, value: unknown, maxResultBytes: number,
+): Outcome {
+  let result: string
   try {
-    return toResultText(value)
+    result = toResultText(value)
   } catch (error) {
-    throw isNotJson(error) ? new TypeError(`The result of ${name} is not JSON: ${error.message}`, { cause: error }) : error
+    return failedOutcome(isNotJson(error)
+      ? new TypeError(`The result of ${name} is not JSON: ${error.message}`, { cause: error })
+      : error)
   }
+  // A UTF-16 unit takes at most three bytes.
+  if (3 * result.length <= maxResultBytes || Buffer.byteLength(result) <= maxResultBytes) {
+    return { kind: 'completed', result }
+  }
+  const cause = new RangeError(`The result of ${name} is larger than ${maxResultBytes} bytes`)
+  return tooFar('result_too_large', cause, false)
 }
 
 /**
@@ -95,8 +106,13 @@ function isNotJson(error: unknown): error is TypeError {
 
 function stopped({ name }: AnyTaskDefinition, { stop, timeoutMs }: RunOptions): Outcome {
   if (stop.reason !== TIMED_OUT) return { kind: 'aborted', reason: stop.reason }
-  const cause = new Error(`${name} ran longer than ${String(timeoutMs)} ms`)
-  return { kind: 'failed', failure: failureOf('task_timeout'), cause: httpError('task_timeout', { cause }), timedOut: true }
+  return tooFar('task_timeout', new Error(`${name} ran longer than ${timeoutMs} ms`), true)
+}
+
+function tooFar(
+  code: 'task_timeout' | 'result_too_large', cause: Error, timedOut: boolean,
+): Outcome {
+  return { kind: 'failed', failure: failureOf(code), cause: httpError(code, { cause }), timedOut }
 }
 
 /**
@@ -153,4 +169,42 @@ class RunContext implements TaskContext {
     enumerable: true,
     get() { return this.#stop.signal },
   }
+}
+
+/** Rejects with `task_timeout` when a schema takes longer than a run may. */
+export async function inTime(
+  validating: Promise<never>, { name, timeoutMs }: AnyTaskDefinition,
+): Promise<never> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const cause = new Error(`The schema of ${name} took longer than ${timeoutMs} ms`)
+      reject(httpError('task_timeout', { cause }))
+    }, timeoutMs).unref()
+  })
+  try {
+    return await Promise.race([validating, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Heap that the parsed inputs of all runs of this process may take, in bytes. */
+const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
+/** Smaller inputs are not counted: the number of places limits them enough. In bytes of heap. */
+const COUNTED_BYTES = 1_048_576
+
+/** Memory for the input of one run. */
+export interface InputMemory {
+  readonly release: () => void
+}
+
+const UNCOUNTED: InputMemory = { release: () => undefined }
+
+/** Acquires memory for a parsed input of this size. Returns `undefined` if other runs use it. */
+export function holdInput(heapBytes: number): InputMemory | undefined {
+  if (heapBytes <= COUNTED_BYTES) return UNCOUNTED
+  // The schema may make a copy.
+  const memory = RUNNING.open('all')
+  return memory.tryAcquire(2 * heapBytes) === undefined ? memory : undefined
 }

@@ -1,10 +1,14 @@
+import { WorkerClosingError } from '../../engine/runs.js'
+import { MAX_TIMER_MS } from '../../runtime/options.js'
+import { shuttingDown } from './failure.js'
+
 /** Something else that may stop a run, such as the run of an engine or a request. */
 export interface StopSource {
   readonly signal: AbortSignal
   /**
    * Calls `listener` when the signal aborts. Used instead of the signal, which costs more to make.
    */
-  readonly onAbort?: ((listener: (reason: unknown) => void) => void) | undefined
+  onAbort?(listener: (reason: unknown) => void): void
 }
 
 /** The abort reason of a run that has exceeded its time limit. */
@@ -57,16 +61,23 @@ export class Stop {
   }
 
   /**
-   * Waits for a run that began now and may take `timeoutMs`. Rejects if the run continues for
-   * longer than its grace time after it was stopped.
+   * Waits for a run that began now and may take `timeoutMs`. Resolves to what `onValue` or `onError`
+   * returns. A run that continues for longer than its grace time after it was stopped is an error.
    */
-  waitFor<T>(run: PromiseLike<T>, timeoutMs: number): Promise<T> {
-    return new Promise((resolve, reject) => {
-      this.giveUp = () => { reject(new Error('The run did not end after its signal had aborted')) }
+  waitFor<T, R>(
+    run: PromiseLike<T>, timeoutMs: number,
+    onValue: (value: T) => R, onError: (error: unknown) => R,
+  ): Promise<R> {
+    return new Promise((resolve) => {
+      this.giveUp = () => {
+        resolve(onError(new Error('The run did not end after its signal had aborted')))
+      }
       if (this.aborted) this.startTimer(this.graceMs, this.giveUp)
       else this.startTimer(timeoutMs, () => { this.abort(TIMED_OUT) })
       // Wraps foreign thenables: their `then` may throw or settle twice.
-      Promise.resolve(run).then(resolve, reject)
+      Promise.resolve(run).then(
+        (value) => { resolve(onValue(value)) }, (error: unknown) => { resolve(onError(error)) },
+      )
     })
   }
 
@@ -88,5 +99,57 @@ export class Stop {
     if (signal.aborted) return stop()
     signal.addEventListener('abort', stop, { once: true })
     this.unfollow = () => { signal.removeEventListener('abort', stop) }
+  }
+}
+
+/** Time for aborted runs to end and be answered, in milliseconds. */
+const GRACE_MS = 2000
+
+/**
+ * The active runs of direct answers. No engine knows them, so a process that shuts down waits for
+ * them here.
+ */
+export class DirectRuns {
+  private readonly stops = new Set<Stop>()
+  private closed = false
+  private onIdle: (() => void) | undefined
+
+  get size(): number {
+    return this.stops.size
+  }
+
+  /** Adds a run that is about to begin. Throws 503 `shutting_down` once `close` was called. */
+  add(stop: Stop): void {
+    if (this.closed) throw shuttingDown()
+    this.stops.add(stop)
+  }
+
+  /** Removes a run that has ended. */
+  remove(stop: Stop): void {
+    this.stops.delete(stop)
+    if (this.size === 0) this.onIdle?.()
+  }
+
+  /**
+   * Lets active runs finish for up to `drainMs`, then aborts them. Resolves when no run is left, or
+   * soon after the abort.
+   */
+  async close(drainMs: number): Promise<void> {
+    this.closed = true
+    await this.idle(drainMs)
+    const reason = new WorkerClosingError()
+    for (const stop of this.stops) stop.abort(reason)
+    await this.idle(GRACE_MS)
+  }
+
+  /** The timer keeps the process alive, so that the process drains completely. */
+  private idle(ms: number): Promise<void> | undefined {
+    if (this.size === 0) return undefined
+    return new Promise((resolve) => {
+      const timer = setTimeout(this.onIdle = () => {
+        clearTimeout(timer)
+        resolve()
+      }, Math.min(ms, MAX_TIMER_MS))
+    })
   }
 }

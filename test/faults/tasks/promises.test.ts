@@ -7,7 +7,7 @@ import { receiver } from '../../http/callbacks/kit.js'
 import { databases, idOf, openSites, type Site } from './kit.js'
 
 const ends = async ({ tasks }: Site, id: string, status = 'completed'): Promise<void> => {
-  assert.equal((await tasks.wait(id, { timeoutMs: 15_000 }))?.status, status)
+  assert.equal((await tasks.wait(id, { timeoutMs: 60_000 }))?.status, status)
 }
 
 for (const { name, url } of databases) {
@@ -18,7 +18,8 @@ for (const { name, url } of databases) {
       test(`a request with a key that is slow, one that is refused (${reason}), and a third one are one task`, async (t) => {
         const { sites: [slow, other = slow, ...more], ran } = await openSites(t, url, 3, { maxPerOwner: 1 })
         const key = 'one'
-        const delay = pause(1200)
+        let release = (): void => undefined
+        const delay = new Promise<void>((resolve) => { release = resolve })
         let isSlow = true
         slow.next = (call) => {
           if (call !== 'create' || !isSlow) return undefined
@@ -37,6 +38,7 @@ for (const { name, url } of databases) {
         }
         const third = await (more[0] ?? other).submit({}, key)
         assert.equal(third.status, 202)
+        release()
         const responses = [await first, third, await slow.submit({}, key)]
         for (const response of responses) assert.ok([200, 202].includes(response.status), String(response.status))
         const [id = '', ...others] = new Set(responses.map(idOf))
@@ -95,7 +97,7 @@ for (const { name, url } of databases) {
       await Promise.all(Array.from({ length: 16 }, async (_, n) => {
         const id = idOf(await site.submit({ fails: 1, cleanUpMs: n }, `key-${String(n)}`))
         // As soon as the failure can be seen.
-        await eventually(async () => (await site.ask('POST', `/tasks/${id}/retry`)).status === 202, 15_000, 'the retry is accepted')
+        await eventually(async () => (await site.ask('POST', `/tasks/${id}/retry`)).status === 202, 60_000, 'the retry is accepted')
         await ends(site, id)
         const runs = ran.filter(({ taskId }) => taskId === id)
         assert.deepEqual(runs.map(({ input, checkpoint }) => [input.cleanUpMs, checkpoint]), [[n, undefined], [n, 1]])

@@ -84,8 +84,8 @@ describe('in a browser', () => {
       }
       let heard = 0
       const from = first.position
-      await client.download('/api/files/large-file', { from, onProgress: ({ received, total }) => { heard = received / (total ?? 1) } })
-        .to({ write: (bytes) => { parts.push(bytes) } })
+      const onProgress = ({ received, total }: { readonly received: number, readonly total: number | undefined }) => { heard = received / (total ?? 1) }
+      for await (const bytes of client.download('/api/files/large-file', { from, onProgress })) parts.push(bytes)
       const digest = await crypto.subtle.digest('SHA-256', await new Blob(parts).arrayBuffer())
       return { from, heard, hex: Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('') }
     })

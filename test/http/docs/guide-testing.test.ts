@@ -40,11 +40,11 @@ test('a report is accepted and done', async () => {
   await tasks.close()
 })
 
-test('a report without a year is refused', async () => {
+test('a report without a year is rejected', async () => {
   const { tasks, api } = setUp()
-  const refused = await inject(api, { method: 'POST', path: '/reports', body: {} })
-  assert.equal(refused.status, 400)
-  const { details } = await refused.json<{ details: unknown }>()
+  const rejected = await inject(api, { method: 'POST', path: '/reports', body: {} })
+  assert.equal(rejected.status, 400)
+  const { details } = await rejected.json<{ details: unknown }>()
   assert.deepEqual(details, [{ pointer: '/year', message: 'is required' }])
   await tasks.close()
 })

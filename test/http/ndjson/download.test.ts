@@ -54,8 +54,8 @@ describe('downloads over a socket', () => {
       assert.deepEqual(answer.body.trimEnd().split('\n').map((line) => JSON.parse(line) as object), people)
     }
   })
-  test('the reader of README.md and of the guide reads a decoded download as it arrives', async () => {
-    for (const name of ['README.md', 'docs/guide/ndjson.md']) {
+  test('the reader of the guide reads a decoded download as it arrives', async () => {
+    for (const name of ['docs/guide/ndjson.md']) {
       const page = await readFile(join(import.meta.dirname, '../../..', name), 'utf8')
       const snippet = blocks(page, 'js').find((block) => block.startsWith('async function* records')) ?? ''
       const program = `export ${snippet.slice(0, snippet.indexOf('\n}\n') + 3)}`

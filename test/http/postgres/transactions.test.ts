@@ -5,7 +5,7 @@ import { PGlite } from '@electric-sql/pglite'
 import type { NewTask } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
 import { postgres } from 'longhaul/postgres'
-import type { Transaction } from 'longhaul/stores'
+import type { Transaction } from 'longhaul'
 import pg from 'pg'
 import { postgresForFile } from '../../servers/postgres-server.js'
 

@@ -82,9 +82,9 @@ describe('the large file', () => {
     assert.equal(await status({ range: `bytes=${LARGE_FILE_BYTES}-` }), 416)
   })
 
-  test('SPEC 4.5: the commands of README.md resume it with curl', async (t) => {
+  test('SPEC 4.5: the commands of the guide resume it with curl', async (t) => {
     const cwd = await folder(t)
-    const [script = ''] = blocks(section(await readFile(join(root, 'README.md'), 'utf8'), 'Large files'), 'sh')
+    const [script = ''] = blocks(section(await readFile(join(root, 'docs/guide/reference-server.md'), 'utf8'), 'Large files'), 'sh')
     const commands = script.replaceAll('http://127.0.0.1:3000', client.url).replaceAll('demo-reader', 'reader-1')
     const { stdout } = await promisify(execFile)('sh', ['-e', '-c', commands], { cwd, env: { ...process.env, NO_PROXY: '127.0.0.1' } })
     const [, cut] = /^cut: +(\d+) bytes$/m.exec(stdout) ?? []

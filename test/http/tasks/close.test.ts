@@ -1,7 +1,7 @@
 // What a process that stops does with the runs of direct answers.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { isWorkerClosing } from '../../../src/engine/stop-reasons.js'
+import { isWorkerClosing } from '../../../src/engine/runs.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'

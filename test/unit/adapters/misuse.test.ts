@@ -32,7 +32,7 @@ refuses([
   [() => make.postgres({ pool: 'postgres://db/shop' }), 'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite'],
   [() => make.postgres({ pool: { connect: handler, on: handler }, schema: 'My' }), 'postgres: schema must have 1 to 40 characters of a-z, 0-9 and _, and must not begin with a digit; it is "My"'],
   [() => make.toNode(handler, { port: 3000, mountPath: '' }), 'toNode: there is no option "port".'],
-  [() => make.memory({ blobs: { maxbytes: 1 } }), 'memory: blobs: there is no option "maxbytes"; did you mean "maxBytes"?'],
+  [() => make.memory({ blobs: { maxbytes: 1 } }), 'MemoryBlobs: there is no option "maxbytes"; did you mean "maxBytes"?'],
   [() => make.callbacks(), 'callbacks: pass options, such as { secrets }'],
   [() => make.callbacks({ secrets: () => [], sendr: 1 }), 'callbacks: there is no option "sendr"; did you mean "sender"?'],
   [() => make.toNode(handler, { mountpath: '/x' }), 'toNode: there is no option "mountpath"; did you mean "mountPath"?'],

@@ -5,7 +5,7 @@ import { memory, MemoryTaskEngine } from '../../../adapters/memory/index.js'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import type { Callbacks } from '../../../src/tasks/core/callbacks.js'
+import type { Callbacks } from '../../../src/tasks/core/task-core.js'
 import { eventually } from '../tasks/kit.js'
 import { serviceOf } from '../../../src/tasks/service-of.js'
 

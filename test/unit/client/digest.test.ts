@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test, type TestContext } from 'node:test'
 import fc from 'fast-check'
-import { Sha256 } from '../../../src/client/digest/sha256.js'
+import { Sha256 } from '../../../src/client/digest.js'
 import type { DownloadOptions } from '../../../src/client/index.js'
 import { fakeServer, pieces } from './fake-server.js'
 

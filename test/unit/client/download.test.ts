@@ -87,22 +87,12 @@ describe('download', () => {
       }
       return made
     }
-    const sink: { parts: Uint8Array[], write: (bytes: Uint8Array, position: number) => void, restart: () => void } = {
-      parts: [],
-      write(bytes, position) {
-        assert.equal(position, Buffer.concat(this.parts).length)
-        this.parts.push(bytes)
-      },
-      restart() { this.parts = [] },
-    }
-    const first = changing()
-    assert.deepEqual(await first.get().to(sink), { bytes: 700, type: 'application/octet-stream', etag: '"new"' })
-    assert.deepEqual(Buffer.concat(sink.parts), Buffer.from(NEW))
-    assert.equal(first.seen.length, 2)
-
     let parts: Uint8Array[] = []
-    for await (const part of changing().get({ onRestart: () => { parts = [] } })) parts.push(part)
+    const first = changing()
+    const download = first.get({ onRestart: () => { parts = [] } })
+    for await (const part of download) parts.push(part)
     assert.deepEqual(Buffer.concat(parts), Buffer.from(NEW))
+    assert.deepEqual([download.received, download.etag, first.seen.length], [700, '"new"', 2])
 
     assert.deepEqual(Buffer.from(await (await changing().get().blob()).arrayBuffer()), Buffer.from(NEW))
     await assert.rejects(bytesOf(changing().get()), { code: 'content_changed' })
@@ -201,12 +191,13 @@ describe('download', () => {
     await assert.rejects(site().get({ from: { received: 5, etag: '"old"' } }).blob(), TypeError)
   })
 
-  test('handles a consumer that is slow or fails', async () => {
+  test('ends if its consumer fails, and rejects with the reason of an abort', async () => {
     const error = new Error('disk full')
     const { get, seen } = site()
-    await assert.rejects(get().to({ write: () => Promise.reject(error) }), error)
+    await assert.rejects(async () => { for await (const _ of get()) throw error }, error)
     assert.equal(seen.length, 1)
     const controller = new AbortController()
-    await assert.rejects(get({ signal: controller.signal }).to({ write: () => { controller.abort(new Error('paused')) } }), { message: 'paused' })
+    const aborted = get({ signal: controller.signal })
+    await assert.rejects(async () => { for await (const _ of aborted) controller.abort(new Error('paused')) }, { message: 'paused' })
   })
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { EventReader, type ServerEvent } from '../../../src/client/event-stream.js'
+import { EventReader, type ServerEvent } from '../../../src/client/follow.js'
 
 const read = (pieces: readonly string[], maxUnits = 1000): ServerEvent[] => {
   const reader = new EventReader(maxUnits)

@@ -102,7 +102,7 @@ describe('submit', () => {
 
   test('gives up after retry.attempts failures, with the last one', async () => {
     const { client, seen } = fakeServer(() => new Response('<h1>Bad gateway</h1>', { status: 502 }))
-    await assert.rejects(client.submit('/work', {}), { code: 'http_502', status: 502, message: 'The server answered with 502.', body: '<h1>Bad gateway</h1>' })
+    await assert.rejects(client.submit('/work', {}), { code: 'http_502', status: 502, message: 'The server responded with 502.', body: '<h1>Bad gateway</h1>' })
     assert.equal(seen.length, 4)
   })
 

@@ -3,8 +3,7 @@ import { test } from 'node:test'
 import { z } from 'zod'
 import type { OpenApiTask, ResultOf, TaskResult as ClientResult } from '../../../src/client/index.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import type { TaskResult } from '../../../src/tasks/definition/task-types.js'
+import { defineTask, type TaskResult } from '../../../src/tasks/definition/define.js'
 import { fakeServer, json } from './fake-server.js'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { LeasedRun, Leases, type Renewal } from '../../../src/engine/leases.js'
-import { RunReplacedError } from '../../../src/engine/stop-reasons.js'
+import { LeasedRun, Leases, RunReplacedError, type Renewal } from '../../../src/engine/runs.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import { deferred, eventually } from '../tasks/kit.js'
 

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { retryDelay } from '../../../src/tasks/definition/backoff.js'
+import { retryDelay } from '../../../src/tasks/definition/define.js'
 
 const never = () => { throw new Error('no random number is needed') }
 
 describe('retryDelay', () => {
-  test('delays are none, fixed or exponential', () => {
-    assert.equal(retryDelay(undefined, 3), 0)
+  test('delays are fixed or exponential', () => {
     assert.deepEqual([1, 2, 3].map((n) => retryDelay({ type: 'fixed', delayMs: 70 }, n)), [70, 70, 70])
     assert.deepEqual([1, 2, 3, 4].map((n) => retryDelay({ type: 'exponential', delayMs: 70 }, n)), [70, 140, 280, 560])
   })

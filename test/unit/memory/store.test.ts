@@ -25,7 +25,7 @@ async function values(store: MemoryStore, keys: string[]): Promise<string> {
 describe('MemoryStore', () => {
   test('refuses limits that make no sense, and says which', () => {
     for (const wrong of [0, -1, 1.5, NaN, Infinity, 9_000_000]) {
-      assert.throws(() => new MemoryStore({ maxEntries: wrong }), /TypeError: maxEntries must be a whole number from 1 to 8000000/)
+      assert.throws(() => new MemoryStore({ maxEntries: wrong }), /TypeError: MemoryStore: maxEntries must be a whole number from 1 to 8000000/)
       assert.throws(() => new MemoryStore({ maxCounters: wrong }), /maxCounters/)
       assert.throws(() => new MemoryStore({ maxWatches: wrong }), /maxWatches/)
     }

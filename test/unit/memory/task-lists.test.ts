@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { TaskLists, type Listed } from '../../../adapters/memory/engine/task-lists.js'
+import { TaskLists, type Listed } from '../../../adapters/memory/task-lists.js'
 
 function listedOf(n: number): Listed {
   return {
     id: `task-${String(n)}`, owner: 'ann', name: 'report', createdAt: n,
-    sortedAs: undefined, kind: undefined, isUnsorted: false,
+    listed: undefined, sortedAs: undefined, isUnsorted: false,
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { checkFileType } from '../../../src/tasks/definition/file-name.js'
+import { checkFileType } from '../../../src/tasks/definition/file-content.js'
 
 test('a result file has a media type that a header can hold', () => {
   for (const type of ['text/csv', 'text/csv; charset=utf-8', 'a/b; c="\\""', 'text/plain; x="é"']) {

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import type { PoolCounts, TaskEngine, TaskRun, WorkHandlers } from '../../../src/engine/engine.js'
-import { RunSignal } from '../../../src/engine/run-signal.js'
-import { RunReplacedError, WorkerClosingError } from '../../../src/engine/stop-reasons.js'
+import { RunReplacedError, RunSignal, WorkerClosingError } from '../../../src/engine/runs.js'
 import {
   isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
-import { TaskFields } from '../../../adapters/memory/engine/task-fields.js'
+import { TaskFields } from '../../../adapters/memory/stored-task.js'
 
 /** A task as the engine keeps it. */
 class Kept extends TaskFields {

@@ -22,13 +22,13 @@ describe('defineTask', () => {
     ['a name that is misspelt', define({ nam: 'a', run }), 'defineTask(undefined): there is no option "nam"; did you mean "name"?'],
     ['an option that is misspelt', given({ timeout: 100 }), 'defineTask("a"): there is no option "timeout"; did you mean "timeoutMs"?'],
     ['an option of other libraries', given({ schema: {} }), 'defineTask("a"): there is no option "schema".'],
-    ['text for a number', given({ timeoutMs: '100' }), 'defineTask("a"): timeoutMs must be a number from 1 to 2147483647'],
-    ['a broken number', given({ attempts: 1.5 }), 'defineTask("a"): attempts must be a whole number from 1'],
-    ['too short a time', given({ retentionMs: 1 }), 'defineTask("a"): retentionMs must be a number from 1000 to 3155760000000'],
-    ['text for a schema', given({ input: 'x' }), 'defineTask("a"): input must be a Standard Schema; wrap a JSON Schema in jsonSchema()'],
-    ['a back-off without its time', given({ backoff: { type: 'fixed' } }), 'defineTask("a"): backoff needs delayMs, and type fixed or exponential'],
+    ['text for a number', given({ timeoutMs: '100' }), 'defineTask("a"): timeoutMs must be a number of milliseconds from 1 to 2147483647, not "100"'],
+    ['a broken number', given({ attempts: 1.5 }), 'defineTask("a"): attempts must be a whole number from 1, not 1.5'],
+    ['too short a time', given({ retentionMs: 1 }), 'defineTask("a"): retentionMs must be a number of milliseconds from 1000 to 3155760000000, not 1'],
+    ['text for a schema', given({ input: 'x' }), 'defineTask("a"): input must be a Standard Schema (wrap a JSON Schema in jsonSchema()), not "x"'],
+    ['a back-off without its time', given({ backoff: { type: 'fixed' } }), 'defineTask("a"): backoff: the option delayMs is missing; it must be a number of milliseconds from 0 to 3155760000000'],
     ['a back-off with a misspelt option', given({ backoff: { type: 'fixed', delayMs: 1, maxDelay: 5 } }), 'defineTask("a"): backoff: there is no option "maxDelay"; did you mean "maxDelayMs"?'],
-    ['a back-off of another type', given({ backoff: { type: 'linear', delayMs: 1 } }), 'defineTask("a"): backoff needs delayMs, and type fixed or exponential'],
+    ['a back-off of another type', given({ backoff: { type: 'linear', delayMs: 1 } }), 'defineTask("a"): backoff: type must be \'fixed\' or \'exponential\', not "linear"'],
   ])
   test('a type of arktype, a function, is fine', () => {
     const schema = Object.assign(() => 1, { '~standard': { version: 1, vendor: 'x', validate: (value: unknown) => ({ value }) } })

@@ -3,7 +3,7 @@ import { MemoryBlobs, MemoryStore } from '../../../adapters/memory/index.js'
 import type { Handler, HttpRequest, RequestHeaders } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { inject } from '../../../src/testing/index.js'
-import type { InjectedResponse } from '../../../src/testing/injected-response.js'
+import type { InjectedResponse } from '../../../src/testing/inject.js'
 import { resumableUpload, type ResumableUploadOptions } from '../../../src/uploads/index.js'
 
 export const PARTIAL = 'application/partial-upload'

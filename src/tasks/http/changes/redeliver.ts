@@ -1,7 +1,7 @@
 import { httpError } from '../../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../../http/exchange.js'
 import type { TaskSnapshot } from '../../record/snapshot.js'
-import { belongsTo, type OwnerId } from '../../record/owner.js'
+import { belongsTo, type OwnerId } from '../../record/ids.js'
 import { isFinalStatus } from '../../../engine/task.js'
 import { bodyOf } from '../../record/view.js'
 import { answerOnce } from '../answer-once.js'

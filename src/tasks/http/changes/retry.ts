@@ -3,7 +3,7 @@ import type { Handler, HttpRequest, HttpResponse } from '../../../http/exchange.
 import { parsePrefer } from '../../../http/fields/prefer.js'
 import { parseIdempotencyKey } from '../../../idempotency/key.js'
 import { claimKey } from '../../../idempotency/scope.js'
-import { belongsTo } from '../../record/owner.js'
+import { belongsTo } from '../../record/ids.js'
 import { answerOnce } from '../answer-once.js'
 import { postBelow, refuseBody } from './below-status.js'
 import { retryOperations } from './operations.js'

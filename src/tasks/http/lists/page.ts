@@ -5,7 +5,7 @@ import { negotiate } from '../../../http/fields/accept.js'
 import { pageLinkValue, type Link } from '../../../http/fields/link.js'
 import { empty, jsonText } from '../../../http/respond.js'
 import { toReference } from '../../../http/request.js'
-import type { SnapshotPage } from '../../core/task-lister.js'
+import type { SnapshotPage } from '../../core/task-service.js'
 import type { TaskSnapshot } from '../../record/snapshot.js'
 
 const VARY = 'Accept, Authorization'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hiddenFileKeys, withFileRun, type FileRun } from '../../../../src/tasks/record/files.js'
+import { hiddenFileKeys, withFileRun, type FileRun } from '../../../../src/tasks/record/outside.js'
 
 test('a record names the blobs of its last ten runs, however often the task is retried', () => {
   let fileRuns: readonly FileRun[] = []

@@ -1,8 +1,9 @@
 // The history of runs.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { AttemptView } from '../../../../src/tasks/record/details.js'
-import { historyAfter, historyOfFinal } from '../../../../src/tasks/record/run-history.js'
+import {
+  historyAfter, historyOfFinal, type AttemptView,
+} from '../../../../src/tasks/record/details.js'
 
 const CREATED = 1_700_000_000_000
 type Run = Parameters<typeof historyAfter>[0]

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
-import { Waiters } from '../../../../src/tasks/record/waiters.js'
+import { Waiters } from '../../../../src/tasks/record/subscriptions.js'
 
 describe('Waiters', () => {
   test('gives out its slots, and none to a client that has disconnected or after close', () => {

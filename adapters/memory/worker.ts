@@ -1,0 +1,373 @@
+import type { PoolCounts, WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
+import { RunReplacedError, WorkerClosingError } from '../../src/engine/runs.js'
+import { isFinalStatus, type StoredTask, type TaskStatus } from '../../src/engine/task.js'
+import { MAX_TIMER_MS } from '../../src/runtime/options.js'
+import {
+  systemClock, type Clock, clearImmediate, setImmediate, settles,
+} from '../../src/runtime/timers.js'
+import { Due, DueTimes, Queue } from './due.js'
+import { ActiveRun, type StoredNode } from './stored-task.js'
+
+/** Milliseconds in which further runs may start in the same turn of the event loop. */
+const TURN_MS = 2
+/** Milliseconds that aborted runs have to end. */
+const ABORT_GRACE_MS = 250
+/** Delay of the next run after one that ended without a change of its task, in milliseconds. */
+const LOST_RUN_MS = 1000
+/** Time after which an attempt at a callback without an outcome is made again, in milliseconds. */
+const CALLBACK_AGAIN_MS = 60_000
+/** Delay before files are removed again after a failure, in milliseconds. */
+const REMOVE_AGAIN_MS = 60_000
+/** Number of tasks whose files are removed at the same time. */
+const REMOVALS = 10
+/** Interval in milliseconds of the timer that keeps a process alive. */
+const KEEP_ALIVE_MS = 1000
+
+/** The parts of the engine that its worker uses. */
+export interface WorkerHost {
+  readonly clock: Clock
+  /** Returns the time of day of the engine. */
+  readonly now: () => number
+  /** Called when the run of a task that had this status has begun. */
+  readonly onBegin: (node: StoredNode, before: TaskStatus) => void
+  /** Returns whether a task has not expired. Removes it if it has. */
+  readonly isLive: (node: StoredNode) => boolean
+  /** Called when a delayed task becomes due. */
+  readonly onReady: (node: StoredNode) => void
+  /** Returns all tasks. */
+  readonly all: () => Iterable<StoredNode>
+}
+
+/**
+ * Hands out what is due. A run starts in a later turn of the event loop than the call that made it
+ * due, so that a server can respond first.
+ */
+export class Worker {
+  readonly #host: WorkerHost
+  /** Runs that wait for a place, by pool. */
+  readonly #pools = new Map<string, Queue<StoredNode>>()
+  readonly #callbacks = new Queue<StoredNode>(undefined)
+  readonly #delayed = new DueTimes<StoredNode>()
+  #options: WorkOptions | undefined
+  #handlers: WorkHandlers | undefined
+  /** Number of starts, runs and callbacks that have not ended. */
+  #pending = 0
+  /** Promises for the next end of something. */
+  #ends: (() => void)[] = []
+  /** Tasks whose files wait for their removal. */
+  readonly #unremoved: StoredTask[] = []
+  #removals = 0
+  #turn: NodeJS.Immediate | undefined
+  /** Number of turns begun. */
+  #turns = 0
+  /** End of the current turn, by the clock of the process. */
+  #turnEnd = 0
+  #timer: { readonly at: number, readonly cancel: () => void } | undefined
+  #closing: Promise<void> | undefined
+  #isAborted = false
+
+  constructor(host: WorkerHost) {
+    this.#host = host
+  }
+
+  begin(options: WorkOptions, handlers: WorkHandlers): void {
+    if (this.#handlers) throw new Error('work() was called already: an engine has one worker')
+    this.#options = options
+    this.#handlers = handlers
+    this.#removeFiles()
+    options.places.onFree((pool) => {
+      // Starts further short runs in the same turn. One batch for each turn would be slower than
+      // the arrivals.
+      if (systemClock.now() < this.#turnEnd) this.#startIn(this.#pools.get(pool))
+      this.#scheduleTurn()
+    })
+    for (const queue of this.#queues()) for (const { node } of queue) this.#hold(node)
+    this.#scheduleTurn()
+  }
+
+  /** Makes the next run of a task due at a time. */
+  schedule(node: StoredNode, at: number, now: number): void {
+    let queue = this.#pools.get(node.pool)
+    if (queue === undefined) this.#pools.set(node.pool, queue = new Queue<StoredNode>(node.pool))
+    node.start = new Due(node, queue, at)
+    if (at > now) this.#release(node)
+    this.#add(node.start, now)
+  }
+
+  /** Makes the next attempt at the callback of a task due at its `callbackAt`. */
+  scheduleCallback(node: StoredNode, now: number): void {
+    this.#cancel(node.callback)
+    const { callbackAt } = node
+    node.callback = callbackAt === undefined
+      ? undefined : new Due(node, this.#callbacks, callbackAt)
+    if (node.callback) this.#add(node.callback, now)
+  }
+
+  /**
+   * Ends what a task waits for or runs.
+   *
+   * @param isOwn - the run itself has ended the task
+   */
+  endRun(node: StoredNode, isOwn: boolean): void {
+    const { running } = node
+    this.#cancel(node.start)
+    node.start = undefined
+    node.running = undefined
+    this.#release(node)
+    if (!isOwn) running?.abort(new RunReplacedError())
+  }
+
+  /** Forgets a task that is removed. Has its files deleted. */
+  remove(node: StoredNode): void {
+    this.endRun(node, false)
+    this.#cancel(node.callback)
+    node.callback = undefined
+    if (node.hasFiles) this.#addRemoval(node.toTask())
+  }
+
+  /** Makes ready what is due. For readers that do not wait for the timer. */
+  wakeDue(): void {
+    const now = this.#host.now()
+    for (let due = this.#delayed.first; due && due.at <= now; due = this.#delayed.first) {
+      this.#delayed.remove(due)
+      this.#makeReady(due)
+    }
+    this.#setTimer()
+  }
+
+  counts(pool: string): PoolCounts {
+    this.wakeDue()
+    const queue = this.#pools.get(pool)
+    const oldest = queue?.oldest
+    return {
+      running: queue?.running ?? 0,
+      waiting: queue?.size ?? 0,
+      delayed: this.#delayed.count(queue),
+      ...oldest !== undefined && { oldestWaitingMs: Math.max(this.#host.now() - oldest, 0) },
+    }
+  }
+
+  /**
+   * Resolves when nothing is pending. Keeps the process alive until then: a Worker cancels a request
+   * that waits only for promises of other requests.
+   */
+  async idle(): Promise<void> {
+    const alive = setInterval(() => undefined, KEEP_ALIVE_MS)
+    await this.#until(() => this.#pending === 0)
+    clearInterval(alive)
+  }
+
+  close(drainMs: number): Promise<void> {
+    this.#closing ??= this.#shutDown(Math.min(Math.max(drainMs, 0), MAX_TIMER_MS))
+    return this.#closing
+  }
+
+  #add(due: Due<StoredNode>, now: number): void {
+    this.#pending++
+    if (due.at <= now) {
+      this.#makeReady(due)
+    } else {
+      this.#delayed.add(due)
+      this.#setTimer()
+    }
+  }
+
+  #makeReady(due: Due<StoredNode>): void {
+    const { node, queue } = due
+    due.turn = this.#turns
+    if (queue.pool === undefined) {
+      queue.push(due, 0)
+    } else {
+      queue.push(due, node.priority)
+      if (node.startAt !== undefined) this.#host.onReady(node)
+    }
+    if (this.#handlers) this.#hold(node)
+    this.#scheduleTurn()
+  }
+
+  #cancel(due: Due<StoredNode> | undefined): void {
+    if (due === undefined) return
+    if (due.line) due.queue.remove(due)
+    else this.#delayed.remove(due)
+    this.#end()
+  }
+
+  #setTimer(): void {
+    const at = this.#delayed.first?.at
+    if (at === this.#timer?.at) return
+    this.#timer?.cancel()
+    this.#timer = undefined
+    if (at === undefined || this.#isAborted) return
+    const delay = Math.min(Math.max(at - this.#host.now(), 0), MAX_TIMER_MS)
+    const cancel = this.#host.clock.schedule(delay, () => {
+      this.#timer = undefined
+      this.wakeDue()
+    })
+    this.#timer = { at, cancel }
+  }
+
+  #scheduleTurn(): void {
+    if (this.#turn !== undefined || this.#handlers === undefined || !this.#hasWork()) return
+    this.#turn = setImmediate(() => {
+      this.#turn = undefined
+      this.#turns++
+      this.#turnEnd = systemClock.now() + TURN_MS
+      this.#startReady()
+      this.#scheduleTurn()
+    })
+  }
+
+  /** Returns whether something is ready that has a place. */
+  #hasWork(): boolean {
+    if (this.#isAborted) return false
+    for (const queue of this.#pools.values()) if (queue.size > 0 && this.#hasPlace(queue)) return true
+    return this.#callbacks.size > 0 && this.#hasPlace(this.#callbacks)
+  }
+
+  #hasPlace({ pool, running }: Queue<StoredNode>): boolean {
+    const { places, callbacks } = this.#options as WorkOptions
+    return pool === undefined ? running < callbacks : places.freeIn(pool) > 0
+  }
+
+  /** Starts what became ready before this turn, as far as there are places. */
+  #startReady(): void {
+    for (const queue of this.#pools.values()) this.#startIn(queue)
+    const callbacks = this.#callbacks
+    while (!this.#isAborted && this.#hasPlace(callbacks) && this.#isNext(callbacks)) {
+      this.#callBack(callbacks.take() as Due<StoredNode>)
+    }
+  }
+
+  #startIn(queue: Queue<StoredNode> | undefined): void {
+    if (queue?.pool === undefined || this.#isAborted) return
+    const { places } = this.#options as WorkOptions
+    while (this.#isNext(queue) && places.tryAcquire(queue.pool)) this.#run(queue.take() as Due<StoredNode>)
+  }
+
+  /** Returns whether one became ready before this turn. Removes those whose tasks have expired. */
+  #isNext(queue: Queue<StoredNode>): boolean {
+    for (let { first } = queue; first && first.turn < this.#turns; { first } = queue) {
+      if (this.#host.isLive(first.node)) return true
+    }
+    return false
+  }
+
+  #run({ node, queue }: Due<StoredNode>): void {
+    const { status } = node
+    const crashed = status === 'processing' ? node.toTask() : undefined
+    node.start = undefined
+    node.begin(this.#host.now())
+    this.#host.onBegin(node, status)
+    const run = node.running = new ActiveRun(node, queue, crashed)
+    queue.running++
+    const end = (): void => { this.#endOf(run) }
+    void (this.#handlers as WorkHandlers).run(run).then(end, end)
+  }
+
+  #endOf(run: ActiveRun): void {
+    const { node, queue } = run
+    queue.running--
+    // The handler has not ended the task, so the run is lost.
+    if (node.running === run) {
+      node.running = undefined
+      const now = this.#host.now()
+      if (!this.#isAborted) this.schedule(node, now + LOST_RUN_MS, now)
+    }
+    this.#end()
+    ;(this.#options as WorkOptions).places.release(queue.pool as string)
+  }
+
+  #callBack({ node, queue }: Due<StoredNode>): void {
+    const now = this.#host.now()
+    node.beginCallback(now + CALLBACK_AGAIN_MS)
+    node.callback = undefined
+    this.scheduleCallback(node, now)
+    queue.running++
+    const end = (): void => {
+      queue.running--
+      if (isFinalStatus(node.status)) this.#release(node)
+      this.#end()
+      this.#scheduleTurn()
+    }
+    void (this.#handlers as WorkHandlers).callback(node.toTask()).then(end, end)
+  }
+
+  #addRemoval(task: StoredTask): void {
+    this.#unremoved.push(task)
+    this.#removeFiles()
+  }
+
+  /** Removes the files of tasks that wait for it, as far as there are places. */
+  #removeFiles(): void {
+    while (this.#handlers && this.#removals < REMOVALS) {
+      const task = this.#unremoved.pop()
+      if (!task) return
+      this.#removals++
+      void this.#handlers.remove(task).catch(() => false).then((isRemoved) => {
+        this.#removals--
+        if (!isRemoved) {
+          this.#host.clock.schedule(REMOVE_AGAIN_MS, () => { this.#addRemoval(task) })
+        }
+        this.#removeFiles()
+      })
+    }
+  }
+
+  /** Stops a manual clock, because the task is at work. */
+  #hold(node: StoredNode): void {
+    node.releaseClock ??= this.#host.clock.hold?.()
+  }
+
+  #release(node: StoredNode): void {
+    node.releaseClock?.()
+    node.releaseClock = undefined
+  }
+
+  #end(): void {
+    this.#pending--
+    if (this.#ends.length > 0) for (const resolve of this.#ends.splice(0)) resolve()
+  }
+
+  async #shutDown(drainMs: number): Promise<void> {
+    // Runs what is due while there is time. What is due later never runs.
+    // A manual clock stands still meanwhile.
+    const end = this.#host.now() + (this.#host.clock.hold === undefined ? drainMs : 0)
+    const isDone = (): boolean => {
+      if (this.#runs() > 0 || (this.#delayed.first?.at ?? Infinity) <= end) return false
+      return this.#queues().every(({ size }) => size === 0)
+    }
+    if (this.#handlers) await settles(this.#until(isDone), drainMs)
+    this.#isAborted = true
+    this.#timer?.cancel()
+    if (this.#turn !== undefined) clearImmediate(this.#turn)
+    this.#turn = undefined
+    const reason = new WorkerClosingError()
+    const left = [...this.#host.all()].filter((node) => isLeft(node))
+    for (const { running } of left) running?.abort(reason)
+    await settles(this.#until(() => this.#runs() === 0), ABORT_GRACE_MS)
+    for (const node of left) {
+      if (isLeft(node)) await this.#handlers?.abandon(node.toTask())
+    }
+  }
+
+  /**
+   * Resolves when `isDone` returns true after the end of something. Each caller has its own promise,
+   * because Workers cannot share one between requests.
+   */
+  async #until(isDone: () => boolean): Promise<void> {
+    while (!isDone()) await new Promise<void>((resolve) => { this.#ends.push(resolve) })
+  }
+
+  #queues(): Queue<StoredNode>[] {
+    return [...this.#pools.values(), this.#callbacks]
+  }
+
+  #runs(): number {
+    return this.#queues().reduce((sum, { running }) => sum + running, 0)
+  }
+}
+
+/** Returns whether a task still has a run or a callback to come. */
+function isLeft({ status, callbackAt }: StoredNode): boolean {
+  return !isFinalStatus(status) || callbackAt !== undefined
+}

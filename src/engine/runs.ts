@@ -1,0 +1,205 @@
+import timers from 'node:timers'
+import { Json } from '../runtime/json.js'
+import type { TaskRun } from './engine.js'
+import type { StoredTask } from './task.js'
+
+const REPLACED = Symbol.for('longhaul.RunReplacedError')
+const CLOSING = Symbol.for('longhaul.WorkerClosingError')
+
+/**
+ * Abort reason of a run whose task has ended or has a later run, or whose lease has ended. Test for
+ * it with `isRunReplaced`.
+ */
+export class RunReplacedError extends Error {
+  override readonly name = 'RunReplacedError'
+  readonly [REPLACED] = true
+  constructor() {
+    super('The task has ended, or another run has begun')
+  }
+}
+
+/** Returns whether `error` is a `RunReplacedError` of any copy of this package. */
+export function isRunReplaced(error: unknown): error is RunReplacedError {
+  return typeof error === 'object' && error !== null && REPLACED in error
+}
+
+/** Abort reason of a run whose process closes. Test for it with `isWorkerClosing`. */
+export class WorkerClosingError extends Error {
+  override readonly name = 'WorkerClosingError'
+  readonly [CLOSING] = true
+  constructor() {
+    super('This process is closing')
+  }
+}
+
+/** Returns whether `error` is a `WorkerClosingError` of any copy of this package. */
+export function isWorkerClosing(error: unknown): error is WorkerClosingError {
+  return typeof error === 'object' && error !== null && CLOSING in error
+}
+
+/**
+ * The signal of one run. The AbortController is created when the signal is read, because creating
+ * one costs a quarter of an accept, and most runs never read it.
+ */
+export class RunSignal {
+  #controller: AbortController | undefined
+  #reason: Error | undefined
+  #listener: ((reason: unknown) => void) | undefined
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  /** Calls `listener` when the run is aborted; at once if it was. */
+  onAbort(listener: (reason: unknown) => void): void {
+    if (this.#reason !== undefined) return listener(this.#reason)
+    const earlier = this.#listener
+    this.#listener = earlier === undefined ? listener : (reason) => {
+      earlier(reason)
+      listener(reason)
+    }
+  }
+
+  /** Stops the run. Later calls do nothing. */
+  abort(reason: Error): void {
+    if (this.#reason !== undefined) return
+    this.#reason = reason
+    this.#controller?.abort(reason)
+    this.#listener?.(reason)
+  }
+}
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setInterval, clearInterval } = timers
+
+/** Number of times that the leases are checked while one lasts. */
+const CHECKS = 15
+/** Longest time between two checks, in milliseconds. */
+const MAX_CHECK_MS = 5000
+
+/** A run of this process, under a lease that has to be renewed. */
+export class LeasedRun extends RunSignal implements TaskRun {
+  readonly input: Json
+
+  /**
+   * @param input - JSON text
+   * @param leaseEnd - by the monotonic clock, from before the run was taken
+   */
+  constructor(
+    readonly task: StoredTask, input: string, readonly checkpoint: string | undefined,
+    readonly crashed: StoredTask | undefined, public leaseEnd: number,
+  ) {
+    super()
+    this.input = Json.fromText(input)
+  }
+}
+
+/**
+ * Outcome of the renewal of one lease. `lost`: the run has ended, or another one has begun. `busy`:
+ * a change of the task is under way, so it is tried again soon.
+ */
+export type Renewal = 'renewed' | 'lost' | 'busy'
+
+/**
+ * Renews the leases of all runs of this process together, when a third of one is over. Aborts runs
+ * that have another end, and those whose lease could not be renewed in time. Times are of the
+ * monotonic clock, from before the renewal was sent.
+ */
+export class Leases<Run extends LeasedRun> {
+  private readonly runs = new Map<string, Run>()
+  private readonly checkMs: number
+  private timer: ReturnType<typeof setInterval> | undefined
+  private isRenewing = false
+  private isWanted = false
+
+  /** @param send - renews leases; resolves to an outcome for each run */
+  constructor(
+    private readonly leaseMs: number,
+    private readonly send: (runs: readonly Run[]) => Promise<readonly Renewal[]>,
+  ) {
+    this.checkMs = Math.min(leaseMs / CHECKS, MAX_CHECK_MS)
+  }
+
+  /** Begins to renew the lease of a run. An earlier run of its task is aborted. */
+  add(run: Run): void {
+    this.runs.get(run.task.id)?.abort(new RunReplacedError())
+    this.runs.set(run.task.id, run)
+    if (this.timer !== undefined) return
+    this.timer = setInterval(() => { this.check() }, this.checkMs)
+    this.timer.unref()
+  }
+
+  /** Stops to renew the lease of a run. */
+  remove(run: Run): void {
+    if (this.runs.get(run.task.id) === run) this.runs.delete(run.task.id)
+    if (this.runs.size === 0) this.stop()
+  }
+
+  /**
+   * Ends the lease of the run of a task that has changed, if the run is over.
+   *
+   * @param isOwn - the run itself has made the change
+   */
+  note(task: StoredTask, isOwn: boolean): void {
+    const run = this.runs.get(task.id)
+    if (run?.task.birth !== task.birth || run.task.run > task.run) return
+    if (run.task.run === task.run && task.status === 'processing') return
+    if (isOwn) this.remove(run)
+    else this.lose(run)
+  }
+
+  /** Aborts all runs. Their leases are renewed until they end. */
+  abort(reason: Error): void {
+    for (const run of this.runs.values()) run.abort(reason)
+  }
+
+  /** Renews all leases now, to see which runs are over. Never rejects. */
+  async renew(): Promise<void> {
+    this.isWanted = true
+    if (this.isRenewing) return
+    this.isRenewing = true
+    while (this.isWanted && this.runs.size > 0) {
+      this.isWanted = false
+      // After a failure, the next check tries again, until the leases have ended.
+      await this.renewAll().catch(() => undefined)
+    }
+    this.isRenewing = false
+  }
+
+  stop(): void {
+    clearInterval(this.timer)
+    this.timer = undefined
+  }
+
+  private check(): void {
+    const now = performance.now()
+    let isDue = false
+    for (const run of this.runs.values()) {
+      const left = run.leaseEnd - now
+      // Another process may take the task from its end on, so the run is aborted a little before.
+      if (left <= 2 * this.checkMs) this.lose(run)
+      else if (left <= this.leaseMs * 2 / 3) isDue = true
+    }
+    if (isDue && !this.isRenewing) void this.renew()
+  }
+
+  private async renewAll(): Promise<void> {
+    const runs = [...this.runs.values()]
+    const sentAt = performance.now()
+    const renewals = await this.send(runs)
+    for (const [n, run] of runs.entries()) {
+      if (renewals[n] === 'renewed') run.leaseEnd = sentAt + this.leaseMs
+      else if (renewals[n] === 'lost') this.lose(run)
+    }
+  }
+
+  private lose(run: Run): void {
+    if (this.runs.get(run.task.id) !== run) return
+    this.remove(run)
+    run.abort(new RunReplacedError())
+  }
+}

@@ -1,0 +1,152 @@
+import type { StoredTask } from '../../engine/task.js'
+import { httpError } from '../../http/errors.js'
+import { Sequence } from '../../runtime/maybe-promise.js'
+import { validate } from '../../schema/schema.js'
+import type { Checkpoint } from '../definition/run-context.js'
+import { checkpointText } from '../definition/json-values.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import { publishCheckpointDropped, reportError } from '../record/diagnostics.js'
+import type { Stop } from '../run/stop.js'
+import type { TaskCore } from './task-core.js'
+import { cutText } from '../../runtime/text.js'
+import type { TaskProgress } from '../record/details.js'
+
+/** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
+const MAX_SAVE_MS = 30_000
+
+/** The run that has a checkpoint. */
+interface CheckpointRun {
+  readonly core: TaskCore
+  readonly task: StoredTask
+  readonly definition: AnyTaskDefinition
+  /** The newest checkpoint of an earlier run. */
+  readonly saved: string | undefined
+  readonly stop: Stop
+  readonly isOver: () => boolean
+}
+
+/** Returns the checkpoint of a run, with the value of an earlier one. */
+export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
+  const { definition, stop } = run
+  const saves = new Sequence()
+  return {
+    value: await savedValue(run),
+    save: async (value) => {
+      const text = checkpointText(definition.name, value)
+      await saves.run(() => save(run, text))
+      if (stop.aborted) throw stop.reason
+    },
+  }
+}
+
+async function savedValue({ core, task, definition, saved }: CheckpointRun): Promise<unknown> {
+  if (saved === undefined) return undefined
+  const { value, fault } = await read(definition, saved)
+  if (fault === undefined) return value
+  publishCheckpointDropped(task)
+  reportError(core.settings, fault, { taskId: task.id, name: task.name }, task.attempt)
+  return undefined
+}
+
+async function save(
+  { core, task, definition: { version = '' }, stop, isOver }: CheckpointRun, text: string,
+): Promise<void> {
+  const end = performance.now() + MAX_SAVE_MS
+  for (let tries = 1; ; tries++) {
+    if (isOver()) throw httpError('attempt_replaced')
+    try {
+      const change = { checkpoint: `${JSON.stringify(version)}\n${text}` }
+      const { moved } = await core.change(task, { run: task.run }, change)
+      if (moved) return
+      break
+    } catch (error) {
+      if (performance.now() >= end) throw error
+      await core.retry.backOff(error, tries)
+    }
+  }
+  const replaced = httpError('attempt_replaced')
+  stop.abort(replaced)
+  throw replaced
+}
+
+/** Reads a checkpoint: the version that has saved it, and the value. */
+async function read(
+  definition: AnyTaskDefinition, checkpoint: string,
+): Promise<{ readonly value?: unknown, readonly fault?: Error }> {
+  const end = checkpoint.indexOf('\n')
+  const saved = JSON.parse(checkpoint.slice(0, end)) as string
+  const { name, version = '' } = definition
+  if (saved !== version) {
+    return { fault: dropped(`It was saved by version ${saved || 'none'} of ${name}, and this process has version ${version || 'none'}.`) }
+  }
+  try {
+    const schema = definition.checkpoint as NonNullable<typeof definition.checkpoint>
+    const outcome = await validate(schema, JSON.parse(checkpoint.slice(end + 1)))
+    if (!('details' in outcome)) return { value: outcome.value }
+    return { fault: dropped(`The schema of ${name} refuses it.`, outcome.details) }
+  } catch (error) {
+    return { fault: dropped(`The schema of ${name} failed on it.`, error) }
+  }
+}
+
+function dropped(why: string, cause?: unknown): Error {
+  const message = `The checkpoint of the task was dropped, and the task starts over. ${why}`
+  return httpError('checkpoint_dropped', { message, cause })
+}
+
+/** In UTF-16 units. */
+const MAX_MESSAGE_LENGTH = 500
+
+/**
+ * Accepts progress reports as often as they come. Writes the newest one at most every `intervalMs`,
+ * one write at a time. The first is written at once.
+ */
+export class ProgressWriter {
+  private latest: TaskProgress | undefined
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private writing: Promise<void> | undefined
+  private closed = false
+
+  constructor(
+    private readonly write: (progress: TaskProgress) => Promise<void>,
+    private readonly intervalMs: number,
+  ) {}
+
+  /** Takes a report. Drops numbers that are not finite, so a careless `done / 0` does no harm. */
+  report(done: number, total?: number, message?: string): void {
+    if (this.closed || !Number.isFinite(done)) return
+    this.latest = {
+      done,
+      ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
+      ...(typeof message === 'string' ? { message: cutText(message, MAX_MESSAGE_LENGTH) } : {}),
+    }
+    if (!this.timer && !this.writing) this.flush()
+  }
+
+  /**
+   * Takes no more reports. Waits for a write in progress and returns the report not yet written.
+   */
+  async close(): Promise<TaskProgress | undefined> {
+    this.closed = true
+    clearTimeout(this.timer)
+    await this.writing
+    return this.latest
+  }
+
+  private flush(): void {
+    const progress = this.latest
+    this.timer = undefined
+    if (!progress || this.closed) return
+    this.latest = undefined
+    this.writing = this.writeOnce(progress)
+  }
+
+  private async writeOnce(progress: TaskProgress): Promise<void> {
+    // A failed write does no harm: the end of the run writes the record too.
+    await this.write(progress).catch(() => undefined)
+    this.writing = undefined
+    if (this.closed) return
+    this.timer = setTimeout(() => { this.flush() }, this.intervalMs)
+    this.timer.unref()
+  }
+}

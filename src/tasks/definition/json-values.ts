@@ -1,0 +1,169 @@
+import { childPointer } from '../../schema/pointer.js'
+import type { Checkpoint } from './run-context.js'
+
+/** Values that JSON leaves out, empties or refuses. */
+type NotJson = ((...args: never) => unknown) | bigint | symbol
+  | ReadonlyMap<unknown, unknown> | ReadonlySet<unknown> | WeakKeyed | ArrayBuffer | ArrayBufferView
+type WeakKeyed = WeakMap<WeakKey, unknown> | WeakSet<WeakKey>
+
+type Scalar = string | number | boolean | null | undefined
+
+/**
+ * The type of a value after `JSON.parse(JSON.stringify(value))`: what clients and hosts see of a
+ * result. A `Date` becomes a `string`, as does every value whose `toJSON` returns one. An
+ * `undefined` in an array becomes `null`.
+ */
+export type JsonForm<T> =
+  unknown extends T ? T
+    : T extends Scalar ? T
+      : T extends {
+        /** Returns the JSON form. */
+        toJSON: (...args: never) => infer J
+      } ? JsonForm<J>
+        : T extends NotJson ? never
+          : T extends readonly unknown[] ? { [K in keyof T]: JsonItem<T[K]> }
+            : T extends object ? { [K in keyof T]: JsonForm<T[K]> }
+              : T
+
+type JsonItem<T> = T extends undefined ? null : JsonForm<T>
+
+/** A compiler shows the name of the member for a value that JSON can't carry. */
+interface NotJsonError {
+  readonly 'JSON cannot carry this value: no function, Map, Set, symbol, bigint or buffer': never
+}
+
+/** `T` if JSON can carry it. Otherwise a type to which `T` is not assignable. */
+export type JsonSafe<T> =
+  unknown extends T ? unknown
+    : T extends Scalar | void ? T
+      : T extends {
+        /** Returns the JSON form. */
+        toJSON: (...args: never) => unknown
+      } ? T
+        : T extends NotJson ? NotJsonError
+          : T extends object ? { [K in keyof T]: JsonSafe<T[K]> }
+            : T
+
+const DONE = 'The task is completed.'
+
+/**
+ * Returns the result of a run as JSON text. It is always an object with a `message` (SPEC 2.5): an
+ * object without one gains one, any other value becomes `{ message, value }`.
+ *
+ * @throws {TypeError} JSON cannot carry the value: a circle, a BigInt, a Map, a Set, a promise.
+ */
+export function toResultText(value: unknown): string {
+  const text = JSON.stringify(value) as string | undefined
+  if (text === undefined) return `{"message":"${DONE}"}`
+  refuseEmptied(value, text)
+  if (!text.startsWith('{')) return `{"message":"${DONE}","value":${text}}`
+  // The usual case.
+  if (text.startsWith('{"message":"')) return text
+  // What was written decides, not the object: toJSON may have changed it, and some members are not
+  // written.
+  const message = text.includes('"message":')
+    ? (JSON.parse(text) as { message?: unknown }).message
+    : undefined
+  if (typeof message === 'string') return text
+  if (message !== undefined) return `{"message":"${DONE}","value":${text}}`
+  return text === '{}' ? `{"message":"${DONE}"}` : `{"message":"${DONE}",${text.slice(1)}`
+}
+
+/** Maximum size of a checkpoint as JSON text, in bytes. */
+export const MAX_CHECKPOINT_BYTES = 65_536
+
+/**
+ * Returns a checkpoint of a task as JSON text.
+ *
+ * @param task - name of the definition, for messages
+ * @throws {TypeError} The value is not JSON, or its text is longer than 64 KiB.
+ */
+export function checkpointText(task: string, value: unknown): string {
+  const text = jsonOf(task, value)
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= MAX_CHECKPOINT_BYTES) return text
+  throw new TypeError(`The checkpoint of ${task} has ${bytes} bytes as JSON; at most`
+    + ` ${MAX_CHECKPOINT_BYTES} are allowed. Save a position, and keep data elsewhere`)
+}
+
+function jsonOf(task: string, value: unknown): string {
+  try {
+    const text = JSON.stringify(value, refuseFunctions) as string | undefined
+    if (text === undefined) throw new TypeError('it is undefined')
+    refuseEmptied(value, text)
+    return text
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new TypeError(`The checkpoint of ${task} is not JSON: ${why}`, { cause: error })
+  }
+}
+
+/** Refuses what JSON leaves out of objects without an error. */
+function refuseFunctions(name: string, value: unknown): unknown {
+  if (typeof value !== 'function' && typeof value !== 'symbol') return value
+  throw new TypeError(`${name === '' ? 'it' : `its member ${name}`} is a ${typeof value}`)
+}
+
+/** Objects whose content JSON leaves out: each is written as `{}`. */
+const EMPTIED = new Set(['Map', 'Set', 'WeakMap', 'WeakSet', 'Promise', 'ArrayBuffer'])
+
+/**
+ * Refuses a `Map`, a `Set`, a promise and the like in a value, because JSON would store `{}` in its
+ * place. The types of `defineTask` refuse them too, but a cast or plain JavaScript gets around
+ * types.
+ *
+ * Walks through the value only if its text has a `{}`. So it costs one search in the text.
+ *
+ * @param text - `value` as JSON, which proves that it has no circles
+ * @throws {TypeError} The message has a JSON pointer to the object.
+ */
+export function refuseEmptied(value: unknown, text: string): void {
+  if (!text.includes('{}')) return
+  const open: (readonly [value: unknown, pointer: string])[] = [[value, '']]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [each, pointer] = next
+    if (!isWritten(each)) continue
+    const kind = Object.prototype.toString.call(each).slice('[object '.length, -1)
+    if (EMPTIED.has(kind)) throw emptied(kind, pointer)
+    for (const key of Object.keys(each)) open.push([each[key], childPointer(pointer, key)])
+  }
+}
+
+/** Returns true for an object that JSON writes member by member. */
+function isWritten(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+    && typeof (value as { toJSON?: unknown }).toJSON !== 'function'
+}
+
+function emptied(kind: string, pointer: string): TypeError {
+  const place = pointer === '' ? 'it' : `its member ${pointer}`
+  return new TypeError(`${place} is of type ${kind}, which JSON writes as {}. ${advice(kind)}`)
+}
+
+function advice(kind: string): string {
+  if (kind === 'Promise') return 'Await it.'
+  return kind.endsWith('Map') ? 'Return an object: Object.fromEntries(map).' : 'Return an array.'
+}
+
+/** The checkpoint of a definition without the option `checkpoint`. */
+export const UNDECLARED: Checkpoint = {
+  value: undefined,
+  async save() {
+    throw new TypeError('checkpoint.save: pass defineTask the option checkpoint,'
+      + ' which is the schema of the value')
+  },
+}
+
+/**
+ * Returns the checkpoint of a run that no other run continues, such as that of a direct answer. It
+ * checks values and keeps nothing.
+ */
+export function unsavedCheckpoint(
+  { name, checkpoint }: { readonly name: string, readonly checkpoint?: unknown },
+): Checkpoint {
+  if (checkpoint === undefined) return UNDECLARED
+  return {
+    value: undefined,
+    async save(value) { checkpointText(name, value) },
+  }
+}

@@ -1,0 +1,143 @@
+import type { StoredTask } from '../../engine/task.js'
+import type { TaskFile } from '../definition/run-context.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import type { EndedTask } from '../definition/external-resource.js'
+
+/**
+ * Blobs that one attempt may have written: those of the slots from 0 on. Slots are reserved in the
+ * record before they are written, so that every blob is found after a crash.
+ */
+export type FileRun = readonly [run: string, slots: number]
+
+/**
+ * Maximum number of attempts that a record names. The blobs of an earlier one are deleted when it is
+ * dropped. Without a limit, each retry would delete those of all attempts again.
+ */
+const MAX_FILE_RUNS = 10
+
+/** The members of a record that belong to its result files. */
+export interface RecordFiles {
+  /** The files of a completed task, as clients see them. */
+  readonly files?: readonly TaskFile[] | undefined
+  /**
+   * Names of the blobs of `files`, in the same order. Before the task is completed: those that a
+   * later run may take over. See `fileKey`.
+   */
+  readonly blobs?: readonly string[] | undefined
+  /** The attempts that may have blobs which are not in `blobs`. */
+  readonly fileRuns?: readonly FileRun[] | undefined
+}
+
+/** A record, as far as its blobs are concerned. */
+interface FileOwner extends RecordFiles {
+  readonly id: string
+}
+
+/** Returns the name of a run in the keys of its blobs. No other run has this name. */
+export function fileRunOf({ birth, run }: Pick<StoredTask, 'birth' | 'run'>): string {
+  return `${birth}.${run}`
+}
+
+/** Returns the name of a blob within its task. */
+export function blobName(run: string, slot: number): string {
+  return `${run}/${slot}`
+}
+
+/** Returns the key of a blob of a task. */
+export function fileKey(taskId: string, blob: string): string {
+  return `task-files/${taskId}/${blob}`
+}
+
+/** Returns the latest attempts, among which `run` has reserved `slots`, or none. */
+export function withFileRun(
+  runs: readonly FileRun[] | undefined, run: string, slots: number,
+): readonly FileRun[] {
+  const others = (runs ?? []).filter(([name]) => name !== run)
+  return slots === 0 ? others : [...others.slice(1 - MAX_FILE_RUNS), [run, slots]]
+}
+
+/** Returns the keys of the blobs that may exist and that neither a client nor a run needs. */
+export function hiddenFileKeys({ id, blobs, fileRuns = [] }: FileOwner): readonly string[] {
+  const seen = new Set(blobs)
+  return fileRuns.flatMap(([run, slots]) => (
+    Array.from({ length: slots }, (_, slot) => blobName(run, slot))
+      .filter((blob) => !seen.has(blob)).map((blob) => fileKey(id, blob))
+  ))
+}
+
+/** Returns the hidden keys of a record of those attempts that are not among `fileRuns`. */
+export function droppedFileKeys(
+  record: FileOwner, fileRuns: readonly FileRun[],
+): readonly string[] {
+  const named = new Set(fileRuns.map(([run]) => run))
+  const dropped = record.fileRuns?.filter(([run]) => !named.has(run))
+  return hiddenFileKeys({ ...record, fileRuns: dropped })
+}
+
+/** Returns the keys of all blobs of a task. */
+export function allFileKeys(record: FileOwner): readonly string[] {
+  const seen = (record.blobs ?? []).map((blob) => fileKey(record.id, blob))
+  return [...seen, ...hiddenFileKeys(record)]
+}
+
+/**
+ * Adds the `url` of each file to the JSON text of a task: a path below that of its status resource.
+ */
+export function withFileUrls(text: string, statusPath: string): string {
+  const body = JSON.parse(text) as { files?: readonly TaskFile[] }
+  return JSON.stringify({ ...body, ...body.files && { files: fileLinks(body.files, statusPath) } })
+}
+
+/** A file with the path that serves it. */
+export interface TaskFileLink extends TaskFile {
+  readonly url: string
+}
+
+/** Returns files with the paths that serve them. */
+export function fileLinks(
+  files: readonly TaskFile[], statusPath: string,
+): readonly TaskFileLink[] {
+  return files.map(({ name, ...rest }) => (
+    { name, url: `${statusPath}/files/${encodeURIComponent(name)}`, ...rest }
+  ))
+}
+
+/**
+ * Releases an external resource of a task that will not run any more; see `external` of `defineTask`.
+ * Never rejects, because the resource expires by itself.
+ */
+export async function releaseExternal(
+  definition: AnyTaskDefinition | undefined, name: string,
+): Promise<void> {
+  try {
+    await definition?.external?.release(name)
+  } catch {
+    // It expires.
+  }
+}
+
+/**
+ * Removes what is left of the external resource of a task that is gone. Never rejects, because it
+ * expires by itself.
+ */
+export async function removeExternal(
+  definition: AnyTaskDefinition | undefined, name: string, { id, attempt, status }: EndedTask,
+): Promise<void> {
+  const { external } = definition ?? {}
+  if (external?.remove === undefined) return releaseExternal(definition, name)
+  try {
+    await external.remove(name, { id, attempt, status })
+  } catch {
+    // It expires.
+  }
+}
+
+/**
+ * Makes the external resource of a task live for at least `ttlMs` from now. Returns `false` if it
+ * no longer exists. Rejects with what `renew` of the definition throws.
+ */
+export async function renewExternal(
+  definition: AnyTaskDefinition | undefined, name: string | undefined, ttlMs: number,
+): Promise<boolean> {
+  return name === undefined || await definition?.external?.renew?.(name, ttlMs) !== false
+}

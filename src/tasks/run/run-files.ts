@@ -1,0 +1,221 @@
+import { createHash, type Hash } from 'node:crypto'
+import { httpError } from '../../http/errors.js'
+import { digestField } from '../../http/fields/digests.js'
+import { checkNames } from '../../runtime/option-names.js'
+import { Sequence } from '../../runtime/maybe-promise.js'
+import type { Blobs } from '../../stores/blobs.js'
+import { checkFileName, checkFileType, fileBytes } from '../definition/file-content.js'
+import {
+  OCTETS, WRITE_FILE, type FileContent, type KeepableFiles, type KeptFile, type TaskFile,
+  type TaskFiles, type WriteFileOptions,
+} from '../definition/run-context.js'
+import { blobName, fileKey, withFileRun, type RecordFiles } from '../record/outside.js'
+import { permanent } from './failure.js'
+import { failedOutcome, type Outcome } from './run.js'
+import type { Stop } from './stop.js'
+import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
+
+/** Maximum number of files of one run. */
+const MAX_FILES = 1000
+/** Slots that the first file reserves. Each further write to the record doubles them. */
+const FIRST_SLOTS = 4
+
+/** Settings of the files of one run. */
+export interface RunFilesSettings {
+  readonly taskId: string
+  /** Name of the attempt; see `fileRunOf`. */
+  readonly run: string
+  readonly blobs: Blobs
+  /** Lifetime of a blob that this run writes or takes over. In milliseconds. */
+  readonly ttlMs: number
+  /** Maximum size of all files, in bytes. */
+  readonly maxFileBytes: number
+  /** Stops the run. */
+  readonly stop: Stop
+  /** Writes into the record that this run may have blobs in so many slots. */
+  readonly reserve: (slots: number) => Promise<void>
+  /** Writes into the record that these blobs are not deleted when a run ends. */
+  readonly keep: (blobs: readonly string[]) => Promise<void>
+}
+
+interface Written {
+  readonly file: TaskFile
+  readonly blob: string
+}
+
+/** The files of one run. */
+export class RunFiles implements KeepableFiles {
+  private readonly names = new Set<string>()
+  /** The complete files by their slots. */
+  private readonly written = new Map<number, Written>()
+  /** Slots of files that a later run may need. */
+  private readonly kept = new Set<number>()
+  /** Slots of files that were begun. */
+  private begun = 0
+  private reserved = 0
+  private readonly reservations = new Sequence()
+  private pending = 0
+  private bytes = 0
+  private over = false
+  private readonly end = new AbortController()
+
+  constructor(private readonly settings: RunFilesSettings) {}
+
+  /** A property, so that `run` may destructure it. */
+  readonly write: TaskFiles['write'] = (name, content, options = {}) => {
+    const file = this.writeFile(name, content, options)
+    // A run that does not wait for a file must not end the process with its error.
+    file.catch(() => undefined)
+    return file
+  }
+
+  /** Keeps the files of this run; see `KeepableFiles`. */
+  async keep(): Promise<readonly KeptFile[]> {
+    const inOrder = this.inOrder()
+    await this.settings.keep(inOrder.map(([, { blob }]) => blob))
+    if (this.over) throw new Error('The run has ended')
+    for (const [slot] of inOrder) this.kept.add(slot)
+    return inOrder.map(([, { file, blob }]) => ({ ...file, blob }))
+  }
+
+  /** Takes over the files of an earlier run; see `KeepableFiles`. */
+  async adopt(files: readonly KeptFile[]): Promise<boolean> {
+    const { taskId, blobs, ttlMs } = this.settings
+    if (files.length > MAX_FILES) return false
+    const keys = files.map(({ blob }) => fileKey(taskId, blob))
+    const found = await renewBlobs(blobs, keys, ttlMs)
+    if (files.some(({ size }, at) => found[at]?.size !== size)) return false
+    for (const [slot, { blob, ...file }] of files.entries()) {
+      this.names.add(file.name)
+      this.written.set(slot, { file, blob })
+      this.kept.add(slot)
+      this.bytes += file.size
+    }
+    this.begun = files.length
+    this.reserved = files.length
+    return true
+  }
+
+  /**
+   * Takes no more files. A run that has returned without waiting for a file has failed, because the
+   * file would be missing.
+   */
+  check(outcome: Outcome): Outcome {
+    this.over = true
+    if (outcome.kind !== 'completed' || this.pending === 0) return outcome
+    return failedOutcome(
+      new TypeError('run ended before its files were written; await each files.write'),
+    )
+  }
+
+  /** Returns what a completed record says of the files, given the attempts that it names. */
+  recorded({ fileRuns = [], blobs: kept = [] }: RecordFiles): RecordFiles {
+    const { run } = this.settings
+    const inOrder = this.inOrder()
+    const files = inOrder.map(([, { file }]) => file)
+    const blobs = inOrder.map(([, { blob }]) => blob)
+    const isLeft = files.length < this.begun
+    return {
+      ...files.length > 0 ? { files, blobs } : kept.length > 0 && { blobs },
+      fileRuns: withFileRun(fileRuns, run, isLeft ? this.begun : 0),
+    }
+  }
+
+  /** Deletes the files of this run that it does not keep. Never rejects, because blobs expire. */
+  async discard(): Promise<void> {
+    this.over = true
+    this.end.abort(new Error('The run has ended'))
+    const { taskId, blobs } = this.settings
+    const discarded = [...this.written].filter(([slot]) => !this.kept.has(slot))
+    this.written.clear()
+    await deleteBlobs(blobs, discarded.map(([, { blob }]) => fileKey(taskId, blob)))
+  }
+
+  /** Returns the complete files with their slots, ordered by slot. */
+  private inOrder(): readonly (readonly [number, Written])[] {
+    return [...this.written].sort(([one], [other]) => one - other)
+  }
+
+  private async writeFile(
+    name: string, content: FileContent, options: WriteFileOptions,
+  ): Promise<TaskFile> {
+    checkFileName(name)
+    checkNames('files.write', options, WRITE_FILE)
+    const { type = OCTETS } = options
+    checkFileType(type)
+    const { stop, taskId, run } = this.settings
+    if (stop.aborted) throw stop.reason
+    if (this.over) throw new TypeError('files.write was called after the run had ended')
+    if (this.names.has(name)) throw new TypeError(`files.write: this run has written ${name} before`)
+    if (this.begun === MAX_FILES) {
+      throw new TypeError(`files.write: a run writes at most ${MAX_FILES} files`)
+    }
+    const slot = this.begun++
+    this.names.add(name)
+    this.pending++
+    try {
+      await this.reserve(slot)
+      const blob = blobName(run, slot)
+      const file = await this.put(fileKey(taskId, blob), content, { name, type })
+      this.written.set(slot, { file, blob })
+      // The run has ended meanwhile, and its other files were deleted.
+      if (this.end.signal.aborted) await this.discard()
+      return file
+    } catch (error) {
+      this.names.delete(name)
+      throw error
+    } finally {
+      this.pending--
+    }
+  }
+
+  private async put(
+    key: string, content: FileContent, { name, type }: Pick<TaskFile, 'name' | 'type'>,
+  ): Promise<TaskFile> {
+    const { blobs, ttlMs, stop } = this.settings
+    const signal = AbortSignal.any([stop.signal, this.end.signal])
+    const hash = createHash('sha256')
+    const counted = { bytes: 0 }
+    try {
+      const { size } = await blobs.put(key, this.measured(content, hash, counted), { ttlMs, signal })
+      return { name, size, type, digest: digestField({ 'sha-256': hash.digest('base64') }) }
+    } catch (error) {
+      this.bytes -= counted.bytes
+      throw error
+    }
+  }
+
+  /** Yields the bytes of a file. Hashes them, and counts them toward the limit of the run. */
+  private async *measured(
+    content: FileContent, hash: Hash, counted: { bytes: number },
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    const { maxFileBytes } = this.settings
+    for await (const chunk of fileBytes(content)) {
+      counted.bytes += chunk.byteLength
+      this.bytes += chunk.byteLength
+      if (this.bytes > maxFileBytes) {
+        const cause = new RangeError(`The files of the run have more than ${maxFileBytes} bytes`)
+        throw permanent(httpError('result_files_too_large', { cause }))
+      }
+      hash.update(chunk)
+      yield chunk
+    }
+  }
+
+  /** Makes sure that the record names a slot before its blob is written. */
+  private async reserve(slot: number): Promise<void> {
+    await this.reservations.run(async () => {
+      if (slot < this.reserved) return
+      const slots = Math.min(MAX_FILES, Math.max(FIRST_SLOTS, 2 * this.reserved))
+      await this.settings.reserve(slots)
+      this.reserved = slots
+    })
+  }
+}
+
+/** The files of a run whose definition has none. */
+export const NO_FILES: TaskFiles = {
+  write: async () => {
+    throw new TypeError('files.write: set files: true in the options of defineTask')
+  },
+}
