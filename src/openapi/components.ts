@@ -5,7 +5,7 @@ type Section = 'schemas' | 'responses' | 'headers' | 'parameters' | 'requestBodi
 type ByName<T = Fragment> = Readonly<Record<string, T>>
 
 /** Parts whose JSON is shorter stay where they are used: a reference would not be shorter. */
-const MIN_LENGTH = 60
+const MIN_LENGTH = 80
 
 /** A schema, response, header, parameter or request body. Equal ones are one part. */
 interface Part {

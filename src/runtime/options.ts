@@ -87,7 +87,7 @@ export const flag = <E extends Extra<boolean>>(extra: E = {} as E): Option<boole
 )
 
 /** An option without the type of its value. */
-type Untyped<E> = Pick<Option, 'expects' | 'accepts'> & NoInfer<E>
+type Untyped<E, T = unknown> = Pick<Option<T>, 'expects' | 'accepts'> & NoInfer<E>
 
 /** A function. */
 export const func = <E extends Extra<never> = Record<never, never>>(extra: E = {} as E): Untyped<E> => (
@@ -103,9 +103,9 @@ export function text<E extends Extra<string> & { readonly pattern?: RegExp, read
 }
 
 /** A value that `accepts` recognises. Default: anything. */
-export const value = <E extends Extra<unknown> = Record<never, never>>(
+export const value = <T = never, E extends Extra<unknown> = Record<never, never>>(
   expects = 'anything', accepts: (value: unknown) => boolean = () => true, extra: E = {} as E,
-): Untyped<E> => ({ ...extra, expects, accepts })
+): Untyped<E, T> => ({ ...extra, expects, accepts })
 
 /**
  * Checks options against their table, and returns them with their defaults.

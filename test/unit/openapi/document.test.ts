@@ -55,7 +55,7 @@ suite('openapi', () => {
       summary: 'A summary', responses: { 200: response('Fine', { schema: shape }), ...errorResponses('not_found') },
     }), { RateLimit: header('Requests that are left in this window, and the time until it ends') })
     const list = { type: 'array', items: { ...shape, title: 'a user', description: 'Somebody who may sign in' } }
-    const page = { type: 'object', properties: { list, next: list } }
+    const page = { type: 'object', required: ['list', 'next'], properties: { list, next: list }, additionalProperties: false }
     const document = made(router({
       'GET /users': describe(() => json(200, {}), [limited]),
       'GET /people': describe(() => json(200, {}), [limited, operation('HEAD', { summary: 'As GET', responses: {} })]),
@@ -65,7 +65,7 @@ suite('openapi', () => {
     const names = Object.fromEntries(Object.entries(components).map(([section, parts]) => [section, Object.keys(parts)]))
     assert.deepEqual(names, {
       headers: ['RateLimit'], responses: ['GetUsers200', 'NotFound', 'UnexpectedError'],
-      schemas: ['AUser', 'Error', 'PostPeopleRequest', 'Problem'],
+      schemas: ['AUser', 'DetailsItem', 'Error', 'PostPeopleRequest', 'Problem'],
     })
     const { responses } = document.paths['/people']?.['get'] ?? {}
     assert.deepEqual(responses, {
