@@ -29,7 +29,7 @@ export const FOLDERS = {
   'runtime': [],
   'http': ['runtime'],
   'schema': ['runtime', 'http'],
-  'stores': [],
+  'stores': ['runtime'],
   'engine': ['runtime', 'stores'],
   'repositories': ['runtime', 'http'],
   'openapi': VOCABULARY,

@@ -4,46 +4,48 @@ import type {
 import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
 import { type ContextArguments, splitTarget } from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/runtime/option-names.js'
+import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { toNode, type NodeRaw } from '../node/index.js'
 
 /** Options of `toFastify`. */
 export interface FastifyOptions<C = unknown> {
   /**
-   * Returns `request.context`. Default: `{ user: request.user }`; the plugins passport and jwt of
+   * Creates `request.context`. Default: `{ user: request.user }`. The plugins passport and jwt of
    * Fastify set this user.
    */
   readonly context?: (request: FastifyRequest) => C
   /**
-   * Receives every failure that is not an expected answer. Default: `request.log.error`, unless
-   * `reportErrorsTo` has a listener.
+   * Receives every error that is masked to clients; see `guard`. Default: `request.log.error`,
+   * unless `reportErrorsTo` has a listener.
    */
   readonly onError?: OnError
 }
 
-/** Options of `app.register(longhaul, …)`, beside Fastify's own such as `prefix`. */
-export interface LonghaulOptions<C = unknown>
+/** Options of `app.register(fastifyLonghaul, …)`, beside those of Fastify, such as `prefix`. */
+export interface FastifyLonghaulOptions<C = unknown>
   extends FastifyOptions<[C] extends [never] ? unknown : C> {
   /** The handler to mount, such as a `router()`. Its paths are those below the prefix. */
   readonly handler: Handler<C>
 }
 
 /**
- * The type of `longhaul`. Fastify infers no type parameter of a plugin, so `app.register(longhaul,
- * …)` accepts a handler of any context. `app.register(longhaul<Context>, …)` checks the options
- * `handler` and `context` against `Context`.
+ * The type of `fastifyLonghaul`. Fastify infers no type parameter of a plugin, so
+ * `app.register(fastifyLonghaul, …)` accepts a handler of any context.
+ * `app.register(fastifyLonghaul<Context>, …)` checks the options `handler` and `context` against
+ * `Context`.
  */
-export interface LonghaulPlugin {
-  <C>(app: FastifyInstance, options: LonghaulOptions<C>, done: (error?: Error) => void): void
-  (app: FastifyInstance, options: LonghaulOptions<never>, done: (error?: Error) => void): void
+export interface FastifyLonghaul {
+  <C>(app: FastifyInstance, options: FastifyLonghaulOptions<C>, done: (error?: Error) => void): void
+  (app: FastifyInstance, options: FastifyLonghaulOptions<never>, done: (error?: Error) => void): void
 }
 
-const KNOWN = { context: 0, onError: 0 } satisfies Record<keyof FastifyOptions, 0>
+const OPTIONS = { context: func(), onError: func() } satisfies OptionTable<FastifyOptions>
 
-/** Names of the options that a plugin receives, Fastify's own included. */
-const PLUGIN = {
-  ...KNOWN, handler: 0, prefix: 0, logLevel: 0, logSerializers: 0,
-} satisfies Record<keyof LonghaulOptions | keyof RegisterOptions, 0>
+/** Options that a plugin receives, those of Fastify included. */
+const PLUGIN_OPTIONS = {
+  ...OPTIONS, handler: func({ required: true }), prefix: value(), logLevel: value(),
+  logSerializers: value(),
+} satisfies OptionTable<FastifyLonghaulOptions & RegisterOptions>
 
 /**
  * Key under which a request of node:http holds Fastify's request. A WeakMap would cost 5 µs a
@@ -55,8 +57,8 @@ type RawRequest = object & { [REQUEST]?: FastifyRequest }
 
 /**
  * Converts a handler to one for a route of Fastify. Hooks that run before it work as usual, and
- * header fields that they have set are kept. The answer is written to the connection directly, so
- * `onResponse` hooks run, and `onSend` hooks do not. If the handler declines, Fastify answers 404.
+ * headers that they have set are kept. The response is written to the connection directly, so
+ * `onResponse` hooks run, and `onSend` hooks do not. If the handler declines, Fastify sends its 404.
  *
  * A body that Fastify has parsed is used as it is. For streams (NDJSON, large uploads) use the
  * plugin, or a scope without content type parsers.
@@ -65,15 +67,15 @@ type RawRequest = object & { [REQUEST]?: FastifyRequest }
  * app.post('/reports', toFastify(submit(report)))
  * app.get('/tasks/:id', toFastify(status))
  *
- * @throws {TypeError} An option is unknown, or `handler` is no function.
+ * @throws {TypeError} An option is not valid or unknown, or the handler is not a function.
  */
 export function toFastify<C = unknown>(
   handler: Handler<C>, ...[options = {}]: ContextArguments<C, FastifyOptions<C>>
 ): (request: FastifyRequest, reply: FastifyReply) => void {
-  checkNames('toFastify', options, KNOWN)
-  const makeContext = options.context ?? defaultContext as (request: FastifyRequest) => C
+  const { context, onError = logError } = readOptions('toFastify', options, OPTIONS)
+  const makeContext = context ?? defaultContext as (request: FastifyRequest) => C
   const handle = toNode<C>(handler, {
-    onError: options.onError ?? logError,
+    onError,
     context: (req) => makeContext(requestOf(req)),
   })
   return (request, reply) => {
@@ -96,22 +98,17 @@ export function toFastify<C = unknown>(
  * affected.
  *
  * @example
- * app.register(longhaul, { prefix: '/api', handler: router({ 'POST /reports': submit(report) }) })
+ * app.register(fastifyLonghaul, { prefix: '/api', handler: router({ 'POST /reports': submit(report) }) })
  */
-export const longhaul = Object.assign(mount as LonghaulPlugin, {
-  // The name that Fastify's messages show, as fastify-plugin would set it.
+export const fastifyLonghaul = Object.assign(mount as FastifyLonghaul, {
+  // Fastify shows this name in its messages. The package fastify-plugin would set it.
   [Symbol.for('plugin-meta')]: { name: 'longhaul', fastify: '>=4' },
 })
 
-function mount(...[app, options, done]: Parameters<FastifyPluginCallback<LonghaulOptions>>): void {
+function mount(...[app, options, done]: Parameters<FastifyPluginCallback<FastifyLonghaulOptions>>): void {
   const { handler, context, onError } = options
   try {
-    checkNames('longhaul', options, PLUGIN)
-    if (typeof handler !== 'function') {
-      throw new TypeError(
-        "longhaul: pass a handler: app.register(longhaul, { prefix: '/api', handler })"
-      )
-    }
+    readOptions('fastifyLonghaul', options, PLUGIN_OPTIONS)
   } catch (error) {
     // Fastify does not catch what a plugin throws.
     done(error as Error)
@@ -140,7 +137,7 @@ function logError(...[error, { raw }]: Parameters<OnError>): void {
   requestOf((raw as NodeRaw).req).log.error({ err: error }, 'longhaul')
 }
 
-/** Copies the header fields that hooks have set to the response of node:http. */
+/** Copies the headers that hooks have set to the response of node:http. */
 function copyHeaders(reply: FastifyReply): void {
   const headers = reply.getHeaders()
   for (const name in headers) {
@@ -158,8 +155,8 @@ function paramsOf({ params }: FastifyRequest): Readonly<Record<string, unknown>>
 }
 
 /**
- * Returns the front of the path as the client wrote it. It has as many segments as the prefix of
- * the plugin, which may be parameters.
+ * Returns the mount path as the client wrote it: as many segments as the prefix of the plugin has.
+ * The prefix may contain parameters.
  */
 function mountPathOf(request: FastifyRequest): string {
   const { prefix } = request.server

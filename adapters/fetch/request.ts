@@ -1,27 +1,26 @@
 import { BaseRequest, pathUnder, splitTarget } from '../../src/http/request.js'
-import type { HttpRequest, RequestHeaders, BodySource } from '../../src/http/exchange.js'
-import { recordOf } from './response.js'
-import { ContentDigest } from '../../src/http/fields/digests.js'
-import { httpError, type HttpError } from '../../src/http/errors.js'
+import { BindingBody, cutShort, READ_TWICE } from '../../src/http/body/source.js'
+import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
+import type { ContentDigest } from '../../src/http/fields/digests.js'
 import { Gathered } from '../../src/runtime/text.js'
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
 
-/** Facts of the host about one request, beside the request itself. */
+/** Facts that your framework knows about one request. */
 export interface FetchFacts<C> {
-  /** The body as the host parsed it. Used only if the host has read the body. */
+  /** The body as your framework parsed it. Used only if the body was read before. */
   readonly body?: unknown
   /** Becomes `request.context`. */
   readonly context?: C
-  /** The front of the path under which this handler is mounted, as clients see it. */
+  /** Start of the path under which this handler is mounted, as clients see it. */
   readonly mountPath?: string
-  /** Path parameters of the host's router, decoded. */
+  /** Path parameters of your framework's router, decoded. */
   readonly params?: Readonly<Record<string, string>>
   /** The address of the connected peer. */
   readonly peerAddress?: string
 }
 
-/** One fetch `Request` as a handler sees it. */
+/** A fetch `Request` as a handler sees it. */
 export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly raw: Request
   readonly method: string
@@ -82,63 +81,46 @@ export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
   }
 }
 
-const NOTHING = new Uint8Array(0)
+/** Returns headers as a plain object. Repeated headers are joined already. */
+function recordOf(headers: Headers): RequestHeaders {
+  const record = Object.create(null) as Record<string, string>
+  for (const [name, value] of headers) record[name] = value
+  return record
+}
 
-const READ_BEFORE = 'The body of this request was read before longhaul saw it, and nothing of it is left. '
-  + 'Call the handler before the body is read, or hand over what was made of it: handle(request, { body })'
-
-const READ_TWICE = 'The body of this request was asked for twice; it can be read only once'
-
-/** The body of one fetch `Request`. */
-export class FetchBody implements BodySource {
+/** Body of a fetch `Request`. */
+export class FetchBody extends BindingBody {
   private readonly request: Request
-  private readonly left: unknown
   private begun = false
   private stopped = false
   private reader: ReadableStreamDefaultReader<Uint8Array> | undefined
 
   constructor(request: Request, left: unknown) {
+    super(left)
     this.request = request
-    this.left = left
-  }
-
-  /**
-   * The body as the host parsed it, if the host has read it. Where that is text or bytes,
-   * `bytes` and `stream` give it too.
-   */
-  get parsed(): { readonly value: unknown } | undefined {
-    return this.readByHost && this.left !== undefined ? { value: this.left } : undefined
   }
 
   async bytes(limit: number): Promise<Uint8Array | undefined> {
-    const declared = this.readByHost ? null : this.request.headers.get('content-length')
+    const declared = this.wasRead ? null : this.request.headers.get('content-length')
     if (Number(declared) > limit) return undefined
-    // The server sees to it that a body is not longer than declared. Some have a short way for this
-    // call.
+    // The server checks that a body is not longer than declared, and some servers are faster at
+    // this call.
     if (declared !== null && !this.begun) {
       const digest = this.digest()
       const bytes = await this.allAtOnce(limit)
       return bytes && digest ? digest.check(bytes) : bytes
     }
-    let first: Uint8Array | undefined
-    let more: Gathered | undefined
+    const gathered = new Gathered()
     for await (const chunk of this.stream()) {
-      if ((more?.size ?? first?.byteLength ?? 0) + chunk.byteLength > limit) return undefined
-      if (first === undefined) first = chunk
-      else {
-        if (more === undefined) {
-          more = new Gathered()
-          more.add(first)
-        }
-        more.add(chunk)
-      }
+      if (gathered.size + chunk.byteLength > limit) return undefined
+      gathered.keep(chunk)
     }
-    return more?.bytes ?? first ?? NOTHING
+    return gathered.bytes
   }
 
   /**
-   * Leaving early only lets go of the stream. What becomes of the rest is the server's decision: to
-   * cancel would cut the connection under some, and the answer with it.
+   * A reader that stops early only releases the stream. Cancelling it would close the connection,
+   * and lose the response, under some servers.
    */
   stream(): AsyncGenerator<Uint8Array> {
     const digest = this.digest()
@@ -151,7 +133,7 @@ export class FetchBody implements BodySource {
   }
 
   private async * pieces(): AsyncGenerator<Uint8Array> {
-    if (this.readByHost) {
+    if (this.wasRead) {
       yield this.leftBytes()
       return
     }
@@ -162,7 +144,7 @@ export class FetchBody implements BodySource {
     this.reader = reader
     try {
       for (;;) {
-        const step = await read(reader)
+        const step = await reader.read().catch(() => { throw cutShort() })
         if (this.stopped) throw cutShort()
         if (step.done) return
         yield step.value
@@ -177,51 +159,16 @@ export class FetchBody implements BodySource {
     const field = headers.get('content-digest')
     if (field === null) return undefined
     const coding = headers.get('content-encoding') ?? undefined
-    const fields = { 'content-digest': field, 'content-encoding': coding }
-    return this.readByHost ? ContentDigest.ofParsed(fields) : ContentDigest.of(fields)
+    return this.digestOf({ 'content-digest': field, 'content-encoding': coding })
   }
 
   private async allAtOnce(limit: number): Promise<Uint8Array | undefined> {
     this.begun = true
-    try {
-      const bytes = new Uint8Array(await this.request.arrayBuffer())
-      return bytes.byteLength > limit ? undefined : bytes
-    } catch {
-      throw cutShort()
-    }
+    const bytes = await this.request.arrayBuffer().catch(() => { throw cutShort() })
+    return bytes.byteLength > limit ? undefined : new Uint8Array(bytes)
   }
 
-  private get readByHost(): boolean {
+  protected get wasRead(): boolean {
     return !this.begun && this.request.bodyUsed
   }
-
-  private leftBytes(): Uint8Array {
-    const bytes = bytesOf(this.left)
-    if (bytes === undefined) throw new Error(READ_BEFORE)
-    return bytes
-  }
-}
-
-async function read(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-): Promise<{ done: true } | { done: false, value: Uint8Array }> {
-  try {
-    const { done, value } = await reader.read()
-    return value === undefined || done ? { done: true } : { done: false, value }
-  } catch {
-    throw cutShort()
-  }
-}
-
-/** Without a cause, since an error with one is reported, and a client that goes away is no news. */
-function cutShort(): HttpError {
-  return httpError('incomplete_body')
-}
-
-function bytesOf(value: unknown): Uint8Array | undefined {
-  if (typeof value === 'string') return new TextEncoder().encode(value)
-  if (value instanceof ArrayBuffer) return new Uint8Array(value)
-  return ArrayBuffer.isView(value)
-    ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
-    : undefined
 }

@@ -2,7 +2,7 @@ import { guard, type OnError } from '../../src/http/boundary.js'
 import { type ContextArguments, type WithContext, cleanMountPath } from '../../src/http/request.js'
 import { copyHeadersToError, notFound } from '../../src/http/respond.js'
 import type { Handler, HttpResponse } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/runtime/option-names.js'
+import { func, readOptions, text, type OptionTable } from '../../src/runtime/options.js'
 import { FetchRequest, type FetchFacts } from './request.js'
 import { toResponse } from './response.js'
 
@@ -13,17 +13,19 @@ export interface FetchOptions<C = unknown> {
   /** Creates `request.context` when it is first read. Default: `{}`. */
   readonly context?: (request: Request) => C
   /**
-   * The front of the path under which the handler is mounted, as clients see it. A path that a
-   * router or a proxy has shortened gets it back. Starts with `/`. Default: `''`.
+   * Start of the path under which the handler is mounted, as clients see it, such as `/api`. It is
+   * added to a path from which a router or a proxy has removed it. Default: `''`.
    */
   readonly mountPath?: string
 }
 
-const KNOWN = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof FetchOptions, 0>
+const OPTIONS = {
+  onError: func(), context: func(), mountPath: text({ pattern: /^/, expects: 'a string' }),
+} satisfies OptionTable<FetchOptions>
 
 /** Facts of one request, and the next handler. */
 export interface FetchCall<C = unknown> extends FetchFacts<C> {
-  /** Answers requests that the handler declines. Default: 404 `not_found`. */
+  /** Responds to requests that the handler declines. Default: 404 `not_found`. */
   readonly next?: () => Response | undefined | Promise<Response | undefined>
 }
 
@@ -41,17 +43,17 @@ export type ContextFetchHandler<C = unknown> = (
  * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno
  * and Bun" in the guide on embedding).
  *
- * If the handler declines, the answer is that of `next`, or 404 `not_found`. A body that was read
- * before is taken from `extra.body`; without it, reading the body fails. A streamed answer is
- * pulled chunk by chunk. Its `Response` is returned with the first chunk, after 1 s, or at once for
- * `text/event-stream`. If the source fails before that, the client gets an error answer.
+ * If the handler declines, the response is that of `next`, or 404 `not_found`. A body that was read
+ * before is taken from `extra.body`. Without `extra.body`, reading such a body fails. A streamed
+ * response is pulled chunk by chunk. Its `Response` is returned with the first chunk, after 1 s, or
+ * at once for `text/event-stream`. If the source fails before that, the client gets an error response.
  *
  * @example
  * const handle = toFetch(handler, { mountPath: '/api' })
  * const response = await handle(new Request('http://localhost/api/tasks'), { context: { user } })
  *
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
- * option is unknown.
+ * option is not valid or unknown.
  */
 export function toFetch<C = unknown>(
   handler: Handler<C>, options: FetchOptions<C> & WithContext<FetchOptions<C>>,
@@ -75,11 +77,8 @@ export function toFetch<C = unknown>(
       + (handler === null ? 'null' : typeof handler)
     )
   }
-  checkNames('toFetch', options, KNOWN)
-  const { onError, context } = options
-  const ownMountPath = options.mountPath === undefined
-    ? undefined
-    : cleanMountPath(options.mountPath)
+  const { onError, context, mountPath: prefix } = readOptions('toFetch', options, OPTIONS)
+  const ownMountPath = prefix === undefined ? undefined : cleanMountPath(prefix)
   const makeContext = context ?? (() => ({}) as C)
   const handle = guard(handler, { onError })
 
@@ -95,14 +94,14 @@ export function toFetch<C = unknown>(
     const rescue = async (error: unknown): Promise<HttpResponse> =>
       await guard<C>(() => { throw error }, { onError })(call) as HttpResponse
 
-    const answer = misuse === undefined ? await handle(call) : await rescue(misuse)
-    if (answer === undefined) {
+    const response = misuse === undefined ? await handle(call) : await rescue(misuse)
+    if (response === undefined) {
       return await extra.next?.() ?? toResponse(call, await rescue(notFound(call)), rescue)
     }
     try {
-      return await toResponse(call, answer, rescue)
+      return await toResponse(call, response, rescue)
     } catch (error) {
-      copyHeadersToError(error, answer)
+      copyHeadersToError(error, response)
       return toResponse(call, await rescue(error), rescue)
     }
   }

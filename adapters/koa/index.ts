@@ -2,13 +2,13 @@ import type { Middleware, ParameterizedContext } from 'koa'
 import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
 import { type ContextArguments, cleanMountPath, splitTarget } from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/runtime/option-names.js'
+import { func, readOptions, text, type OptionTable } from '../../src/runtime/options.js'
 import { toNode, type NodeOptions, type NodeRaw } from '../node/index.js'
 
 /** Options of `toKoa`. */
 export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
   /**
-   * Returns `request.context`. Default: `{ user: ctx.state.user }`; koa-passport and koa-jwt set
+   * Creates `request.context`. Default: `{ user: ctx.state.user }`. koa-passport and koa-jwt set
    * this user.
    */
   readonly context?: (ctx: ParameterizedContext) => C
@@ -19,42 +19,44 @@ export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
   readonly mountPath?: string
 }
 
-const KNOWN = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof KoaOptions, 0>
+const OPTIONS = {
+  onError: func(), context: func(), mountPath: text({ pattern: /^/, expects: 'a string' }),
+} satisfies OptionTable<KoaOptions>
 
 /** Key under which a request of node:http holds Koa's context. */
 const CONTEXT = Symbol('longhaul.koaContext')
 
 type RawRequest = object & { [CONTEXT]?: ParameterizedContext }
 
-/** Members that @koa/router and body parsers add to a context. */
+/** Properties that @koa/router and body parsers add to a context. */
 interface Extended {
   readonly params?: Readonly<Record<string, unknown>>
   readonly request: { readonly body?: unknown }
 }
 
 /**
- * Converts a handler to a middleware of Koa, for koa-mount, or for a route of @koa/router. Header
- * fields that earlier middleware has set are kept, and a body that koa-body or koa-bodyparser has
- * parsed is used. If the handler declines, the next middleware runs.
+ * Converts a handler to a middleware of Koa, for koa-mount, or for a route of @koa/router. Headers
+ * that earlier middleware has set are kept, and a body that koa-body or koa-bodyparser has parsed is
+ * used. If the handler declines, the next middleware runs.
  *
- * The answer is written to the connection directly. Earlier middleware continues when the answer
- * has been sent. Failures that are not expected answers go to `onError`, by default to the `error`
- * event of the app, unless `reportErrorsTo` has a listener.
+ * The response is written to the connection directly. Earlier middleware continues when the response
+ * has been sent. Errors that are masked to clients go to `onError`. Without it they become `error`
+ * events of the app, unless `reportErrorsTo` has a listener.
  *
  * @example
  * app.use(toKoa(router({ 'POST /api/reports': submit(report) })))
  *
- * @throws {TypeError} An option is unknown, `handler` is no function, or `mountPath` does not start
- * with `/`.
+ * @throws {TypeError} An option is not valid or unknown, the handler is not a function, or
+ * `mountPath` does not start with `/`.
  */
 export function toKoa<C = unknown>(
   handler: Handler<C>, ...[options = {}]: ContextArguments<C, KoaOptions<C>>
 ): Middleware {
-  checkNames('toKoa', options, KNOWN)
-  const makeContext = options.context ?? defaultContext as (ctx: ParameterizedContext) => C
-  const mountPath = cleanMountPath(options.mountPath ?? '')
+  const { context, onError = emitError, mountPath: prefix = '' } = readOptions('toKoa', options, OPTIONS)
+  const makeContext = context ?? defaultContext as (ctx: ParameterizedContext) => C
+  const mountPath = cleanMountPath(prefix)
   const handle = toNode<C>(handler, {
-    onError: options.onError ?? emitError,
+    onError,
     context: (req) => makeContext(contextOf(req)),
   })
   return (ctx, next) => new Promise<void>((resolve, reject) => {

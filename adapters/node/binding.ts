@@ -1,14 +1,46 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type ContextArguments, cleanMountPath } from '../../src/http/request.js'
-import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/runtime/option-names.js'
-import { NodeRequest, type CallFacts } from './request.js'
-import type { Next, HostRequest, HostResponse } from './host.js'
-import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
-import { notFound } from '../../src/http/respond.js'
 import { guard, type OnError } from '../../src/http/boundary.js'
+import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange.js'
+import { cleanMountPath, type ContextArguments } from '../../src/http/request.js'
+import { notFound } from '../../src/http/respond.js'
+import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { checkNames } from '../../src/runtime/option-names.js'
+import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
+import type { HostRequest, HostResponse, Next } from './host.js'
 import { responseBefore, runAfter } from './in-turn.js'
-import { send, type Rescue } from './send.js'
+import { NodeRequest, type CallFacts } from './request.js'
+import { send } from './send.js'
+
+/** Options of `toNode` and `attach`. */
+export interface NodeOptions<C = unknown> {
+  /** Receives every error that is masked to clients; see `guard`. */
+  readonly onError?: OnError
+  /** Creates `request.context` when it is first read. Default: `{ user: req.user }`. */
+  readonly context?: (req: HostRequest) => C
+  /**
+   * Start of the path under which the handler is mounted, as clients see it, such as `/api`.
+   * `Location` and links begin with it. Set it behind a proxy that removes a prefix, and in
+   * frameworks that do not report it. Default: what Express or Connect has removed, or `''`.
+   */
+  readonly mountPath?: string | ((req: HostRequest) => string)
+}
+
+/** Facts of one request, and the next handler. */
+export interface NodeCall<C = unknown> extends CallFacts<C> {
+  readonly next?: Next
+}
+
+export const NODE_OPTIONS = {
+  onError: func(),
+  context: func(),
+  mountPath: value<never>('a string or a function', (given) => (
+    typeof given === 'string' || typeof given === 'function'
+  )),
+} satisfies OptionTable<NodeOptions>
+
+const CALL = {
+  body: 0, context: 0, mountPath: 0, params: 0, next: 0,
+} satisfies Record<keyof NodeCall, 0>
 
 /** A listener for node:http that is also a middleware for Express and Connect. */
 export type NodeHandler<C = unknown> = (
@@ -20,32 +52,32 @@ export type NodeHandler<C = unknown> = (
  * Connect. For other frameworks, pass Node's objects and the facts of the request in the third
  * argument.
  *
- * If the handler declines, `next` is called; without one the answer is 404 `not_found`. Headers
- * that the host has set stay, unless the handler sets them too. `Vary`, `Link`, `Set-Cookie` and
- * `Access-Control-Expose-Headers` of both are joined. Nothing that the handler throws escapes.
+ * If the handler declines, `next` is called. Without a `next` the client gets 404 `not_found`.
+ * Headers that your framework has set stay, unless the handler sets them too. `Vary`, `Link`,
+ * `Set-Cookie` and `Access-Control-Expose-Headers` of both are joined. Errors of the handler become
+ * error responses.
  *
  * The body is read only when the handler reads it. A body that a parser has read already is taken
- * from `req.body` or `body`. If an answer leaves more than 64 KiB of a request unread, the
- * connection is closed after the client had up to 5 s to read the answer.
+ * from `req.body` or `body`. If more than 64 KiB of a request are not read, the connection is
+ * closed after the response. The client has up to 5 s to read the response.
  *
  * A pipelined request runs when the response before it on its connection has been sent, and not at
  * all if the connection has ended by then. If 3000 requests wait, the connection is closed.
  *
- * The head of a streamed answer is sent with its first chunk, after 1 s, or at once for
- * `text/event-stream`. If the source fails before that, the client gets an error answer; later, the
- * connection is cut.
+ * The status and headers of a streamed response are sent with its first chunk, after 1 s, or at
+ * once for `text/event-stream`. If the source fails before that, the client gets an error response.
+ * If it fails later, the connection is cut.
  *
  * @example
  * app.use('/api', toNode(handler))
  *
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
- * option is unknown.
+ * option is not valid or unknown.
  */
 export function toNode<C = unknown>(
   handler: Handler<C>, ...[options = {}]: ContextArguments<C, NodeOptions<C>>
 ): NodeHandler<C> {
-  checkNames('toNode', options, NODE_OPTIONS)
-  const binding = new Binding(handler, options)
+  const binding = new Binding(handler, readOptions('toNode', options, NODE_OPTIONS))
   return (req, res, third) => {
     if (third === undefined || typeof third === 'function') {
       binding.run(req, res, undefined, third, false)
@@ -53,65 +85,35 @@ export function toNode<C = unknown>(
   }
 }
 
-/** Options of `toNode` and `attach`. */
-export interface NodeOptions<C = unknown> {
-  /** Receives every error that is masked to clients; see `guard`. */
-  readonly onError?: OnError
-  /** Creates `request.context` when it is first read. Default: `{ user: req.user }`. */
-  readonly context?: (req: HostRequest) => C
-  /**
-   * The front of the path under which the handler is mounted, as clients see it. `Location` and
-   * links begin with it, and it starts with `/`. Set it behind a proxy that removes a prefix, and
-   * in hosts that do not tell it. Default: what Express or Connect has stripped, or `''`.
-   */
-  readonly mountPath?: string | ((req: HostRequest) => string)
-}
-
-/** Facts of one request, and the next handler. */
-export interface NodeCall<C = unknown> extends CallFacts<C> {
-  readonly next?: Next
-}
-
-/** The names of these options. */
-export const NODE_OPTIONS = {
-  onError: 0, context: 0, mountPath: 0,
-} satisfies Record<keyof NodeOptions, 0>
-const CALL = {
-  body: 0, context: 0, mountPath: 0, params: 0, next: 0,
-} satisfies Record<keyof NodeCall, 0>
-
 const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
 
 /** A handler with its error boundary and its settings, behind `toNode` and `attach`. */
 export class Binding<C> {
   private readonly handle: (request: HttpRequest<C>) => MaybePromise<HttpResponse | undefined>
-  private readonly boundary: { readonly onError?: OnError }
+  private readonly boundary: { readonly onError: OnError | undefined }
   private readonly makeContext: (req: HostRequest) => C
   private readonly mountPath: string | ((req: HostRequest) => string) | undefined
 
-  constructor(handler: Handler<C>, options: NodeOptions<C>) {
+  constructor(handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>) {
     if (typeof handler !== 'function') {
       throw new TypeError(
         'Pass a handler, such as submit(report) or status of taskEndpoints, not '
         + (handler === null ? 'null' : typeof handler)
       )
     }
-    const { onError, context, mountPath } = options
-    this.boundary = onError === undefined ? {} : { onError }
+    this.boundary = { onError }
     this.handle = guard(handler, this.boundary)
     this.makeContext = context ?? defaultContext as (req: HostRequest) => C
     this.mountPath = typeof mountPath === 'string' ? cleanMountPath(mountPath) : mountPath
   }
 
   /**
-   * Runs one exchange, after those before it on the same connection. `waiting`: the client waits
-   * for a 100.
+   * Runs one exchange, after those before it on the same connection.
+   *
+   * @param waiting - the client waits for a 100
    */
   run(
-    req: HostRequest,
-    res: HostResponse,
-    facts: CallFacts<C> | undefined,
-    next: Next | undefined,
+    req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined,
     waiting: boolean,
   ): void {
     const before = responseBefore(req, res)
@@ -121,67 +123,44 @@ export class Binding<C> {
 
   /** Responds with another handler than its own, which is guarded already. */
   respond(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
-    const before = responseBefore(req, res)
     const respond = (): void => {
-      const call = this.call(req, res, undefined, false, undefined)
-      const answer = handler(call)
-      if (isPending(answer)) void answer.then((late) => { this.settle(call, late, undefined) })
-      else this.settle(call, answer, undefined)
+      const call = new NodeRequest(req, res, undefined, false, this.makeContext, undefined)
+      this.settle(call, handler(call), undefined)
     }
+    const before = responseBefore(req, res)
     if (before === undefined) respond()
     else runAfter(before, req, res, respond)
   }
 
   private runNow(
-    req: HostRequest,
-    res: HostResponse,
-    facts: CallFacts<C> | undefined,
-    next: Next | undefined,
+    req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined,
     waiting: boolean,
   ): void {
     let mountPath: string | undefined
+    let misuse: { readonly error: unknown } | undefined
     try {
-      if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
-      mountPath = facts?.mountPath === undefined
-        ? this.ownMountPath(req)
-        : cleanMountPath(facts.mountPath)
+      mountPath = this.mountPathOf(req, facts)
     } catch (error) {
-      const call = this.call(req, res, facts, waiting, undefined)
-      void this.rescue(call, error).then((answer) => send(call, answer, this.rescuer(call)))
-      return
+      misuse = { error }
     }
-    const call = this.call(req, res, facts, waiting, mountPath)
-    const answer = this.handle(call)
-    if (isPending(answer)) void answer.then((late) => this.settle(call, late, next))
-    else this.settle(call, answer, next)
+    const call = new NodeRequest(req, res, facts, waiting, this.makeContext, mountPath)
+    this.settle(call, misuse ? this.rescue(call, misuse.error) : this.handle(call), next)
+  }
+
+  private mountPathOf(req: HostRequest, facts: CallFacts<C> | undefined): string | undefined {
+    if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
+    if (facts?.mountPath !== undefined) return cleanMountPath(facts.mountPath)
+    const { mountPath } = this
+    return typeof mountPath === 'function' ? cleanMountPath(mountPath(req)) : mountPath
   }
 
   private settle(
-    call: NodeRequest<C>, answer: HttpResponse | undefined, next: Next | undefined,
+    call: NodeRequest<C>, response: MaybePromise<HttpResponse | undefined>, next: Next | undefined,
   ): void {
-    if (answer !== undefined) send(call, answer, this.rescuer(call))
+    if (isPending(response)) void response.then((late) => { this.settle(call, late, next) })
+    else if (response !== undefined) send(call, response, (error) => this.rescue(call, error))
     else if (next !== undefined) next()
-    else void this.rescue(call, notFound(call)).then((missing) => send(call, missing, this.rescuer(call)))
-  }
-
-  private call(
-    req: HostRequest,
-    res: HostResponse,
-    facts: CallFacts<C> | undefined,
-    waiting: boolean,
-    mountPath: string | undefined,
-  ): NodeRequest<C> {
-    return new NodeRequest(req, res, facts, waiting, this.makeContext, mountPath)
-  }
-
-  private ownMountPath(req: HostRequest): string | undefined {
-    return typeof this.mountPath === 'function'
-      ? cleanMountPath(this.mountPath(req))
-      : this.mountPath
-  }
-
-  private rescuer(call: NodeRequest<C>): Rescue {
-    return (error) => this.rescue(call, error)
+    else this.settle(call, this.rescue(call, notFound(call)), undefined)
   }
 
   private async rescue(call: NodeRequest<C>, error: unknown): Promise<HttpResponse> {

@@ -1,59 +1,40 @@
 import { IncomingMessage } from 'node:http'
-import type { BodySource } from '../../src/http/exchange.js'
-import { ContentDigest } from '../../src/http/fields/digests.js'
-import { httpError, type HttpError } from '../../src/http/errors.js'
+import { BindingBody, cutShort, READ_TWICE } from '../../src/http/body/source.js'
 import { Gathered } from '../../src/runtime/text.js'
 import type { HostRequest, HostResponse } from './host.js'
 
-const NOTHING = new Uint8Array(0)
-
-const READ_BEFORE = 'The body of this request was read before longhaul saw it, and nothing of it is left. '
-  + 'Mount longhaul before the body parser, or hand over what the parser made: handle(req, res, { body })'
-
-const READ_TWICE = 'The body of this request was asked for twice; it can be read only once'
-
-/** The body of one node:http request. Nothing is read, and no 100 is sent, before somebody asks. */
-export class NodeBody implements BodySource {
+/** Body of a request of node:http. Reads nothing, and sends no 100, before a handler reads it. */
+export class NodeBody extends BindingBody {
   private readonly req: HostRequest
   private readonly res: HostResponse
-  private readonly left: unknown
-  /** The client waits for a 100 before it sends anything. */
+  /** True if the client waits for a 100 before it sends the body. */
   waiting: boolean
-  /** We have asked the connection for bytes. */
+  /** True if this object has asked the connection for bytes. */
   begun = false
-  /** A reader is at it just now. */
+  /** True while a handler reads. */
   reading = false
   private streams = false
   private stopped = false
   private wake: () => void = ignore
 
   constructor(req: HostRequest, res: HostResponse, left: unknown, waiting: boolean) {
+    super(left)
     this.req = req
     this.res = res
-    this.left = left
     this.waiting = waiting
   }
 
-  /**
-   * The body as the host parsed it, if the host has read it: Express 4 puts `{}` on requests that
-   * it left alone. Where that is text or bytes, `bytes` and `stream` give it too.
-   */
-  get parsed(): { readonly value: unknown } | undefined {
-    return this.readByHost && this.left !== undefined ? { value: this.left } : undefined
-  }
-
-  // No async function: each accepted request would pay for three more turns of the microtask queue.
+  // Not async, which would cost each request three more turns of the microtask queue.
   bytes(limit: number): Promise<Uint8Array | undefined> {
-    if (this.readByHost) return this.leftWithin(limit)
+    if (this.wasRead) return this.leftWithin(limit)
     if (Number(this.req.headers['content-length']) > limit) return Promise.resolve(undefined)
-    const digest = ContentDigest.of(this.req.headers)
+    const digest = this.digestOf(this.req.headers)
     const reading = collect(this, this.req, limit)
     return digest === undefined ? reading : reading.then((bytes) => bytes && digest.check(bytes))
   }
 
   stream(): AsyncGenerator<Uint8Array> {
-    const { headers } = this.req
-    const digest = this.readByHost ? ContentDigest.ofParsed(headers) : ContentDigest.of(headers)
+    const digest = this.digestOf(this.req.headers)
     return digest === undefined ? this.pieces() : digest.checked(this.pieces())
   }
 
@@ -63,7 +44,7 @@ export class NodeBody implements BodySource {
   }
 
   private async * pieces(): AsyncGenerator<Uint8Array> {
-    if (this.readByHost) {
+    if (this.wasRead) {
       yield this.leftBytes()
       return
     }
@@ -87,27 +68,21 @@ export class NodeBody implements BodySource {
     }
   }
 
-  private get readByHost(): boolean {
+  protected get wasRead(): boolean {
     return this.req.readableDidRead && !this.begun
   }
 
   private async leftWithin(limit: number): Promise<Uint8Array | undefined> {
     const bytes = this.leftBytes()
     if (bytes.byteLength > limit) return undefined
-    return ContentDigest.ofParsed(this.req.headers)?.check(bytes) ?? bytes
+    return this.digestOf(this.req.headers)?.check(bytes) ?? bytes
   }
 
-  private leftBytes(): Uint8Array {
-    const bytes = bytesOf(this.left)
-    if (bytes !== undefined) return bytes
-    if (this.req.readableAborted) throw cutShort()
-    throw new Error(READ_BEFORE)
+  protected override lostError(): Error {
+    return this.req.readableAborted ? cutShort() : super.lostError()
   }
 
-  /**
-   * Takes the body for one reader, and asks the client for it where it waits for that. Throws when
-   * it can't be read.
-   */
+  /** Begins to read. Sends a 100 if the client waits for it. Throws if the body cannot be read. */
   begin(): void {
     if (this.begun) throw new Error(READ_TWICE)
     if (this.req.destroyed && !this.streams) throw cutShort()
@@ -122,35 +97,27 @@ export class NodeBody implements BodySource {
 const EVENTS = ['readable', 'end', 'error', 'close'] as const
 
 /**
- * Reads to the end by plain listeners: a body in one chunk, the usual case, is not copied. After
- * the end the listeners stay on a request that emits nothing more but `close`; taking them off
- * would cost 3 % of a small POST.
+ * Reads to the end. The listeners stay on the request, which emits nothing more but `close`,
+ * because removing them would cost 3 % of a small POST.
  */
 function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8Array | undefined> {
   return new Promise((resolve, reject) => {
     body.begin()
-    let first: Uint8Array | undefined
-    let more: Gathered | undefined
-    let size = 0
+    let gathered: Gathered | undefined = new Gathered()
     const data = (chunk: Uint8Array): void => {
-      size += chunk.byteLength
-      if (size > limit) {
-        req.pause()
-        stop()
-        resolve(undefined)
-      } else if (first === undefined) first = chunk
-      else {
-        if (more === undefined) {
-          more = new Gathered()
-          more.add(first)
-        }
-        more.add(chunk)
+      if (gathered === undefined) return
+      if (gathered.size + chunk.byteLength <= limit) {
+        gathered.keep(chunk)
+        return
       }
+      req.pause()
+      stop()
+      resolve(undefined)
     }
     const end = (): void => {
       body.reading = false
-      resolve(more?.bytes ?? first ?? NOTHING)
-      first = more = undefined
+      resolve(gathered?.bytes)
+      gathered = undefined
     }
     const fail = (): void => {
       if (!body.reading) return
@@ -167,22 +134,10 @@ function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8
     req.on('data', data)
     req.on('end', end)
     req.on('close', fail)
-    // Of node:http's own requests `close` is enough: they emit `error` only where somebody listens.
-    const plain: boolean = req instanceof IncomingMessage
-    if (!plain) req.on('error', fail)
+    // Requests of node:http emit `error` only if it has a listener, so `close` is enough for them.
+    const isPlain: boolean = req instanceof IncomingMessage
+    if (!isPlain) req.on('error', fail)
   })
-}
-
-function bytesOf(value: unknown): Uint8Array | undefined {
-  if (typeof value === 'string') return Buffer.from(value)
-  return ArrayBuffer.isView(value)
-    ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
-    : undefined
-}
-
-/** Without a cause, since an error with one is reported, and a client that goes away is no news. */
-function cutShort(): HttpError {
-  return httpError('incomplete_body')
 }
 
 function ignore(): void {}

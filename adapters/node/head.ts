@@ -1,32 +1,31 @@
 import { ServerResponse, type OutgoingHttpHeader, type OutgoingHttpHeaders } from 'node:http'
 import type { HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
 import type { HostRequest, HostResponse } from './host.js'
-import { isFieldValue } from '../../src/http/fields/reader.js'
+import { isFieldValue, joinLists } from '../../src/http/fields/reader.js'
 
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
-/**
- * Fields to which the host and the handler may both contribute; of any other the handler's wins.
- */
+/** Headers that have the values of your framework and of the handler. For others the handler's wins. */
 const LISTS = new Set(['vary', 'access-control-expose-headers', 'ratelimit', 'ratelimit-policy'])
 const LINES = new Set(['set-cookie', 'link'])
 
-/** Returns whether the status or the method rules out content (RFC 9110 section 6.4.1). */
+/** Returns true if the status or the method rules out content (RFC 9110 section 6.4.1). */
 export function hasNoContent(req: HostRequest, status: number): boolean {
   return req.method === 'HEAD' || status === 204 || status === 304
 }
 
 /**
- * Writes the head of an answer. `length` becomes `Content-Length`; without it the handler's own
- * stays, except where the status allows none. `close` ends the connection after the answer.
+ * Writes the status and headers of a response.
+ *
+ * @param length - the `Content-Length`; `undefined` keeps that of the handler
+ * @param close - ends the connection after the response
  */
 export function writeHead(
-  res: HostResponse, answer: HttpResponse, length: number | undefined, close: boolean,
+  res: HostResponse, { status, headers }: HttpResponse, length: number | undefined, close: boolean,
 ): void {
-  const { status, headers } = answer
   const drop = length !== undefined || status === 204 || status === 304
-  // Middleware that patches writeHead (on-headers before 1.1) misreads flat lists, and headers that
-  // the host has set already need care. Otherwise a flat list is the fastest way that Node has.
+  // A flat list is the fastest way that Node has. Middleware that patches writeHead (on-headers
+  // before 1.1) misreads it, and headers that are set already have to be joined.
   if (res.writeHead === node.writeHead && res.getHeaderNames().length === 0) {
     res.writeHead(status, flat(headers, drop, length, close))
   } else {
@@ -47,10 +46,7 @@ function flat(
 }
 
 function merged(
-  res: HostResponse,
-  headers: ResponseHeaders,
-  drop: boolean,
-  length: number | undefined,
+  res: HostResponse, headers: ResponseHeaders, drop: boolean, length: number | undefined,
   close: boolean,
 ): OutgoingHttpHeaders {
   const all: OutgoingHttpHeaders = {}
@@ -65,33 +61,21 @@ function merged(
 }
 
 /**
- * Joins the values that the host and the answer have for one field. `undefined` if only one of them
- * may have the field.
+ * Joins the value of a header that was set before with another one. Returns `undefined` if the
+ * header has only one value.
  */
 export function together(
   name: string, set: OutgoingHttpHeader | undefined, value: string | string[],
 ): OutgoingHttpHeader | undefined {
   if (set === undefined) return value
-  if (LISTS.has(name)) return joined([set, value].flat())
+  if (LISTS.has(name)) return joinLists([set, value].flat().map(String))
   return LINES.has(name) ? [...new Set([set, value].flat().map(String))] : undefined
 }
 
-/** A list field with every member once, whatever its case. */
-function joined(values: readonly (number | string)[]): string {
-  const members = new Map<string, string>()
-  for (const part of values.join(',').split(',')) {
-    const member = part.trim()
-    if (member !== '' && !members.has(member.toLowerCase())) {
-      members.set(member.toLowerCase(), member)
-    }
-  }
-  return [...members.values()].join(', ')
-}
-
 /**
- * Calls `act` just before the head of a host's answer is sent, by `writeHead` in any form, or by
- * the first write, end or flush. All fields of the host are set by then, so `act` may read, join
- * and add fields.
+ * Calls `act` just before the headers of a response of your framework are sent, by `writeHead` in any
+ * form, or by the first write, end or flush. All its headers are set by then, so `act` may read, join
+ * and add headers.
  */
 export function atHead(res: HostResponse, act: () => void): void {
   const write = res.writeHead.bind(res) as (...args: unknown[]) => ServerResponse
@@ -100,22 +84,24 @@ export function atHead(res: HostResponse, act: () => void): void {
     const [first, second] = rest
     setAll(res, typeof first === 'string' ? second : second ?? first)
     act()
-    // A host whose first try is refused here (a bad status) comes again with its error page.
+    // If Node throws here because of the status, the framework calls again for its error page.
     return typeof first === 'string' ? write(status, first) : write(status)
   }
   res.writeHead = writeHead
 }
 
 /**
- * Arguments of `writeHead`: an object, a flat list of names and values, or a list of pairs. Of a
- * list the second of a name is added.
+ * Sets the headers that `writeHead` got: an object, a flat list of names and values, or a list of
+ * pairs. In a list the second value of a name is added.
  */
-function setAll(res: HostResponse, fields: unknown): void {
-  if (!Array.isArray(fields)) {
-    for (const [name, value] of Object.entries((fields ?? {}) as OutgoingHttpHeaders)) res.setHeader(name, value as string)
+function setAll(res: HostResponse, headers: unknown): void {
+  if (!Array.isArray(headers)) {
+    for (const [name, value] of Object.entries((headers ?? {}) as OutgoingHttpHeaders)) {
+      res.setHeader(name, value as string)
+    }
     return
   }
-  const list: unknown[] = Array.isArray(fields[0]) ? fields.flat(1) : fields
+  const list: unknown[] = Array.isArray(headers[0]) ? headers.flat(1) : headers
   const names = new Set<string>()
   for (let at = 0; at < list.length; at += 2) {
     const [name, value] = [String(list[at]), list[at + 1] as string | string[]]
@@ -136,9 +122,8 @@ interface Informing {
 const PHRASES: Readonly<Record<number, string>> = { 104: 'Upload Resumption Supported' }
 
 /**
- * Sends an informational response (RFC 9110 section 15.2). node:http has functions for 100, 102 and
- * 103 only. Sends nothing to a client of HTTP/1.0, which may not get one, nor after the head of the
- * final response.
+ * Sends an informational response (RFC 9110 section 15.2), because node:http has functions for 100,
+ * 102 and 103 only. Sends nothing to a client of HTTP/1.0, nor after the final response has begun.
  */
 export function sendInformation(
   req: HostRequest, res: HostResponse, status: number, headers: ResponseHeaders,

@@ -1,13 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
 
-/**
- * Key under which a request of a host holds what `toMiddleware` has handed on; the same in every
- * copy of this package.
- */
+/** Key of the request that `toMiddleware` has passed on. The same in every copy of this package. */
 export const HANDED_ON: unique symbol = Symbol.for('longhaul.handedOn') as never
 
-/** A request of node:http, with what Express, Connect, Passport and body parsers hang on it. */
+/** A request of node:http, with the properties that Express, Connect, Passport and body parsers add. */
 export interface HostRequest extends IncomingMessage {
   originalUrl?: string
   baseUrl?: string
@@ -17,7 +14,7 @@ export interface HostRequest extends IncomingMessage {
   [HANDED_ON]?: HttpRequest
 }
 
-/** A response of node:http; `flush` is the one that the `compression` middleware adds. */
+/** A response of node:http, with the `flush` that the `compression` middleware adds. */
 export interface HostResponse extends ServerResponse {
   flush?: () => void
 }
@@ -31,15 +28,14 @@ export interface NodeRaw {
 /** The function that Express and Connect call `next`. */
 export type Next = (error?: unknown) => void
 
-/** Returns whether the connection is closed, so that no answer can be sent. */
+/** Returns true if the connection is closed, so that no response can be sent. */
 export function isGone(req: HostRequest, res: HostResponse): boolean {
   return res.destroyed || req.socket.destroyed
 }
 
 /**
- * Calls `left` once, when the exchange is over or its connection closes. Node does not tell a
- * response that waits behind one of the host that the connection has closed, so then `left` also
- * listens there.
+ * Calls `left` once, when the exchange is over or its connection closes. A response that waits behind
+ * another one gets no `close` event from Node, so the connection is watched then.
  */
 export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
   const socket = res.socket === null ? req.socket : undefined

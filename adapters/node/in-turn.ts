@@ -44,7 +44,7 @@ export function responseBefore(req: HostRequest, res: SeenResponse): ServerRespo
 }
 
 /**
- * Calls `run` once the response before has been sent, unless the connection has ended by then. A
+ * Calls `run` once the response `before` has been sent, unless the connection has ended by then. A
  * connection on which too many requests wait is closed at once.
  */
 export function runAfter(
@@ -60,7 +60,7 @@ export function runAfter(
   if (socket[WAITING] === undefined) socket.once('close', () => { noteDone(socket, Infinity) })
   socket[WAITING] = waiting + 1
   waitingInAll++
-  // In the async context of this request, not in that of the one before.
+  // In the async context of this request, and not of the request before.
   before.once('close', AsyncResource.bind(() => {
     noteDone(socket, 1)
     // After a response that ends the connection it is no longer writable (RFC 9112 section 9.6).

@@ -1,61 +1,65 @@
 import type { Server } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import { timer } from '../../src/runtime/options.js'
 
 /** A server of node:http or node:https. */
 export type NodeServer = Server | HttpsServer
 
 /** Number of checks of each connection within one time limit. */
-const LOOKS = 4
+const CHECKS = 4
+
+/** The time limit of `limitSending`. */
+export const SEND_TIMEOUT = timer({ min: CHECKS })
 
 /** Bytes that a connection has taken, and the number of checks since the last change. */
 interface Progress {
   taken: string
-  looks: number
+  checks: number
 }
 
 /**
- * Cuts connections whose clients have stopped reading. If data waits and nothing was sent for `ms`
- * milliseconds (up to a quarter longer), the socket is destroyed and the source of a streamed
- * answer is closed. It covers every answer of the server, also those of the host. An answer that
- * waits for its handler, or an idle event stream, is not affected. Systems buffer some MiB for a
- * slow client and accept more in large steps, so choose a minute or more. It covers connections
- * that are made from now on.
+ * Disconnects clients that have stopped reading. If data waits and nothing was sent for `ms`
+ * milliseconds (up to a quarter longer), destroys the socket and closes the source of a streamed
+ * response. This includes responses of your framework. A response that waits for its handler, and
+ * an idle event stream, are not affected.
+ *
+ * Systems buffer some MiB for a slow client and accept more in large steps, so choose a minute or
+ * more. Connections that exist already are not watched.
  *
  * @example
  * const stop = limitSending(server, 120_000)
  *
- * @returns a function that stops it
+ * @returns a function that ends the limit
  * @throws {TypeError} `ms` is not valid.
  */
 export function limitSending(server: NodeServer, ms: number): () => void {
-  if (!(Number.isSafeInteger(ms) && ms >= LOOKS && ms < 2 ** 31)) {
-    throw new TypeError('limitSending: the time must be whole milliseconds, such as 120_000')
+  if (!SEND_TIMEOUT.accepts(ms)) {
+    throw new TypeError(`limitSending: the time must be ${SEND_TIMEOUT.expects}, such as 120_000`)
   }
   const connections = new Map<Socket, Progress>()
   const add = (socket: Socket): void => {
-    connections.set(socket, { taken: '', looks: 0 })
+    connections.set(socket, { taken: '', checks: 0 })
     socket.once('close', () => connections.delete(socket))
   }
-  const look = (): void => {
+  const check = (): void => {
     for (const [socket, progress] of connections) {
       const taken = takenBy(socket)
       if (taken === undefined || taken !== progress.taken) {
         progress.taken = taken ?? ''
-        progress.looks = 0
-      } else if (++progress.looks >= LOOKS) {
+        progress.checks = 0
+      } else if (++progress.checks >= CHECKS) {
         connections.delete(socket)
         socket.destroy()
       }
     }
   }
-  const timer = setInterval(look, ms / LOOKS).unref()
-  // Under TLS the plain connections never have anything to send; both are watched, so both kinds of
-  // server are.
+  const interval = setInterval(check, ms / CHECKS).unref()
+  // Under TLS the plain connections never have anything to send, so both kinds are watched.
   server.on('connection', add)
   server.on('secureConnection', add)
   return () => {
-    clearInterval(timer)
+    clearInterval(interval)
     connections.clear()
     server.off('connection', add)
     server.off('secureConnection', add)
@@ -63,13 +67,15 @@ export function limitSending(server: NodeServer, ms: number): () => void {
 }
 
 /**
- * Something that changes as soon as the system takes a byte; `undefined` while nothing waits. More
- * that waits is no change.
+ * Returns a string that changes when the system takes a byte, and `undefined` if nothing waits. It
+ * does not change when more waits.
  */
 function takenBy(socket: Socket): string | undefined {
   const waiting = socket.writableLength
   if (waiting === 0) return undefined
-  // Of one large write only the handle knows how much is left, as Node's own socket timeout does.
-  const { _handle: handle } = socket as Socket & { readonly _handle?: { readonly writeQueueSize?: number } | null }
+  // Of one large write only the handle knows how much is left. Node's socket timeout reads it, too.
+  const { _handle: handle } = socket as Socket & {
+    readonly _handle?: { readonly writeQueueSize?: number } | null
+  }
   return `${socket.bytesWritten - waiting} ${handle?.writeQueueSize ?? 0}`
 }

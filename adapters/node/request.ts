@@ -6,23 +6,21 @@ import {
   HANDED_ON, headersOf, isGone, onClose, type HostRequest, type HostResponse, type NodeRaw,
 } from './host.js'
 
-/** Facts of the host about one request, beside the request itself. */
+/** Facts that your framework knows about one request. */
 export interface CallFacts<C> {
-  /** The body as the host parsed it. Used only if the host has read the request. */
+  /** The body as your framework parsed it. Used only if the body was read before. */
   readonly body?: unknown
   /** Becomes `request.context`. */
   readonly context?: C
-  /** The front of the path under which this handler is mounted, as clients see it. */
+  /** Start of the path under which this handler is mounted, as clients see it. */
   readonly mountPath?: string
-  /** Path parameters of the host's router, decoded. */
+  /** Path parameters of your framework's router, decoded. */
   readonly params?: Readonly<Record<string, unknown>>
 }
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
 
-/**
- * One request of node:http as a handler sees it. What costs something is made when first asked for.
- */
+/** A request of node:http as a handler sees it. Properties that cost time are made when first read. */
 export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly req: HostRequest
   readonly res: HostResponse
@@ -31,7 +29,7 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly mountPath: string
   readonly search: string
   readonly body: NodeBody
-  /** The whole answer was handed over, though the connection is not done with it yet. */
+  /** True if the whole response was written, even if the connection has not sent it yet. */
   answered = false
   private readonly facts: CallFacts<C> | undefined
   private readonly makeContext: (req: HostRequest) => C
@@ -82,7 +80,9 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   }
 
   get context(): C {
-    this.madeContext ??= { value: withHandedOn(this.facts?.context ?? this.makeContext(this.req), this.req) }
+    this.madeContext ??= {
+      value: withHandedOn(this.facts?.context ?? this.makeContext(this.req), this.req),
+    }
     return this.madeContext.value
   }
 
@@ -98,7 +98,7 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
     if (!this.answered) sendInformation(this.req, this.res, status, headers)
   }
 
-  /** Of a connection that has gone: the answer was not complete by then. */
+  /** For a closed connection: true if the response was not complete. */
   private get leftEarly(): boolean {
     return !this.answered && !this.res.writableFinished
   }
@@ -114,15 +114,13 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   }
 }
 
-/** Merges the facts that policies in front have found with those of the host. */
+/** Adds the context that policies of `toMiddleware` have made. */
 function withHandedOn<C>(own: C, req: HostRequest): C {
   const before = req[HANDED_ON]
   return before === undefined ? own : { ...before.context as object, ...own }
 }
 
-/**
- * The part of the path that Express (`baseUrl`) or Connect (`originalUrl` without `url`) took away.
- */
+/** Returns the part of the path that Express (`baseUrl`) or Connect has removed from `url`. */
 function stripped(req: HostRequest, path: string): string {
   if (req.baseUrl !== undefined) return cleanMountPath(req.baseUrl)
   const { path: local } = splitTarget(req.url as string)
@@ -131,8 +129,8 @@ function stripped(req: HostRequest, path: string): string {
 }
 
 /**
- * Path parameters as text: Express 5 gives a list for a wildcard, Express 4 `undefined` for an
- * optional one.
+ * Returns path parameters as strings: Express 5 has a list for a wildcard, Express 4 `undefined` for
+ * an optional one.
  */
 function textParams(params: unknown): Readonly<Record<string, string>> {
   if (typeof params !== 'object' || params === null) return NO_PARAMS

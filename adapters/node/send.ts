@@ -1,64 +1,61 @@
+import { ServerResponse } from 'node:http'
+import {
+  closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce, type Chunk,
+} from '../../src/http/body/source.js'
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { copyHeadersToError } from '../../src/http/respond.js'
-import {
-  closeUnread, isStreamed, HEAD_WAIT_MS, Source, wantsHeadAtOnce, type Chunk,
-} from '../../src/http/body/source.js'
 import { hasNoContent, writeHead } from './head.js'
-import type { NodeRequest } from './request.js'
 import { isGone, onClose, type HostRequest, type HostResponse } from './host.js'
-import { ServerResponse } from 'node:http'
+import type { NodeRequest } from './request.js'
+
+/** Converts a failure to an error response, and reports it. */
+type Rescue = (error: unknown) => Promise<HttpResponse>
+type Call = NodeRequest<unknown>
 
 /**
- * Sends a response. If the client has disconnected, or the host has answered already, drops it and
- * closes its source. Never throws: a failure is answered with an error, or cuts the connection.
+ * Sends a response. If the client has disconnected, or your framework has responded already, drops
+ * the response and closes its source. Never throws: if it fails, the client gets an error response,
+ * or the connection is cut.
  */
-export function send(call: NodeRequest<unknown>, answer: HttpResponse, rescue: Rescue): void {
+export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   const { req, res } = call
-  const { body } = answer
+  const { body } = response
   if (res.headersSent || isGone(req, res)) {
     closeUnread(body)
     return
   }
   const streamed = isStreamed(body)
-  if (streamed && !hasNoContent(req, answer.status)) {
-    void sendStream(call, answer, body, rescue)
+  if (streamed && !hasNoContent(req, response.status)) {
+    void sendStream(call, response, body, rescue)
     return
   }
   if (streamed) closeUnread(body)
   try {
-    sendWhole(call, answer)
+    sendWhole(call, response)
   } catch (error) {
-    // Usually a header value that Node refuses.
-    copyHeadersToError(error, answer)
+    // Usually a header value that Node does not accept.
+    copyHeadersToError(error, response)
     void sendFailure(call, error, rescue)
   }
 }
 
-/** Converts a failure to an error response, and reports it. */
-export type Rescue = (error: unknown) => Promise<HttpResponse>
-
-/**
- * Sends a response whose body is in memory in one write, with its length. Sends only the head of a
- * stream. May throw.
- */
-export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): void {
+/** Sends a response whose body is in memory in one write. Sends only the headers of a stream. */
+function sendWhole(call: Call, response: HttpResponse): void {
   const { req, res } = call
-  const { body, status } = answer
+  const { body, status } = response
   const bare = hasNoContent(req, status)
   const whole = isStreamed(body) ? undefined : body
-  // Whoever was too slow is not waited for any longer, though somebody reads still (RFC 9110
-  // section 15.5.9).
+  // A client that was too slow is not waited for, even if a handler still reads (RFC 9110 section
+  // 15.5.9).
   const close = !req.complete && (status === 408 || leavesBody(call))
   const length = lengthOf(whole, bare, status)
-  writeHead(res, answer, length, close)
+  writeHead(res, response, length, close)
   const content = bare ? undefined : whole
   if (!close) {
-    // Text as long as its bytes is ASCII, and Node writes head and body together in one copy when
-    // told so.
     if (typeof content === 'string') {
+      // A string as long as its bytes is ASCII. Node writes it and the headers in one copy as latin1.
       endWith(res, content, content.length === length ? 'latin1' : 'utf8')
-    }
-    else res.end(content)
+    } else res.end(content)
     dropRest(call)
     return
   }
@@ -68,7 +65,7 @@ export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): voi
   linger(req, () => res.end())
 }
 
-/** Returns the Content-Length. Without a body, the response to HEAD leaves it out. */
+/** Returns the Content-Length. The response to HEAD has none if the handler made no body. */
 function lengthOf(
   body: string | Uint8Array | undefined, bare: boolean, status: number,
 ): number | undefined {
@@ -77,68 +74,60 @@ function lengthOf(
   return typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
 }
 
-/**
- * Sends an error instead of a response that cannot be sent. If the head is sent already, cuts the
- * connection, so that the response does not look complete. Never rejects.
- */
-export async function sendFailure(
-  call: NodeRequest<unknown>, error: unknown, rescue: Rescue,
-): Promise<void> {
-  const { req, res } = call
-  const begun = res.headersSent
-  const answer = await rescue(error)
-  if (isGone(req, res)) closeUnread(answer.body)
-  else if (begun) {
-    // Node holds back what was written in this turn. Its end may say why the response is cut.
-    await new Promise(setImmediate)
-    cut(call)
-  }
-  else {
-    try {
-      sendWhole(call, answer)
-    } catch {
-      cut(call)
-    }
-  }
-}
-
-/**
- * HTTP/1.0 marks the end of an answer by closing, so there only a reset tells that something is
- * missing.
- */
-function cut(call: NodeRequest<unknown>): void {
-  const { req, res } = call
-  if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
-  res.destroy()
-}
-
 const node: Pick<ServerResponse, 'end' | 'write'> = ServerResponse.prototype
 
 /**
- * Ends an answer with a text, behind the head that is written already, in one piece. `end(text)`
- * hands the socket two of them, the second one empty, which takes Node and the system a tenth
- * longer for a small answer; so it is written, let go and ended. Where the host has put something
- * of its own in place of either, that sees the text in one call as it would from any handler.
+ * Ends a response with a string. `end(text)` passes two pieces to the socket, the second one empty,
+ * which takes Node and the system a tenth longer for a small response. So the string is written,
+ * released and ended. If middleware has replaced `write` or `end`, it gets the string in one call.
  */
-export function endWith(res: HostResponse, text: string, encoding: BufferEncoding): void {
+function endWith(res: HostResponse, text: string, encoding: BufferEncoding): void {
   const { socket } = res
   if (text === '' || socket === null || res.write !== node.write || res.end !== node.end) {
     res.end(text, encoding)
     return
   }
   res.write(text, encoding)
-  // `write` holds back what it has for the rest of this turn, in case that more follows.
+  // `write` holds its data back for the rest of this turn, in case that more follows.
   socket.uncork()
   res.end()
 }
 
 /**
+ * Sends an error instead of a response that cannot be sent. If the headers are sent already, cuts
+ * the connection, so that the response does not look complete. Never rejects.
+ */
+async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<void> {
+  const { req, res } = call
+  const begun = res.headersSent
+  const response = await rescue(error)
+  if (isGone(req, res)) return
+  if (begun) {
+    // Node holds back what was written in this turn. Its end may say why the response is cut.
+    await new Promise(setImmediate)
+    cut(call)
+    return
+  }
+  try {
+    sendWhole(call, response)
+  } catch {
+    cut(call)
+  }
+}
+
+/** Cuts a connection. HTTP/1.0 marks the end of a response by closing, so it needs a reset. */
+function cut({ req, res }: Call): void {
+  if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
+  res.destroy()
+}
+
+/**
  * Sends a streamed response at the speed of its reader: requests the next chunk when the connection
- * accepts more. The head is sent with the first chunk, after `HEAD_WAIT_MS`, or at once for
+ * accepts more. The headers are sent with the first chunk, after `HEAD_WAIT_MS`, or at once for
  * server-sent events. If the source fails before that, the client gets an error response.
  */
-export async function sendStream(
-  call: NodeRequest<unknown>, answer: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue
+async function sendStream(
+  call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
   const { req, res } = call
   let gone = false
@@ -156,17 +145,17 @@ export async function sendStream(
     }
     res.on('drain', wake)
   })
+  const open = (): void => { writeHead(res, response, undefined, false) }
   try {
     source = new Source(body)
-    const events = wantsHeadAtOnce(answer.headers)
-    const open = (): void => writeHead(res, answer, undefined, false)
+    const events = wantsHeadAtOnce(response.headers)
     if (events || !await source.firstWithin(HEAD_WAIT_MS)) {
       if (gone) return
       open()
       res.flushHeaders()
       if (events) res.flush?.()
     }
-    const promised = Number(answer.headers['content-length'] ?? NaN)
+    const promised = Number(response.headers['content-length'] ?? NaN)
     let sent = 0
     for (;;) {
       const step = await source.next()
@@ -180,65 +169,60 @@ export async function sendStream(
       }
       if (size === 0) continue
       if (!res.headersSent) open()
-      const room = res.write(step.value)
+      const room = res.write(value)
       if (events) res.flush?.()
       if (!room && !gone) await drained()
       if (gone) return
     }
     if (sent < promised) {
-      const message = `The body is ${sent} bytes long, and its Content-Length says ${promised}`
+      const message = `The body is ${sent} bytes long, and its Content-Length is ${promised}`
       throw new RangeError(message)
     }
     if (!res.headersSent) open()
     finish(call)
   } catch (error) {
     source?.close()
-    copyHeadersToError(error, answer)
+    copyHeadersToError(error, response)
     if (!gone) await sendFailure(call, error, rescue)
   }
 }
 
 /**
- * A chunked answer is whole only with its last chunk, so that goes first and an unread body after
- * it. Where the client wants the connection closed, Node would do so behind the last chunk at once,
- * so there the unread body goes first.
+ * Ends a chunked response. Its last chunk is sent before the rest of the request is read. If the
+ * client wants the connection closed, Node would close it right after the last chunk, so the rest
+ * of the request is read first.
  */
-function finish(call: NodeRequest<unknown>): void {
+function finish(call: Call): void {
   const { req, res } = call
-  if (leavesBody(call)) {
-    if (!res.shouldKeepAlive) {
-      call.answered = true
-      linger(req, () => res.end())
-      return
-    }
+  if (!leavesBody(call)) {
+    dropRest(call)
+    res.end()
+  } else if (res.shouldKeepAlive) {
     linger(req, (all) => {
       if (!all) req.socket.destroySoon()
     })
-  } else dropRest(call)
-  res.end()
+    res.end()
+  } else {
+    call.answered = true
+    linger(req, () => res.end())
+  }
 }
 
 function ignore(): void {}
 
-/**
- * Up to this size, the rest of a body is read and dropped, so that the connection can go on
- * being used.
- */
+/** Maximum size of the rest of a body that is read and dropped to keep the connection, in bytes. */
 const WORTH_KEEPING = 64 * 1024
 
-/**
- * After that: for how long, and how much, an unread body is let run before the connection is cut.
- */
+/** Limits for reading a larger rest before the connection is closed. */
 const LINGER_MS = 5000
 const LINGER_IDLE_MS = 1000
 const LINGER_BYTES = 256 * 1024 * 1024
 
 /**
- * Returns whether the answer leaves so much of the request unread that the connection has to be
- * closed after it (RFC 9112 section 9.3). A body that somebody is still reading is not unread.
+ * Returns true if so much of the request is unread that the connection has to be closed after the
+ * response (RFC 9112 section 9.3). A body that a handler still reads is not unread.
  */
-export function leavesBody(call: NodeRequest<unknown>): boolean {
-  const { req, body } = call
+function leavesBody({ req, body }: Call): boolean {
   if (req.complete || body.reading || req.httpVersionMajor > 1) return false
   const { headers } = req
   if (headers['transfer-encoding'] !== undefined) return true
@@ -246,21 +230,17 @@ export function leavesBody(call: NodeRequest<unknown>): boolean {
   return declared !== undefined && (body.waiting || Number(declared) > WORTH_KEEPING)
 }
 
-/**
- * Lets the rest of a small body run off, which Node does by itself only when nobody began to read
- * it.
- */
-export function dropRest(call: NodeRequest<unknown>): void {
-  const { req, body } = call
+/** Drops the rest of a small body. Node does so only if nobody began to read it. */
+function dropRest({ req, body }: Call): void {
   if (body.begun && !body.reading && !req.readableEnded) req.resume()
 }
 
 /**
- * Calls `done` when the client has stopped sending (`true`: it sent all), or when it has had its
- * chance to. Closing at once would make the kernel send a reset, and the client could lose the
- * answer that it has not read yet (RFC 9112 section 9.6).
+ * Calls `done` when the client has sent all (`true`), or when a limit is reached. If the connection
+ * were closed at once, the kernel would send a reset, and the client could lose the response that
+ * it has not read yet (RFC 9112 section 9.6).
  */
-export function linger(req: HostRequest, done: (all: boolean) => void): void {
+function linger(req: HostRequest, done: (all: boolean) => void): void {
   let bytes = 0
   const stop = (all: boolean): void => {
     clearTimeout(total)
@@ -270,8 +250,8 @@ export function linger(req: HostRequest, done: (all: boolean) => void): void {
     req.off('close', closed)
     done(all)
   }
-  const ended = (): void => stop(true)
-  const closed = (): void => stop(false)
+  const ended = (): void => { stop(true) }
+  const closed = (): void => { stop(false) }
   const data = (chunk: Uint8Array): void => {
     bytes += chunk.byteLength
     if (bytes > LINGER_BYTES) stop(false)

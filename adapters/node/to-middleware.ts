@@ -5,40 +5,41 @@ import {
   checkRequest,
 } from '../../src/http/exchange.js'
 import type { ContextArguments } from '../../src/http/request.js'
-import { checkNames } from '../../src/runtime/option-names.js'
+import { readOptions } from '../../src/runtime/options.js'
 import { principalOf } from '../../src/http/requester.js'
 import { atHead, together } from './head.js'
 import { NODE_OPTIONS, type NodeOptions, toNode, type NodeHandler } from './binding.js'
 import { HANDED_ON, type HostRequest, type NodeRaw, onClose } from './host.js'
 
-/** A policy has let the request through: as what, and what it adds to the answer. */
+/** A request that a policy has passed on, and the headers that the policy adds to the response. */
 interface Passed<C> {
   readonly request: HttpRequest<C>
   readonly headers: Readonly<ResponseHeaders>
 }
 type Verdict<C> = MaybePromise<HttpResponse | Passed<C>>
 
-/** Stands for the host's answer while policies look at it. A copy of it is still one. */
-const HOSTS = Symbol('longhaul.hostsAnswer')
-/** Of an answer that has a body of the host's, these are its own. */
+/** Marks the stand-in for the response of your framework, and copies of it. */
+const STAND_IN = Symbol('longhaul.standIn')
+/** Headers of the body, which your framework writes. */
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
 /**
- * Puts policies in front of a host's own handlers, as middleware of Express 4, Express 5 and
+ * Puts policies in front of your framework's own handlers, as middleware of Express 4, Express 5 and
  * Connect. For other frameworks, pass Node's objects: `guard(request.raw, reply.raw, done)` in an
  * `onRequest` hook of Fastify.
  *
- * If a policy refuses a request, the answer has longhaul's error body and `next` is not called.
- * Otherwise the host continues, and header fields of policies are added to its answer, whatever
- * that is: a 404 or error page, HEAD, 304, a stream. `Vary`, `Link`, `Set-Cookie`, `RateLimit` and
- * `RateLimit-Policy` of both are joined. Of other fields the host's own value stays.
+ * If a policy rejects a request, the client gets longhaul's error body and `next` is not called.
+ * Otherwise your framework continues, and the headers of policies are added to its response, even
+ * if that is an error page, a 304 or a stream. `Vary`, `Link`, `Set-Cookie`, `RateLimit` and
+ * `RateLimit-Policy` of both are joined. For other headers the value of your framework stays.
  *
- * Behind it `requestOf(req)` is the request with all that policies have found:
- * `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`. `toNode` handlers get its context.
- * `req.user` is the principal, unless the host has set it.
+ * After it `requestOf(req)` returns the request with the context that policies have made:
+ * `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`. `toNode` handlers get this context.
+ * `req.user` is the principal, unless your framework has set it.
  *
- * Policies see the host's answer as an empty 200. So `timeouts` and `limitBody`, which change the
- * run or the body, are refused. An optional `authenticate` adds no challenge to a 401 of the host.
+ * Policies see the response of your framework as an empty 200. So `timeouts` and `limitBody`, which
+ * change the run or the body, are not accepted. An optional `authenticate` adds no challenge to a
+ * 401 of your framework.
  *
  * @example
  * app.use('/v1', toMiddleware([requestId(), deprecated({ deprecated: '2026-01-01' })]))
@@ -49,13 +50,16 @@ const FRAMING = new Set(['content-length', 'transfer-encoding'])
 export function toMiddleware<C = unknown>(
   policy: Policy<C> | readonly Policy<C>[], ...given: ContextArguments<C, NodeOptions<C>>
 ): NodeHandler<C> {
-  checkNames('toMiddleware', given[0] ?? {}, NODE_OPTIONS)
+  readOptions('toMiddleware', given[0] ?? {}, NODE_OPTIONS)
   const policies = typeof policy === 'function' ? [policy] : [...policy]
   if (policies.length === 0) throw new TypeError('toMiddleware: name at least one policy')
   compose<C>(...policies, () => undefined)
   for (const { place } of policies) {
     if (place?.wholeRun === 'cuts') {
-      throw new TypeError(`toMiddleware: ${place.name} works on handlers of longhaul only; for those of a host use what its server and framework have`)
+      throw new TypeError(
+        `toMiddleware: ${place.name} works on handlers of longhaul only; `
+        + 'for other handlers use the limits of your server or framework'
+      )
     }
   }
   const handler: Handler<C> = (request) => through(policies, 0, request)
@@ -63,7 +67,7 @@ export function toMiddleware<C = unknown>(
 }
 
 /**
- * Returns the request with all that policies of `toMiddleware` have found; `undefined` without
+ * Returns the request with the context that policies of `toMiddleware` have made; `undefined` without
  * them.
  *
  * @example
@@ -73,7 +77,7 @@ export function requestOf<C = unknown>(req: IncomingMessage): HttpRequest<C> | u
   return (req as HostRequest)[HANDED_ON] as HttpRequest<C> | undefined
 }
 
-/** From one policy to the next; `undefined` once all have let the request through. */
+/** Runs the policies. Returns the response of one that rejects the request, else `undefined`. */
 function through<C>(
   policies: readonly Policy<C>[], from: number, first: HttpRequest<C>,
 ): MaybePromise<HttpResponse | undefined> {
@@ -103,18 +107,16 @@ function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
   const next: Handler<C> = (handed) => {
     checkRequest(handed)
     inner = handed
-    return { status: 200, headers: {}, [HOSTS]: true }
+    return { status: 200, headers: {}, [STAND_IN]: true }
   }
-  const read = (answer: HttpResponse | undefined): HttpResponse | Passed<C> =>
-    answer === undefined || HOSTS in answer
-      ? { request: inner, headers: answer?.headers ?? {} }
-      : answer
+  const read = (response: HttpResponse | undefined): HttpResponse | Passed<C> =>
+    response === undefined || STAND_IN in response
+      ? { request: inner, headers: response?.headers ?? {} }
+      : response
   return after(policy(request, next), read)
 }
 
-/**
- * The host goes on while the policy waits for the head of its answer, or for its end without one.
- */
+/** Lets your framework continue while the policy waits for its response. */
 function askWaiting<C>(
   policy: Policy<C>, request: HttpRequest<C>,
 ): Promise<HttpResponse | Passed<C>> {
@@ -127,7 +129,7 @@ function askWaiting<C>(
       onClose(req, res, out)
       resolve({ request: handed, headers: {} })
     })
-    // What it says after that is too late to be answered.
+    // A response after that is too late to be sent.
     const settle = async (): Promise<void> => {
       resolve(await policy(request, next) ?? { request, headers: {} })
     }
@@ -135,10 +137,7 @@ function askWaiting<C>(
   })
 }
 
-/**
- * Sees to it that the host's answer carries these fields. Throws now for what could not be sent
- * then.
- */
+/** Adds headers to the response of your framework. Throws now if they could not be sent then. */
 function announce<C>({ request, headers }: Passed<C>): void {
   const names = Object.keys(headers).filter((name) => !FRAMING.has(name))
   if (names.length === 0) return
@@ -159,7 +158,7 @@ function announce<C>({ request, headers }: Passed<C>): void {
 
 function handOn<C>(request: HttpRequest<C>): void {
   const req: HostRequest = (request.raw as NodeRaw).req
-  // First, so that the context of the request itself is made before it is looked for there.
+  // First, so that the context is made before `HANDED_ON` is set.
   const principal = principalOf(request)
   req[HANDED_ON] = request
   if (principal !== undefined && req.user === undefined) req.user = principal

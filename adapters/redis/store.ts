@@ -3,11 +3,11 @@ import type { Notices } from '../../src/runtime/notices.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { observed, type Breaker, type StoreEvent } from '../../src/stores/calls.js'
 import {
-  StoreUnavailableError, checkNamespace, type Conflict, type Counter, type Created, type Entry,
-  type Existing, type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe,
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
+  type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe,
   type WriteOptions,
 } from '../../src/stores/store.js'
-import { shareLimits } from '../../src/stores/share-limits.js'
+import { shareLimits, checkNamespace } from '../../src/stores/share-limits.js'
 import type { RedisClient } from './client.js'
 import { RedisOwnerShares } from './owner-shares.js'
 import { redisBreaker } from './redis-breaker.js'

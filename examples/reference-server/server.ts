@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { compose, createTasks } from 'longhaul'
 import { cors } from 'longhaul/resources'
 import { rateLimit, requestId, timeouts } from 'longhaul/policies'
-import { attach, type AttachOptions } from 'longhaul/node'
+import { attach } from 'longhaul/node'
 import { authorize, identify, type Context } from './auth.js'
 import { openCallbacks } from './callbacks.js'
 import { publicTokens, type Config } from './config.js'
@@ -13,7 +13,7 @@ import { ApiDocument } from './openapi.js'
 import { routes } from './routes.js'
 import { openStorage } from './storage.js'
 import { background } from './tasks/definitions.js'
-import { tunnel } from './tunnel.js'
+import { tunnel, type ConnectListener } from './tunnel.js'
 import { openUsers } from './users/open.js'
 
 /** Time that answers get after running tasks have stopped: that of a direct answer and a little more. In milliseconds. */
@@ -26,8 +26,6 @@ const IDLE_MS = 65_000
 
 /** Addresses to listen on that a client on this machine reaches as `localhost`. */
 const LOCAL = new Set(['127.0.0.1', '::1', '0.0.0.0', '::'])
-
-type ConnectListener = NonNullable<AttachOptions['connect']>
 
 export interface StartOptions extends Config {
   /** Maximum time between two pieces of a body, in milliseconds. Default 60 000. */
@@ -76,10 +74,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   })
   const told = [requestId<Context>(), identify(tokens), limited]
   const tunnelTo = (allow: readonly string[]): ConnectListener => tunnel({ allow, policies: [...told, authorize] })
-  attach<Context>(server, handler, {
-    sendTimeoutMs: SEND_MS, policies: told,
-    ...connectAllow.length > 0 && { connect: connectAllow === 'self' ? tunnelToSelf(server, tunnelTo) : tunnelTo(connectAllow) },
-  })
+  if (connectAllow.length > 0) {
+    server.on('connect', connectAllow === 'self' ? tunnelToSelf(server, tunnelTo) : tunnelTo(connectAllow))
+  }
+  attach<Context>(server, handler, { sendTimeoutMs: SEND_MS, policies: told })
   const connections = new Connections(server)
 
   server.listen({ host, port })

@@ -3,9 +3,10 @@ import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { ServerResponse, type IncomingMessage } from 'node:http'
 import { connect, isIP, isIPv6, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import ipaddr from 'ipaddr.js'
 import { compose, httpError, isHttpError, type Handler, type Policy } from 'longhaul'
-import { toNode, type AttachOptions } from 'longhaul/node'
+import { toNode } from 'longhaul/node'
 import type { Context } from './auth.js'
 
 /** Options of `tunnel`. */
@@ -24,11 +25,12 @@ export interface TunnelOptions {
   readonly resolve?: (host: string) => Promise<LookupAddress[]>
 }
 
-type ConnectListener = NonNullable<AttachOptions['connect']>
+/** A listener for the event `connect` of a server of node:http. */
+export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => void
 
 /**
- * Returns the option `connect` of `attach`: it opens tunnels (RFC 9110 section 9.3.6). After the
- * 200, bytes go both ways. Other requests get an error body, and their connection ends: 400 for a
+ * Opens tunnels (RFC 9110 section 9.3.6): `server.on('connect', tunnel({ allow }))`. After the 200,
+ * bytes go both ways. Other requests get an error body, and their connection ends: 400 for a
  * malformed target, 403 for a target that is not in `allow`, 502 if it cannot be reached, 504 if it
  * does not respond in time, 503 if there are too many tunnels.
  *
@@ -63,7 +65,7 @@ export function tunnel(options: TunnelOptions): ConnectListener {
             isLocalName(host) || isPublic(address) || allowed.has(keyOf({ host: address, port }))
           ))
           callback(isAllowed ? null : httpError('forbidden'), addresses)
-        }, (error: Error) => { callback(error, []) })
+        }, (error: unknown) => { callback(error as NodeJS.ErrnoException, []) })
       },
     })
     open++

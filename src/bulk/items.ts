@@ -1,6 +1,5 @@
-import { blobSource } from '../content/blob-source.js'
 import { content } from '../content/content.js'
-import type { ContentSource } from '../content/source.js'
+import { blobSource, type ContentSource } from '../content/source.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'

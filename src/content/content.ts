@@ -1,11 +1,13 @@
-import { httpError } from '../http/errors.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { RESPONSE_CODINGS } from '../http/body/encode.js'
+import { httpError, type ErrorCode } from '../http/errors.js'
+import { describe, type Handler, type Operation } from '../http/exchange.js'
 import { isFieldValue } from '../http/fields/reader.js'
-import { checkNames } from '../runtime/option-names.js'
-import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { answerContent, planDefaults, type AnswerPlan } from './answer.js'
-import { knownCodings, type ContentCoding } from './coded.js'
-import { contentOperations } from './operations.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { header, operation, parameter, response, type Fragment } from '../openapi/operation.js'
+import { oneOf, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
+import {
+  CODINGS, isCompressible, respond, type ContentCoding, type ContentPlan,
+} from './response.js'
 import { checkSource, type ContentSource, type FindContent } from './source.js'
 
 /** Options of `content`. */
@@ -29,16 +31,33 @@ export interface ContentOptions {
   /** A request for more parts than this gets all of it instead, 1 to 100. Default: 16. */
   readonly maxRanges?: number
   /**
-   * The value of `Cache-Control`, on 200, 206 and 304. Default `private, no-cache`: caches that
-   * users share keep nothing, because they do not see a session; a browser asks before it uses its
-   * copy. For what everybody may see: `public, max-age=3600`.
+   * The value of `Cache-Control`, on 200, 206 and 304. Default: `private, no-cache`, so that caches
+   * shared by users keep nothing, and a browser asks before it uses its copy. For public content:
+   * `public, max-age=3600`.
    */
   readonly cacheControl?: string
 }
 
-const KNOWN = {
-  codings: 0, compressible: 0, disposition: 0, maxRanges: 0, cacheControl: 0,
-} satisfies Record<keyof ContentOptions, 0>
+/** The type of an option with a default. */
+interface Default<T> { readonly default: T }
+
+const OPTIONS = {
+  codings: value<readonly ContentCoding[], Default<readonly ContentCoding[]>>(
+    `an array of ${CODINGS.join(', ')}`,
+    (codings) => Array.isArray(codings) && codings.every((each) => CODINGS.includes(each)),
+    { default: [] },
+  ),
+  compressible: value<typeof isCompressible, Default<typeof isCompressible>>(
+    'a function', (compressible) => typeof compressible === 'function', { default: isCompressible },
+  ),
+  disposition: oneOf(['inline', 'attachment']),
+  maxRanges: whole({ min: 1, max: 100, default: 16 }),
+  cacheControl: value<string, Default<string>>(
+    'a string that can be sent in a header',
+    (cacheControl) => typeof cacheControl === 'string' && isFieldValue(cacheControl),
+    { default: 'private, no-cache' },
+  ),
+} satisfies OptionTable<ContentOptions>
 
 /**
  * Serves something that may be larger than memory to GET and HEAD. Clients can pause and resume:
@@ -47,12 +66,12 @@ const KNOWN = {
  * new one. Memory for each client is bounded by the source's chunks, however slow the client is. If
  * a source fails midway or returns too little, the connection is cut.
  *
- * Digests that the source brings are sent as `Repr-Digest`, and `Want-Repr-Digest` is honoured (RFC
+ * Digests of the source are sent as `Repr-Digest`, and `Want-Repr-Digest` is honoured (RFC
  * 9530).
  *
  * `source` is one source, or a function that finds one for a request, such as
- * `folderSource('/srv/files')` of `longhaul/files`. If it finds none, the handler declines and the
- * host's next handler gets the request. Other methods are 405.
+ * `folderSource('/srv/files')` of `longhaul/files`. If it finds none, the handler returns `undefined`
+ * and your framework continues with its next handler. Other methods get 405.
  *
  * @example
  * const find = ({ params }: HttpRequest) => blobSource(blobs, `report-${params['id']}`)
@@ -63,43 +82,75 @@ const KNOWN = {
 export function content<C = unknown>(
   source: ContentSource | FindContent<C>, options: ContentOptions = {},
 ): Handler<C> {
-  checkNames('content', options, KNOWN)
-  const plan = planOf(options)
+  const plan = contentPlan(options)
   if (typeof source !== 'function') checkSource(source)
   const find: FindContent<C> = typeof source === 'function' ? source : () => source
-  const answer = (
-    request: HttpRequest<C>, found: ContentSource | undefined,
-  ): MaybePromise<HttpResponse | undefined> => {
+  return describe<C>(async (request) => {
+    const found = await find(request)
     if (found === undefined) return undefined
     const { method } = request
     if (method !== 'GET' && method !== 'HEAD') {
       throw httpError('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
     }
-    return answerContent(request, found, plan)
-  }
-  return describe<C>((request) => {
-    const found = find(request)
-    return found instanceof Promise
-      ? found.then((late) => answer(request, late))
-      : answer(request, found)
+    return respond(request, found, plan)
   }, contentOperations(typeof source === 'function' ? undefined : source.type))
 }
 
-function planOf(options: ContentOptions): AnswerPlan {
-  const { codings = [], disposition } = options
-  const {
-    maxRanges = planDefaults.maxRanges,
-    cacheControl = planDefaults.cacheControl,
-    compressible = planDefaults.compressible,
-  } = options
-  if (!Number.isInteger(maxRanges) || maxRanges < 1 || maxRanges > 100) {
-    throw new TypeError(`maxRanges must be a whole number from 1 to 100, not ${String(maxRanges)}`)
-  }
-  if (!isFieldValue(cacheControl)) throw new TypeError('cacheControl cannot be sent in a header')
-  if (disposition !== undefined && disposition !== 'inline' && disposition !== 'attachment') {
-    throw new TypeError(
-      `disposition must be 'inline' or 'attachment', not ${JSON.stringify(disposition)}`
-    )
-  }
-  return { codings: knownCodings(codings), compressible, disposition, maxRanges, cacheControl }
+/** Returns the options with their defaults. */
+export function contentPlan(options: ContentOptions): ContentPlan {
+  const plan = readOptions('content', options, OPTIONS)
+  return { ...plan, codings: plan.codings.filter((each) => RESPONSE_CODINGS.includes(each)) }
+}
+
+const READ = [
+  requestFields.range, requestFields.wantReprDigest, requestFields.ifMatch, requestFields.ifNoneMatch,
+  parameter('header', 'If-Range', { description: 'Send the part only of the version that has this entity tag or date (RFC 9110 section 13.1.5)' }),
+  parameter('header', 'If-Modified-Since', { description: 'Respond with 304 if there was no change since (RFC 9110 section 13.1.3)' }),
+  parameter('header', 'If-Unmodified-Since', { description: 'Respond with 412 if there was a change since (RFC 9110 section 13.1.4)' }),
+]
+const SENT = {
+  ...fields('ETag', 'Last-Modified', 'Accept-Ranges', 'Cache-Control', 'Vary', 'Repr-Digest'),
+  'Content-Disposition': header('Whether a browser shows or saves it, and the name of the file (RFC 6266)'),
+}
+
+/** Parts of the operation that differ between handlers. */
+interface ContentOperationOptions {
+  /** Code of the 404. Default: `not_found`. */
+  readonly notFound?: ErrorCode
+  /** Parameters of the path. Default: none. */
+  readonly parameters?: readonly Fragment[]
+  /** Additional headers of the response. Default: none. */
+  readonly headers?: Readonly<Record<string, Fragment>>
+}
+
+/** The OpenAPI operation of a content handler. `type` if all its content has one media type. */
+export function contentOperations(
+  type = '*/*', { notFound = 'not_found', parameters = [], ...own }: ContentOperationOptions = {},
+): readonly Operation[] {
+  const headers = { ...SENT, ...own.headers }
+  const whole = response('All of it', { schema: {}, mediaTypes: [type], headers })
+  return [
+    operation('GET', {
+      summary: 'Download, all or parts',
+      parameters: [...parameters, ...READ],
+      responses: {
+        200: whole,
+        206: response('The parts asked for', {
+          schema: {}, mediaTypes: [...new Set([type, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
+        }),
+        304: response(
+          'Not changed', { headers: fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary') },
+        ),
+        ...errorResponses(notFound, 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
+      },
+    }),
+    operation('HEAD', {
+      summary: 'The headers of GET',
+      parameters: [...parameters, ...READ],
+      responses: {
+        200: response('The response to GET, without its body', { headers }),
+        ...errorResponses(notFound, 'not_acceptable', 'precondition_failed'),
+      },
+    }),
+  ]
 }

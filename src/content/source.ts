@@ -1,12 +1,15 @@
+import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { isDigest, type DigestAlgorithm, type Digests } from '../http/fields/digests.js'
 import { isFieldValue } from '../http/fields/reader.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { checkNames } from '../runtime/option-names.js'
+import type { Blobs } from '../stores/blobs.js'
 
 /**
- * One representation that may be larger than memory: what it is, and how to read any part of it. It
- * stands for one version: `open` gives bytes of the version that `size`, `etag` and `lastModified`
- * speak of, or fails.
+ * Content that may be larger than memory: its properties, and a function that reads any part of it.
+ * A source is one version of the content. `open` returns bytes of the version that `size`, `etag`
+ * and `lastModified` describe, or throws.
  */
 export interface ContentSource {
   /** Bytes, 0 to 2^53 - 1. */
@@ -14,40 +17,40 @@ export interface ContentSource {
   /** Media type. Default: `application/octet-stream`. */
   readonly type?: string
   /**
-   * Entity tag with its quotes, such as `"a1"`: another one for other bytes. Without one, clients
-   * can't tell whether what they go on with is still what they began with, unless there is
-   * `lastModified`. A weak one (`W/"a1"`) is good for 304, not for resuming.
+   * Entity tag with its quotes, such as `"a1"`. Other bytes must have another tag. Without a tag and
+   * without `lastModified`, clients cannot resume, because they cannot know that the content is
+   * unchanged. A weak tag (`W/"a1"`) serves for 304, not for resuming.
    */
   readonly etag?: string | undefined
   /** Time of the last change, in milliseconds since 1970. */
   readonly lastModified?: number | undefined
-  /** The name to save it under; for `Content-Disposition`. */
+  /** File name, for `Content-Disposition`. */
   readonly name?: string | undefined
   /**
-   * Digests of all the bytes in base64, if they are known, such as those that were stored with the
-   * entity tag. Sent as `Repr-Digest` (RFC 9530) with 200, 206 and HEAD, unless the answer has a
-   * content coding. A client chooses among them with `Want-Repr-Digest`.
+   * Digests of all bytes in base64, if they are known, such as those that were stored with the
+   * entity tag. Sent as `Repr-Digest` (RFC 9530) with 200, 206 and HEAD, unless the response is
+   * compressed. A client chooses among them with `Want-Repr-Digest`.
    */
   readonly digests?: Digests | undefined
   /**
-   * Computes a digest of all the bytes in base64, or returns `undefined` if that would cost too
-   * much. Called if a client sends `Want-Repr-Digest` and `digests` has none that it wants. The
-   * answer waits for it, so keep what was computed beside the entity tag.
+   * Computes a digest of all bytes in base64, or returns `undefined` if that would cost too much.
+   * Called if a client sends `Want-Repr-Digest` and `digests` has none that it wants. The response
+   * waits for it, so store the digest beside the entity tag.
    */
   digest?(algorithm: DigestAlgorithm): MaybePromise<string | undefined>
   /**
-   * The bytes from `start` up to, not including, `end`, at least one. Asked for only when they are
-   * sent, a chunk at a time and at the speed of the client, so nothing need be held open before the
-   * first chunk. May be called several times for one answer. A failure before the first chunk is
-   * answered as an error, a later one cuts the connection, and so do bytes that are too few or too
-   * many.
+   * Returns the bytes from `start` up to, not including, `end`, at least one. They are read only when
+   * they are sent, a chunk at a time and at the speed of the client, so open nothing before the first
+   * chunk. May be called several times for one response. If it fails before the first chunk, the
+   * response is an error. If it fails later, or returns too few or too many bytes, the connection is
+   * cut.
    */
   open(start: number, end: number): MaybePromise<AsyncIterable<Uint8Array> | Iterable<Uint8Array>>
 }
 
 /**
- * Finds what a request is for; `undefined` when there is nothing, and the host goes on (mostly to a
- * 404).
+ * Finds the content for a request. If it returns `undefined`, your framework continues, usually with
+ * a 404.
  */
 export type FindContent<C = unknown> = (
   request: HttpRequest<C>,
@@ -55,7 +58,7 @@ export type FindContent<C = unknown> = (
 
 const ETAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/
 
-/** @throws {TypeError} that says which member of a source is of no use, and why */
+/** @throws {TypeError} A property of the source is invalid. The message says which one, and why. */
 export function checkSource(source: ContentSource): void {
   if (typeof source?.open !== 'function') {
     throw new TypeError('content: pass a source, or a function that finds one, such as folderSource(path) of longhaul/files')
@@ -65,7 +68,7 @@ export function checkSource(source: ContentSource): void {
     throw new TypeError(`The size of a content source must be a whole number of bytes from 0 to 2^53 - 1, not ${String(size)}`)
   }
   if (etag !== undefined && !ETAG.test(etag)) {
-    throw new TypeError(`An entity tag has quotes around it, as in "a1"; ${etag} is none`)
+    throw new TypeError(`An entity tag has quotes around it, as in "a1"; ${etag} is not one`)
   }
   if (type !== undefined && !isFieldValue(type)) {
     throw new TypeError('The media type of a content source cannot be sent in a header')
@@ -78,10 +81,7 @@ export function checkSource(source: ContentSource): void {
   if (digests !== undefined) checkDigests(digests)
 }
 
-/**
- * The bytes of a part, exactly as many as were promised: a client must not take less, or another
- * version, for the whole.
- */
+/** Yields the bytes of a part. Throws if they are not as many as were promised. */
 export async function* readPart(
   source: ContentSource, start: number, end: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -115,4 +115,37 @@ function checkDigests(digests: Digests): void {
 /** Returns the error of a source whose digest is not one of that algorithm. */
 export function notADigest(algorithm: DigestAlgorithm): TypeError {
   return new TypeError(`The ${algorithm} of a content source must be the digest in base64`)
+}
+
+/**
+ * Opens a blob as a source, so that clients can resume it. Returns `undefined` if there is
+ * none. If the blob is replaced before it is read, the client gets 503 and may retry at once.
+ *
+ * @example
+ * content(() => blobSource(blobs, 'report'))
+ */
+export async function blobSource(
+  blobs: Blobs, key: string, options: {
+    /** Media type. Default: `application/octet-stream`. */
+    readonly type?: string,
+    /** File name, for `Content-Disposition`. Default: none. */
+    readonly name?: string,
+    /** Digests of the content in base64, for `Repr-Digest`. Default: none are known. */
+    readonly digests?: Digests,
+  } = {},
+): Promise<ContentSource | undefined> {
+  checkNames('blobSource', options, { type: 0, name: 0, digests: 0 })
+  const info = await blobs.stat(key)
+  if (info === undefined) return undefined
+  const { size, etag } = info
+  return {
+    ...options, size, etag,
+    open: async (start, end) => {
+      const content = await blobs.open(key, { start, end, etag })
+      if (content === undefined) {
+        throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
+      }
+      return content
+    },
+  }
 }

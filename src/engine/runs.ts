@@ -1,5 +1,5 @@
-import timers from 'node:timers'
 import { Json } from '../runtime/json.js'
+import { clearInterval, setInterval } from '../runtime/timers.js'
 import type { TaskRun } from './engine.js'
 import type { StoredTask } from './task.js'
 
@@ -72,9 +72,6 @@ export class RunSignal {
     this.#listener?.(reason)
   }
 }
-
-// Captured at once: the server keeps real time, also under a test's fake timers.
-const { setInterval, clearInterval } = timers
 
 /** Number of times that the leases are checked while one lasts. */
 const CHECKS = 15

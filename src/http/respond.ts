@@ -1,7 +1,7 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders, Handler } from './exchange.js'
 import { readFailure, type Failure, reasonPhrase, addFailureHeaders } from './failure.js'
 import { closest, parseAccept, type MediaRange } from './fields/accept.js'
-import { fieldText } from './fields/reader.js'
+import { fieldText, joinLists } from './fields/reader.js'
 import { Memo } from '../runtime/collections.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { DerivedRequest } from './request.js'
@@ -258,12 +258,6 @@ export function addVary(headers: ResponseHeaders, ...names: readonly string[]): 
     headers['vary'] = names.includes('*') ? '*' : names.join(', ')
     return
   }
-  const listed = (typeof present === 'string' ? present : present.join(',')).split(',')
-  const byName = new Map<string, string>()
-  for (const name of [...listed, ...names]) {
-    const text = name.trim()
-    const key = text.toLowerCase()
-    if (text !== '' && !byName.has(key)) byName.set(key, text)
-  }
-  headers['vary'] = byName.has('*') ? '*' : [...byName.values()].join(', ')
+  const all = joinLists([present, names].flat())
+  headers['vary'] = /(?:^| )\*(?:,|$)/.test(all) ? '*' : all
 }

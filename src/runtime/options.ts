@@ -118,9 +118,12 @@ export function readOptions<O extends object, T extends OptionTable<O>>(
 ): Filled<O, T> {
   checkNames(where, options, table)
   const given = options as Readonly<Record<string, unknown>>
-  const filled: Record<string, unknown> = { ...given }
-  for (const [name, option] of Object.entries(table as Readonly<Record<string, Option>>)) {
+  const filled: Record<string, unknown> = {}
+  const rows = table as Readonly<Record<string, Option>>
+  for (const name in rows) {
+    const option = rows[name] as Option
     const each = given[name]
+    if (each !== undefined || name in given) filled[name] = each
     if (each === undefined) {
       if (option.required) throw new TypeError(`${where}: the option ${name} is missing; it must be ${option.expects}`)
       if (option.default !== undefined) filled[name] = option.default

@@ -24,12 +24,14 @@ export function cutText(text: string, max: number): string {
   return `${text.slice(0, high >= 0xd800 && high <= 0xdbff ? max - 2 : max - 1)}…`
 }
 
+const NOTHING = new Uint8Array(0)
+
 /**
  * Collects bytes that arrive in pieces in one buffer, which doubles when it is full. A list of
  * pieces would need some 100 bytes for each, and a client may send one byte at a time.
  */
 export class Gathered {
-  #buffer: Uint8Array = new Uint8Array(0)
+  #buffer: Uint8Array = NOTHING
   /** Number of bytes added so far. */
   size = 0
 
@@ -45,8 +47,19 @@ export class Gathered {
     this.size = size
   }
 
+  /** Adds a piece that nobody changes afterwards. The first piece is not copied. */
+  keep(piece: Uint8Array): void {
+    if (this.size > 0) {
+      this.add(piece)
+      return
+    }
+    this.#buffer = piece
+    this.size = piece.byteLength
+  }
+
   /** Returns all bytes. Add none afterwards. */
   get bytes(): Uint8Array {
-    return this.#buffer.subarray(0, this.size)
+    const { size } = this
+    return this.#buffer.byteLength === size ? this.#buffer : this.#buffer.subarray(0, size)
   }
 }

@@ -1,10 +1,7 @@
-import timers from 'node:timers'
 import { channel } from 'node:diagnostics_channel'
+import { LinkedList, type Linked } from '../runtime/collections.js'
+import * as real from '../runtime/timers.js'
 import { StoreUnavailableError, isStoreUnavailable } from './store.js'
-
-// Captured at once: servers keep real time, also under a test's fake timers, and one of those would
-// be the last when they go.
-const { setTimeout: setRealTimeout } = timers
 
 /**
  * Number of ticks until a deadline. Counts ticks, not milliseconds, so that a process that was busy
@@ -37,12 +34,10 @@ export interface BreakerOptions {
   readonly hasManyConnections?: boolean
 }
 
-/**
- * A pending call in a linked list. A `Set` with frequent changes would retain entries for too long.
- */
-class Pending {
-  before: Pending | undefined
-  after: Pending | undefined
+/** A call that was sent and has no reply yet. */
+class Pending implements Linked<Pending> {
+  previous: Pending | undefined = undefined
+  next: Pending | undefined = undefined
   over = false
 
   /**
@@ -64,9 +59,9 @@ class Pending {
  * deadline, not for one for each of its calls. One timer serves all calls.
  */
 export class Breaker {
-  private first: Pending | undefined
-  private last: Pending | undefined
-  private timer: ReturnType<typeof setTimeout> | undefined
+  /** In the order in which they were sent. */
+  private readonly pending = new LinkedList<Pending>()
+  private timer: ReturnType<typeof real.setTimeout> | undefined
   private ticks = 0
   private answers = 0
   private suspect = false
@@ -92,7 +87,8 @@ export class Breaker {
       // Misuse throws here, before anything is waited for.
       const working = work()
       const due = this.ticks + TICKS + 1
-      const call = this.begin(new Pending(due, this.answers, probe, reject, cancel))
+      const call = new Pending(due, this.answers, probe, reject, cancel)
+      this.pending.push(call)
       if (probe) this.probing = true
       if (this.timer === undefined) this.arm()
       working.then((reply) => {
@@ -108,20 +104,20 @@ export class Breaker {
 
   private arm(): void {
     const { server, timeoutMs, onLate, hasManyConnections } = this.options
-    this.timer = setRealTimeout(() => {
+    this.timer = real.setTimeout(() => {
       this.ticks++
       let late = false
-      // Calls are kept in the order in which they came.
-      for (let call = this.first; call !== undefined && call.due <= this.ticks; call = this.first) {
+      for (const call of this.pending) {
+        if (call.due > this.ticks) break
         this.end(call)
         late = true
         if (!hasManyConnections || call.answers === this.answers) this.suspect = true
-        const message = `${server} has not answered within ${String(timeoutMs)} ms`
+        const message = `${server} has not answered within ${timeoutMs} ms`
         call.reject(new StoreUnavailableError(message))
         call.cancel?.()
       }
       if (late) onLate?.()
-      if (this.first) this.arm()
+      if (this.pending.size > 0) this.arm()
       else this.timer = undefined
     }, timeoutMs / TICKS)
     this.timer.unref()
@@ -132,23 +128,10 @@ export class Breaker {
     this.suspect = false
   }
 
-  private begin(call: Pending): Pending {
-    call.before = this.last
-    if (this.last) this.last.after = call
-    else this.first = call
-    this.last = call
-    return call
-  }
-
   private end(call: Pending): void {
     if (call.over) return
     call.over = true
-    const { before, after } = call
-    if (before) before.after = after
-    else this.first = after
-    if (after) after.before = before
-    else this.last = before
-    call.before = call.after = undefined
+    this.pending.remove(call)
     if (call.probe) this.probing = false
   }
 

@@ -8,7 +8,7 @@ import type {
 } from '../http/exchange.js'
 import { copyHeadersToError, notFound } from '../http/respond.js'
 import { isFieldValue } from '../http/fields/reader.js'
-import { checkNames } from '../runtime/option-names.js'
+import { func, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 import { ContentDigest } from '../http/fields/digests.js'
 import { httpError } from '../http/errors.js'
 import { Gathered } from '../runtime/text.js'
@@ -45,10 +45,14 @@ export type InjectRequest<C> = InjectOptions<C> & (
   Record<never, never> extends C ? unknown : { readonly context: C }
 )
 
-const KNOWN = {
-  method: 0, path: 0, headers: 0, body: 0, params: 0, mountPath: 0, peerAddress: 0, signal: 0,
-  onError: 0, context: 0,
-} satisfies Record<keyof InjectOptions, 0>
+const OPTIONS = {
+  method: text({ default: 'GET' }), headers: value(), body: value(), params: value(),
+  path: text({
+    pattern: /^\//, expects: 'a string that starts with "/", such as /tasks?limit=5', required: true,
+  }),
+  mountPath: text({ pattern: /^/, default: '' }), peerAddress: text({ default: '127.0.0.1' }),
+  signal: value(), onError: func(), context: value(),
+} satisfies OptionTable<InjectOptions>
 const NO_BODY = new Uint8Array(0)
 
 /**
@@ -66,7 +70,6 @@ const NO_BODY = new Uint8Array(0)
 export async function inject<C>(
   handler: Handler<C>, request: InjectRequest<C>,
 ): Promise<InjectedResponse> {
-  checkNames('inject', request, KNOWN)
   const exchange = toRequest<C>(request)
   const { onError } = request
   const boundary = { onError }
@@ -83,12 +86,11 @@ export async function inject<C>(
 }
 
 function toRequest<C>(options: InjectOptions<C>): HttpRequest<C> {
-  const { method = 'GET', params = {}, peerAddress = '127.0.0.1' } = options
-  if (typeof options.path !== 'string' || !options.path.startsWith('/')) {
-    throw new TypeError('inject: path must start with "/", such as /tasks?limit=5')
-  }
-  const target = splitTarget(options.path)
-  const mountPath = cleanMountPath(options.mountPath ?? '')
+  const { method, params = {}, peerAddress, path, ...given } = readOptions(
+    'inject', options as InjectOptions, OPTIONS,
+  )
+  const target = splitTarget(path)
+  const mountPath = cleanMountPath(given.mountPath)
   const headers: Record<string, string | string[] | undefined> = { host: 'localhost' }
   for (const [name, value] of Object.entries(options.headers ?? {})) {
     headers[name.toLowerCase()] = value

@@ -1,9 +1,5 @@
-import timers from 'node:timers'
-import type { Clock } from '../runtime/timers.js'
-import { checkNames } from '../runtime/option-names.js'
-
-// Read when the module loads, so that fake timers of a test runner do not stop the clock.
-const { setImmediate, setTimeout, clearTimeout } = timers
+import { duration, readOptions, type OptionTable } from '../runtime/options.js'
+import { clearTimeout, setImmediate, setTimeout, type Clock } from '../runtime/timers.js'
 
 /** Turns of the event loop without work after which the engine counts as idle. */
 const IDLE_TURNS = 3
@@ -36,7 +32,7 @@ interface Timer {
   readonly callback: () => void
 }
 
-const KNOWN = { maxRunMs: 0 } satisfies Record<keyof TestClockOptions, 0>
+const OPTIONS = { maxRunMs: duration({ min: 1, default: 5000 }) } satisfies OptionTable<TestClockOptions>
 
 /**
  * Creates a clock for `memory({ clock })`. Delays, back-off, retention and rate limits of that
@@ -49,13 +45,10 @@ const KNOWN = { maxRunMs: 0 } satisfies Record<keyof TestClockOptions, 0>
  * await clock.advance(3_600_000)
  * await task.get() // has run
  *
- * @throws {TypeError} `maxRunMs` is not above 0, or an option is unknown.
+ * @throws {TypeError} `maxRunMs` is less than 1, or an option is unknown.
  */
 export function testClock(options: TestClockOptions = {}): TestClock {
-  checkNames('testClock', options, KNOWN)
-  const { maxRunMs = 5000 } = options
-  if (!(maxRunMs > 0)) throw new TypeError('testClock: maxRunMs must be above 0')
-  return new ManualClock(maxRunMs)
+  return new ManualClock(readOptions('testClock', options, OPTIONS).maxRunMs)
 }
 
 class ManualClock implements TestClock {

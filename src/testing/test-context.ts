@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto'
-import { checkNames } from '../runtime/option-names.js'
 import { UNDECLARED, checkpointText } from '../tasks/definition/json-values.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'
+import { readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import { digestField } from '../http/fields/digests.js'
-import { checkFileName, checkFileType, fileBytes } from '../tasks/definition/file-content.js'
-import {
-  OCTETS, WRITE_FILE, type TaskFile, type TaskFiles,
-} from '../tasks/definition/run-context.js'
+import { fileBytes, fileTypeOf } from '../tasks/definition/file-content.js'
+import type { TaskFile, TaskFiles } from '../tasks/definition/run-context.js'
 
 /** The type of the second argument of a definition's `run`. */
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
@@ -48,9 +46,10 @@ export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunCo
   readonly abort: (reason?: unknown) => void
 }
 
-const KNOWN = {
-  taskId: 0, attempt: 0, owner: 0, context: 0, checkpoint: 0,
-} satisfies Record<keyof TestContextOptions, 0>
+const OPTIONS = {
+  taskId: text(), attempt: whole({ min: 1, default: 1 }), owner: text(), context: value(),
+  checkpoint: value(),
+} satisfies OptionTable<TestContextOptions>
 
 /**
  * Creates the second argument for a definition's `run`, so that a test calls it as a function.
@@ -66,13 +65,12 @@ const KNOWN = {
 export function testContext<D extends AnyTaskDefinition>(
   definition: D, options: TestContextOptions<D> = {},
 ): TestContext<D> {
-  checkNames('testContext', options, KNOWN)
-  const { attempt = 1, owner, context } = options
+  const { attempt, owner, context } = readOptions('testContext', options, OPTIONS)
   const { name, attempts } = definition
   if (typeof attempts !== 'number') throw new TypeError('testContext: pass what defineTask made')
-  if (!(Number.isInteger(attempt) && attempt >= 1 && attempt <= attempts)) {
+  if (attempt > attempts) {
     throw new TypeError(
-      `testContext: attempt must be from 1 to ${attempts}, the attempts of ${name}`
+      `testContext: attempt must be from 1 to ${attempts}, the attempts of ${name}`,
     )
   }
   const controller = new AbortController()
@@ -116,10 +114,7 @@ export class TestFiles implements TaskFiles {
   constructor(private readonly signal: AbortSignal) {}
 
   readonly write: TaskFiles['write'] = async (name, content, options = {}) => {
-    checkFileName(name)
-    checkNames('files.write', options, WRITE_FILE)
-    const { type = OCTETS } = options
-    checkFileType(type)
+    const type = fileTypeOf(name, options)
     if (this.names.has(name)) throw new TypeError(`files.write: this run has written ${name} before`)
     this.names.add(name)
     const chunks: Uint8Array[] = []

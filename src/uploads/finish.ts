@@ -1,131 +1,133 @@
 import { isStreamed } from '../http/body/source.js'
-import type { Handler, HttpRequest, HttpResponse, ResponseBody } from '../http/exchange.js'
 import { httpError } from '../http/errors.js'
+import type {
+  BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseBody,
+} from '../http/exchange.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
+import { ContentDigest } from '../http/fields/digests.js'
 import { notFound } from '../http/respond.js'
 import { buffered } from '../idempotency/buffered.js'
 import { toHeld as toClaim } from '../idempotency/claim.js'
 import { onceAnswer } from '../idempotency/once-answer.js'
-import type { OwnerBytes } from '../tasks/record/owner-bytes.js'
-import { uploadFields } from './fields.js'
-import { reserveLimits, type Settings } from './options.js'
-import { ReceivedBody } from './received-body.js'
-import type { UploadRecords } from './records.js'
-import { answerKey, stateKey, type UploadState } from './state.js'
-import { toWhole } from './stored-request.js'
+import { CREDENTIALS } from '../idempotency/scope.js'
+import { Gathered } from '../runtime/text.js'
+import type { Blobs } from '../stores/blobs.js'
+import type { UploadStores } from './append.js'
+import { reserveLimits } from './options.js'
+import { PARTIAL_UPLOAD, uploadHeaders } from './protocol.js'
+import {
+  answerKey, partKey, stateKey, type StoredRequest, type UploadState,
+} from './upload-state.js'
 
 /** Statuses after which the same bytes may be accepted later. The upload stays as it is. */
 const TEMPORARY = new Set([401, 403, 408, 425, 429])
+/** Headers that describe one message or connection, or the protocol of uploads. */
+const OF_MESSAGE = [
+  'connection', 'content-digest', 'content-length', 'expect', 'keep-alive', 'te', 'trailer',
+  'transfer-encoding', 'upgrade', 'upload-complete', 'upload-draft-interop-version',
+  'upload-length', 'upload-offset',
+]
+/** Credentials are not stored: the handler gets those of the last request. */
+const NOT_STORED = new Set<string>([...CREDENTIALS, ...OF_MESSAGE])
 
-/** Hands received uploads to their handler, each once, and keeps the answers. */
+/** Passes received uploads to their handler, each once, and keeps the responses. */
 export class Finisher<C> {
-  constructor(
-    private readonly handler: Handler<C>, private readonly settings: Settings<C>,
-    private readonly records: UploadRecords, private readonly owners: OwnerBytes,
-  ) {}
+  constructor(private readonly handler: Handler<C>, private readonly stores: UploadStores<C>) {}
 
   /**
-   * Returns the answer of the handler to a received upload. Calls the handler only if it has not
-   * answered yet. The run continues if the client disconnects. If the process dies, the next
+   * Returns the response of the handler to a received upload. Calls the handler only if it has not
+   * responded yet. The run continues if the client disconnects. If the process dies, the next
    * request runs the handler again.
    *
    * @throws {HttpError} 409 `idempotent_request_running`, and the errors of the handler
    */
-  async answer(request: HttpRequest<C>, id: string, state: UploadState): Promise<HttpResponse> {
-    const { store, waitMs, retentionMs, maxAnswerBytes } = this.settings
-    const options = {
-      store, key: answerKey(id), fingerprint: '', owner: state.countedAs, waitMs, retentionMs,
-      maxBytes: maxAnswerBytes,
-    }
-    // Its answer was removed early. The handler must not run again.
-    if (state.answered && !await this.isAnswered(id)) throw httpError('upload_not_found')
-    let isFinal = true
-    let hasRun = false
+  async respond(request: HttpRequest<C>, id: string, state: UploadState): Promise<HttpResponse> {
+    const { records, owners, settings } = this.stores
+    const { store, waitMs, retentionMs, maxAnswerBytes } = settings
+    // Its response was removed early. The handler must not run again.
+    if (state.answered && await this.progress(id) !== 'responded') throw httpError('upload_not_found')
+    // What the handler has done in this call, if it was called.
+    const run = { hasBegun: false, isFinal: false }
     try {
-      const answer = await onceAnswer(request, options, async (began) => {
-        hasRun = true
+      const response = await onceAnswer(request, {
+        store, key: answerKey(id), fingerprint: '', owner: state.countedAs, waitMs, retentionMs,
+        maxBytes: maxAnswerBytes,
+      }, async (began) => {
+        run.hasBegun = true
         // The handler may spool the body again for the same owner.
-        await this.owners.remove(state.countedAs, stateKey(id))
+        await owners.remove(state.countedAs, stateKey(id))
+        const conclude = (status: number, headers: Readonly<Record<string, unknown>>) => {
+          run.isFinal = !TEMPORARY.has(status)
+            && !(status === 503 && headers['retry-after'] !== undefined)
+          if (run.isFinal) began()
+        }
         try {
           const response = await this.run(request, id, state)
-          isFinal = !isTemporary(response.status, response.headers)
-          if (isFinal) began()
+          conclude(response.status, response.headers)
           return { response: await buffered(response, maxAnswerBytes) }
         } catch (error) {
           const { status, headers } = readFailure(error)
-          isFinal = !isTemporary(status, headers)
-          if (isFinal) began()
+          conclude(status, headers)
           throw error
         } finally {
-          if (!isFinal) await this.keep(id, state)
+          if (!run.isFinal) await this.keep(id, state)
         }
-      })
-      const response = answer as HttpResponse
-      const headers = { ...response.headers, ...uploadFields(state.offset, isFinal) }
-      if (hasRun && isFinal) await this.records.noteAnswered(id)
-      const body = hasRun && isFinal ? this.cleanUp(id, state, response.body) : response.body
-      return { status: response.status, headers, ...body !== undefined && { body } }
+      }) as HttpResponse
+      const { status, body } = response
+      const headers = {
+        ...response.headers, ...uploadHeaders(state.offset, run.isFinal || !run.hasBegun),
+      }
+      if (run.isFinal) await records.noteAnswered(id)
+      const sent = run.isFinal ? this.deletingParts(id, state, body) : body
+      return { status, headers, ...sent !== undefined && { body: sent } }
     } catch (error) {
-      const isRunning = !hasRun
-      addFailureHeaders(error, uploadFields(state.offset, isFinal && !isRunning))
-      if (hasRun && isFinal) {
-        await this.records.noteAnswered(id)
-        this.cleanUp(id, state, undefined)
+      addFailureHeaders(error, uploadHeaders(state.offset, run.isFinal))
+      if (run.isFinal) {
+        await records.noteAnswered(id)
+        this.deletingParts(id, state, undefined)
       }
       throw error
     }
   }
 
+  /** Returns whether the handler has not been called, runs, or has responded. */
+  async progress(id: string): Promise<'waiting' | 'running' | 'responded'> {
+    const entry = await this.stores.settings.store.get(answerKey(id))
+    if (entry === undefined) return 'waiting'
+    return toClaim(entry).claim.answer === undefined ? 'running' : 'responded'
+  }
+
   /** Counts the bytes of an upload again that its handler may get again. */
   private async keep(id: string, state: UploadState): Promise<void> {
-    const { records, owners, settings } = this
-    const { ttlMs } = reserveLimits(settings)
-    await owners.set(state.countedAs, stateKey(id), state.offset, ttlMs)
+    const { records, owners, settings } = this.stores
+    await owners.set(state.countedAs, stateKey(id), state.offset, reserveLimits(settings).ttlMs)
     if (await records.exists(id).catch(() => true)) return
     await owners.remove(state.countedAs, stateKey(id))
     await records.deleteParts(id, state.parts)
   }
 
-  /** Returns whether the handler runs, or has answered. */
-  async isBegun(id: string): Promise<boolean> {
-    return await this.settings.store.get(answerKey(id)) !== undefined
-  }
-
-  /** Returns whether the answer of the handler is known. */
-  async isAnswered(id: string): Promise<boolean> {
-    const entry = await this.settings.store.get(answerKey(id))
-    const claim = entry && toClaim(entry).claim
-    return claim?.answer !== undefined
-  }
-
   private async run(
     request: HttpRequest<C>, id: string, state: UploadState,
   ): Promise<HttpResponse> {
-    const body = new ReceivedBody(this.settings.blobs, id, state)
-    const whole = toWhole(state.request, request, body, state.offset)
+    const body = new ReceivedBody(this.stores.settings.blobs, id, state)
     // Before the handler, because a handler that reads a stream has acted when the end is wrong.
     const [first, last] = [state.request.headers, request.headers]
     await body.check(first)
     if (last['repr-digest'] !== first['repr-digest']) await body.check(last)
-    const response = await this.handler(whole)
+    const response = await this.handler(toWhole(state.request, request, body, state.offset))
     if (response === undefined) throw notFound(request)
     return response
   }
 
   /** Deletes the parts once nobody reads them any more. Returns the body to send. */
-  private cleanUp(
-    id: string, state: UploadState, body: ResponseBody | undefined,
+  private deletingParts(
+    id: string, { parts }: UploadState, body: ResponseBody | undefined,
   ): ResponseBody | undefined {
-    const clean = (): void => { void this.records.deleteParts(id, state.parts) }
-    if (isStreamed(body)) return finallyDo(body, clean)
-    clean()
+    const deleteParts = (): void => { void this.stores.records.deleteParts(id, parts) }
+    if (isStreamed(body)) return finallyDo(body, deleteParts)
+    deleteParts()
     return body
   }
-}
-
-/** Returns whether an answer means that the upload may be handed over again later. */
-function isTemporary(status: number, headers: Readonly<Record<string, unknown>>): boolean {
-  return TEMPORARY.has(status) || (status === 503 && headers['retry-after'] !== undefined)
 }
 
 async function* finallyDo<T>(
@@ -136,4 +138,80 @@ async function* finallyDo<T>(
   } finally {
     end()
   }
+}
+
+/** The bytes of a received upload, as the body of one request. */
+class ReceivedBody implements BodySource {
+  readonly parsed = undefined
+
+  constructor(
+    private readonly blobs: Blobs, private readonly id: string,
+    private readonly upload: UploadState,
+  ) {}
+
+  async bytes(limit: number): Promise<Uint8Array | undefined> {
+    if (this.upload.offset > limit) return undefined
+    const gathered = new Gathered()
+    for await (const chunk of this.stream()) gathered.add(chunk)
+    return gathered.bytes
+  }
+
+  /** @throws {HttpError} `gone`: a part has been removed by somebody else. */
+  async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
+    for (const [name] of this.upload.parts) {
+      const part = await this.blobs.open(partKey(this.id, name))
+      if (part === undefined) {
+        throw httpError('gone', { message: 'What was uploaded is no longer here.' })
+      }
+      yield* part
+    }
+  }
+
+  /**
+   * Reads all bytes and compares them with `Repr-Digest` (RFC 9530 section 3), if the request has
+   * one.
+   *
+   * @throws {HttpError} `digest_mismatch`, `invalid_header`
+   */
+  async check(headers: RequestHeaders): Promise<void> {
+    const digest = ContentDigest.of(headers, 'repr-digest')
+    if (digest === undefined) return
+    for await (const _ of digest.checked(this.stream()));
+  }
+}
+
+/** Returns the parts of a request that its handler needs when the upload is complete. */
+export function toStored(request: HttpRequest<unknown>): StoredRequest {
+  const { method, path, search, mountPath, params, version } = request
+  const headers = Object.fromEntries(
+    Object.entries(request.headers).filter(([name]) => !NOT_STORED.has(name)),
+  )
+  // The media type of the message, not of the content.
+  if (headers['content-type'] === PARTIAL_UPLOAD) delete headers['content-type']
+  const query = request.query.toString()
+  return {
+    method, path, mountPath, params, headers, version: version ?? null,
+    search: search ?? (query === '' ? '' : `?${query}`),
+  }
+}
+
+/**
+ * Returns the request as if all bytes had come in one piece. Its context, peer and credentials are
+ * those of `last`, the request that brought the last bytes. It does not end with its client.
+ */
+function toWhole<C>(
+  { version, ...stored }: StoredRequest, last: HttpRequest<C>, body: BodySource, size: number,
+): HttpRequest<C> {
+  const credentials = Object.fromEntries(
+    CREDENTIALS.map((name) => [name, last.headers[name]]).filter(([, value]) => value !== undefined),
+  ) as RequestHeaders
+  const digest = last.headers['repr-digest'] ?? stored.headers['repr-digest']
+  return last.with({
+    ...stored, body,
+    headers: {
+      ...stored.headers, ...credentials, 'repr-digest': digest, 'content-length': String(size),
+    },
+    signal: () => new AbortController().signal,
+    ...version !== null && { version },
+  })
 }

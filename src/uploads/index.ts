@@ -1,3 +1,2 @@
-export {
-  resumableUpload, type ResumableUpload, type ResumableUploadOptions,
-} from './resumable-upload.js'
+export type { ResumableUploadOptions } from './options.js'
+export { resumableUpload, type ResumableUpload } from './resumable-upload.js'

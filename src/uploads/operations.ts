@@ -4,7 +4,7 @@ import {
   addParameters, addResponseHeaders, addResponses, body, type Fragment, header, operation,
   parameter, response,
 } from '../openapi/operation.js'
-import { PARTIAL_UPLOAD } from './fields.js'
+import { PARTIAL_UPLOAD } from './protocol.js'
 
 const integer: Fragment = { type: 'integer', minimum: 0 }
 

@@ -1,17 +1,20 @@
 import type { HttpRequest } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
+import { findRequester, type OwnerOption, type Requester } from '../http/requester.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import {
+  bytes, duration, func, readOptions, value, whole, type Filled, type OptionTable,
+} from '../runtime/options.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
-import { findRequester, type OwnerOption, type Requester } from '../http/requester.js'
-import { ownerBytesLimit, type ReserveLimits } from '../tasks/record/owner-bytes.js'
 import { StatusPath } from '../tasks/http/status-path.js'
+import { ownerBytesLimit, type ReserveLimits } from '../tasks/record/owner-bytes.js'
+import type { Limits } from './protocol.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */
 export interface ResumableUploadOptions<C = unknown> {
-  /** Holds the bytes until the handler has answered. */
+  /** Holds the bytes until the handler has responded. */
   readonly blobs: Blobs
-  /** Holds the state of the uploads and the answers. Shared if several processes serve uploads. */
+  /** Holds the state of the uploads and the responses. Shared if several processes serve uploads. */
   readonly store: Store
   /**
    * Finds the owner of a request, as for `taskEndpoints`: a function, `'principal'` or `'anyone'`.
@@ -21,21 +24,21 @@ export interface ResumableUploadOptions<C = unknown> {
   /** Path of an upload below the mount path, with `{id}`. `resource` must be mounted there. */
   readonly uploadPath: string
   /**
-   * Called before an upload is created, with the head of the request. Throws to refuse it, for
-   * example because of its `Content-Type`. Default: everything is accepted, and the handler refuses
-   * when all bytes are here.
+   * Called before an upload is created, with the request without its body. Throws to reject it, for
+   * example because of its `Content-Type`. Default: everything is accepted, and the handler rejects
+   * it when all bytes have arrived.
    */
   readonly check?: (request: HttpRequest<C>) => MaybePromise<void>
   /**
-   * Maximum size of an upload in bytes; a larger one is a 413.
+   * Maximum size of an upload in bytes; a larger one gets a 413.
    *
    * @default 17_179_869_184 (16 GiB)
    */
   readonly maxBodyBytes?: number
-  /** Maximum body of one request in bytes; a larger one is a 413. Default: unlimited. */
+  /** Maximum body of one request in bytes; a larger one gets a 413. Default: unlimited. */
   readonly maxAppendBytes?: number
   /**
-   * Minimum size of the body of one request in bytes. A smaller one is a 400, except the last one,
+   * Minimum size of the body of one request in bytes. A smaller one gets a 400, except the last one,
    * an empty first one, and one whose connection broke.
    *
    * @default 0
@@ -48,19 +51,19 @@ export interface ResumableUploadOptions<C = unknown> {
    */
   readonly partBytes?: number
   /**
-   * Maximum number of parts of an upload. Each request adds at least one; more are a 413.
+   * Maximum number of parts of an upload. Each request adds at least one; more get a 413.
    *
    * @default 10_000
    */
   readonly maxParts?: number
   /**
-   * Time from the creation of an upload until its last byte. After it, the upload is a 404.
+   * Time from the creation of an upload until its last byte. After it, the upload gets a 404.
    *
    * @default 86_400_000 (a day)
    */
   readonly maxAgeMs?: number
   /**
-   * Maximum number of unfinished uploads of one owner; more are a 429. A client without an owner
+   * Maximum number of unfinished uploads of one owner; more get a 429. A client without an owner
    * counts by its principal, or by its network.
    *
    * @default 100
@@ -68,9 +71,9 @@ export interface ResumableUploadOptions<C = unknown> {
   readonly maxPerOwner?: number
   /**
    * Maximum number of bytes of the uploads of one owner in this store that the handler has not
-   * answered. An upload with a length counts with its length from the start. Bodies of bulk and
-   * NDJSON tasks with the same store count too (`maxBytesPerOwner` of `taskEndpoints`). More are a
-   * 429 `too_many_bytes`; a larger upload is a 413. A client without an owner counts by its
+   * processed. An upload with a length counts with its length from the start. Bodies of bulk and
+   * NDJSON tasks with the same store count too (`maxBytesPerOwner` of `taskEndpoints`). More get a
+   * 429 `too_many_bytes`; a larger upload gets a 413. A client without an owner counts by its
    * principal, or by its network.
    *
    * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
@@ -78,131 +81,88 @@ export interface ResumableUploadOptions<C = unknown> {
    */
   readonly maxBytesPerOwner?: number
   /**
-   * Time that the answer of the handler is kept for a client that has lost it.
+   * Time that the response of the handler is kept for a client that has lost it.
    *
    * @default 86_400_000 (a day)
    */
   readonly retentionMs?: number
   /**
-   * Time that a retry waits while the handler runs; then it is a 409.
+   * Time that a retry waits while the handler runs; then it gets a 409.
    *
    * @default 30_000
    */
   readonly waitMs?: number
   /**
-   * Maximum body of an answer that is kept, in bytes.
+   * Maximum body of a response that is kept, in bytes.
    *
    * @default 1_048_576 (1 MiB)
    */
   readonly maxAnswerBytes?: number
 }
 
-const KNOWN = {
-  blobs: 0, store: 0, owner: 0, uploadPath: 0, check: 0, maxBodyBytes: 0, maxAppendBytes: 0,
-  minAppendBytes: 0, partBytes: 0, maxParts: 0, maxAgeMs: 0, maxPerOwner: 0, maxBytesPerOwner: 0,
-  retentionMs: 0, waitMs: 0, maxAnswerBytes: 0,
-} satisfies Record<keyof ResumableUploadOptions, 0>
+const DAY_MS = 86_400_000
 
-/** Options with their defaults. */
-export interface Settings<C = unknown> {
-  readonly blobs: Blobs
-  readonly store: Store
+const OPTIONS = {
+  blobs: value<Blobs>('the blobs of an engine, such as those of memory()', (blobs) => (
+    typeof (blobs as Partial<Blobs> | null)?.put === 'function'
+  ), { required: true }),
+  store: value<Store>('the store of an engine, such as that of memory()', (store) => (
+    typeof (store as Partial<Store> | null)?.create === 'function'
+  ), { required: true }),
+  // Checked by `findRequester` and `StatusPath`.
+  owner: value(),
+  uploadPath: value(),
+  check: func(),
+  maxBodyBytes: bytes({ min: 1, default: 2 ** 34 }),
+  maxAppendBytes: bytes({ min: 1, default: Infinity }),
+  minAppendBytes: bytes({ default: 0 }),
+  partBytes: bytes({ min: 1, default: 2 ** 23 }),
+  maxParts: whole({ min: 1, infinity: true, default: 10_000 }),
+  maxAgeMs: duration({ min: 1000, default: DAY_MS }),
+  maxPerOwner: whole({ min: 1, infinity: true, default: 100 }),
+  maxBytesPerOwner: bytes({ min: 1 }),
+  retentionMs: duration({ min: 1000, default: DAY_MS }),
+  waitMs: duration({ default: 30_000 }),
+  maxAnswerBytes: bytes({ default: 2 ** 20 }),
+} satisfies OptionTable<ResumableUploadOptions>
+
+/** Options with their defaults, and what was made of them. */
+export interface Settings<C = unknown> extends Filled<ResumableUploadOptions<C>, typeof OPTIONS> {
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly path: StatusPath
-  readonly check: (request: HttpRequest<C>) => MaybePromise<void>
   readonly limits: Limits
-  readonly partBytes: number
-  readonly maxParts: number
-  readonly maxPerOwner: number
   readonly maxBytesPerOwner: number
-  readonly retentionMs: number
-  readonly waitMs: number
-  readonly maxAnswerBytes: number
-}
-
-/** The limits that clients are told. */
-export interface Limits {
-  readonly maxBodyBytes: number
-  readonly maxAppendBytes: number
-  readonly minAppendBytes: number
-  readonly maxAgeMs: number
 }
 
 /** @throws {TypeError} An option is unknown, missing or out of range. */
 export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
-  checkNames('resumableUpload', options, KNOWN)
-  const {
-    blobs, store, owner, uploadPath, check = () => undefined, maxBodyBytes = 2 ** 34,
-    maxAppendBytes = Infinity, minAppendBytes = 0, partBytes = 2 ** 23, maxParts = 10_000,
-    maxAgeMs = 86_400_000, maxPerOwner = 100, retentionMs = 86_400_000, waitMs = 30_000,
-    maxAnswerBytes = 2 ** 20,
-  } = options
-  if (typeof blobs?.put !== 'function') {
-    throw new TypeError('resumableUpload: pass blobs, such as those of memory()')
-  }
-  if (typeof store?.create !== 'function') {
-    throw new TypeError('resumableUpload: pass a store, such as that of memory()')
-  }
+  const filled = readOptions('resumableUpload', options, OPTIONS as OptionTable<ResumableUploadOptions<C>> & typeof OPTIONS)
+  const { blobs, store, owner, uploadPath, minAppendBytes, maxAppendBytes, maxAgeMs } = filled
   if (store.shared && !blobs.shared) {
     throw new TypeError('resumableUpload: the store is shared between processes, and the blobs '
       + 'are not; pass shared blobs, such as new FolderBlobs(folder, { shared: true })')
-  }
-  if (typeof check !== 'function') {
-    throw new TypeError('resumableUpload: check must be a function of the request')
-  }
-  const fromOne = { maxBodyBytes, maxAppendBytes, partBytes, maxParts, maxPerOwner }
-  for (const [name, value] of Object.entries(fromOne)) atLeast(name, value, 1)
-  for (const [name, value] of Object.entries({ maxAgeMs, retentionMs })) atLeast(name, value, 1000)
-  for (const [name, value] of Object.entries({ minAppendBytes, waitMs, maxAnswerBytes })) {
-    atLeast(name, value, 0)
   }
   if (minAppendBytes > maxAppendBytes) {
     throw new TypeError('resumableUpload: minAppendBytes must not be more than maxAppendBytes')
   }
   const maxBytesPerOwner = ownerBytesLimit(
-    'resumableUpload', options.maxBytesPerOwner, blobs, maxBodyBytes,
+    'resumableUpload', filled.maxBytesPerOwner, blobs, filled.maxBodyBytes,
   )
+  const maxBodyBytes = Math.min(filled.maxBodyBytes, maxBytesPerOwner)
   return {
-    blobs, store, check, partBytes, maxParts, maxPerOwner, maxBytesPerOwner, retentionMs, waitMs,
-    maxAnswerBytes,
+    ...filled, maxBytesPerOwner,
     requester: findRequester(owner, {
       where: 'resumableUpload', name: 'owner', question: 'Say to whom uploads belong.',
       anyone: 'lets everybody who knows the id of an upload see and cancel it.',
     }),
     path: new StatusPath(uploadPath, 'resumableUpload: uploadPath', '/uploads/{id}'),
-    limits: {
-      maxBodyBytes: Math.min(maxBodyBytes, maxBytesPerOwner), maxAppendBytes, minAppendBytes,
-      maxAgeMs,
-    },
+    limits: { maxBodyBytes, maxAppendBytes, minAppendBytes, maxAgeMs },
   }
 }
 
-function atLeast(name: string, value: number, least: number): void {
-  if (value >= least) return
-  throw new TypeError(`resumableUpload: ${name} must be ${least} or more, not ${String(value)}`)
-}
-
 /** Returns the limits of the bytes of one owner. */
-export function reserveLimits(
-  { limits, maxBytesPerOwner, retentionMs }: Pick<
-    Settings, 'limits' | 'maxBytesPerOwner' | 'retentionMs'
-  >,
+export function reserveLimits<C>(
+  { limits, maxBytesPerOwner, retentionMs }: Settings<C>,
 ): ReserveLimits {
   return { maxBytes: maxBytesPerOwner, ttlMs: limits.maxAgeMs + retentionMs }
-}
-
-/**
- * Returns the value of `Upload-Limit` (draft section 4.1.4).
- *
- * @param ageMs - time until the upload expires
- */
-export function limitField(limits: Limits, ageMs = limits.maxAgeMs): string {
-  const { maxBodyBytes, maxAppendBytes, minAppendBytes } = limits
-  const members = [
-    isFinite(maxBodyBytes) && `max-size=${Math.floor(maxBodyBytes)}`,
-    isFinite(maxAppendBytes) && `max-append-size=${Math.floor(maxAppendBytes)}`,
-    minAppendBytes > 0 && `min-append-size=${Math.ceil(minAppendBytes)}`,
-    `max-age=${Math.floor(ageMs / 1000)}`,
-  ]
-  return members.filter((member) => member !== false).join(', ')
 }

@@ -24,7 +24,7 @@ export const CODE: Readonly<Record<string, readonly string[]>> = {
   '4.2': ['src/resources/list.ts', 'src/resources/page-query.ts', 'src/resources/page-links.ts'],
   '4.3': ['src/bulk/create.ts', 'src/bulk/validate-batch.ts', 'src/bulk/report.ts'],
   '4.4': ['src/bulk/update.ts', 'src/bulk/write-batch.ts', 'src/bulk/report.ts'],
-  '4.5': ['src/content/content.ts', 'src/content/answer.ts', 'src/http/fields/range.ts'],
+  '4.5': ['src/content/content.ts', 'src/content/response.ts', 'src/http/fields/range.ts'],
   '4.6': ['src/tasks/http/submit.ts', 'src/tasks/http/respond-async.ts'],
   '4.6.5': ['src/tasks/http/respond-direct.ts'],
   '4.6.poll': ['src/tasks/http/status.ts', 'src/tasks/http/status-headers.ts'],

@@ -8,7 +8,7 @@ import { fastify, type FastifyRequest } from 'fastify'
 import { Hono } from 'hono'
 import Koa, { type ParameterizedContext } from 'koa'
 import type { Handler, Policy } from 'longhaul'
-import { longhaul, toFastify } from 'longhaul/fastify'
+import { fastifyLonghaul, toFastify } from 'longhaul/fastify'
 import { toFetch, type FetchHandler } from 'longhaul/fetch'
 import { toKoa } from 'longhaul/koa'
 import { attach, toMiddleware, toNode, type NodeHandler } from 'longhaul/node'
@@ -23,20 +23,20 @@ const wrong = (): { tenant: number } => ({ tenant: 1 })
 /** Fastify: the plugin (15.23) and a route. */
 export function inFastify(): void {
   const app = fastify({ logger: true })
-  app.register(longhaul, { prefix: '/api', handler })
-  app.register(longhaul, { prefix: '/api', handler, context })
-  app.register(longhaul, { prefix: '/api', handler: plain })
-  app.register(longhaul<Context>, { prefix: '/api', handler, context })
-  app.register(longhaul, { prefix: '/api', handler, onError: (error) => { console.error(error) } })
+  app.register(fastifyLonghaul, { prefix: '/api', handler })
+  app.register(fastifyLonghaul, { prefix: '/api', handler, context })
+  app.register(fastifyLonghaul, { prefix: '/api', handler: plain })
+  app.register(fastifyLonghaul<Context>, { prefix: '/api', handler, context })
+  app.register(fastifyLonghaul, { prefix: '/api', handler, onError: (error) => { console.error(error) } })
   app.post('/reports', toFastify(handler, { context }))
   app.post('/reports', toFastify(plain))
   app.post('/reports', toFastify(handler, { context: (request: FastifyRequest) => ({ tenant: request.id }) }))
   // @ts-expect-error the handler is required
-  app.register(longhaul, { prefix: '/api' })
+  app.register(fastifyLonghaul, { prefix: '/api' })
   // @ts-expect-error no handler at all
-  app.register(longhaul, { prefix: '/api', handler: 'handler' })
+  app.register(fastifyLonghaul, { prefix: '/api', handler: 'handler' })
   // @ts-expect-error another context than the handler reads
-  app.register(longhaul<Context>, { prefix: '/api', handler, context: wrong })
+  app.register(fastifyLonghaul<Context>, { prefix: '/api', handler, context: wrong })
   // @ts-expect-error another context than the handler reads
   toFastify(handler, { context: wrong })
 }

@@ -1,7 +1,6 @@
 import type { ConnectionOptions } from 'bullmq'
 import { checkNames } from '../../../src/runtime/option-names.js'
-import { checkNamespace } from '../../../src/stores/store.js'
-import { shareLimits, type ShareLimits } from '../../../src/stores/share-limits.js'
+import { shareLimits, type ShareLimits, checkNamespace } from '../../../src/stores/share-limits.js'
 import type { RedisClient } from '../client.js'
 
 /** Options of `RedisTaskEngine`. */

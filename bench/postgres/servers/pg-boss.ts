@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import fastify from 'fastify'
-import PgBoss from 'pg-boss'
+import { PgBoss } from 'pg-boss'
 import { subject } from '../../frame/subject.js'
 import { openPool } from './pool.js'
 import { StatusTable } from './status-table.js'

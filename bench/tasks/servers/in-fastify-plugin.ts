@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
-import { longhaul } from 'longhaul/fastify'
+import { fastifyLonghaul } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 import { subject } from '../../frame/subject.js'
 import { doWork, type Input } from '../work.js'
@@ -11,6 +11,6 @@ const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', own
 const handler = router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
 
 const app = Fastify()
-await app.register(longhaul, { handler })
+await app.register(fastifyLonghaul, { handler })
 await app.ready()
 subject(app.server)

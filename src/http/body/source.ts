@@ -1,3 +1,59 @@
+import { httpError, type HttpError } from '../errors.js'
+import type { BodySource, RequestHeaders } from '../exchange.js'
+import { ContentDigest } from '../fields/digests.js'
+
+/** Body of a request as bindings make it. Your framework may have read the body before. */
+export abstract class BindingBody implements BodySource {
+  /** @param left - the body as your framework parsed it; `undefined` if it did not */
+  constructor(protected readonly left: unknown) {}
+
+  /** True if the body was read, and not by this object. */
+  protected abstract readonly wasRead: boolean
+  abstract bytes(limit: number): Promise<Uint8Array | undefined>
+  abstract stream(): AsyncIterable<Uint8Array>
+
+  /**
+   * The body as your framework parsed it, if it has read the body: Express 4 sets `req.body` to
+   * `{}` for requests whose body it has not read. If it is a string or bytes, `bytes` and `stream`
+   * return it, too.
+   */
+  get parsed(): { readonly value: unknown } | undefined {
+    return this.wasRead && this.left !== undefined ? { value: this.left } : undefined
+  }
+
+  protected leftBytes(): Uint8Array {
+    const { left } = this
+    if (typeof left === 'string') return new TextEncoder().encode(left)
+    if (left instanceof ArrayBuffer) return new Uint8Array(left)
+    if (ArrayBuffer.isView(left)) return new Uint8Array(left.buffer, left.byteOffset, left.byteLength)
+    throw this.lostError()
+  }
+
+  protected lostError(): Error {
+    return new Error(READ_BEFORE)
+  }
+
+  /** Returns the check of Content-Digest, if the request has one that can be checked. */
+  protected digestOf(headers: RequestHeaders): ContentDigest | undefined {
+    return this.wasRead ? ContentDigest.ofParsed(headers) : ContentDigest.of(headers)
+  }
+}
+
+const READ_BEFORE = 'The body of this request was read before longhaul got the request. Mount longhaul'
+  + ' before the body parser, or pass what the parser made of the body: handle(req, res, { body }) with'
+  + ' toNode, handle(request, { body }) with toFetch'
+
+/** The error of a handler that reads the body of a request twice. */
+export const READ_TWICE = 'The body of this request was asked for twice; it can be read only once'
+
+/**
+ * Returns the error of a body whose client has disconnected. It has no cause, because errors with a
+ * cause are reported.
+ */
+export function cutShort(): HttpError {
+  return httpError('incomplete_body')
+}
+
 /** The pieces of a streamed body. */
 export type Chunk = Uint8Array | string
 

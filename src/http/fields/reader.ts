@@ -157,3 +157,14 @@ const UNSAFE = /[^\t\x20-\x7e\x80-\xff]/
 export function isFieldValue(text: string): boolean {
   return !UNSAFE.test(text)
 }
+
+/** Joins lists of names. Keeps the first of names that differ only in case. */
+export function joinLists(lists: readonly string[]): string {
+  const byName = new Map<string, string>()
+  for (const member of lists.join(',').split(',')) {
+    const name = member.trim()
+    const key = name.toLowerCase()
+    if (name !== '' && !byName.has(key)) byName.set(key, name)
+  }
+  return [...byName.values()].join(', ')
+}

@@ -5,7 +5,7 @@ import { validate } from '../../schema/schema.js'
 import type { Checkpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { publishCheckpointDropped, reportError } from '../record/diagnostics.js'
+import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
 import type { Stop } from '../run/stop.js'
 import type { TaskCore } from './task-core.js'
 import { cutText } from '../../runtime/text.js'
@@ -43,7 +43,7 @@ async function savedValue({ core, task, definition, saved }: CheckpointRun): Pro
   if (saved === undefined) return undefined
   const { value, fault } = await read(definition, saved)
   if (fault === undefined) return value
-  publishCheckpointDropped(task)
+  if (taskChannel.hasSubscribers) publishStep('checkpoint_dropped', task)
   reportError(core.settings, fault, { taskId: task.id, name: task.name }, task.attempt)
   return undefined
 }

@@ -12,7 +12,7 @@ import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
   detailsOf, historyAfter, stored, withFailure, type Details, type Failure, type TaskProgress,
 } from '../record/details.js'
-import { publishStarted, reportError, taskChannel } from '../record/diagnostics.js'
+import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
@@ -85,7 +85,7 @@ export class RunningTask implements Linked<RunningTask> {
         if (valid === undefined) return
         input = valid.input
       }
-      if (taskChannel.hasSubscribers) publishStarted(this.task)
+      if (taskChannel.hasSubscribers) publishStep('started', this.task)
       const checkpoint = definition.checkpoint === undefined
         ? UNDECLARED : await this.openCheckpoint(definition)
       const started = this.start(definition, input, checkpoint)

@@ -84,20 +84,9 @@ export class TaskCore {
    * no promise if the engine does not.
    */
   persist(from: StoredTask, expected: Expected, change: TaskChange): MaybePromise<Moved> {
-    const changed = this.tryChange(from, expected, change)
+    const changed = this.engine.change(from, expected, change)
     if (!isPending(changed)) return this.moved(from, changed)
     return this.repeat(changed, from, expected, change)
-  }
-
-  /** Makes a change. Rejects even if the engine throws. */
-  private tryChange(
-    from: StoredTask, expected: Expected, change: TaskChange,
-  ): MaybePromise<Changed> {
-    try {
-      return this.engine.change(from, expected, change)
-    } catch (error) {
-      return rejected(error)
-    }
   }
 
   private async repeat(
@@ -110,7 +99,7 @@ export class TaskCore {
       } catch (error) {
         await this.retry.backOff(error, tries)
       }
-      changed = this.tryChange(from, expected, change)
+      changed = this.engine.change(from, expected, change)
     }
   }
 
@@ -161,11 +150,6 @@ export function publishCommitted(task: StoredTask): void {
 /** Returns whether a task is final. */
 export function isFinalTask({ status }: StoredTask): boolean {
   return isFinalStatus(status)
-}
-
-/** Returns a promise that rejects with what was thrown. */
-async function rejected(thrown: unknown): Promise<never> {
-  throw thrown
 }
 
 /** Returns the error for a callback URL where `createTasks` has no `callbacks`. */

@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
 import { Turns } from '../../runtime/timers.js'
-import type { FileContent } from './run-context.js'
+import type { FileContent, WriteFileOptions } from './run-context.js'
 import { isFieldValue } from '../../http/fields/reader.js'
 import { parseMediaType } from '../../http/fields/accept.js'
-import { cutText } from '../../runtime/text.js'
+import { readOptions, value, type OptionTable } from '../../runtime/options.js'
 
 /** Text is collected up to this length before it is written, in UTF-16 units. */
 const PIECE_UNITS = 65_536
@@ -69,16 +69,22 @@ export function checkFileName(name: string): void {
   )
 }
 
+const isFileType = (given: unknown): boolean => (
+  typeof given === 'string' && given.length <= MAX_TYPE_LENGTH
+    && isFieldValue(given) && parseMediaType(given) !== undefined
+)
+const WRITE_FILE = {
+  type: value(`a media type such as text/csv, of at most ${MAX_TYPE_LENGTH} characters`, isFileType, {
+    default: 'application/octet-stream',
+  }),
+} satisfies OptionTable<WriteFileOptions>
+
 /**
- * Checks the media type of a result file.
+ * Checks the arguments of `files.write`. Returns the media type.
  *
- * @throws {TypeError} the type is not valid
+ * @throws {TypeError} the name or an option is not valid
  */
-export function checkFileType(type: string): void {
-  const isType = typeof type === 'string' && type.length <= MAX_TYPE_LENGTH
-    && isFieldValue(type) && parseMediaType(type) !== undefined
-  if (isType) return
-  const shown = cutText(String(JSON.stringify(type)), 100)
-  throw new TypeError('files.write: type must be a media type such as text/csv, of at most'
-    + ` ${MAX_TYPE_LENGTH} characters, not ${shown}`)
+export function fileTypeOf(name: string, options: WriteFileOptions): string {
+  checkFileName(name)
+  return readOptions('files.write', options, WRITE_FILE).type
 }

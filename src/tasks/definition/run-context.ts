@@ -75,11 +75,6 @@ export interface WriteFileOptions {
   readonly type?: string
 }
 
-/** Names of the options of `files.write`. */
-export const WRITE_FILE = { type: 0 } satisfies Record<keyof WriteFileOptions, 0>
-/** Media type of a file without one. */
-export const OCTETS = 'application/octet-stream'
-
 /** A file that a task has written. */
 export interface TaskFile {
   readonly name: string

@@ -1,7 +1,6 @@
-import { answerContent, planDefaults } from '../../content/answer.js'
-import { blobSource } from '../../content/blob-source.js'
-import { contentOperations } from '../../content/operations.js'
-import type { ContentSource } from '../../content/source.js'
+import { contentOperations, contentPlan } from '../../content/content.js'
+import { respond } from '../../content/response.js'
+import { blobSource, type ContentSource } from '../../content/source.js'
 import { httpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { parseDigests } from '../../http/fields/digests.js'
@@ -16,7 +15,7 @@ import type { StatusPath } from './status-path.js'
 /** Between the path of the status resource and the name of a file. */
 const BELOW = '/files'
 const ALLOW = 'GET, HEAD, OPTIONS'
-const PLAN = { ...planDefaults, disposition: 'attachment' } as const
+const PLAN = contentPlan({ disposition: 'attachment' })
 
 /** The task and the file that a path names. */
 interface FilePlace {
@@ -76,7 +75,7 @@ async function serve<C>(
   const source = await find(settings, settings.requester(request), place)
   // The same answer for every reason, so that nobody learns of tasks of others.
   if (source === undefined) throw httpError('file_not_found')
-  const response = await answerContent(request, source, PLAN)
+  const response = await respond(request, source, PLAN)
   response.headers['x-content-type-options'] = 'nosniff'
   return response
 }

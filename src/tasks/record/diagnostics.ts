@@ -47,24 +47,14 @@ export function publishAccepted(task: StoredTask): void {
   } satisfies TaskEvent)
 }
 
-/** Publishes that a run has begun. */
-export function publishStarted(task: StoredTask): void {
-  publish('started', task)
-}
-
 /** Publishes a change of a task if it is a step of it. Progress and callbacks are not. */
 export function publishMove(before: StoredTask, now: StoredTask): void {
   if (now.status === before.status) return
-  else if (isFinalStatus(now.status)) publish('finished', now)
-  else publish('retried', now)
+  publishStep(isFinalStatus(now.status) ? 'finished' : 'retried', now)
 }
 
-/** Publishes that the checkpoint of a task was dropped. */
-export function publishCheckpointDropped(task: StoredTask): void {
-  if (taskChannel.hasSubscribers) publish('checkpoint_dropped', task)
-}
-
-function publish(event: TaskEvent['event'], task: StoredTask): void {
+/** Publishes a step of a task. */
+export function publishStep(event: TaskEvent['event'], task: StoredTask): void {
   const { id: taskId, name, owner, status: state, attempt, createdAt, startedAt, finishedAt } = task
   const { error } = detailsOf(task)
   taskChannel.publish({

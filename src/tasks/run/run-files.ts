@@ -1,13 +1,11 @@
 import { createHash, type Hash } from 'node:crypto'
 import { httpError } from '../../http/errors.js'
 import { digestField } from '../../http/fields/digests.js'
-import { checkNames } from '../../runtime/option-names.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
-import { checkFileName, checkFileType, fileBytes } from '../definition/file-content.js'
-import {
-  OCTETS, WRITE_FILE, type FileContent, type KeepableFiles, type KeptFile, type TaskFile,
-  type TaskFiles, type WriteFileOptions,
+import { fileBytes, fileTypeOf } from '../definition/file-content.js'
+import type {
+  FileContent, KeepableFiles, KeptFile, TaskFile, TaskFiles, WriteFileOptions,
 } from '../definition/run-context.js'
 import { blobName, fileKey, withFileRun, type RecordFiles } from '../record/outside.js'
 import { permanent } from './failure.js'
@@ -139,10 +137,7 @@ export class RunFiles implements KeepableFiles {
   private async writeFile(
     name: string, content: FileContent, options: WriteFileOptions,
   ): Promise<TaskFile> {
-    checkFileName(name)
-    checkNames('files.write', options, WRITE_FILE)
-    const { type = OCTETS } = options
-    checkFileType(type)
+    const type = fileTypeOf(name, options)
     const { stop, taskId, run } = this.settings
     if (stop.aborted) throw stop.reason
     if (this.over) throw new TypeError('files.write was called after the run had ended')

@@ -5,7 +5,7 @@ import express from 'express'
 import fastify from 'fastify'
 import Koa from 'koa'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
-import { longhaul } from 'longhaul/fastify'
+import { fastifyLonghaul } from 'longhaul/fastify'
 import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { attach, toNode } from 'longhaul/node'
@@ -27,7 +27,7 @@ switch (process.env['LONGHAUL_TEST_HOST']) {
     break
   case 'Fastify': {
     const app = fastify({ serverFactory: (listener) => server.on('request', listener) })
-    app.register(longhaul, { handler })
+    app.register(fastifyLonghaul, { handler })
     await app.ready()
     break
   }

@@ -8,7 +8,7 @@ import express from 'express'
 import { fastify } from 'fastify'
 import { Hono } from 'hono'
 import { createTasks, defineTask, json, reportErrorsTo, router, taskEndpoints, type Handler } from 'longhaul'
-import { longhaul } from 'longhaul/fastify'
+import { fastifyLonghaul } from 'longhaul/fastify'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
@@ -74,7 +74,7 @@ describe('the user of the host is the owner of the task', () => {
     app.addHook('onRequest', async (request) => {
       request.setDecorator('user', await findUser(request.headers.authorization))
     })
-    app.register(longhaul, { prefix: '/api', handler: api })
+    app.register(fastifyLonghaul, { prefix: '/api', handler: api })
     // #endregion
     t.after(() => app.close())
     assert.deepEqual(await seenBy(await app.listen({ port: 0, host: '127.0.0.1' })), [202, 200, 404])

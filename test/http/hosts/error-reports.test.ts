@@ -10,7 +10,7 @@ import { fastify } from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import { createTasks, defineTask, httpError, reportErrorsTo, type ErrorPlace, type Handler, type Policy } from 'longhaul'
-import { longhaul } from 'longhaul/fastify'
+import { fastifyLonghaul } from 'longhaul/fastify'
 import { toFetch } from 'longhaul/fetch'
 import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
@@ -64,7 +64,7 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
     },
     'fastify': async () => {
       const app = fastify()
-      app.register(longhaul, { handler: broken })
+      app.register(fastifyLonghaul, { handler: broken })
       await app.ready()
       return (req, res) => { app.routing(req, res) }
     },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, describe, test, type TestContext } from 'node:test'
 import { fastify } from 'fastify'
 import { createTasks, defineTask, reportErrorsTo, router, taskEndpoints } from 'longhaul'
-import { longhaul } from 'longhaul/fastify'
+import { fastifyLonghaul } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 
 interface Line { readonly level: number, readonly msg: string, readonly err?: { readonly message: string, readonly stack: string } }
@@ -25,7 +25,7 @@ async function site(t: TestContext) {
   })
   const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const app = fastify({ logger: { level: 'warn', stream: { write: (line: string) => { lines.push(JSON.parse(line) as Line) } } } })
-  app.register(longhaul, {
+  app.register(fastifyLonghaul, {
     handler: router({ 'POST /fail': submit(fail), 'POST /slow': submit(slow), 'POST /broken': () => { throw new Error('a bug') } }),
   })
   t.after(async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
-import { blobSource } from '../../../src/content/blob-source.js'
+import { blobSource } from '../../../src/content/source.js'
 import { content } from '../../../src/content/content.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import { router } from '../../../src/resources/router.js'

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import Router from '@koa/router'
 import fastify from 'fastify'
 import Koa from 'koa'
-import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
+import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
 import { httpError } from '../../../src/http/errors.js'
 import type { Handler } from '../../../src/http/exchange.js'
@@ -22,7 +22,7 @@ describe('longhaul/fastify', () => {
     const app = fastify()
     const sent: string[] = []
     app.addHook('onResponse', (request, reply, done) => { sent.push(`${request.url} ${reply.statusCode}`); done() })
-    app.register(longhaul<{ user?: { name: string } }>, { prefix: '/t/:tenant', handler: api, context: (request) => ({ user: { name: request.ip } }) })
+    app.register(fastifyLonghaul<{ user?: { name: string } }>, { prefix: '/t/:tenant', handler: api, context: (request) => ({ user: { name: request.ip } }) })
     app.post('/own', (request) => request.body)
     const own = await app.inject({ method: 'POST', url: '/own', payload: { a: 1 } })
     assert.deepEqual([own.statusCode, own.json()], [200, { a: 1 }], 'its own parser still works elsewhere')
@@ -38,7 +38,7 @@ describe('longhaul/fastify', () => {
   test('a failure is masked for the client, and complete in the log', async () => {
     const lines: string[] = []
     const app = fastify({ logger: { level: 'error', stream: { write: (line: string) => { lines.push(line) } } } })
-    app.register(longhaul, { handler: api })
+    app.register(fastifyLonghaul, { handler: api })
     const { statusCode, body } = await app.inject('/fails')
     assert.deepEqual([statusCode, JSON.parse(body)['code'], body.includes('secret')], [500, 'internal_error', false])
     assert.match(lines.join(''), /secret/)
@@ -57,8 +57,8 @@ describe('longhaul/fastify', () => {
 
   test('an invalid handler fails when the app becomes ready', async () => {
     const app = fastify()
-    app.register(longhaul, { handler: undefined as never })
-    await assert.rejects(async () => { await app.ready() }, /pass a handler/)
+    app.register(fastifyLonghaul, { handler: undefined as never })
+    await assert.rejects(async () => { await app.ready() }, /the option handler is missing/)
   })
 })
 

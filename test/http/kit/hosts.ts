@@ -10,7 +10,7 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
-import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
+import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
 import { toNode } from '../../../adapters/node/index.js'
 
@@ -224,7 +224,7 @@ const fastifyPlugin: Host = {
         done()
       }, { prefix: '/api' })
     }
-    if (!setup.parse) app.register(longhaul<Context>, { prefix: '/api', handler: setup.handler, ...options(setup) })
+    if (!setup.parse) app.register(fastifyLonghaul<Context>, { prefix: '/api', handler: setup.handler, ...options(setup) })
     if (setup.fallback) app.setNotFoundHandler((_request, reply) => reply.code(200).send('host'))
     await app.listen({ port: 0, host: '127.0.0.1' })
     return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }

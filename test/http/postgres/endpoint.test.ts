@@ -6,7 +6,7 @@ import { after, describe, it } from 'node:test'
 import express from 'express'
 import fastify from 'fastify'
 import { createTasks, defineTask, guard, HttpError, jsonSchema, router, taskEndpoints, type SubmitTransaction } from 'longhaul'
-import { longhaul } from 'longhaul/fastify'
+import { fastifyLonghaul } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
@@ -232,7 +232,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     server.close()
     assert.equal(inExpress.status, 202)
     const other = fastify()
-    await other.register(longhaul, { handler })
+    await other.register(fastifyLonghaul, { handler })
     const at = await other.listen({ port: 0, host: '127.0.0.1' })
     const inFastify = await post({ id: 'fastify', amount: 1 }, {}, '/invoices', at)
     await other.close()

@@ -36,7 +36,8 @@ const tcp = (use: (socket: Socket) => void): Promise<number> => listening(create
 async function proxy(options: Partial<TunnelOptions> = {}): Promise<number> {
   const server = createServer()
   const connect = tunnel({ allow: [`127.0.0.1:${await echoing}`], ...options })
-  attach(server, () => ({ status: 200, headers: {}, body: 'plain' }), { connect })
+  server.on('connect', connect)
+  attach(server, () => ({ status: 200, headers: {}, body: 'plain' }))
   return listening(server)
 }
 

@@ -24,7 +24,7 @@ import { byPath, versions } from 'longhaul/versions'
 import { callbacks, httpSender, type CallbackRequest, type CallbackSender } from 'longhaul/callbacks'
 import { readNdjson } from 'longhaul/client'
 import { blobsConformance, engineConformance, storeConformance } from 'longhaul/conformance'
-import { longhaul } from 'longhaul/fastify'
+import { fastifyLonghaul } from 'longhaul/fastify'
 import { toFetch } from 'longhaul/fetch'
 import { fileSource, FolderBlobs, folderSource } from 'longhaul/files'
 import { toKoa } from 'longhaul/koa'
@@ -222,7 +222,7 @@ async function vocabulary(): Promise<void> {
 /** The plug-ins of frameworks, in apps of the user's own. */
 async function frameworks(): Promise<void> {
   const app = fastify()
-  app.register(longhaul, { prefix: '/api', handler })
+  app.register(fastifyLonghaul, { prefix: '/api', handler })
   const koa = new Koa()
   koa.use(toKoa(handler))
   const server = createServer((req, res) => { void koa.callback()(req, res) }).listen(0, '127.0.0.1')

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
 import { ClientError, createClient, readNdjson, verifyCallback } from '../../../src/client/index.js'
 import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
-import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
+import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
@@ -151,8 +151,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/conformance: blobsConformance': (options) => blobsConformance(runner, handler as never, options),
   'longhaul/conformance: engineConformance': (options) => engineConformance(runner, handler as never, options),
   'longhaul/conformance: storeConformance': (options) => storeConformance(runner, handler as never, options),
-  'longhaul/fastify: longhaul': (options) => new Promise<void>((resolve, reject) => {
-    longhaul({} as never, options, (error) => { if (error) reject(error); else resolve() })
+  'longhaul/fastify: fastifyLonghaul': (options) => new Promise<void>((resolve, reject) => {
+    fastifyLonghaul({} as never, options, (error) => { if (error) reject(error); else resolve() })
   }),
   'longhaul/fastify: toFastify': (options) => toFastify(handler, options),
   'longhaul/fetch: toFetch': (options) => toFetch(handler, options),

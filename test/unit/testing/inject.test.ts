@@ -74,7 +74,7 @@ describe('inject: the request', () => {
   })
 
   test('refuses a path without a slash', async () => {
-    await assert.rejects(inject(echo, { path: 'tasks' }), /path must start with "\/"/)
+    await assert.rejects(inject(echo, { path: 'tasks' }), /path must be a string that starts with "\/"/)
   })
 
   test('refuses a body that cannot be sent', async () => {

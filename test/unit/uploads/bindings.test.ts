@@ -65,9 +65,9 @@ describe('uploads in other places', () => {
   test('misuse is a TypeError that says what to do', () => {
     const good = { store: new MemoryStore(), blobs: new MemoryBlobs(), owner: 'anyone', uploadPath: '/uploads/{id}' } as const
     const wrong: [object, RegExp][] = [
-      [{ blobs: undefined }, /pass blobs/], [{ store: undefined }, /pass a store/], [{ owner: undefined }, /option owner is missing/],
-      [{ uploadPath: '/uploads' }, /uploadPath must be a path with one \{id\}, such as '\/uploads\/\{id\}'/], [{ partBytes: 0 }, /partBytes must be 1 or more/],
-      [{ maxAgeMs: 10 }, /maxAgeMs must be 1000 or more/], [{ minAppendBytes: 10, maxAppendBytes: 5 }, /must not be more/],
+      [{ blobs: undefined }, /option blobs is missing; it must be the blobs/], [{ store: undefined }, /option store is missing; it must be the store/], [{ owner: undefined }, /option owner is missing/],
+      [{ uploadPath: '/uploads' }, /uploadPath must be a path with one \{id\}, such as '\/uploads\/\{id\}'/], [{ partBytes: 0 }, /partBytes must be a number of bytes from 1/],
+      [{ maxAgeMs: 10 }, /maxAgeMs must be a number of milliseconds from 1000/], [{ minAppendBytes: 10, maxAppendBytes: 5 }, /must not be more/],
       [{ check: 1 }, /check must be a function/], [{ maxBodyBytes: NaN }, /maxBodyBytes/],
     ]
     for (const [change, message] of wrong) {

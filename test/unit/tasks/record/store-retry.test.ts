@@ -67,7 +67,7 @@ for (const shared of [true, false]) {
     let refused = 0
     const change = t.mock.method(engine, 'change', () => {
       refused++
-      throw new StoreUnavailableError('full', { reason: 'full' })
+      return Promise.reject(new StoreUnavailableError('full', { reason: 'full' }))
     })
     gate.resolve()
     const turns = async (): Promise<void> => { for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => { setImmediate(resolve) }) }

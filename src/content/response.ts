@@ -1,0 +1,202 @@
+import { randomBytes } from 'node:crypto'
+import { encodePieces, type Piece } from '../http/body/encode.js'
+import { httpError } from '../http/errors.js'
+import type {
+  HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
+} from '../http/exchange.js'
+import { negotiate, negotiateCoding } from '../http/fields/accept.js'
+import { httpDate } from '../http/fields/dates.js'
+import {
+  digestField, isDigest, parseWantedDigests, type DigestAlgorithm,
+} from '../http/fields/digests.js'
+import { evaluatePreconditions, ifRangeHolds } from '../http/fields/preconditions.js'
+import { contentRange, selectRanges, type Range } from '../http/fields/range.js'
+import { checkSource, notADigest, readPart, type ContentSource } from './source.js'
+
+/** A content coding that responses can have. */
+export type ContentCoding = 'gzip' | 'br' | 'zstd'
+
+/** Options of `content` with their defaults. */
+export interface ContentPlan {
+  readonly codings: readonly ContentCoding[]
+  readonly compressible: (type: string) => boolean
+  readonly disposition?: 'inline' | 'attachment'
+  readonly maxRanges: number
+  readonly cacheControl: string
+}
+
+/** All content codings, as names. */
+export const CODINGS: readonly unknown[] = ['gzip', 'br', 'zstd'] satisfies ContentCoding[]
+/** Smaller content is not worth a coding. */
+const WORTH_CODING = 1024
+const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|wasm|x-ndjson|graphql|sql|toml|yaml|rtf)\b|image\/(?:svg|bmp)|[a-z]+\/[^;]*\+(?:json|xml)\b)/i
+/**
+ * Characters that an extended parameter holds unencoded (RFC 8187 section 3.2.1), beside letters
+ * and digits.
+ */
+const ATTRIBUTE_CHARS = new Set('!#$&+-.^_`|~')
+
+/**
+ * Responds to GET or HEAD of one source: conditions first, then Range, then all of it (RFC 9110
+ * section 13.2.2).
+ */
+export async function respond(
+  request: HttpRequest<unknown>, source: ContentSource, plan: ContentPlan,
+): Promise<HttpResponse> {
+  checkSource(source)
+  const { method, headers: asked } = request
+  const { size, type = 'application/octet-stream', lastModified } = source
+  const accept = asked['accept']
+  if (accept !== undefined && negotiate(accept, [type.split(';', 1)[0] as string]) === undefined) {
+    throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+  }
+  const varies = plan.codings.length > 0 && size >= WORTH_CODING && plan.compressible(type)
+  // Ranges are ranges of the content without a coding.
+  const isPart = method === 'GET' && asked['range'] !== undefined
+  const chosen = varies && !isPart && negotiateCoding(asked['accept-encoding'], plan.codings)
+  const coding = chosen && chosen !== 'identity' ? chosen : undefined
+  // Compressed content has its own tag.
+  const etag = coding && source.etag ? `${source.etag.slice(0, -1)}-${coding}"` : source.etag
+  const now = Date.now()
+
+  const headers: ResponseHeaders = { 'cache-control': plan.cacheControl }
+  if (etag !== undefined) headers['etag'] = etag
+  if (varies) headers['vary'] = 'Accept-Encoding'
+
+  const outcome = evaluatePreconditions({
+    method, headers: asked, exists: true, etag, lastModified,
+  })
+  if (outcome === 'failed') {
+    throw httpError('precondition_failed', etag === undefined ? {} : { headers: { etag } })
+  }
+  // RFC 9110 section 8.8.2.1: never later than the response itself.
+  const changed = lastModified === undefined ? undefined : httpDate(Math.min(lastModified, now))
+  if (outcome === 'not-modified') {
+    if (etag === undefined && changed !== undefined) headers['last-modified'] = changed
+    return { status: 304, headers }
+  }
+  if (changed !== undefined) headers['last-modified'] = changed
+  headers['content-type'] = type
+  if (plan.disposition !== undefined) {
+    headers['content-disposition'] = contentDisposition(plan.disposition, source.name)
+  }
+  if (coding !== undefined) {
+    headers['content-encoding'] = coding
+    if (method === 'HEAD') return { status: 200, headers }
+    return { status: 200, headers, body: encodePieces(pieces(readPart(source, 0, size)), coding) }
+  }
+
+  headers['accept-ranges'] = 'bytes'
+  const isWhole = !isPart || !ifRangeHolds({ headers: asked, etag, lastModified }, now)
+  const ranges = isWhole ? 'whole' : selectRanges(asked['range'], size, plan)
+  if (ranges === 'unsatisfiable') {
+    throw httpError('range_not_satisfiable', {
+      headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' },
+    })
+  }
+  const digest = await reprDigestOf(source, asked)
+  if (digest !== undefined) headers['repr-digest'] = digest
+  if (ranges === 'whole') {
+    headers['content-length'] = String(size)
+    if (method === 'HEAD') return { status: 200, headers }
+    return { status: 200, headers, body: size === 0 ? '' : readPart(source, 0, size) }
+  }
+  const [first] = ranges
+  if (ranges.length === 1 && first !== undefined) {
+    headers['content-range'] = contentRange(first, size)
+    headers['content-length'] = String(first.end - first.start)
+    return { status: 206, headers, body: readPart(source, first.start, first.end) }
+  }
+  return multipart(source, type, ranges, headers)
+}
+
+/** Responds with several parts as multipart/byteranges (RFC 9110 section 14.6). */
+function multipart(
+  source: ContentSource, type: string, ranges: readonly Range[], headers: ResponseHeaders,
+): HttpResponse {
+  // 128 random bits do not occur in the content.
+  const boundary = randomBytes(16).toString('hex')
+  const parts = ranges.map((range, index) => {
+    const head = `${index === 0 ? '' : '\r\n'}--${boundary}\r\nContent-Type: ${type}\r\n`
+      + `Content-Range: ${contentRange(range, source.size)}\r\n\r\n`
+    return { ...range, head: Buffer.from(head, 'latin1') }
+  })
+  const end = Buffer.from(`\r\n--${boundary}--\r\n`)
+  const length = parts.reduce((sum, part) => sum + part.head.length + part.end - part.start, 0)
+  headers['content-type'] = `multipart/byteranges; boundary=${boundary}`
+  headers['content-length'] = String(length + end.length)
+  const body = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
+    for (const part of parts) {
+      // The head of a part waits for its first bytes, so that a source that fails at once is
+      // answered with an error.
+      let head: Uint8Array | undefined = part.head
+      for await (const chunk of readPart(source, part.start, part.end)) {
+        if (head !== undefined) yield head
+        head = undefined
+        yield chunk
+      }
+    }
+    yield end
+  }
+  return { status: 206, headers, body: body() }
+}
+
+async function* pieces(content: AsyncIterable<Uint8Array>): AsyncGenerator<Piece, void, undefined> {
+  for await (const bytes of content) yield { bytes, flush: false }
+}
+
+/** Returns whether a media type is compressible: text, JSON, XML and the like. */
+export function isCompressible(type: string): boolean {
+  return TEXT.test(type)
+}
+
+/**
+ * Returns the value of `Repr-Digest` for the response to a request (RFC 9530 section 3). `undefined`
+ * if it has none. Known digests cost nothing, so every client gets them, unless it rejects them. A
+ * digest is computed only for a client that wants it, and only if none that it wants is known.
+ */
+async function reprDigestOf(
+  source: ContentSource, headers: RequestHeaders,
+): Promise<string | undefined> {
+  const { digests = {} } = source
+  const { wanted, refused } = parseWantedDigests(headers['want-repr-digest'])
+  const best = wanted.find((name) => digests[name] !== undefined)
+  if (best !== undefined) return digestField({ [best]: digests[best] })
+  const names = Object.keys(digests) as DigestAlgorithm[]
+  const rest = names.filter((name) => !refused.includes(name))
+  const known = digestField(Object.fromEntries(rest.map((name) => [name, digests[name]])))
+  const [algorithm] = wanted
+  if (known !== '' || algorithm === undefined) return known || undefined
+  const computed = await source.digest?.(algorithm)
+  if (computed === undefined) return undefined
+  if (!isDigest(algorithm, computed)) throw notADigest(algorithm)
+  return digestField({ [algorithm]: computed })
+}
+
+/**
+ * Returns the value of Content-Disposition (RFC 6266). A name that is not plain ASCII is sent twice:
+ * with `?` instead of the characters that old clients cannot read, and as UTF-8. Only the part after
+ * the last slash or backslash counts; control characters are left out.
+ */
+function contentDisposition(
+  kind: 'inline' | 'attachment', name: string | undefined,
+): string {
+  const base = (name?.split(/[/\\]/).at(-1) ?? '').replaceAll(/\p{Cc}/gu, '').toWellFormed()
+  if (base === '') return kind
+  const plain = base.replaceAll(/[^\x20-\x7e]/gu, '?')
+  // `%` in a quoted name is decoded by some clients and not by others.
+  const quoted = `${kind}; filename="${plain.replaceAll('%', '_').replaceAll('"', '\\"')}"`
+  return plain === base && !base.includes('%')
+    ? quoted
+    : `${quoted}; filename*=UTF-8''${extended(base)}`
+}
+
+function extended(text: string): string {
+  let value = ''
+  for (const byte of Buffer.from(text)) {
+    const char = String.fromCharCode(byte)
+    const plain = byte < 0x80 && (/[A-Za-z0-9]/.test(char) || ATTRIBUTE_CHARS.has(char))
+    value += plain ? char : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+  }
+  return value
+}

@@ -1,0 +1,146 @@
+import { readContentLength } from '../http/body/body.js'
+import { httpError } from '../http/errors.js'
+import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
+
+/** Media type of the body of a PATCH (draft section 6). */
+export const PARTIAL_UPLOAD = 'application/partial-upload'
+
+/** An Item of RFC 9651 without its parameters, which have no meaning here. */
+const INTEGER = /^[ \t]*([0-9]{1,15})[ \t]*(?:;.*)?$/
+const BOOLEAN = /^[ \t]*\?([01])[ \t]*(?:;.*)?$/
+/**
+ * Interop versions of the draft that this server speaks. 5 and 6 are those of tus-js-client 4
+ * (drafts 03 and 05), 7 to 9 those of the drafts up to 12.
+ */
+const SPOKEN = new Set(['5', '6', '7', '8', '9'])
+const UPLOAD_RESUMPTION_SUPPORTED = 104
+const PROBLEMS = 'https://iana.org/assignments/http-problem-types'
+
+/** The limits that clients are told. */
+export interface Limits {
+  readonly maxBodyBytes: number
+  readonly maxAppendBytes: number
+  readonly minAppendBytes: number
+  readonly maxAgeMs: number
+}
+
+/**
+ * Reads `Upload-Offset` or `Upload-Length`.
+ * @throws {HttpError} 400 `invalid_header`: it is not a whole number from 0, of at most 15 digits
+ */
+export function readInteger(
+  headers: RequestHeaders, name: 'upload-offset' | 'upload-length',
+): number | undefined {
+  const value = headers[name]
+  if (value === undefined) return undefined
+  const [, digits] = (typeof value === 'string' && INTEGER.exec(value)) || []
+  if (digits !== undefined) return Number(digits)
+  throw httpError('invalid_header', {
+    message: `${name} must be one whole number from 0, of at most 15 digits.`,
+  })
+}
+
+/** Reads `Upload-Complete`. Any other value counts as absent. */
+export function readComplete(headers: RequestHeaders): boolean | undefined {
+  const value = headers['upload-complete']
+  const [, digit] = (typeof value === 'string' && BOOLEAN.exec(value)) || []
+  return digit === undefined ? undefined : digit === '1'
+}
+
+/** Returns the headers of a response that is about the upload, not about the finished content. */
+export function uploadHeaders(offset: number, complete = false): Record<string, string> {
+  return {
+    'upload-offset': String(offset),
+    'upload-complete': complete ? '?1' : '?0',
+    'cache-control': 'no-store',
+  }
+}
+
+/**
+ * Returns the length that a request announces, for a body that starts at `offset`.
+ *
+ * @param known - length that an earlier request announced
+ * @throws {HttpError} `upload_length_inconsistent`
+ */
+export function announcedLength(
+  headers: RequestHeaders, complete: boolean, offset: number, known: number | null,
+): number | undefined {
+  const size = complete ? readContentLength(headers) : undefined
+  const end = size === undefined ? undefined : offset + size
+  const lengths = [known ?? undefined, readInteger(headers, 'upload-length'), end]
+    .filter((length) => length !== undefined)
+  const [first, ...others] = lengths
+  if (others.some((length) => length !== first)) throw inconsistentLength(offset)
+  return first
+}
+
+/** Returns the error for announced lengths that differ (draft section 7.2). */
+export function inconsistentLength(offset: number): Error {
+  return httpError('upload_length_inconsistent', {
+    members: { type: `${PROBLEMS}#inconsistent-upload-length` },
+    headers: uploadHeaders(offset),
+  })
+}
+
+/** Returns the error for a PATCH at another offset (draft section 7.1). */
+export function mismatchingOffset(expected: number, provided: number): Error {
+  return httpError('upload_offset_mismatch', {
+    members: {
+      'type': `${PROBLEMS}#mismatching-upload-offset`,
+      'expected-offset': expected,
+      'provided-offset': provided,
+    },
+    headers: uploadHeaders(expected),
+  })
+}
+
+/** Returns the 413 with the limits. */
+export function tooLarge(limits: Limits, message: string): Error {
+  return httpError('body_too_large', {
+    message, headers: { 'upload-limit': limitHeader(limits), 'cache-control': 'no-store' },
+  })
+}
+
+/** Returns the error of a request that was ended in favour of a newer one. */
+export function superseded(offset: number): Error {
+  return httpError('upload_superseded', { headers: uploadHeaders(offset) })
+}
+
+/**
+ * Returns the value of `Upload-Limit` (draft section 4.1.4).
+ *
+ * @param ageMs - time until the upload expires
+ */
+export function limitHeader(limits: Limits, ageMs = limits.maxAgeMs): string {
+  const { maxBodyBytes, maxAppendBytes, minAppendBytes } = limits
+  const limitsInOrder = [
+    isFinite(maxBodyBytes) && `max-size=${Math.floor(maxBodyBytes)}`,
+    isFinite(maxAppendBytes) && `max-append-size=${Math.floor(maxAppendBytes)}`,
+    minAppendBytes > 0 && `min-append-size=${Math.ceil(minAppendBytes)}`,
+    `max-age=${Math.floor(ageMs / 1000)}`,
+  ]
+  return limitsInOrder.filter((each) => each !== false).join(', ')
+}
+
+/** Returns the interop version of a client that sends one which this server speaks. */
+export function interopVersion(headers: RequestHeaders): number | undefined {
+  const version = headers['upload-draft-interop-version']
+  return typeof version === 'string' && SPOKEN.has(version.trim()) ? Number(version) : undefined
+}
+
+/**
+ * Returns whether a client gets the path of its upload before the final response. A server must not
+ * send a 104 to a client that names no interop version.
+ */
+export function canAnnounce(request: HttpRequest<unknown>): boolean {
+  return request.inform !== undefined && interopVersion(request.headers) !== undefined
+}
+
+/** Sends a 104 (draft section 5), if the client and the binding know it. */
+export function announce(request: HttpRequest<unknown>, headers: ResponseHeaders): void {
+  const version = interopVersion(request.headers)
+  if (version === undefined) return
+  request.inform?.(UPLOAD_RESUMPTION_SUPPORTED, {
+    'upload-draft-interop-version': String(version), ...headers,
+  })
+}

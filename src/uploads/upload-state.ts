@@ -1,0 +1,343 @@
+import { httpError } from '../http/errors.js'
+import type { BodySource, RequestHeaders } from '../http/exchange.js'
+import { waitForEntry } from '../idempotency/wait.js'
+import { newId } from '../runtime/random-id.js'
+import type { Blobs } from '../stores/blobs.js'
+import type { Entry, ReplaceOptions, Revision, Store } from '../stores/store.js'
+import { superseded } from './protocol.js'
+
+/** State of one upload, as JSON in the store. Each change is a compare-and-set of the whole. */
+export interface UploadState {
+  /** Owner id; `null` for an upload without an owner. */
+  readonly owner: string | null
+  /** Name under which the upload counts for `maxPerOwner` and `maxBytesPerOwner`. */
+  readonly countedAs: string
+  /** The request that created the upload. */
+  readonly request: StoredRequest
+  /** Size of the whole in bytes; `null` until the client has announced it. */
+  readonly length: number | null
+  /** Number of bytes in `parts`. */
+  readonly offset: number
+  /** Blobs of the bytes, in order. */
+  readonly parts: readonly Part[]
+  /** Id of the request that appends; `null` if none does. Any other request must not write. */
+  readonly writer: string | null
+  /** True if another request waits until the writer has stored its bytes and stopped. */
+  readonly asked: boolean
+  /** True if all bytes have arrived. The handler then gets them. */
+  readonly received: boolean
+  /** `true` once the handler has responded. `request` then has no headers any more. */
+  readonly answered?: true
+}
+
+/** Name and size in bytes of one part. The name is unique, so no writer replaces another's part. */
+export type Part = readonly [name: string, size: number]
+
+/** The parts of a request that its handler sees again when the upload is complete. */
+export interface StoredRequest {
+  readonly method: string
+  readonly path: string
+  readonly search: string
+  readonly mountPath: string
+  readonly params: Readonly<Record<string, string>>
+  readonly version: string | null
+  /** Headers without credentials and without those that describe one message. */
+  readonly headers: RequestHeaders
+}
+
+/** A state with its revision in the store. */
+export interface HeldState {
+  readonly state: UploadState
+  readonly revision: Revision
+}
+
+const ID = /^[A-Za-z0-9_-]{22}$/
+
+/** Returns whether `id` has the form of an id of an upload. */
+export function isUploadId(id: string | undefined): id is string {
+  return id !== undefined && ID.test(id)
+}
+
+/** Returns the key of the state in the store. */
+export function stateKey(id: string): string {
+  return `upload:${id}`
+}
+
+/** Returns the key of the claim that holds the response of the handler. */
+export function answerKey(id: string): string {
+  return `upload-answer:${id}`
+}
+
+/** Returns the key of a part in the blobs. */
+export function partKey(id: string, name: string): string {
+  return `upload/${id}/${name}`
+}
+
+/** Returns the key of the counter whose lifetime is that of the upload. */
+export function ageKey(id: string): string {
+  return `upload-age:${id}`
+}
+
+/**
+ * Time in milliseconds that a new request waits for the one that appends. A writer that does not
+ * stop by then, because its process is dead or frozen, is fenced.
+ */
+const HAND_OVER_MS = 3000
+/** A notice of the store may be lost, so the state is read again this often, in milliseconds. */
+const REREAD_MS = 1000
+/** Writes that are tried again while the store fails. */
+const TRIES = 3
+
+/** Reads and writes the states of uploads. */
+export class UploadRecords {
+  constructor(readonly store: Store, private readonly blobs: Blobs) {}
+
+  /** Creates an upload. It expires `ttlMs` after now, by the clock of the store. */
+  async create(id: string, state: UploadState, ttlMs: number): Promise<UploadWriter> {
+    const made = await this.store.create(stateKey(id), JSON.stringify(state), { ttlMs })
+    if (!made.created) throw new Error('A new upload has the id of another one')
+    return new UploadWriter(this.store, id, { state, revision: made.revision })
+  }
+
+  /**
+   * Returns the state of an upload.
+   *
+   * @throws {HttpError} `upload_not_found`: it does not exist, or belongs to another owner.
+   */
+  private async find(id: string, owner: string | undefined): Promise<HeldState> {
+    const entry = await this.store.get(stateKey(id))
+    const held = entry && toHeld(entry)
+    if (held?.state.owner !== (owner ?? null)) throw httpError('upload_not_found')
+    return held
+  }
+
+  /** Returns whether an upload exists. */
+  async exists(id: string): Promise<boolean> {
+    return await this.store.get(stateKey(id)) !== undefined
+  }
+
+  /**
+   * Ends the request that appends to an upload, if there is one, and returns the state after it.
+   * Asks the writer to store what it has, and fences it if it does not.
+   *
+   * @throws {HttpError} `upload_not_found`
+   */
+  async settle(id: string, owner: string | undefined): Promise<HeldState> {
+    const deadline = performance.now() + HAND_OVER_MS
+    for (;;) {
+      const held = await this.find(id, owner)
+      const { state } = held
+      if (state.writer === null) return held
+      const left = deadline - performance.now()
+      if (left <= 0) {
+        const fenced = await replace(this.store, id, held, { ...state, writer: null, asked: false })
+        if (fenced) return fenced
+        continue
+      }
+      if (!state.asked && !await replace(this.store, id, held, { ...state, asked: true })) continue
+      await waitForEntry(this.store, stateKey(id), {
+        timeoutMs: left, signal: undefined,
+        until: (entry) => entry === undefined || toHeld(entry).state.writer !== state.writer,
+      })
+    }
+  }
+
+  /**
+   * Acquires an upload that nobody writes. Records its length. Returns `undefined` if it has
+   * changed since it was read.
+   */
+  async acquire(
+    id: string, held: HeldState, length: number | undefined,
+  ): Promise<UploadWriter | undefined> {
+    const { state } = held
+    const next = { ...state, length: length ?? state.length, writer: newId(), asked: false }
+    const acquired = await replace(this.store, id, held, next)
+    return acquired && new UploadWriter(this.store, id, acquired)
+  }
+
+  /**
+   * Drops what the handler needed, once it has responded. Never rejects: what stays expires, and
+   * counts for its owner.
+   */
+  async noteAnswered(id: string): Promise<void> {
+    for (let tried = 0; tried < TRIES; tried++) {
+      try {
+        const entry = await this.store.get(stateKey(id))
+        if (!entry) return
+        const held = toHeld(entry)
+        const { state } = held
+        const request = { ...state.request, search: '', params: {}, headers: {} }
+        // Its owner loses it if it has too many.
+        const options = { evictable: true, owner: state.countedAs }
+        const next: UploadState = { ...state, request, parts: [], answered: true }
+        if (await replace(this.store, id, held, next, options)) return
+      } catch {
+        // The store fails.
+      }
+    }
+  }
+
+  /** Removes an upload, and its parts unless the handler may be reading them. */
+  async remove(id: string, owner: string | undefined): Promise<UploadState> {
+    for (;;) {
+      const { state, revision } = await this.find(id, owner)
+      if (!await this.store.delete(stateKey(id), revision)) continue
+      if (!state.received) await this.deleteParts(id, state.parts)
+      return state
+    }
+  }
+
+  /** Deletes parts. Those that cannot be deleted expire. */
+  async deleteParts(id: string, parts: readonly Part[]): Promise<void> {
+    for (const [name] of parts) {
+      await this.blobs.delete(partKey(id, name)).catch(() => undefined)
+    }
+  }
+}
+
+/** The right to append to one upload. Ends when another request asks for it. */
+export class UploadWriter {
+  #written = 0
+  /** True if another request has asked for the upload. */
+  isAsked = false
+  private readonly name: string
+
+  constructor(
+    private readonly store: Store, readonly id: string, private held: HeldState,
+  ) {
+    this.name = held.state.writer as string
+  }
+
+  get state(): UploadState {
+    return this.held.state
+  }
+
+  /** False once the right to append has ended. */
+  get isWriting(): boolean {
+    return this.state.writer === this.name
+  }
+
+  /** Returns the name of the next part. No other writer uses it. */
+  newPart(): string {
+    return `${this.name}-${(this.#written++).toString(36)}`
+  }
+
+  /** Adds parts, and keeps the right to append. */
+  async add(parts: readonly Part[]): Promise<void> {
+    await this.commit((state) => withParts(state, parts))
+  }
+
+  /** Adds parts, and ends the right to append. */
+  async release(parts: readonly Part[]): Promise<void> {
+    await this.commit((state) => ({ ...withParts(state, parts), writer: null, asked: false }))
+  }
+
+  /** Adds the last parts. Nothing can be appended after them. The state stays for `ttlMs`. */
+  async finish(parts: readonly Part[], ttlMs: number): Promise<void> {
+    await this.commit((state) => {
+      const whole = withParts(state, parts)
+      return { ...whole, writer: null, asked: false, received: true, length: whole.offset }
+    }, { ttlMs })
+  }
+
+  /** Stops `body` when another request asks for the upload. Returns a function that ends this. */
+  async watch(body: BodySource, stop: () => void): Promise<() => void> {
+    let isReading = false
+    let isStale = false
+    const read = async (): Promise<void> => {
+      isStale = true
+      if (isReading) return
+      isReading = true
+      try {
+        while (isStale && !this.isAsked) {
+          isStale = false
+          const entry = await this.store.get(stateKey(this.id))
+          const state = entry && toHeld(entry).state
+          if (state?.writer === this.name && !state.asked) continue
+          this.isAsked = true
+          stop()
+          body.stop?.()
+        }
+      } catch {
+        // The next read may succeed. A write finds out in any case.
+      } finally {
+        isReading = false
+      }
+    }
+    const unwatch = await this.store.watch(stateKey(this.id), () => { void read() })
+    const timer = setInterval(() => { void read() }, REREAD_MS).unref()
+    return () => {
+      clearInterval(timer)
+      unwatch()
+    }
+  }
+
+  /**
+   * Writes the state that `change` makes of the writer's own. If only a request to stop was written
+   * in between, or the reply of the store was lost, tries again.
+   *
+   * @throws {HttpError} `upload_superseded`: another request writes now. `upload_not_found`: the
+   * upload was dropped or has expired.
+   */
+  private async commit(
+    change: (state: UploadState) => UploadState, options: ReplaceOptions = {},
+  ): Promise<void> {
+    const { store, id } = this
+    for (let failures = 0; ;) {
+      const before = this.held
+      const next = change(before.state)
+      let entry: Entry | undefined
+      try {
+        const outcome = await store.replace(stateKey(id), JSON.stringify(next), before.revision, options)
+        if (outcome.replaced) {
+          this.held = { state: next, revision: outcome.revision }
+          return
+        }
+        entry = outcome.entry
+      } catch (error) {
+        if (++failures >= TRIES) throw error
+        entry = await store.get(stateKey(id))
+      }
+      if (entry === undefined) throw httpError('upload_not_found')
+      const found = toHeld(entry)
+      const hasLanded = isAfter(found.state, next, before.state)
+      if (!hasLanded && found.state.writer !== this.name) throw superseded(found.state.offset)
+      this.held = found
+      if (hasLanded) return
+    }
+  }
+}
+
+/** Writes a state if its revision is still the current one. Returns `undefined` if it is not. */
+async function replace(
+  store: Store, id: string, { revision }: HeldState, next: UploadState, options: ReplaceOptions = {},
+): Promise<HeldState | undefined> {
+  const outcome = await store.replace(stateKey(id), JSON.stringify(next), revision, options)
+  return outcome.replaced ? { state: next, revision: outcome.revision } : undefined
+}
+
+function withParts(state: UploadState, added: readonly Part[]): UploadState {
+  return { ...state, offset: state.offset + bytesOf(added), parts: [...state.parts, ...added] }
+}
+
+/** Returns the number of bytes of parts. */
+export function bytesOf(parts: readonly Part[]): number {
+  return parts.reduce((sum, [, size]) => sum + size, 0)
+}
+
+function toHeld({ value, revision }: Entry): HeldState {
+  return { state: JSON.parse(value) as UploadState, revision }
+}
+
+/**
+ * Returns whether a write of `next` in place of `before` has landed, though its reply was lost.
+ * Another request may have written since. Names of parts are unique, so the last one tells.
+ */
+function isAfter(found: UploadState, next: UploadState, before: UploadState): boolean {
+  if (next.received) return found.received
+  const last = next.parts.length - 1
+  if (next.parts.length > before.parts.length) {
+    return found.parts[last]?.[0] === next.parts[last]?.[0]
+  }
+  return found.writer === next.writer
+}
