@@ -45,8 +45,7 @@ export const FOLDERS = {
   'resources': [...VOCABULARY, 'openapi'],
   'policies': [...VOCABULARY, 'openapi', 'idempotency'],
   'versions': [...VOCABULARY, 'openapi'],
-  'callbacks': [...VOCABULARY, 'tasks/definition', 'tasks/record', 'tasks/core', 'callbacks/http-sender'],
-  'callbacks/http-sender': ['runtime', 'http', 'callbacks'],
+  'callbacks': [...VOCABULARY, 'tasks/definition', 'tasks/record', 'tasks/core'],
   'bulk': [...VOCABULARY, 'openapi', 'content', 'json-array', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'export': [...VOCABULARY, 'ndjson', 'tasks/definition'],
@@ -69,7 +68,7 @@ function place(path) {
 /** Suites for authors of adapters. They may import node:assert. */
 const SUITES = 'conformance'
 /** The only folder of `src` that opens connections, because a callback is an outgoing request. */
-const SOCKETS = 'callbacks/http-sender'
+const SOCKETS = 'callbacks'
 /** Bindings of frameworks on node:http. */
 const FRAMEWORKS = ['fastify', 'koa']
 /** The client runs in browsers, and imports its own files only. */

@@ -14,8 +14,8 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
  * the task, the answer.
  */
 const SUBMISSION = [
-  'src/tasks/http/submit.ts', 'src/tasks/http/submission.ts', 'src/tasks/http/accept-submission.ts',
-  'src/tasks/core/accept-task.ts', 'src/tasks/http/respond-async.ts',
+  'src/tasks/http/submit.ts', 'src/tasks/http/submission.ts', 'src/tasks/http/accept.ts',
+  'src/tasks/core/accept-task.ts', 'src/tasks/http/respond.ts',
 ]
 
 const imports = readImports()

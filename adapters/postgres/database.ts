@@ -1,14 +1,14 @@
+import { duration, flag, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { within } from '../../src/runtime/timers.js'
 import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import type { PgliteClient, PostgresPool } from './client.js'
-import type { Connections, Query, Running } from './connections.js'
-import { connectionsOf } from './connections-of.js'
-import { faultOf, isLostConnection } from './faults.js'
-import type { ChannelAccess } from './changes/monitored-channel.js'
-import { applyMigrations, missingMigrations } from './migrations/migrate.js'
-import { checkSchema, quoted } from './migrations/sql.js'
+import type {
+  Connections, PgliteClient, PostgresPool, Query, Subscriber, Subscription,
+} from './connections.js'
+import { applyMigrations, missingMigrations, quoted, SCHEMA } from './migrations.js'
+import { connectionsOf } from './pool.js'
+import { faultOf, isLostConnection } from './sql.js'
 
 /** Maximum time of the migrations at first use, in milliseconds. */
 const MIGRATION_MS = 30_000
@@ -16,9 +16,6 @@ const MIGRATION_MS = 30_000
 const CHECK_MS = 5000
 /** Maximum time of a statement that no request waits for, in milliseconds. */
 const BACKGROUND_MS = 30_000
-
-/** Schemas with missing migrations that were reported, by pool. */
-const reported = new WeakMap<object, Set<string>>()
 
 /** Options of the access to a database. */
 export interface DatabaseOptions {
@@ -44,37 +41,40 @@ export interface DatabaseOptions {
   readonly preparedStatements?: boolean
 }
 
+/** The options of the access to a database. */
+export const DATABASE_OPTIONS = {
+  pool: value(),
+  schema: SCHEMA,
+  migrate: flag({ default: true }),
+  timeoutMs: duration({ min: 10, max: 60_000, default: 1500 }),
+  preparedStatements: flag({ default: false }),
+} satisfies OptionTable<DatabaseOptions>
+
 /**
- * All access to the database of the host: deadlines, the circuit breaker, migrations at first use.
- * The task engine, the store and the blobs of one `postgres()` share it.
+ * All access to the database of the application: deadlines, the circuit breaker, migrations at first
+ * use. The task engine, the store and the blobs of one `postgres()` share it.
  */
 export class Database {
   /** True if other processes see the same data. */
   readonly shared: boolean
   /** Schema, quoted as an identifier. */
   readonly schema: string
-  private readonly pool: object
   private readonly name: string
   private readonly migrate: boolean
   private readonly connections: Connections
   private readonly breaker: Breaker
   private readonly transfers: Breaker
   private isReady = false
-  /** Read at the first use, so that no transaction of the host has to wait for another connection. */
+  private hasWarned = false
+  /** Read at the first use, so that no open transaction has to wait for another connection. */
   private identity: string | undefined
   private preparing: Promise<void> | undefined
 
   /** @throws {TypeError} An option is not valid. */
-  constructor(
-    {
-      pool, schema = 'longhaul', migrate = true, timeoutMs = 1500, preparedStatements = false,
-    }: DatabaseOptions,
-  ) {
-    checkSchema('postgres', schema)
-    if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {
-      throw new TypeError('postgres: timeoutMs must be from 10 to 60000')
-    }
-    this.pool = pool
+  constructor(options: DatabaseOptions) {
+    const { pool, schema, migrate, timeoutMs, preparedStatements } = readOptions(
+      'postgres', options, DATABASE_OPTIONS,
+    )
     this.connections = connectionsOf(pool, preparedStatements)
     this.shared = this.connections.shared
     this.name = schema
@@ -120,20 +120,12 @@ export class Database {
    */
   readonly background: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
     if (!this.isReady) await this.prepare()
-    return withDeadline(this.connections.start<Row>(text, values), BACKGROUND_MS)
+    return this.inTime<Row>(BACKGROUND_MS, text, values)
   }
 
-  /** As `query`, before the migrations were checked. */
-  private readonly check: Query = <Row>(text: string, values: readonly unknown[] = []) => (
-    withDeadline(this.connections.start<Row>(text, values), CHECK_MS)
-  )
-
-  /** Returns the access to a channel of this schema. */
-  channel(name: string): ChannelAccess {
-    return {
-      listen: (subscriber) => this.connections.listen(`${this.name}.${name}`, subscriber),
-      send: (payload) => this.notify(name, [payload]),
-    }
+  /** Subscribes to a channel of this schema on a connection of its own. */
+  listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
+    return this.connections.listen(`${this.name}.${channel}`, subscriber)
   }
 
   /** Sends notices on a channel of this schema, in a transaction of their own. */
@@ -144,7 +136,7 @@ export class Database {
     )
   }
 
-  /** Waits for the migrations. A transaction of the host must find the tables. */
+  /** Waits for the migrations. A transaction of the application must find the tables. */
   async ready(): Promise<void> {
     if (!this.isReady) await this.query('SELECT 1')
   }
@@ -153,8 +145,7 @@ export class Database {
   async isIdentity(identity: string): Promise<boolean> {
     if (this.identity === identity) return true
     // It changes if the database is restored.
-    const [row] = await this.query<{ readonly identity: string }>(identitySql(this.schema))
-    this.identity = row?.identity
+    this.identity = await this.readIdentity(this.query)
     return this.identity === identity
   }
 
@@ -175,16 +166,33 @@ export class Database {
     })
   }
 
+  /** Cancels a statement that is not done after `ms` milliseconds, and rejects. */
+  private inTime<Row>(
+    ms: number, text: string, values: readonly unknown[] = [],
+  ): Promise<readonly Row[]> {
+    const { rows, cancel } = this.connections.start<Row>(text, values)
+    return within(rows, ms, () => {
+      cancel()
+      return new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`)
+    })
+  }
+
   /** Checks or applies the migrations. Runs once at a time, and again after a failure. */
   private prepare(): Promise<void> {
     this.preparing ??= this.checkMigrations().then(async () => {
-      const [row] = await this.check<{ readonly identity: string }>(identitySql(this.schema))
-      this.identity = row?.identity
+      this.identity = await this.readIdentity(this.check)
       this.isReady = true
     }).finally(() => {
       this.preparing = undefined
     })
     return this.preparing
+  }
+
+  private readonly check: Query = (text, values) => this.inTime(CHECK_MS, text, values)
+
+  private async readIdentity(query: Query): Promise<string | undefined> {
+    const [row] = await query<{ readonly identity: string }>(identitySql(this.schema))
+    return row?.identity
   }
 
   private async checkMigrations(): Promise<void> {
@@ -202,17 +210,10 @@ export class Database {
       + `Run the SQL that \`npx longhaul migrate --print --schema ${this.name}\` prints, `
       + 'or set migrate: true',
     )
-    warnOfMissing(this.pool, this.name, error)
+    if (!this.hasWarned) warn(error)
+    this.hasWarned = true
     throw error
   }
-}
-
-/** Cancels a statement that is not done after `ms` milliseconds, and rejects. */
-function withDeadline<Row>(running: Running<Row>, ms: number): Promise<readonly Row[]> {
-  return within(running.rows, ms, () => {
-    running.cancel()
-    return new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`)
-  })
 }
 
 /**
@@ -224,15 +225,4 @@ function withDeadline<Row>(running: Running<Row>, ms: number): Promise<readonly 
 export function identitySql(schema: string): string {
   return 'SELECT id || \'/\' || (SELECT oid FROM pg_database WHERE datname = current_database()) '
     + `AS identity FROM ${schema}.installation`
-}
-
-/**
- * Reports that a schema lacks migrations as a warning of the process. Reports each schema of a pool
- * once, because engine, store and blobs of one `postgres()` lack the same migrations.
- */
-function warnOfMissing(pool: object, schema: string, error: Error): void {
-  const schemas = reported.get(pool) ?? new Set()
-  reported.set(pool, schemas)
-  if (!schemas.has(schema)) warn(error)
-  schemas.add(schema)
 }

@@ -1,9 +1,71 @@
-export { postgres, type Postgres, type PostgresOptions } from './engine.js'
-export { PostgresBlobs } from './blobs/blobs.js'
-export { migrate, type MigrateOptions } from './migrate.js'
-export { PostgresStore } from './store.js'
-export { PostgresTaskEngine } from './task-engine/engine.js'
-export type { DatabaseOptions } from './database.js'
+import { duration, readOptions, whole, type OptionTable } from '../../src/runtime/options.js'
+import { PostgresBlobs } from './blobs/blobs.js'
+import { Database, DATABASE_OPTIONS, type DatabaseOptions } from './database.js'
+import { PostgresStore } from './store.js'
+import { PostgresTaskEngine } from './task-engine/engine.js'
+
+export { PostgresBlobs, PostgresStore, PostgresTaskEngine, type DatabaseOptions }
+export { migrate, type MigrateOptions } from './migrations.js'
 export type {
   PgliteClient, PostgresClient, PostgresPool, PostgresPoolClient,
-} from './client.js'
+} from './connections.js'
+
+/** Options of `postgres`. */
+export interface PostgresOptions extends DatabaseOptions {
+  /**
+   * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
+   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
+   */
+  readonly leaseMs?: number
+  /**
+   * Maximum number of finished tasks that one owner leaves behind. The same number bounds its stored
+   * responses and finished uploads. Beyond it, the owner loses its own oldest, never those of
+   * another. They are removed after a further sixteenth was written, on average. Default 100,000.
+   */
+  readonly maxEntriesPerOwner?: number
+  /**
+   * Maximum size of the finished tasks of one owner in bytes, before compression: inputs,
+   * checkpoints and results. The same number bounds its stored responses and finished
+   * uploads. Default 64 MiB.
+   */
+  readonly maxBytesPerOwner?: number
+}
+
+const OPTIONS = {
+  ...DATABASE_OPTIONS,
+  leaseMs: duration({ min: 100, max: 86_400_000, default: 15_000 }),
+  maxEntriesPerOwner: whole({ min: 1, default: 100_000 }),
+  maxBytesPerOwner: whole({ min: 1, default: 64 * 2 ** 20 }),
+} satisfies OptionTable<PostgresOptions>
+
+/** Result of `postgres`. */
+export interface Postgres {
+  readonly engine: PostgresTaskEngine
+  readonly store: PostgresStore
+  readonly blobs: PostgresBlobs
+}
+
+/**
+ * Creates a task engine, a store and blobs on one PostgreSQL 13 or later, over your `pg.Pool`, or on
+ * a `PGlite`, which one process has for itself. They share the pool and the migrations.
+ *
+ * @example
+ * const tasks = createTasks({ ...postgres({ pool }), definitions: [report] })
+ *
+ * @throws {TypeError} An option is unknown or out of range.
+ */
+export function postgres(options: PostgresOptions): Postgres {
+  if (typeof (options as { query?: unknown } | undefined)?.query === 'function') {
+    throw new TypeError('postgres: pass the pool as an option: postgres({ pool })')
+  }
+  const { leaseMs, maxEntriesPerOwner, maxBytesPerOwner, ...access } = readOptions(
+    'postgres', options, OPTIONS,
+  )
+  const limits = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
+  const database = new Database(access)
+  return {
+    engine: new PostgresTaskEngine(database, { limits, leaseMs }),
+    store: new PostgresStore(database, limits),
+    blobs: new PostgresBlobs(database),
+  }
+}

@@ -1,13 +1,27 @@
 import { createHash } from 'node:crypto'
 import { within } from '../../src/runtime/timers.js'
-import type { PostgresPool, PostgresPoolClient } from './client.js'
-import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
-import { isBroken, sqlState } from './faults.js'
-import { LateStatements } from './late-statements.js'
+import {
+  PgliteConnections, type Connections, type PgliteClient, type PostgresPool, type PostgresPoolClient,
+  type Query, type Running, type Subscriber, type Subscription,
+} from './connections.js'
+import { isBroken, sqlState } from './sql.js'
 import { openSubscription } from './subscription.js'
 
 /** Maximum time of the statement that stops late ones, in milliseconds. */
 const STOP_MS = 1500
+
+/** Maximum number of statements that wait to be stopped. */
+const MAX_LATE = 1000
+
+/**
+ * Stops backends that still run the statement that was late. The text is compared, because a pooler
+ * gives its clients process ids of its own. The server cuts long texts.
+ */
+const STOP = `SELECT pg_cancel_backend(activity.pid)
+FROM unnest($1::integer[], $2::text[]) AS late (pid, text)
+JOIN pg_stat_activity AS activity ON activity.pid = late.pid
+WHERE activity.state = 'active' AND activity.usename = current_user
+  AND starts_with(late.text, activity.query)`
 
 /** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
@@ -20,7 +34,26 @@ interface StatementState {
   client?: PostgresPoolClient
 }
 
-/** A PostgreSQL server through the `pg.Pool` of the host. */
+/**
+ * Returns the access to a database, told apart by the methods of `pool`.
+ *
+ * @throws {TypeError} It is neither a `pg.Pool` nor a `PGlite`.
+ */
+export function connectionsOf(
+  pool: PostgresPool | PgliteClient, preparesStatements = false,
+): Connections {
+  if (typeof (pool as PostgresPool | undefined)?.connect === 'function') {
+    return new PoolConnections(pool as PostgresPool, preparesStatements)
+  }
+  if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
+    return new PgliteConnections(pool as PgliteClient)
+  }
+  throw new TypeError(
+    'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite',
+  )
+}
+
+/** A PostgreSQL server through the `pg.Pool` of the application. */
 export class PoolConnections implements Connections {
   readonly shared = true
   /** Number of replies so far. */
@@ -29,7 +62,9 @@ export class PoolConnections implements Connections {
   private generation = 0
   /** Generation in which each connection last answered. */
   private readonly lastAnswer = new WeakMap<PostgresPoolClient, number>()
-  private readonly lateStatements = new LateStatements((text, values) => this.stopLate(text, values))
+  /** Statements whose connection was closed before their reply. */
+  private readonly late: { readonly processId: number, readonly text: string }[] = []
+  private isStopping = false
 
   constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
     if (guarded.has(pool)) return
@@ -46,13 +81,37 @@ export class PoolConnections implements Connections {
     })
   }
 
-  start<Row>(text: string, values: readonly unknown[]): Running<Row> {
-    const { rows, close } = this.begin<Row>(text, values)
-    const cancel = (): void => {
-      const processId = close()
-      if (processId !== undefined) this.lateStatements.stop({ processId, text })
+  start<Row>(
+    text: string, values: readonly unknown[], stopsLate = true,
+  ): Running<Row> {
+    const state: StatementState = { cancelled: false, replies: this.replies }
+    const run = async (): Promise<readonly Row[]> => {
+      const client = await this.checkOut()
+      if (state.cancelled) {
+        client.release()
+        throw new Error('The statement was cancelled')
+      }
+      state.client = client
+      state.replies = this.replies
+      try {
+        await assertIdle(client)
+        const { rows } = await this.run(client, text, values as unknown[], state)
+        this.release(state, false)
+        return rows as Row[]
+      } catch (error) {
+        this.release(state, isBroken(error))
+        throw error
+      }
     }
-    return { rows, cancel }
+    const cancel = (): void => {
+      state.cancelled = true
+      const { client } = state
+      if (!client) return
+      if (state.replies === this.replies) this.generation++
+      client.release(true)
+      if (stopsLate) this.stop(client, text)
+    }
+    return { rows: run(), cancel }
   }
 
   async transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
@@ -63,10 +122,7 @@ export class PoolConnections implements Connections {
     const release = (destroy: boolean): void => {
       if (!isOver) client?.release(destroy)
       isOver = true
-      const processId = client?.processID ?? undefined
-      if (processId !== undefined && running !== undefined) {
-        this.lateStatements.stop({ processId, text: running })
-      }
+      if (client && running !== undefined) this.stop(client, running)
     }
     const run = async (): Promise<T> => {
       const taken = await this.checkOut()
@@ -105,43 +161,6 @@ export class PoolConnections implements Connections {
   }
 
   /**
-   * Starts one statement. `close` closes its connection, and returns the process id of its backend
-   * if it has begun.
-   */
-  private begin<Row>(text: string, values: readonly unknown[]): {
-    readonly rows: Promise<readonly Row[]>, readonly close: () => number | undefined,
-  } {
-    const state: StatementState = { cancelled: false, replies: this.replies }
-    const run = async (): Promise<readonly Row[]> => {
-      const client = await this.checkOut()
-      if (state.cancelled) {
-        client.release()
-        throw new Error('The statement was cancelled')
-      }
-      state.client = client
-      state.replies = this.replies
-      try {
-        await assertIdle(client)
-        const { rows } = await this.run(client, text, values as unknown[], state)
-        this.release(state, false)
-        return rows as Row[]
-      } catch (error) {
-        this.release(state, isBroken(error))
-        throw error
-      }
-    }
-    const close = (): number | undefined => {
-      state.cancelled = true
-      const { client } = state
-      if (!client) return undefined
-      if (state.replies === this.replies) this.generation++
-      client.release(true)
-      return client.processID ?? undefined
-    }
-    return { rows: run(), close }
-  }
-
-  /**
    * Takes a client from the pool. After a statement had no answer, a connection that has not
    * answered since then may be half-open. It is closed, so that the pool connects again.
    */
@@ -157,13 +176,30 @@ export class PoolConnections implements Connections {
     }
   }
 
-  /** Runs the statement that stops late ones. If it is late itself, it is not stopped. */
-  private stopLate<Row>(text: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
-    const { rows, close } = this.begin<Row>(text, values)
-    return within(rows, STOP_MS, () => {
-      close()
-      return new Error('The server has not stopped a statement in time')
-    })
+  /**
+   * Stops a late statement on the server soon. The server does not notice a closed connection while
+   * a statement runs or waits for a lock. Such statements would pile up beyond the size of the pool,
+   * until the server has no connections left.
+   */
+  private stop({ processID }: PostgresPoolClient, text: string): void {
+    if (typeof processID !== 'number') return
+    if (this.late.length < MAX_LATE) this.late.push({ processId: processID, text })
+    if (!this.isStopping) void this.stopAll()
+  }
+
+  private async stopAll(): Promise<void> {
+    this.isStopping = true
+    while (this.late.length > 0) {
+      const late = this.late.splice(0)
+      const { rows, cancel } = this.start(STOP, [
+        late.map(({ processId }) => processId), late.map(({ text }) => text),
+      ], false)
+      await within(rows, STOP_MS, () => {
+        cancel()
+        return new Error('The server has not stopped a statement in time')
+      }).catch(ignore)
+    }
+    this.isStopping = false
   }
 
   /**

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import type { Notices } from '../../src/runtime/notices.js'
 import { observed, type StoreEvent } from '../../src/stores/calls.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
@@ -7,24 +6,42 @@ import {
   type WriteOptions,
 } from '../../src/stores/store.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
-import { checkText } from './check-text.js'
 import type { Database } from './database.js'
-import { Entries, Reads } from './entries.js'
-import { Listener, noticesOn } from './changes/listener.js'
-import { ownerOf, PostgresOwnerShares } from './owner-shares.js'
-import { expiredRows, Sweeper } from './sweeper.js'
+import { BATCH, expiredRows, ShareChecks, Sweeper } from './expiry.js'
+import { ChangeNotices } from './notices.js'
+import { checkText, expiry, slot, toLifetime } from './sql.js'
+import { TurnBatches } from './turn-batches.js'
+
+/** Maximum number of keys in one statement. It bounds the size of a reply. */
+const MAX_KEYS = 64
+/** Memory of a row beside its value, in bytes. An estimate. */
+const OVERHEAD = 200
+
+/** SQL that is true of a row that has not expired. */
+const LIVE = 'expires_at > clock_timestamp()'
+/** SQL of the time at which an entry counts for an owner (`$5`); NULL if it counts for none. */
+const COUNTED_AT = 'CASE WHEN $5::text IS NOT NULL THEN clock_timestamp() END'
+/** SQL that is true of an expired row, with the order of its index. */
+export const EXPIRED = `sweep_slot <= floor(extract(epoch FROM now()) / 600)::integer
+  AND expires_at <= now() ORDER BY sweep_slot`
+
+interface Row {
+  readonly key: string
+  readonly value: string
+  readonly revision: Revision
+}
 
 /**
  * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write
- * that finds another revision reads the entry with a second one.
+ * that finds another revision reads the entry with a second one. Lifetimes are durations, so that
+ * only the server's clock decides when a row expires.
  */
 export class PostgresStore implements Store {
   readonly shared: boolean
-  private readonly entries: Entries
-  private readonly reads: Reads
-  private readonly notices: Notices
-  private readonly shares: PostgresOwnerShares
-  private readonly listener: Listener
+  private readonly sql: ReturnType<typeof statements>
+  private readonly reads: TurnBatches<Set<string>, ReadonlyMap<string, Entry>>
+  private readonly notices: ChangeNotices
+  private readonly shares: ShareChecks<{ readonly key: string }>
   private readonly sweeper: Sweeper
   /** This process makes the revisions, so that it recognises its own write if it sends it twice. */
   private readonly writer = randomBytes(9).toString('base64url')
@@ -32,24 +49,24 @@ export class PostgresStore implements Store {
   private isClosed = false
 
   /** @internal */
-  constructor(private readonly database: Database, limits: ShareLimits) {
+  constructor(private readonly database: Database, private readonly limits: ShareLimits) {
+    const { schema, background } = database
     this.shared = database.shared
-    this.entries = new Entries(database.schema)
-    this.reads = new Reads(this.entries, database.repeated)
-    this.notices = noticesOn(database)
-    this.shares = new PostgresOwnerShares(database.background, database.schema, limits, (key) => {
-      this.notices.add(key)
+    this.sql = statements(`${schema}.entries`, `${schema}.counters`)
+    this.reads = new TurnBatches(() => new Set<string>(), (keys) => this.readAll([...keys]))
+    this.notices = new ChangeNotices(database, 'changes')
+    this.shares = new ShareChecks(background, this.sql.surplus, (rows) => {
+      for (const { key } of rows) this.notices.send(key)
     })
-    this.listener = new Listener(database, (keys) => this.entries.revisions(database.query, keys))
     this.sweeper = new Sweeper(['entries', 'counters'].map((table) => (
-      () => expiredRows(database.background, `${database.schema}.${table}`)
+      expiredRows(background, `${schema}.${table}`, 'key', EXPIRED)
     )))
   }
 
   get(key: string): Promise<Entry | undefined> {
     return this.call('get', async () => {
       checkText(key)
-      return this.reads.get(key)
+      return this.read(key)
     })
   }
 
@@ -59,21 +76,19 @@ export class PostgresStore implements Store {
     const { ttlMs } = options
     return this.call('create', async () => {
       checkText(key, value)
-      const query = this.database.repeated
       const revision = this.newRevision()
       const owner = ownerOf(options)
-      const entry = { key, value, revision, ttlMs, owner }
+      const values = [key, value, revision, toLifetime(ttlMs), owner]
       for (;;) {
-        if (await this.entries.create(query, entry)) {
-          this.notices.add(key)
-          if (owner !== null) this.shares.count(owner, value)
+        if ((await this.database.repeated(this.sql.create, values)).length > 0) {
+          this.noteWrite(key, value, owner)
           return { created: true, revision }
         }
-        const found = await this.entries.get(query, key)
+        const entry = await this.read(key)
         // Without an entry it was deleted or has expired in between: tries again.
-        if (!found) continue
-        if (found.revision !== revision) return { created: false, entry: found }
-        this.notices.add(key)
+        if (!entry) continue
+        if (entry.revision !== revision) return { created: false, entry }
+        this.noteWrite(key, value, owner)
         return { created: true, revision }
       }
     })
@@ -83,17 +98,19 @@ export class PostgresStore implements Store {
     key: string, value: string, old: Revision, options: ReplaceOptions,
   ): Promise<Replaced | Conflict> {
     const { ttlMs } = options
-    const owner = ownerOf(options)
     return this.call('replace', async () => {
       checkText(key, value, old)
-      const query = this.database.repeated
       const revision = this.newRevision()
-      if (!await this.entries.replace(query, key, value, { old, revision, ttlMs, owner })) {
-        const entry = await this.entries.get(query, key)
+      const owner = ownerOf(options)
+      const values = [key, value, revision, old, owner]
+      const rows = ttlMs === undefined
+        ? await this.database.repeated(this.sql.replaceKeepingExpiry, values)
+        : await this.database.repeated(this.sql.replace, [...values, toLifetime(ttlMs)])
+      if (rows.length === 0) {
+        const entry = await this.read(key)
         if (entry?.revision !== revision) return { replaced: false, entry }
       }
-      this.notices.add(key)
-      if (owner !== null) this.shares.count(owner, value)
+      this.noteWrite(key, value, owner)
       return { replaced: true, revision }
     })
   }
@@ -101,9 +118,9 @@ export class PostgresStore implements Store {
   delete(key: string, revision?: Revision): Promise<boolean> {
     return this.call('delete', async () => {
       checkText(key, revision)
-      const isDeleted = await this.entries.delete(this.database.query, key, revision)
-      if (isDeleted) this.notices.add(key)
-      return isDeleted
+      const rows = await this.database.query(this.sql.delete, [key, revision ?? null])
+      if (rows.length > 0) this.notices.send(key)
+      return rows.length > 0
     })
   }
 
@@ -111,27 +128,46 @@ export class PostgresStore implements Store {
     return this.call('increment', async () => {
       checkText(key)
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
-      const counter = await this.entries.increment(this.database.query, key, by, ttlMs)
-      if (!counter) throw new TypeError(UNSAFE)
-      return counter
+      const [row] = await this.database.query<{ readonly value: number, readonly ms: number }>(
+        this.sql.increment, [key, by, toLifetime(ttlMs)],
+      )
+      if (!row) throw new TypeError(UNSAFE)
+      return { value: row.value, resetMs: Math.max(row.ms, 0) }
     })
   }
 
   watch(key: string, listener: () => void): Promise<Unsubscribe> {
-    return this.call('watch', () => this.listener.watch(key, listener))
+    return this.call('watch', () => this.notices.watch(key, listener))
   }
 
   async close(): Promise<void> {
     this.isClosed = true
-    this.listener.close()
     this.sweeper.close()
-    // Other processes wait for what this one wrote last.
-    await this.notices.flush()
+    await this.notices.close()
   }
 
   private call<T>(verb: StoreEvent['verb'], work: () => Promise<T>): Promise<T> {
     if (this.isClosed) return Promise.reject(new StoreUnavailableError('The store is closed'))
     return observed(verb, work)
+  }
+
+  /** Reads an entry. The reads of one turn of the event loop are one statement. */
+  private async read(key: string): Promise<Entry | undefined> {
+    const { content: keys, sent } = this.reads.open(({ size }) => size >= MAX_KEYS)
+    keys.add(key)
+    return (await sent).get(key)
+  }
+
+  private async readAll(keys: readonly string[]): Promise<ReadonlyMap<string, Entry>> {
+    const rows = await this.database.repeated<Row>(this.sql.getAll, [keys])
+    return new Map(rows.map(({ key, value, revision }) => (
+      [key.slice(1), { value: value.slice(1), revision }]
+    )))
+  }
+
+  private noteWrite(key: string, value: string, owner: string | null): void {
+    this.notices.send(key)
+    if (owner !== null) this.shares.count(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
   }
 
   private newRevision(): Revision {
@@ -140,3 +176,62 @@ export class PostgresStore implements Store {
 }
 
 const UNSAFE = 'A counter holds safe integers, and is changed by them'
+
+/** Returns the owner that a written entry counts for; `null` if it counts for none. */
+function ownerOf({ evictable = false, owner }: ReplaceOptions): string | null {
+  return evictable ? owner ?? null : null
+}
+
+/** Each statement is one round trip and is atomic. */
+function statements(entries: string, counters: string) {
+  return {
+    // '=': PGlite drops a byte order mark at the start of a string.
+    getAll: `SELECT '=' || key AS key, '=' || value AS value, revision FROM ${entries}
+WHERE key = ANY($1::text[]) AND ${LIVE}`,
+    // #region create
+    create: `INSERT INTO ${entries} AS old
+  (key, value, revision, expires_at, sweep_slot, owner, counted_at)
+VALUES ($1, $2, $3, ${expiry('$4')}, ${slot(expiry('$4'))}, $5, ${COUNTED_AT})
+ON CONFLICT (key) DO UPDATE SET value = excluded.value, revision = excluded.revision,
+  expires_at = excluded.expires_at, sweep_slot = excluded.sweep_slot,
+  owner = excluded.owner, counted_at = excluded.counted_at
+WHERE NOT old.${LIVE} RETURNING 1`,
+    // #endregion
+    // #region replace
+    replace: `UPDATE ${entries} SET value = $2, revision = $3,
+  owner = $5, counted_at = ${COUNTED_AT},
+  expires_at = ${expiry('$6')}, sweep_slot = ${slot(expiry('$6'))}
+WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
+    replaceKeepingExpiry: `UPDATE ${entries} SET value = $2, revision = $3,
+  owner = $5, counted_at = ${COUNTED_AT}
+WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
+    // #endregion
+    delete: `DELETE FROM ${entries}
+WHERE key = $1 AND ($2::text IS NULL OR revision = $2) AND ${LIVE} RETURNING 1`,
+    // #region increment
+    // The sum is compared as numeric, because bigint could overflow.
+    increment: `INSERT INTO ${counters} AS old (key, value, expires_at, sweep_slot)
+VALUES ($1, $2, ${expiry('$3')}, ${slot(expiry('$3'))})
+ON CONFLICT (key) DO UPDATE SET
+  value = CASE WHEN old.${LIVE} THEN old.value ELSE 0 END + excluded.value,
+  expires_at = CASE WHEN old.${LIVE} THEN old.expires_at ELSE excluded.expires_at END,
+  sweep_slot = CASE WHEN old.${LIVE} THEN old.sweep_slot ELSE excluded.sweep_slot END
+WHERE NOT old.${LIVE}
+  OR abs(old.value::numeric + excluded.value) <= ${String(Number.MAX_SAFE_INTEGER)}
+RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000 AS ms`,
+    // #endregion
+    /** Removes the entries of an owner that were written first. */
+    surplus: `DELETE FROM ${entries} WHERE owner = $1 AND key = ANY(ARRAY(
+  SELECT key FROM ${entries} WHERE owner = $1 AND key = ANY(ARRAY(
+    SELECT key FROM (
+      SELECT key, row_number() OVER newest AS place,
+        sum(octet_length(value) + ${String(OVERHEAD)}) OVER newest AS total
+      FROM ${entries} WHERE owner = $1 AND expires_at > now()
+      WINDOW newest AS (ORDER BY counted_at DESC, key DESC)
+    ) AS ranked
+    WHERE place > 1 AND (place > $2::bigint OR total > $3::bigint)
+    ORDER BY place DESC LIMIT ${String(BATCH)}
+  )) ORDER BY key FOR UPDATE SKIP LOCKED
+)) RETURNING key`,
+  }
+}

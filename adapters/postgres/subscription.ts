@@ -1,6 +1,5 @@
 import { within } from '../../src/runtime/timers.js'
-import type { PostgresPool } from './client.js'
-import type { Subscriber, Subscription } from './connections.js'
+import type { PostgresPool, Subscriber, Subscription } from './connections.js'
 
 /** Maximum time until the connection listens, in milliseconds. */
 const OPEN_MS = 3000

@@ -3,7 +3,7 @@ import { StoreUnavailableError } from '../../src/stores/store.js'
 import { checkTransaction, type Transaction } from '../../src/engine/engine.js'
 import type { Query } from './connections.js'
 import { identitySql, type Database } from './database.js'
-import { sqlState } from './faults.js'
+import { sqlState } from './sql.js'
 
 /** Setting that is lost at the end of a transaction. */
 const MARK = 'longhaul.transaction'

@@ -1,18 +1,17 @@
 import { setImmediate } from '../../src/runtime/timers.js'
 
 /** Calls of one turn of the event loop that are one statement. */
-export class TurnBatch<C, R> {
-  declare resolve: (sent: Promise<R>) => void
+interface Batch<C, R> {
+  /** The calls add to it. Complete once the turn has ended. */
+  readonly content: C
   /** Settles with the statement. */
-  readonly sent = new Promise<R>((resolve) => { this.resolve = resolve })
-
-  /** @param content - what the calls add to; complete once the turn has ended */
-  constructor(readonly content: C) {}
+  readonly sent: Promise<R>
+  readonly send: () => void
 }
 
 /** Gathers the calls of one turn of the event loop, and sends them together at its end. */
 export class TurnBatches<C, R> {
-  private batch: TurnBatch<C, R> | undefined
+  private batch: Batch<C, R> | undefined
 
   constructor(
     private readonly create: () => C, private readonly write: (content: C) => Promise<R>,
@@ -23,22 +22,22 @@ export class TurnBatches<C, R> {
    *
    * @param isFull - `true` sends the present batch, and begins another one
    */
-  open(isFull?: (content: C) => boolean): TurnBatch<C, R> {
-    if (this.batch && isFull?.(this.batch.content)) this.send()
-    return this.batch ?? this.begin()
+  open(isFull: (content: C) => boolean): Batch<C, R> {
+    if (this.batch && isFull(this.batch.content)) this.batch.send()
+    return this.batch ??= this.begin()
   }
 
-  /** Sends the batch of this turn now, if there is one. */
-  send(): void {
-    const { batch } = this
-    if (!batch) return
-    this.batch = undefined
-    batch.resolve(this.write(batch.content))
-  }
-
-  private begin(): TurnBatch<C, R> {
-    const batch = this.batch = new TurnBatch<C, R>(this.create())
-    setImmediate(() => { if (this.batch === batch) this.send() })
+  private begin(): Batch<C, R> {
+    const content = this.create()
+    let resolve!: (sent: Promise<R>) => void
+    const sent = new Promise<R>((settle) => { resolve = settle })
+    const send = (): void => {
+      if (this.batch !== batch) return
+      this.batch = undefined
+      resolve(this.write(content))
+    }
+    const batch = { content, sent, send }
+    setImmediate(send)
     return batch
   }
 }

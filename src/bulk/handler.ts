@@ -2,7 +2,7 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { serviceOf } from '../tasks/service-of.js'
+import { serviceOf } from '../tasks/tasks.js'
 import { RequestCall, type BulkCall } from './bulk-run.js'
 import { selectedItems, type ItemSelection } from './item-selection.js'
 import { bulkOperation } from './operation.js'
@@ -121,7 +121,7 @@ function respondOnce<T, C>(
   settings: BulkSettings<T>, request: HttpRequest<C>, endpoints: TaskEndpoints<C>,
   body: DirectBody, selection: ItemSelection, origin: Pick<BulkCall, 'owner' | 'context'>,
 ): Promise<HttpResponse> {
-  return endpoints.answerOnce(request, body.identity(), async (began) => {
+  return endpoints.respondOnce(request, body.identity(), async (began) => {
     const call = { ...origin, signal: new AbortController().signal }
     const answer = await respondDirect(settings, request, body, selection, call)
     began()

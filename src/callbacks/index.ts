@@ -1,6 +1,6 @@
-export { callbacks } from './callbacks.js'
-export { httpSender, type HttpSenderOptions } from './http-sender/sender.js'
-export type { ResolvedAddress, ResolveHost } from './http-sender/resolve.js'
-export type { CallbackOptions } from './options.js'
-export type { CallbackReply, CallbackRequest, CallbackSender, SendFault } from './sender.js'
-export type { CallbackEvent } from './diagnostics.js'
+export { callbacks, type CallbackEvent } from './callbacks.js'
+export { httpSender, type HttpSenderOptions } from './http-sender.js'
+export type { ResolvedAddress, ResolveHost } from './lookup.js'
+export type {
+  CallbackOptions, CallbackReply, CallbackRequest, CallbackSender, SendFault,
+} from './options.js'

@@ -1,7 +1,6 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { checkNames } from '../runtime/option-names.js'
+import { func, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import { checkBackoff, type Backoff } from '../tasks/definition/define.js'
-import type { CallbackSender } from './sender.js'
 
 /** Options of `callbacks`. */
 export interface CallbackOptions {
@@ -37,62 +36,88 @@ export interface CallbackOptions {
   readonly maxPerOwner?: number
 }
 
-/** Names of the options. */
-export const CALLBACK_OPTIONS = {
-  secrets: 0,
-  sender: 0,
-  attempts: 0,
-  backoff: 0,
-  maxInFlight: 0,
-  maxPerHost: 0,
-  maxPerOwner: 0,
-} satisfies Record<keyof CallbackOptions, 0>
+const isSender = (given: unknown): boolean => {
+  const { send, check } = (given ?? {}) as Partial<CallbackSender>
+  return typeof send === 'function' && typeof check === 'function'
+}
 
-const BACKOFF = { type: 0, delayMs: 0, maxDelayMs: 0, jitter: 0 } satisfies Record<keyof Backoff, 0>
+const BACKOFF: Backoff = {
+  type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3,
+}
 
-/** Options with a sender. */
-export type ResolvedOptions = CallbackOptions & { readonly sender: CallbackSender }
+const OPTIONS = {
+  secrets: func({ required: true }),
+  sender: value('a CallbackSender, such as httpSender()', isSender),
+  attempts: whole({ min: 1, default: 14 }),
+  backoff: value('a back-off', (given) => typeof given === 'object' && given !== null, {
+    default: BACKOFF,
+  }),
+  maxInFlight: whole({ min: 1, default: 20 }),
+  maxPerHost: whole({ min: 1 }), maxPerOwner: whole({ min: 1 }),
+} satisfies OptionTable<CallbackOptions>
 
 /** Options with their defaults applied. */
 export type CallbackSettings = Required<CallbackOptions>
-
-/**
- * Checks each option by itself.
- *
- * @throws {TypeError} An option is out of range.
- */
-function check(options: ResolvedOptions): void {
-  const { sender, secrets, backoff } = options
-  const { attempts, maxInFlight, maxPerHost, maxPerOwner } = options
-  const fault = (what: string) => new TypeError(`callbacks: ${what}`)
-  if (typeof sender?.send !== 'function' || typeof sender.check !== 'function') {
-    throw fault('sender must be a CallbackSender, such as httpSender() from longhaul/callbacks')
-  }
-  if (typeof secrets !== 'function') {
-    throw fault('secrets must be a function that returns the secrets of an owner')
-  }
-  for (const [name, value = 1] of Object.entries({
-    attempts, maxInFlight, maxPerHost, maxPerOwner,
-  })) {
-    if (!Number.isInteger(value) || value < 1) {
-      throw fault(`${name} must be a whole number from 1, not ${String(value)}`)
-    }
-  }
-  if (backoff === undefined) return
-  checkBackoff('callbacks', backoff)
-}
 
 /**
  * Checks the options and applies their defaults.
  *
  * @throws {TypeError} An option is out of range.
  */
-export function callbackSettings(options: ResolvedOptions): CallbackSettings {
-  check(options)
-  const { sender, secrets, attempts = 14, maxInFlight = 20 } = options
-  const { backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 } } =
-    options
-  const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = options
-  const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = options
-  return { sender, secrets, attempts, backoff, maxInFlight, maxPerHost, maxPerOwner }
+export function readCallbackOptions(
+  options: CallbackOptions, defaultSender: () => CallbackSender,
+): CallbackSettings {
+  const read = readOptions('callbacks', options, OPTIONS)
+  checkBackoff('callbacks', read.backoff)
+  const { maxInFlight, sender = defaultSender() } = read
+  const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = read
+  const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = read
+  return { ...read, sender, maxPerHost, maxPerOwner }
 }
+
+/**
+ * Sends callback requests over the network. `httpSender` is the implementation over HTTP. longhaul
+ * decides what is sent, to whom, when and how often.
+ */
+export interface CallbackSender {
+  /**
+   * Called when a task is accepted. Does not check the addresses of a name: `send` does, each time.
+   *
+   * @throws {HttpError} `invalid_callback_url` or `callback_url_forbidden` (400): the URL can never
+   * be called.
+   */
+  check(url: unknown): void
+  /**
+   * Makes one POST request and resolves to its outcome. Follows no redirect. Rejects only if
+   * `signal` aborts, with its reason.
+   */
+  send(request: CallbackRequest): Promise<CallbackReply>
+}
+
+/** One callback request. */
+export interface CallbackRequest {
+  readonly url: string
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Body, already signed. Send it unchanged. */
+  readonly body: string
+  readonly signal: AbortSignal
+  /**
+   * Call with the addresses of the receiver before connecting. If it returns `false`, one of them
+   * has reached its limit of concurrent requests. `send` must then resolve to the fault `busy`
+   * without connecting; the request is made later.
+   */
+  readonly admit: (addresses: readonly string[]) => boolean
+}
+
+/**
+ * Reason for a request without a response: the address is forbidden, there is no connection, or the
+ * request timed out.
+ */
+export type SendFault = 'forbidden' | 'unreachable' | 'timeout'
+
+/** Outcome of one request: a status, a fault, or `busy` if `admit` returned `false`. */
+export type CallbackReply =
+  | { readonly status: number; readonly retryAfter?: string | undefined }
+  | { readonly fault: SendFault }
+  | { readonly fault: 'busy' }

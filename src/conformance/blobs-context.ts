@@ -40,7 +40,7 @@ export class BlobsContext {
 
   constructor(
     fixture: BlobsFixture,
-    { toleranceMs = 50, timeoutMs = 5000 }: BlobsConformanceOptions,
+    { toleranceMs, timeoutMs }: Pick<Required<BlobsConformanceOptions>, 'toleranceMs' | 'timeoutMs'>,
   ) {
     this.#fixture = fixture
     this.blobs = fixture.blobs

@@ -1,14 +1,14 @@
-import { checkNames } from '../runtime/option-names.js'
+import { duration, readOptions, text, type OptionTable } from '../runtime/options.js'
 import { BlobsContext, type BlobsConformanceOptions, type BlobsFixture } from './blobs-context.js'
-import { lifetime } from './blobs-lifetime.js'
-import { reading } from './blobs-reading.js'
+import { lifetime, reading } from './blobs-reading.js'
 import { writing } from './blobs-writing.js'
 import { register, type Runner } from './runner.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
-  keyof BlobsConformanceOptions,
-  0
->
+const OPTIONS = {
+  title: text({ default: 'Blobs conformance' }),
+  toleranceMs: duration({ default: 50 }),
+  timeoutMs: duration({ default: 5000 }),
+} satisfies OptionTable<BlobsConformanceOptions>
 
 /**
  * Registers the tests that every implementation of `Blobs` must pass. `runner` is a test runner
@@ -28,11 +28,8 @@ export function blobsConformance(
   factory: () => Promise<BlobsFixture>,
   options: BlobsConformanceOptions = {},
 ): void {
-  checkNames('blobsConformance', options, KNOWN)
-  register(
-    runner,
-    options.title ?? 'Blobs conformance',
-    { writing, reading, lifetime },
-    async () => new BlobsContext(await factory(), options),
-  )
+  const checked = readOptions('blobsConformance', options, OPTIONS)
+  register(runner, checked.title, { writing, reading, lifetime }, async () => (
+    new BlobsContext(await factory(), checked)
+  ))
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../stores/store.js'
-import { bytes, chunks, collect, type BlobsContext } from './blobs-context.js'
+import { bytes, chunks, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
 import { Latch } from './waiting.js'
 
@@ -24,15 +24,12 @@ export const writing: Cases<BlobsContext> = {
   'the whole old blob shows until the whole new one is there': async (context) => {
     const first = await context.blobs.put(context.key(), chunks('old'), context.later)
     const latch = new Latch()
-    const written = context.blobs.put(
-      context.key(),
-      (async function* () {
-        yield* chunks('n')
-        await latch.opened
-        yield* chunks('ew')
-      })(),
-      context.later,
-    )
+    const content = (async function* () {
+      yield* chunks('n')
+      await latch.opened
+      yield* chunks('ew')
+    })()
+    const written = context.blobs.put(context.key(), content, context.later)
     assert.equal(await context.text(context.key()), 'old')
     assert.deepEqual(await context.blobs.stat(context.key()), first)
     latch.open()
@@ -43,14 +40,11 @@ export const writing: Cases<BlobsContext> = {
 
   'the writer that completes last wins': async (context) => {
     const latch = new Latch()
-    const slow = context.blobs.put(
-      context.key(),
-      (async function* () {
-        await latch.opened
-        yield* chunks('slow')
-      })(),
-      context.later,
-    )
+    const content = (async function* () {
+      await latch.opened
+      yield* chunks('slow')
+    })()
+    const slow = context.blobs.put(context.key(), content, context.later)
     await context.blobs.put(context.key(), chunks('quick'), context.later)
     assert.equal(await context.text(context.key()), 'quick')
     latch.open()
@@ -58,9 +52,7 @@ export const writing: Cases<BlobsContext> = {
     assert.equal(await context.text(context.key()), 'slow')
   },
 
-  'no tag comes back, not after a delete, not for the same bytes elsewhere that differ': async (
-    context,
-  ) => {
+  'no tag comes back, not after a delete, not for the same bytes elsewhere that differ': async (context) => {
     const tags = new Set<string>()
     for (const text of ['a', 'b', 'c', 'd']) {
       tags.add((await context.blobs.put(context.key(), chunks(text), context.later)).etag)
@@ -99,37 +91,29 @@ export const writing: Cases<BlobsContext> = {
           },
         }),
       }
-      const written = context.blobs.put(context.key(), content, {
-        ...context.later,
-        signal: stop.signal,
-      })
+      const options = { ...context.later, signal: stop.signal }
+      const written = context.blobs.put(context.key(), content, options)
       const rejected = assert.rejects(context.inTime(written, 'the put ends'), /enough/)
       await context.eventually(() => waiting, 'the content is asked for its first chunk')
       stop.abort(new Error('enough'))
       await rejected
       assert.equal(closed, true, 'the content was closed')
       assert.equal(await context.blobs.stat(context.key()), undefined)
-      await assert.rejects(
-        context.blobs.put(context.key(), chunks('x'), { ...context.later, signal: stop.signal }),
-        /enough/,
-        'aborted beforehand',
-      )
+      const aborted = context.blobs.put(context.key(), chunks('x'), options)
+      await assert.rejects(aborted, /enough/, 'aborted beforehand')
       assert.equal(await context.blobs.stat(context.key()), undefined)
     },
 
   'a chunk may be used again once the next one is asked for': async (context) => {
     const buffer = Buffer.alloc(3)
-    await context.blobs.put(
-      context.key(),
-      (async function* () {
-        for (const text of ['abc', 'def', 'ghi']) {
-          buffer.write(text)
-          yield buffer
-        }
-        buffer.write('xxx')
-      })(),
-      context.later,
-    )
+    const content = (async function* () {
+      for (const text of ['abc', 'def', 'ghi']) {
+        buffer.write(text)
+        yield buffer
+      }
+      buffer.write('xxx')
+    })()
+    await context.blobs.put(context.key(), content, context.later)
     assert.equal(await context.text(context.key()), 'abcdefghi')
   },
 
@@ -137,63 +121,37 @@ export const writing: Cases<BlobsContext> = {
     let asked = 0
     let most = 0
     let pending = 0
-    await context.blobs.put(
-      context.key(),
-      {
-        [Symbol.asyncIterator]: () => ({
-          next: async () => {
-            pending++
-            most = Math.max(most, pending)
-            await new Promise((resolve) => setImmediate(resolve))
-            pending--
-            return asked++ < 20
-              ? { done: false, value: new Uint8Array(1000) }
-              : { done: true, value: undefined }
-          },
-        }),
-      },
-      context.later,
-    )
+    const next = async (): Promise<IteratorResult<Uint8Array>> => {
+      pending++
+      most = Math.max(most, pending)
+      await new Promise((resolve) => setImmediate(resolve))
+      pending--
+      const value = new Uint8Array(1000)
+      return asked++ < 20 ? { done: false, value } : { done: true, value: undefined }
+    }
+    const content = { [Symbol.asyncIterator]: () => ({ next }) }
+    await context.blobs.put(context.key(), content, context.later)
     assert.equal(most, 1, 'one chunk at a time')
     assert.equal((await context.blobs.stat(context.key()))?.size, 20_000)
   },
 
   'keys that differ in one code unit differ': async (context) => {
     const names = [
-      'a',
-      'A',
-      'a/b',
-      '../a',
-      'a\\b',
-      'ä',
-      'a\u0308',
-      '%2e',
-      '..',
-      'x'.repeat(400),
-      '\u{1f600}',
-      ' a',
-      'a ',
-      'a\n',
+      'a', 'A', 'a/b', '../a', 'a\\b', 'ä', 'a\u0308', '%2e', '..', 'x'.repeat(400), '\u{1f600}',
+      ' a', 'a ', 'a\n',
     ]
-    for (const name of names) {
-      await context.blobs.put(context.key(name), chunks(`<${names.indexOf(name)}>`), context.later)
+    for (const [n, name] of names.entries()) {
+      await context.blobs.put(context.key(name), chunks(`<${n}>`), context.later)
     }
-    for (const name of names) {
-      assert.equal(
-        await context.text(context.key(name)),
-        `<${names.indexOf(name)}>`,
-        JSON.stringify(name),
-      )
+    for (const [n, name] of names.entries()) {
+      assert.equal(await context.text(context.key(name)), `<${n}>`, JSON.stringify(name))
     }
   },
 
   'what is no key, no time, no bytes is refused with a TypeError': async (context) => {
     for (const key of ['', 'x'.repeat(513), 'a\0b', '\ud800']) {
-      await assert.rejects(
-        context.blobs.put(key, chunks('x'), context.later),
-        TypeError,
-        JSON.stringify(key).slice(0, 20),
-      )
+      const put = context.blobs.put(key, chunks('x'), context.later)
+      await assert.rejects(put, TypeError, JSON.stringify(key).slice(0, 20))
       await assert.rejects(context.blobs.stat(key), TypeError)
     }
     await assert.rejects(context.blobs.put(context.key(), chunks('x'), { ttlMs: NaN }), TypeError)
@@ -204,9 +162,7 @@ export const writing: Cases<BlobsContext> = {
     assert.equal(await context.blobs.stat(context.key()), undefined)
   },
 
-  'without room a put is refused as full, what was there stays, and room comes back': async (
-    context,
-  ) => {
+  'without room a put is refused as full, what was there stays, and room comes back': async (context) => {
     if (context.capacity === undefined) return
     await context.blobs.put(context.key(), chunks('old'), context.later)
     let closed = false
@@ -217,22 +173,14 @@ export const writing: Cases<BlobsContext> = {
         closed = true
       }
     })()
-    await assert.rejects(
-      context.blobs.put(context.key(), much, context.later),
-      (error) => isStoreUnavailable(error) && error.reason === 'full',
-    )
+    const isFull = (error: unknown) => isStoreUnavailable(error) && error.reason === 'full'
+    await assert.rejects(context.blobs.put(context.key(), much, context.later), isFull)
     await context.eventually(() => closed, 'the content is closed')
     assert.equal(await context.text(context.key()), 'old')
     for (let round = 0; round < 5; round++) {
-      const info = await context.blobs.put(
-        context.key(),
-        bytes(Math.floor(context.capacity * 0.4)),
-        context.later,
-      )
-      assert.equal(
-        (await collect((await context.blobs.open(context.key())) ?? chunks())).length,
-        info.size,
-      )
+      const content = bytes(Math.floor(context.capacity * 0.4))
+      const { size } = await context.blobs.put(context.key(), content, context.later)
+      assert.equal((await context.text(context.key()))?.length, size)
     }
   },
 }

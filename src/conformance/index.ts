@@ -3,7 +3,7 @@ export { blobsConformance } from './blobs-suite.js'
 export {
   type EngineConformanceOptions, type EngineFixture, type EngineProcess, type EngineSettings,
   type OpenTransaction,
-} from './engine/fixture.js'
+} from './engine/context.js'
 export { engineConformance } from './engine/suite.js'
 export { type Runner } from './runner.js'
 export {

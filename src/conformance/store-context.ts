@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { type Revision, type Store, type WriteOptions } from '../stores/store.js'
+import type { ReplaceOptions, Revision, Store, WriteOptions } from '../stores/store.js'
 import { eventually, inTime, pause } from './waiting.js'
 
 /** A store for one test. It need not be empty, because keys are unique. */
@@ -39,6 +39,15 @@ export interface OwnerShare {
   readonly bytes: number
 }
 
+/** A watch of one key. */
+interface Watched {
+  /** Returns the number of notices so far. */
+  readonly count: () => number
+  readonly stop: () => void
+  /** Returns a function that waits for a notice after this call. */
+  readonly heard: (what: string) => () => Promise<void>
+}
+
 /** Helpers of one test. */
 export class StoreContext {
   readonly store: Store
@@ -54,8 +63,10 @@ export class StoreContext {
   constructor(
     fixture: StoreFixture,
     {
-      toleranceMs = 50, timeoutMs = 5000, ownerShare = { entries: 0, bytes: 0 },
-    }: StoreConformanceOptions,
+      toleranceMs, timeoutMs, ownerShare = { entries: 0, bytes: 0 },
+    }: StoreConformanceOptions & Pick<
+      Required<StoreConformanceOptions>, 'toleranceMs' | 'timeoutMs'
+    >,
   ) {
     this.share = ownerShare
     this.#fixture = fixture
@@ -116,6 +127,45 @@ export class StoreContext {
     const outcome = await this.store.create(key, value, options)
     assert.ok(outcome.created, 'create() found an entry where none was')
     return outcome.revision
+  }
+
+  /** Replaces an entry, which must succeed, and returns its new revision. */
+  async replaced(
+    key: string, value: string, revision: Revision, options: ReplaceOptions = this.later,
+    store = this.store,
+  ): Promise<Revision> {
+    const outcome = await store.replace(key, value, revision, options)
+    assert.ok(outcome.replaced, 'replace() did not accept the current revision')
+    return outcome.revision
+  }
+
+  /** Asserts that a revision is no longer the current one: neither replace nor delete accept it. */
+  async outdated(key: string, revision: Revision): Promise<void> {
+    const { replaced } = await this.store.replace(key, 'outdated', revision, this.later)
+    assert.equal(replaced, false, `replace() took the revision ${JSON.stringify(revision)}`)
+    const deleted = await this.store.delete(key, revision)
+    assert.equal(deleted, false, `delete() took the revision ${JSON.stringify(revision)}`)
+  }
+
+  /** Adds to a counter, and returns its value. */
+  async count(key: string, by = 1, store = this.store): Promise<number> {
+    return (await store.increment(key, by, this.later)).value
+  }
+
+  /** Returns one of the stores: half of many concurrent callers use the second one. */
+  side(index: number): Store {
+    return index % 2 === 0 ? this.store : this.second
+  }
+
+  /** Watches a key, and counts the notices. */
+  async watched(key = this.key()): Promise<Watched> {
+    let count = 0
+    const stop = await this.store.watch(key, () => { count++ })
+    const heard = (what: string): (() => Promise<void>) => {
+      const before = count
+      return () => this.eventually(() => count > before, `the watch tells of the ${what}`)
+    }
+    return { count: () => count, stop, heard }
   }
 
   async value(key: string, store = this.store): Promise<string | undefined> {

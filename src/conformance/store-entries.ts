@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict'
-import { type Entry } from '../stores/store.js'
-import { type Cases } from './runner.js'
-import { type StoreContext } from './store-context.js'
+import type { Entry } from '../stores/store.js'
+import type { Cases } from './runner.js'
+import type { StoreContext } from './store-context.js'
 import { rejects } from './waiting.js'
 
 /** Tests of each method without concurrent callers. */
 export const entries: Cases<StoreContext> = {
-  'get gives undefined where nothing is': async (context) => {
-    assert.equal(await context.store.get(context.key()), undefined)
-  },
-
   'create writes an entry, and get gives value and revision': async (context) => {
+    assert.equal(await context.store.get(context.key()), undefined)
     const revision = await context.created(context.key(), 'one')
     assert.deepEqual({ ...await context.store.get(context.key()) }, { value: 'one', revision })
   },
@@ -22,72 +19,35 @@ export const entries: Cases<StoreContext> = {
     assert.deepEqual({ ...await context.store.get(context.key()) }, { value: 'one', revision })
   },
 
-  'replace writes when the revision is the current one': async (context) => {
-    const first = await context.created(context.key(), 'one')
-    const outcome = await context.store.replace(context.key(), 'two', first, context.later)
-    assert.ok(outcome.replaced, 'replace() refused the current revision')
-    assert.notEqual(outcome.revision, first)
-    assert.deepEqual(
-      { ...(await context.store.get(context.key())) },
-      { value: 'two', revision: outcome.revision },
-    )
-  },
-
   'replace with an old revision leaves the entry, and gives it': async (context) => {
     const first = await context.created(context.key(), 'one')
-    const second = await context.store.replace(context.key(), 'two', first, context.later)
-    assert.ok(second.replaced, 'replace() refused the current revision')
+    const revision = await context.replaced(context.key(), 'two', first)
+    assert.notEqual(revision, first)
     const third = await context.store.replace(context.key(), 'three', first, context.later)
-    assert.deepEqual(third, { replaced: false, entry: { value: 'two', revision: second.revision } })
-    assert.equal(await context.value(context.key()), 'two')
+    assert.deepEqual(third, { replaced: false, entry: { value: 'two', revision } })
+    assert.deepEqual({ ...await context.store.get(context.key()) }, { value: 'two', revision })
   },
 
   'replace with the same value is a new revision all the same': async (context) => {
     const first = await context.created(context.key(), 'same')
-    const outcome = await context.store.replace(context.key(), 'same', first, context.later)
-    assert.ok(outcome.replaced, 'replace() refused the current revision')
-    assert.notEqual(outcome.revision, first)
-    assert.equal(
-      (await context.store.replace(context.key(), 'same', first, context.later)).replaced,
-      false,
-    )
+    assert.notEqual(await context.replaced(context.key(), 'same', first), first)
+    await context.outdated(context.key(), first)
   },
 
   'replace where nothing is writes nothing, and gives undefined': async (context) => {
     const revision = await context.created(context.key('other'), 'one')
-    assert.deepEqual(await context.store.replace(context.key(), 'two', revision, context.later), {
-      replaced: false,
-      entry: undefined,
-    })
+    const outcome = await context.store.replace(context.key(), 'two', revision, context.later)
+    assert.deepEqual(outcome, { replaced: false, entry: undefined })
     assert.equal(await context.store.get(context.key()), undefined)
   },
 
   'a revision that never was matches nothing': async (context) => {
     const revision = await context.created(context.key(), 'one')
-    for (const wrong of [
-      '',
-      '0',
-      'x',
-      `${revision} `,
-      ` ${revision}`,
-      `${revision}0`,
-      `0${revision}`,
-      `${revision}.0`,
-      '*',
-      'undefined',
-    ]) {
-      const outcome = await context.store.replace(context.key(), 'two', wrong, context.later)
-      assert.equal(
-        outcome.replaced,
-        false,
-        `replace took the revision ${JSON.stringify(wrong)} for ${JSON.stringify(revision)}`,
-      )
-      assert.equal(
-        await context.store.delete(context.key(), wrong),
-        false,
-        `delete took the revision ${JSON.stringify(wrong)}`,
-      )
-    }
+    const wrong = [
+      '', '0', 'x', `${revision} `, ` ${revision}`, `${revision}0`, `0${revision}`,
+      `${revision}.0`, '*', 'undefined',
+    ]
+    for (const each of wrong) await context.outdated(context.key(), each)
     assert.equal(await context.value(context.key()), 'one')
   },
 
@@ -100,11 +60,10 @@ export const entries: Cases<StoreContext> = {
 
   'delete with a revision removes only that one': async (context) => {
     const first = await context.created(context.key(), 'one')
-    const second = await context.store.replace(context.key(), 'two', first, context.later)
-    assert.ok(second.replaced, 'replace() refused the current revision')
+    const second = await context.replaced(context.key(), 'two', first)
     assert.equal(await context.store.delete(context.key(), first), false)
     assert.equal(await context.value(context.key()), 'two')
-    assert.equal(await context.store.delete(context.key(), second.revision), true)
+    assert.equal(await context.store.delete(context.key(), second), true)
     assert.equal(await context.store.get(context.key()), undefined)
   },
 
@@ -112,11 +71,10 @@ export const entries: Cases<StoreContext> = {
     const seen: string[] = []
     for (let round = 0; round < 3; round++) {
       let revision = await context.created(context.key(), 'x')
+      for (const old of seen) await context.outdated(context.key(), old)
       seen.push(revision)
       for (let i = 0; i < 3; i++) {
-        const outcome = await context.store.replace(context.key(), 'x', revision, context.later)
-        assert.ok(outcome.replaced, 'replace() refused the current revision')
-        revision = outcome.revision
+        revision = await context.replaced(context.key(), 'x', revision)
         seen.push(revision)
       }
       assert.equal(await context.store.delete(context.key(), revision), true)
@@ -124,23 +82,9 @@ export const entries: Cases<StoreContext> = {
     assert.equal(new Set(seen).size, seen.length, `a revision came twice: ${seen.join(', ')}`)
   },
 
-  'the revision of a deleted entry does not fit its successor': async (context) => {
-    const old = await context.created(context.key(), 'old')
-    await context.store.delete(context.key())
-    await context.created(context.key(), 'new')
-    assert.equal(
-      (await context.store.replace(context.key(), 'late', old, context.later)).replaced,
-      false,
-    )
-    assert.equal(await context.store.delete(context.key(), old), false)
-    assert.equal(await context.value(context.key()), 'new')
-  },
-
   'what a caller does to an entry that it was given changes nothing': async (context) => {
     const revision = await context.created(context.key(), 'one')
-    const entry = (await context.store.get(context.key())) as {
-      -readonly [K in keyof Entry]: Entry[K]
-    }
+    const entry = await context.store.get(context.key()) as { -readonly [K in keyof Entry]: Entry[K] }
     try {
       entry.value = 'two'
       entry.revision = 'none'
@@ -148,32 +92,19 @@ export const entries: Cases<StoreContext> = {
       // Frozen is as good as copied.
     }
     assert.equal(await context.value(context.key()), 'one')
-    assert.equal(
-      (await context.store.replace(context.key(), 'three', revision, context.later)).replaced,
-      true,
-    )
+    await context.replaced(context.key(), 'three', revision)
   },
 
   'evictable is taken; such an entry may go early, others may not': async (context) => {
+    const evictable = { ...context.later, evictable: true }
     const first = await context.created(context.key('held'), 'held')
     for (let i = 0; i < 20; i++) {
-      const outcome = await context.store.create(context.key(`evictable-${i}`), `${i}`, {
-        ...context.later,
-        evictable: true,
-      })
-      assert.equal(outcome.created, true)
+      await context.created(context.key(`evictable-${i}`), `${i}`, evictable)
       const value = await context.value(context.key(`evictable-${i}`))
-      assert.ok(
-        value === undefined || value === `${i}`,
-        'the evictable entry has the value of another',
-      )
+      assert.ok(value === undefined || value === `${i}`, 'an entry has the value of another')
     }
     assert.equal(await context.value(context.key('held')), 'held')
-    const second = await context.store.replace(context.key('held'), 'free', first, {
-      ...context.later,
-      evictable: true,
-    })
-    assert.equal(second.replaced, true)
+    await context.replaced(context.key('held'), 'free', first, evictable)
   },
 
   'misuse rejects with a TypeError and changes nothing': async (context) => {
@@ -187,6 +118,71 @@ export const entries: Cases<StoreContext> = {
     await rejects(context.store.increment(context.key('count'), NaN, context.later), TypeError)
     assert.equal(await context.value(context.key()), 'one')
     assert.equal(await context.store.get(context.key('new')), undefined)
-    assert.equal((await context.store.increment(context.key('count'), 1, context.later)).value, 1)
-  }
+    assert.equal(await context.count(context.key('count')), 1)
+  },
+}
+
+/** Keys that a store might confuse or misinterpret. */
+const KEYS = [
+  'a', 'A', 'ab', 'a ', ' a', 'a:b', 'a::b', 'a:', ':a', 'a/b', 'a\\b', 'a.b', 'a%b', 'a_b', 'a%62',
+  'a+b', 'a*', 'a?', 'a[b]', 'a{b}', '{a}b', "a'b", 'a"b', 'a`b', 'a;--', '$1', 'a$$b', 'a\nb',
+  'a\r\nb', 'a\tb', '__proto__', 'constructor', 'toString', 'null', 'undefined', '0', '00',
+  'caf\u00e9', 'cafe\u0301', '\u6771\u4eac', '\u{1f600}', '\u{1f601}', '\u200b', '\ufeff', '\u2028',
+  '\u0007',
+]
+
+const VALUES = [
+  '', ' ', '0', '007', '1e3', 'null', 'true', '{}', '[1,2]', '"quoted"', 'a\nb\r\nc\td',
+  '\ufeffbyte order mark', 'it\'s "quoted" \\ and %s $1 {0}', ' leading and trailing \n',
+  'caf\u00e9 cafe\u0301 \u6771\u4eac \u{1f469}\u200d\u{1f680}', '\u2028\u2029\u0001\u001f\u007f',
+]
+
+/** Tests that keys and values are stored unchanged. */
+export const strings: Cases<StoreContext> = {
+  'keys that look alike are different keys': async (context) => {
+    for (const [i, key] of KEYS.entries()) await context.created(context.key(key), `value ${i}`)
+    for (const [i, key] of KEYS.entries()) {
+      assert.equal(await context.value(context.key(key)), `value ${i}`, JSON.stringify(key))
+    }
+    assert.equal(await context.store.delete(context.key('a*')), true)
+    assert.equal(await context.value(context.key('a')), 'value 0')
+    for (const [i, key] of KEYS.entries()) {
+      assert.equal(await context.count(context.key(key), i + 1), i + 1, JSON.stringify(key))
+    }
+  },
+
+  'long keys are different to the last character': async (context) => {
+    const stem = context.key('k'.repeat(400)).padEnd(511, '\u00e9')
+    await context.created(`${stem}1`, 'one')
+    await context.created(`${stem}2`, 'two')
+    assert.equal(await context.value(`${stem}1`), 'one')
+    assert.equal(await context.value(`${stem}2`), 'two')
+    assert.equal(await context.value(stem), undefined)
+    assert.equal(await context.count(`${stem}1`), 1)
+    assert.equal(await context.count(`${stem}2`), 1)
+  },
+
+  'values come back as they were, from every verb': async (context) => {
+    for (const [i, value] of VALUES.entries()) {
+      const key = context.key(`value-${i}`)
+      const revision = await context.created(key, value)
+      assert.equal(await context.value(key), value)
+      const existing = await context.store.create(key, 'other', context.later)
+      assert.ok(!existing.created, 'create() wrote over an entry')
+      assert.equal(existing.entry.value, value)
+      const next = VALUES[(i + 1) % VALUES.length] ?? ''
+      await context.replaced(key, next, revision)
+      const conflict = await context.store.replace(key, 'other', revision, context.later)
+      assert.ok(!conflict.replaced, 'replace() took an old revision')
+      assert.equal(conflict.entry?.value, next)
+    }
+  },
+
+  'a value may have a megabyte': async (context) => {
+    const large = `${'0123456789abcdef'.repeat(65_535)}\u00e9\u6771\u{1f600}`
+    const revision = await context.created(context.key(), large)
+    assert.ok(await context.value(context.key()) === large, 'the large value came back changed')
+    await context.replaced(context.key(), `x${large}`, revision)
+    assert.ok(await context.value(context.key()) === `x${large}`, 'the value came back changed')
+  },
 }

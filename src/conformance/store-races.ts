@@ -1,68 +1,45 @@
 import assert from 'node:assert/strict'
-import { type Cases } from './runner.js'
-import { type StoreContext } from './store-context.js'
+import type { Cases } from './runner.js'
+import type { StoreContext } from './store-context.js'
 import { together } from './waiting.js'
 
 const CROWD = 50
 
-/**
- * Tests of atomicity with many concurrent callers. Half of them use the second store, if there is
- * one.
- */
+/** Tests of atomicity with many concurrent callers. Half of them use the second store. */
 export const races: Cases<StoreContext> = {
   'of many creates one wins, and everybody else is given what it wrote': async (context) => {
-    const outcomes = await together(CROWD, (i) => side(context, i).create(context.key(), `writer ${i}`, context.later))
-    const winners = outcomes.flatMap((outcome, i) =>
-      outcome.created ? [{ i, revision: outcome.revision }] : [],
-    )
+    const outcomes = await together(CROWD, (i) => (
+      context.side(i).create(context.key(), `writer ${i}`, context.later)
+    ))
+    const winners = outcomes.flatMap((outcome, i) => (
+      outcome.created ? [{ value: `writer ${i}`, revision: outcome.revision }] : []
+    ))
     assert.equal(winners.length, 1, `${winners.length} creates won`)
-    const value = `writer ${winners[0]?.i}`
     for (const outcome of outcomes) {
-      if (outcome.created) continue
-      assert.equal(outcome.entry.value, value)
-      assert.equal(outcome.entry.revision, winners[0]?.revision)
+      if (!outcome.created) assert.deepEqual({ ...outcome.entry }, winners[0])
     }
-    assert.equal(await context.value(context.key()), value)
+    assert.equal(await context.value(context.key()), winners[0]?.value)
   },
 
   'of many replaces with one revision one wins': async (context) => {
     const revision = await context.created(context.key(), 'start')
-    const outcomes = await together(CROWD, (i) =>
-      side(context, i).replace(context.key(), `writer ${i}`, revision, context.later),
-    )
-    const winners = outcomes.flatMap((outcome, i) => outcome.replaced ? [i] : [])
+    const outcomes = await together(CROWD, (i) => (
+      context.side(i).replace(context.key(), `writer ${i}`, revision, context.later)
+    ))
+    const winners = outcomes.flatMap((outcome, i) => outcome.replaced ? [`writer ${i}`] : [])
     assert.equal(winners.length, 1, `${winners.length} replaces won`)
     for (const outcome of outcomes) {
-      if (!outcome.replaced) assert.equal(outcome.entry?.value, `writer ${winners[0]}`)
+      if (!outcome.replaced) assert.equal(outcome.entry?.value, winners[0])
     }
-    assert.equal(await context.value(context.key()), `writer ${winners[0]}`)
-  },
-
-  'no update is lost when everybody reads, replaces and tries again': async (context) => {
-    await context.created(context.key(), '0')
-    await together(12, async (i) => {
-      const store = side(context, i)
-      for (;;) {
-        const entry = await store.get(context.key())
-        assert.ok(entry, 'the entry is gone')
-        const outcome = await store.replace(
-          context.key(),
-          String(Number(entry.value) + 1),
-          entry.revision,
-          context.later,
-        )
-        if (outcome.replaced) return
-      }
-    })
-    assert.equal(await context.value(context.key()), '12')
+    assert.equal(await context.value(context.key()), winners[0])
   },
 
   'of many deletes one removes': async (context) => {
     const revision = await context.created(context.key('a'), 'x')
     await context.created(context.key('b'), 'x')
-    const named = await together(CROWD, (i) => side(context, i).delete(context.key('a'), revision))
+    const named = await together(CROWD, (i) => context.side(i).delete(context.key('a'), revision))
     assert.equal(named.filter(Boolean).length, 1)
-    const unnamed = await together(CROWD, (i) => side(context, i).delete(context.key('b')))
+    const unnamed = await together(CROWD, (i) => context.side(i).delete(context.key('b')))
     assert.equal(unnamed.filter(Boolean).length, 1)
   },
 
@@ -71,8 +48,8 @@ export const races: Cases<StoreContext> = {
       const key = context.key(`${round}`)
       const revision = await context.created(key, 'start')
       const outcomes = await together(10, async (i) => i % 2 === 0
-        ? await side(context, i >> 1).delete(key, revision)
-        : (await side(context, i >> 1).replace(key, 'next', revision, context.later)).replaced)
+        ? await context.side(i >> 1).delete(key, revision)
+        : (await context.side(i >> 1).replace(key, 'next', revision, context.later)).replaced)
       assert.equal(outcomes.filter(Boolean).length, 1)
       assert.equal(await context.value(key), outcomes.indexOf(true) % 2 === 0 ? undefined : 'next')
     }
@@ -81,9 +58,9 @@ export const races: Cases<StoreContext> = {
   'of many creates after the expiry one wins': async (context) => {
     await context.store.create(context.key(), 'old', context.soon)
     await context.outlive(context.soon)
-    const outcomes = await together(CROWD, (i) =>
-      side(context, i).create(context.key(), `writer ${i}`, context.later),
-    )
+    const outcomes = await together(CROWD, (i) => (
+      context.side(i).create(context.key(), `writer ${i}`, context.later)
+    ))
     assert.equal(outcomes.filter((outcome) => outcome.created).length, 1)
     for (const outcome of outcomes) {
       if (!outcome.created) assert.notEqual(outcome.entry.value, 'old')
@@ -91,28 +68,68 @@ export const races: Cases<StoreContext> = {
   },
 
   'many increments all count': async (context) => {
-    const counters = await together(CROWD, (i) =>
-      side(context, i).increment(context.key(), 1, context.later),
-    )
-    const values = counters.map((counter) => counter.value).sort((a, b) => a - b)
-    assert.deepEqual(values, Array.from({ length: CROWD }, (_, i) => i + 1))
+    const values = await together(CROWD, (i) => context.count(context.key(), 1, context.side(i)))
+    const expected = Array.from({ length: CROWD }, (_, i) => i + 1)
+    assert.deepEqual(values.sort((a, b) => a - b), expected)
   },
 
   'of many first increments one sets the lifetime for all': async (context) => {
     const lives = Array.from({ length: CROWD }, (_, i) => context.later.ttlMs * (i + 1))
-    const counters = await together(CROWD, (i) =>
-      side(context, i).increment(context.key(), 1, { ttlMs: lives[i] ?? 0 }),
-    )
+    const counters = await together(CROWD, (i) => (
+      context.side(i).increment(context.key(), 1, { ttlMs: lives[i] ?? 0 })
+    ))
     const first = lives[counters.findIndex((counter) => counter.value === 1)] ?? 0
     for (const { resetMs } of counters) {
-      assert.ok(
-        resetMs <= first && resetMs > first - context.later.ttlMs / 2,
-        `resetMs is ${resetMs}, not ${first}`,
-      )
+      const isFirst = resetMs <= first && resetMs > first - context.later.ttlMs / 2
+      assert.ok(isFirst, `resetMs is ${resetMs}, not ${first}`)
     }
-  }
+  },
 }
 
-function side(context: StoreContext, index: number): StoreContext['store'] {
-  return index % 2 === 0 ? context.store : context.second
+/** Tests of counters without concurrent callers. */
+export const counters: Cases<StoreContext> = {
+  'a counter starts at 0 and adds what it is told': async (context) => {
+    const values: number[] = []
+    for (const by of [-3, 4, 2, -5, 0, 1_000_000_000_000]) {
+      values.push(await context.count(context.key(), by))
+    }
+    assert.deepEqual(values, [-3, 1, 3, -2, -2, 999_999_999_998])
+  },
+
+  'the first writer sets the lifetime, later ones do not change it': async (context) => {
+    const { key, life } = await context.whileLive(async (key, life) => {
+      for (const [n, ttlMs] of [life.ttlMs, life.ttlMs + 600_000, 1].entries()) {
+        const { value, resetMs } = await context.store.increment(key, 1, { ttlMs })
+        assert.equal(value, n + 1)
+        assert.ok(resetMs > 0 && resetMs <= life.ttlMs, `resetMs is ${resetMs} of ${life.ttlMs}`)
+      }
+    })
+    await context.outlive(life)
+    assert.equal(await context.count(key), 1, 'the counter outlived its expiry')
+  },
+
+  'after its expiry a counter starts anew, with a new lifetime': async (context) => {
+    await context.store.increment(context.key(), 5, context.soon)
+    await context.outlive(context.soon)
+    const { value, resetMs } = await context.store.increment(context.key(), 2, context.later)
+    assert.equal(value, 2)
+    const isNew = resetMs > context.later.ttlMs / 2 && resetMs <= context.later.ttlMs
+    assert.ok(isNew, `resetMs is ${resetMs}`)
+  },
+
+  'a counter without a lifetime counts once and leaves nothing': async (context) => {
+    assert.equal((await context.store.increment(context.key(), 4, { ttlMs: -1000 })).value, 4)
+    await context.outlive({ ttlMs: 1 })
+    assert.equal(await context.count(context.key()), 1)
+  },
+
+  'counters and entries do not meet': async (context) => {
+    await context.count(context.key(), 7)
+    assert.equal(await context.store.get(context.key()), undefined)
+    await context.created(context.key(), 'entry')
+    assert.equal(await context.count(context.key()), 8)
+    assert.equal(await context.value(context.key()), 'entry')
+    assert.equal(await context.store.delete(context.key()), true)
+    assert.equal(await context.count(context.key()), 9)
+  },
 }

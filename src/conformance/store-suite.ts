@@ -1,19 +1,17 @@
-import { checkNames } from '../runtime/option-names.js'
+import { duration, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 import { register, type Runner } from './runner.js'
 import { StoreContext, type StoreConformanceOptions, type StoreFixture } from './store-context.js'
-import { closing } from './store-close.js'
-import { counters } from './store-counters.js'
-import { entries } from './store-entries.js'
-import { expiry } from './store-expiry.js'
-import { owners } from './store-owners.js'
-import { races } from './store-races.js'
-import { text } from './store-text.js'
-import { watching } from './store-watch.js'
+import { entries, strings } from './store-entries.js'
+import { expiry, owners } from './store-expiry.js'
+import { counters, races } from './store-races.js'
+import { closing, watching } from './store-watch.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0, ownerShare: 0 } satisfies Record<
-  keyof StoreConformanceOptions,
-  0
->
+const OPTIONS = {
+  title: text({ default: 'Store conformance' }),
+  toleranceMs: duration({ default: 50 }),
+  timeoutMs: duration({ default: 5000 }),
+  ownerShare: value('{ entries, bytes }', (share) => typeof share === 'object'),
+} satisfies OptionTable<StoreConformanceOptions>
 
 /**
  * Registers the tests that every implementation of `Store` must pass. `runner` is a test runner
@@ -33,15 +31,10 @@ export function storeConformance(
   factory: () => Promise<StoreFixture>,
   options: StoreConformanceOptions = {},
 ): void {
-  checkNames('storeConformance', options, KNOWN)
+  const checked = readOptions('storeConformance', options, OPTIONS)
   const groups = {
-    entries, races, expiry, counters, text, watch: watching, close: closing,
-    ...options.ownerShare && { owners },
+    entries, strings, races, expiry, counters, watch: watching, close: closing,
+    ...checked.ownerShare && { owners },
   }
-  register(
-    runner,
-    options.title ?? 'Store conformance',
-    groups,
-    async () => new StoreContext(await factory(), options),
-  )
+  register(runner, checked.title, groups, async () => new StoreContext(await factory(), checked))
 }

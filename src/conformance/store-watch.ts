@@ -1,46 +1,26 @@
 import assert from 'node:assert/strict'
-import { type Cases } from './runner.js'
-import { type StoreContext } from './store-context.js'
-import { together } from './waiting.js'
+import { isStoreUnavailable } from '../stores/store.js'
+import type { Cases } from './runner.js'
+import type { StoreContext } from './store-context.js'
+import { hintsWithoutChange, rejects, together } from './waiting.js'
 
 /** Tests of `watch`. A notice may be repeated, so the tests expect at least one. */
 export const watching: Cases<StoreContext> = {
-  'a watch is active once its promise resolves, and tells of create, replace and delete': async (
-    context,
-  ) => {
-    let notices = 0
-    const unwatch = await context.store.watch(context.key(), () => {
-      notices++
-    })
-    await changes(context, (what) => heard(context, () => notices, what))
-    unwatch()
-  },
-
-  'a watch tells of what the second store writes': async (context) => {
-    let notices = 0
-    const unwatch = await context.store.watch(context.key(), () => {
-      notices++
-    })
-    const told = heard(context, () => notices, 'create in the second store')
-    await context.second.create(context.key(), 'x', context.later)
-    await told()
-    unwatch()
-  },
+  'a watch is active once its promise resolves, and tells of create, replace and delete':
+    async (context) => {
+      const watch = await context.watched()
+      await changes(context, watch.heard)
+      watch.stop()
+    },
 
   'what was written is there for the listener to read': async (context) => {
     const read: (string | undefined)[] = []
     const unwatch = await context.store.watch(context.key(), () => {
-      void context.value(context.key()).then(
-        (value) => read.push(value),
-        () => read.push('failed'),
-      )
+      void context.value(context.key()).then((value) => read.push(value), () => read.push('failed'))
     })
     await context.second.create(context.key(), 'written', context.later)
     await context.eventually(() => read.length > 0, 'the listener was called and read')
-    assert.ok(
-      read.every((value) => value === 'written'),
-      `the listener read ${String(read[0])}`,
-    )
+    assert.ok(read.every((value) => value === 'written'), `the listener read ${String(read[0])}`)
     unwatch()
   },
 
@@ -61,71 +41,51 @@ export const watching: Cases<StoreContext> = {
     unwatch()
   },
 
-  'a watch tells nothing of other keys': async (context) => {
-    let others = 0
-    let notices = 0
-    const stop = [
-      await context.store.watch(context.key('a*'), () => {
-        others++
-      }),
-      await context.store.watch(context.key('a'), () => {
-        others++
-      }),
-      await context.store.watch(context.key('ab'), () => {
-        notices++
-      }),
-    ]
-    await context.created(context.key('ab'), 'x')
-    await context.eventually(() => notices > 0, 'the watch tells of the create')
+  'the changes of one key are not told to those who watch another': async (context) => {
+    const others = await together(2, (i) => context.watched(context.key(['a*', 'a'][i])))
+    const watch = await context.watched(context.key('ab'))
+    const told = watch.heard('last change')
+    const mayHear = hintsWithoutChange()
+    for (let n = 0; n < 30; n++) {
+      await context.created(context.key('ab'), 'x')
+      await context.store.delete(context.key('ab'))
+    }
+    await told()
     await context.quiet()
-    assert.equal(others, 0)
-    stop.forEach((unwatch) => unwatch())
+    for (const { count } of others) assert.ok(count() <= mayHear(), `${count()} notices`)
+    for (const { stop } of [...others, watch]) stop()
   },
 
-  'after its unsubscribe a listener is not called, and a second one is harmless': async (
-    context,
-  ) => {
-    let gone = 0
-    let notices = 0
-    const unwatch = await context.store.watch(context.key(), () => {
-      gone++
-    })
-    const stop = await context.store.watch(context.key(), () => {
-      notices++
-    })
-    unwatch()
-    unwatch()
+  'after its unsubscribe a listener is not called, and a second one is harmless': async (context) => {
+    const gone = await context.watched()
+    const watch = await context.watched()
+    gone.stop()
+    gone.stop()
+    const told = watch.heard('create')
     await context.created(context.key(), 'x')
-    await context.eventually(() => notices > 0, 'the watch that is left tells of the create')
+    await told()
     await context.quiet()
-    assert.equal(gone, 0)
-    stop()
+    assert.equal(gone.count(), 0)
+    watch.stop()
   },
 
   'an unsubscribe right after a write holds, and a key can be watched again': async (context) => {
-    let late = 0
-    const unwatch = await context.store.watch(context.key(), () => {
-      late++
-    })
+    const late = await context.watched()
     const written = context.store.create(context.key(), 'x', context.later)
-    unwatch()
+    late.stop()
     await written
     await context.quiet()
-    assert.equal(late, 0)
-    let notices = 0
-    const stop = await context.store.watch(context.key(), () => {
-      notices++
-    })
+    assert.equal(late.count(), 0)
+    const watch = await context.watched()
+    const told = watch.heard('delete')
     await context.store.delete(context.key())
-    await context.eventually(() => notices > 0, 'the new watch tells of the delete')
-    stop()
+    await told()
+    watch.stop()
   },
 
   'one listener twice is two watches': async (context) => {
     let notices = 0
-    const listener = () => {
-      notices++
-    }
+    const listener = () => { notices++ }
     const first = await context.store.watch(context.key(), listener)
     const second = await context.store.watch(context.key(), listener)
     first()
@@ -136,11 +96,9 @@ export const watching: Cases<StoreContext> = {
 
   'a hundred watchers are all told, on one key and on many': async (context) => {
     const told = new Set<number>()
-    const stop = await together(100, (i) =>
-      context.store.watch(context.key(i < 50 ? 'one' : `${i}`), () => {
-        told.add(i)
-      }),
-    )
+    const stop = await together(100, (i) => (
+      context.store.watch(context.key(i < 50 ? 'one' : `${i}`), () => { told.add(i) })
+    ))
     await context.created(context.key('one'), 'x')
     await together(50, (i) => context.second.create(context.key(`${i + 50}`), 'x', context.later))
     await context.eventually(() => told.size === 100, 'a hundred watchers are told')
@@ -148,43 +106,70 @@ export const watching: Cases<StoreContext> = {
   },
 
   'a listener that throws harms neither the writer nor other listeners': async (context) => {
-    let notices = 0
-    const throws = () => {
-      throw new Error('a listener that throws, on purpose')
-    }
-    const stop = [
-      await context.store.watch(context.key(), throws),
-      await context.store.watch(context.key(), () => {
-        notices++
-      }),
-      await context.store.watch(context.key(), throws),
-    ]
-    await changes(context, (what) => heard(context, () => notices, what))
-    stop.forEach((unwatch) => unwatch())
+    const throws = () => { throw new Error('a listener that throws, on purpose') }
+    const first = await context.store.watch(context.key(), throws)
+    const watch = await context.watched()
+    const last = await context.store.watch(context.key(), throws)
+    await changes(context, watch.heard)
+    for (const stop of [first, watch.stop, last]) stop()
   },
 }
 
 /** Creates, replaces and deletes the entry of the test. Waits for `expect` after each step. */
 async function changes(
-  context: StoreContext,
-  expect: (what: string) => () => Promise<void>,
+  context: StoreContext, expect: (what: string) => () => Promise<void>,
 ): Promise<void> {
   let told = expect('create')
   const revision = await context.created(context.key(), 'one')
   await told()
   told = expect('replace')
-  assert.equal(
-    (await context.store.replace(context.key(), 'two', revision, context.later)).replaced,
-    true,
-  )
+  await context.replaced(context.key(), 'two', revision)
   await told()
   told = expect('delete')
   assert.equal(await context.store.delete(context.key()), true)
   await told()
 }
 
-/** Returns a function that waits for a notice after this call. */
-function heard(context: StoreContext, notices: () => number, what: string): () => Promise<void> {
-  const before = notices()
-  return () => context.eventually(() => notices() > before, `the watch tells of the ${what}`)
+/** Tests of `close` and shared data. */
+export const closing: Cases<StoreContext> = {
+  'after close every call rejects with a StoreUnavailableError': async (context) => {
+    const { store } = context
+    const revision = await context.created(context.key(), 'x')
+    const unwatch = await store.watch(context.key(), () => undefined)
+    await store.close()
+    const calls: Record<string, () => unknown> = {
+      get: () => store.get(context.key()),
+      create: () => store.create(context.key('new'), 'x', context.later),
+      replace: () => store.replace(context.key(), 'y', revision, context.later),
+      delete: () => store.delete(context.key()),
+      increment: () => store.increment(context.key(), 1, context.later),
+      watch: () => store.watch(context.key(), () => undefined),
+    }
+    for (const [verb, call] of Object.entries(calls)) {
+      await context.inTime(rejects(call(), isStoreUnavailable), `${verb}() after close rejects`)
+    }
+    unwatch()
+  },
+
+  'close may be called again': async (context) => {
+    await context.store.close()
+    await context.inTime(context.store.close(), 'a second close() resolves')
+  },
+
+  'a shared store shows what another writes; close ends only itself': async (context) => {
+    const { store, second } = context
+    const advice = 'the factory has to give a `second` store on the same data if, and only if, '
+      + '`shared` is true'
+    assert.equal(context.hasSecond, store.shared, advice)
+    if (!store.shared) return
+    const revision = await context.created(context.key(), 'one')
+    assert.equal(await context.value(context.key(), second), 'one')
+    await context.replaced(context.key(), 'two', revision, context.later, second)
+    assert.equal(await context.value(context.key()), 'two')
+    await context.count(context.key())
+    assert.equal(await context.count(context.key(), 1, second), 2)
+    await store.close()
+    assert.equal(await context.value(context.key(), second), 'two')
+    assert.equal(await second.delete(context.key()), true)
+  },
 }

@@ -35,6 +35,15 @@ export async function inTime<T>(promise: MaybePromise<T>, ms: number, what: stri
   }
 }
 
+/**
+ * Returns a function that returns how many notices without a change a watch may have had since this
+ * call: two, and two a second. A store that cannot see changes calls all listeners at intervals.
+ */
+export function hintsWithoutChange(): () => number {
+  const began = performance.now()
+  return () => 2 + (performance.now() - began) / 500
+}
+
 /** Makes `count` calls concurrently. */
 export function together<T>(count: number, call: (index: number) => MaybePromise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: count }, (_, index) => call(index)))

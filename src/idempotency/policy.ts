@@ -1,33 +1,33 @@
+import { isParsedLarger } from '../http/body/body.js'
+import { CountedBody, countingBody } from '../http/body/counted-body.js'
+import { isTooDeep } from '../http/body/json.js'
 import { countedAs, findRequester, type OwnerOption } from '../http/requester.js'
-import { countingBody } from '../http/body/counted-body.js'
-import { httpError } from '../http/errors.js'
-import { acknowledged } from '../http/respond.js'
+import { httpError, type HttpError } from '../http/errors.js'
 import type {
-  Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
+  BodySource, Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
 } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
+import { parseMediaType } from '../http/fields/accept.js'
+import { acknowledged } from '../http/respond.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/operation.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { bytes, duration, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Store } from '../stores/store.js'
-import { buffered } from './buffered.js'
-import { parseIdempotencyKey } from './key.js'
-import { onceAnswer } from './once-answer.js'
-import { readRequest } from './request-body.js'
-import { claimKey } from './scope.js'
+import { claimKey, digestOf, fingerprintOf, parseIdempotencyKey } from './key.js'
+import { buffered, oncePerKey } from './once.js'
 
 /** Options of `idempotent`. Times are in milliseconds. */
 export interface IdempotentOptions<C = unknown> {
-  /** The store of claims and answers. With a shared store, a key counts in every process. */
+  /** The store of keys and responses. With a shared store, a key counts in every process. */
   readonly store: Store
   /**
-   * The caller that a key belongs to. Only the caller of the first request gets its answer again.
+   * The caller that a key belongs to. Only the caller of the first request gets its response again.
    * Required, because each choice is wrong for some servers:
    *
    * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. `undefined`
    *   is an anonymous client, who is told apart as with `'anyone'`. Anything other than a non-empty
-   *   string or `undefined` is a `TypeError`, which is answered with 500 and goes to `onError`.
-   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
-   *   request with a key and without a principal is answered with 401 `unauthorized`.
+   *   string or `undefined` is a `TypeError`: the client gets a 500, and the error goes to `onError`.
+   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
+   *   request with a key and without a principal gets a 401 `unauthorized`.
    * - `'anyone'`: the subject if there is one, or else the credentials as they were sent: the values
    *   of `Authorization`, `Cookie`, `Proxy-Authorization` and `X-Api-Key`. A retry with other
    *   cookies is another request. Clients without credentials are one caller.
@@ -35,27 +35,38 @@ export interface IdempotentOptions<C = unknown> {
   readonly caller: OwnerOption<C>
   /** Methods for which keys are read. Default: POST, PUT, PATCH and DELETE. */
   readonly methods?: readonly string[]
-  /** Time that an answer is kept. Default 24 hours. */
+  /** Time that a response is kept. Default 24 hours. */
   readonly retentionMs?: number
-  /** Time that a retry waits while the first request runs; then it is a 409. Default 30 000. */
+  /** Time that a retry waits while the first request runs; then it gets a 409. Default 30 000. */
   readonly waitMs?: number
-  /** Maximum body of a request with a key, in bytes; a larger one is a 413. Default 1 MiB. */
+  /** Maximum body of a request with a key, in bytes; a larger one gets a 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
-  /** Maximum body of an answer that is kept for retries, in bytes. Default 1 MiB. */
-  readonly maxAnswerBytes?: number
+  /** Maximum body of a response that is kept for retries, in bytes. Default 1 MiB. */
+  readonly maxResponseBytes?: number
 }
 
-const KNOWN = {
-  store: 0, caller: 0, methods: 0, retentionMs: 0, waitMs: 0, maxBodyBytes: 0, maxAnswerBytes: 0,
-} satisfies Record<keyof IdempotentOptions, 0>
+const isStore = (given: unknown): boolean => typeof (given as Store | null)?.create === 'function'
+const isList = (given: unknown): boolean => Array.isArray(given) && given.length > 0
+
+const OPTIONS = {
+  store: value('a store, such as that of memory()', isStore, { required: true }),
+  caller: value(),
+  methods: value("a list, such as ['POST']", isList, {
+    default: ['POST', 'PUT', 'PATCH', 'DELETE'] as readonly string[],
+  }),
+  retentionMs: duration({ min: 1000, default: 86_400_000 }),
+  waitMs: duration({ default: 30_000 }),
+  maxBodyBytes: bytes({ default: 2 ** 20 }),
+  maxResponseBytes: bytes({ default: 2 ** 20 }),
+} satisfies OptionTable<IdempotentOptions>
 
 const CALLER = 'a key belongs to the caller, who is not known yet'
 const PLACE: PolicyPlace = {
   name: 'idempotent', wholeRun: 'cuts',
   behind: {
-    requestId: 'what is refused here would have no id', authenticate: CALLER,
-    authorize: 'what was refused once could be answered from memory',
-    rateLimit: 'the refusal belongs to the request, not to its key',
+    requestId: 'what is rejected here would have no id', authenticate: CALLER,
+    authorize: 'what was rejected once could get a stored response',
+    rateLimit: 'the rejection belongs to the request, not to its key',
     versions: 'a key belongs to one version; put idempotent around the handler of each version',
   },
 }
@@ -68,16 +79,16 @@ const RESPONSES = errorResponses(
 /**
  * Makes retries with an `Idempotency-Key` safe for any handler
  * (draft-ietf-httpapi-idempotency-key-header). The first request runs once, to its end, even if its
- * client disconnects. A retry gets the same answer with `Idempotent-Replayed: true`, and waits for
+ * client disconnects. A retry gets the same response with `Idempotent-Replayed: true`, and waits for
  * it while the first request runs. A request without a key passes unchanged. The response header
  * `Idempotency-Key` repeats the key: it tells clients that keys are honoured here.
  *
- * Answers of any status are kept, 422 and 500 included. An answer to a request that had no effect
+ * Responses of any status are kept, 422 and 500 included. A response to a request that had no effect
  * (400, 401, 403, 404, 413, 429, 503 with `Retry-After` and similar ones) is not kept, so a retry
  * runs.
  *
- * The answer is read into memory, up to `maxAnswerBytes`. For a longer one, and for an event
- * stream, a retry gets the status, the header fields and a short body; its work stops if the first
+ * The response is read into memory, up to `maxResponseBytes`. For a longer one, and for an event
+ * stream, a retry gets the status, the headers and a short body; its work stops if the first
  * client disconnects. If the process dies during the work, a retry within 30 seconds waits, and a
  * later one runs the handler again.
  *
@@ -96,27 +107,14 @@ const RESPONSES = errorResponses(
  * @throws {TypeError} An option is not valid or unknown.
  */
 export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C> {
-  checkNames('idempotent', options, KNOWN)
   const {
-    store, caller, methods = ['POST', 'PUT', 'PATCH', 'DELETE'],
-    retentionMs = 86_400_000, waitMs = 30_000, maxBodyBytes = 1_048_576,
-    maxAnswerBytes = 1_048_576,
-  } = options
-  if (typeof store?.create !== 'function') {
-    throw new TypeError('idempotent: pass a store, such as that of memory()')
-  }
+    store, caller, methods, retentionMs, waitMs, maxBodyBytes, maxResponseBytes,
+  } = readOptions('idempotent', options, OPTIONS)
   const requester = findRequester(caller, {
     where: 'idempotent', name: 'caller', question: 'Say to whom an Idempotency-Key belongs.',
     anyone: 'tells callers apart by the credentials that they send: Authorization, Cookie, '
       + 'Proxy-Authorization and X-Api-Key.',
   })
-  if (!Array.isArray(methods) || methods.length === 0) {
-    throw new TypeError('idempotent: methods must be a list, such as [\'POST\']')
-  }
-  if (!(retentionMs >= 1000)) throw new TypeError('idempotent: retentionMs must be 1000 or more')
-  for (const [name, value] of Object.entries({ waitMs, maxBodyBytes, maxAnswerBytes })) {
-    if (!(value >= 0)) throw new TypeError(`idempotent: ${name} must be 0 or more`)
-  }
   const counted = new Set(methods)
 
   const once = async (
@@ -130,16 +128,14 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
       // The handler must not read the key: it would find the claim of this policy.
       headers: { ...request.headers, 'idempotency-key': undefined },
     })
-    const answer = await onceAnswer(request, {
+    return oncePerKey(request, {
       store, key: claimKey(request, owner, key), fingerprint, waitMs, retentionMs,
       owner: countedAs(request, owner),
-      maxBytes: maxAnswerBytes,
+      maxBytes: maxResponseBytes,
     }, async () => {
       const response = await next(own)
-      return response && { response: await buffered(response, maxAnswerBytes) }
+      return response && { response: await buffered(response, maxResponseBytes) }
     })
-    if (answer !== undefined && 'kind' in answer) throw httpError('idempotency_key_reused')
-    return answer
   }
   const policy: Policy<C> = (request, next) => {
     const field = request.headers['idempotency-key']
@@ -154,4 +150,92 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     return addResponseHeaders(addResponses(withKey, RESPONSES), headers)
   }
   return Object.assign(policy, { place: PLACE, describe })
+}
+
+/** A request whose body was read, and its fingerprint. */
+interface ReadRequest {
+  readonly fingerprint: string
+  /** The body, for the handler. */
+  readonly body: BodySource
+}
+
+/**
+ * Reads the body of a request and returns its fingerprint: of the query, the media type and the
+ * body. JSON is compared by its values, so the order of members and white space do not matter.
+ * Other bodies are compared by their bytes as sent.
+ *
+ * @throws {HttpError} 413 `body_too_large`, 429 `too_many_requests`, 503 `overloaded`
+ */
+async function readRequest(
+  request: HttpRequest<unknown>, maxBytes: number,
+): Promise<ReadRequest> {
+  const { body } = request
+  const content = body.parsed ? ofParsed(body.parsed.value) : undefined
+  if (body.parsed && !isTooDeep(body.parsed.value)) {
+    const isTooLarge = isParsedLarger(body.parsed.value, request.headers, maxBytes)
+    if (isTooLarge) throw tooLarge(maxBytes)
+  }
+  if (content !== undefined) {
+    return { fingerprint: fingerprintOf([...aboutOf(request), content]), body }
+  }
+  const bytes = await body.bytes(maxBytes)
+  if (bytes === undefined) throw tooLarge(maxBytes)
+  const counted = body instanceof CountedBody ? body : undefined
+  await counted?.waitToParse(bytes.byteLength, request)
+  const fingerprint = fingerprintOf([...aboutOf(request), ofBytes(request, bytes)])
+  counted?.releaseJson()
+  return { fingerprint, body: counted ?? new ReadBody(bytes) }
+}
+
+function tooLarge(maxBytes: number): HttpError {
+  const message = `With an Idempotency-Key the body may have ${maxBytes} bytes at the most.`
+  return httpError('body_too_large', { message })
+}
+
+/** Returns the query and the media type. */
+function aboutOf(request: HttpRequest<unknown>): readonly unknown[] {
+  return [request.search ?? request.query.toString(), mediaTypeOf(request) ?? null]
+}
+
+function mediaTypeOf({ headers }: HttpRequest<unknown>): string | undefined {
+  const field = headers['content-type']
+  return typeof field === 'string' ? parseMediaType(field)?.type : undefined
+}
+
+function ofParsed(value: unknown): unknown {
+  if (typeof value === 'string' || value instanceof Uint8Array) return digestOf(value)
+  return { json: value }
+}
+
+function ofBytes(request: HttpRequest<unknown>, bytes: Uint8Array): unknown {
+  const type = mediaTypeOf(request) ?? 'application/json'
+  const coding = request.headers['content-encoding'] ?? 'identity'
+  if (coding !== 'identity' || !(type === 'application/json' || type.endsWith('+json'))) {
+    return digestOf(bytes)
+  }
+  try {
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
+    return { json: JSON.parse(text) as unknown }
+  } catch {
+    // The handler reports the fault.
+    return digestOf(bytes)
+  }
+}
+
+/** A body that is in memory already. */
+class ReadBody implements BodySource {
+  readonly parsed = undefined
+  readonly #bytes: Uint8Array
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+  }
+
+  async bytes(limit: number): Promise<Uint8Array | undefined> {
+    return this.#bytes.byteLength > limit ? undefined : this.#bytes
+  }
+
+  async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
+    if (this.#bytes.byteLength > 0) yield this.#bytes
+  }
 }

@@ -5,7 +5,7 @@ import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { negotiate } from '../http/fields/accept.js'
 import { addVary, json, stream } from '../http/respond.js'
-import type { KeptAnswer, TaskEndpoints } from '../tasks/http/endpoints.js'
+import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
 import { Ingest } from './ingest.js'
 import { NDJSON_TYPE } from './media-type.js'
 import type { decodeOptions, UploadOptions, WriteContext } from './upload-options.js'
@@ -70,7 +70,7 @@ export async function respondOnce<C>(
     const { coding } = upload
     const identity = isWhole ? { coding, sha256 } : { coding, start: sha256 }
     const body = isWhole ? oneOf(bytes) : withFirst(bytes, chunks)
-    return await endpoints.answerOnce(request, identity, (began) => readOnce(upload, body, began))
+    return await endpoints.respondOnce(request, identity, (began) => readOnce(upload, body, began))
   } finally {
     // Another request may have done the work. Its client may still be sending this body.
     chunks.return?.().catch(() => undefined)
@@ -81,7 +81,7 @@ export async function respondOnce<C>(
 async function readOnce(
   { read, report, streamResults }: DirectUpload, body: AsyncIterable<Uint8Array>,
   began: () => void,
-): Promise<KeptAnswer> {
+): Promise<KeptResponse> {
   const { signal } = new AbortController()
   const results = read(body, signal)
   try {

@@ -5,7 +5,7 @@ import { Spool, decodedFrom, type SpooledBody } from '../tasks/definition/spool.
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import { retryUntil } from '../stores/calls.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
+import type { ReadWork } from '../tasks/http/submit-options.js'
 import { Ingest } from './ingest.js'
 import type { UploadBackgroundOptions, UploadOptions, UploadTask } from './upload-options.js'
 import {

@@ -17,4 +17,4 @@ export {
 export { requestId, requestIdOf, type RequestIdOptions } from './request-id.js'
 export { timeouts, type TimeoutsOptions } from './timeouts.js'
 export { idempotent, type IdempotentOptions } from '../idempotency/policy.js'
-export type { KeptAnswer, OnceWork } from '../idempotency/once-answer.js'
+export type { KeptResponse, OnceWork } from '../idempotency/once.js'

@@ -56,8 +56,8 @@ export interface Store {
   ): Counter | Promise<Counter>
   /**
    * Calls `listener` after the entry at `key` was written or deleted. A notice is a hint: it may be
-   * lost, late or repeated, and one follows every reconnect. A reader therefore watches first, then
-   * reads.
+   * lost, late or repeated, or come without a change. One follows every reconnect. A reader therefore
+   * watches first, then reads.
    *
    * The watch is active once `watch` returns or resolves. Each call creates a separate watch, even
    * with the same listener. A listener is never called during the write, nor after its unsubscribe

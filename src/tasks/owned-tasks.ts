@@ -1,18 +1,20 @@
+import type { ListedStatus } from '../engine/engine.js'
 import { countedAsOwner, countedWithoutOwner } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { ListedStatus } from '../engine/engine.js'
-import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'
-import type { ListOptions, TaskPage } from './list-options.js'
-import { OWNED_SUBMIT, type OwnedSubmitOptions } from './core/accept-task.js'
-import { belongsTo, type OwnerId } from './record/ids.js'
-import type { Task } from './record/view.js'
-import { WAIT, type WaitOptions } from './record/subscriptions.js'
-import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
+import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
+import { OWNED_SUBMIT, type AcceptedTask, type OwnedSubmitOptions } from './core/accept-task.js'
 import type { TaskService } from './core/task-service.js'
+import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
+import { toFilter, type ListFilter, type ListOptions, type TaskPage } from './lists.js'
+import { allTasks, belongsTo, refuseOwner, type IsVisible } from './record/ids.js'
+import type { TaskSnapshot } from './record/snapshot.js'
+import { bodyOf, toTask, type Task } from './record/view.js'
+import type { WaitOptions } from './record/subscriptions.js'
 
 /**
  * The tasks of one owner, or those without an owner for an anonymous client. A task of another
- * owner is treated as unknown. Made by `tasks.ownedBy`.
+ * owner is treated as unknown. Made by `tasks.ownedBy`. `Tasks` has the same calls for the tasks of
+ * all owners.
  */
 export interface OwnedTasks<D extends Definitions = Definitions> {
   /**
@@ -26,8 +28,7 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
     definition: T, input: InputOf<T>, ...options: SubmitArguments<T, OwnedSubmitOptions>
   ): Promise<TaskHandle<T>>
   /**
-   * Returns the task. `undefined` if this owner has no such task, or it is not of the given
-   * definition.
+   * Returns the task. `undefined` if there is no such task, or it is not of the given definition.
    *
    * @example
    * const task = await tasks.ownedBy('ann').get('a-task-id', report)
@@ -36,34 +37,40 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
   /** Returns the task if it is of the given definition. */
   get<T extends D[number]>(id: string, definition: T): Promise<Task<T> | undefined>
   /**
-   * Waits until the task is final, for up to `timeoutMs`. `undefined` if this owner has no such
-   * task.
+   * Waits until the task is final, for up to `timeoutMs`, and returns the task as it is then.
+   * `undefined` if there is no such task. Reports of progress do not end the wait. The process stays
+   * alive meanwhile.
    *
    * @example
    * const task = await tasks.ownedBy('ann').wait('a-task-id', { timeoutMs: 5000 })
    */
   wait(id: string, options: WaitOptions): Promise<Task<D[number]> | undefined>
   /**
-   * Cancels the task and returns it. A task that was final before is returned as it is. `undefined`
-   * if this owner has no such task.
+   * Cancels the task and returns it. The task is final at once, and the signal of its run aborts, in
+   * whatever process that is. A task that was final before is returned as it is. `undefined` if
+   * there is no such task.
    *
    * @example
    * const task = await tasks.ownedBy('ann').cancel('a-task-id')
    */
   cancel(id: string): Promise<Task<D[number]> | undefined>
   /**
-   * Sends the callback of a final task again. `false` if this owner has no such task.
+   * Sends the callback of a final task again, from the first attempt on, whatever its outcome was.
+   * `false` if there is no such task, or it has no callback.
    *
    * @example
    * const isSent = await tasks.ownedBy('ann').redeliver('a-task-id')
    */
   redeliver(id: string): Promise<boolean>
   /**
-   * Returns a page of the tasks of this owner, the newest first. See `Tasks.list`. Without an owner
-   * it lists the tasks that have none, which all anonymous clients share.
+   * Returns a page of the tasks, the newest first. `task` and `status` narrow the type of its items.
+   * A page may have fewer items than `limit` although there is a next one. Without an owner it lists
+   * the tasks that have none, which all anonymous clients share.
    *
    * @example
-   * const { items, next } = await tasks.ownedBy('ann').list({ status: ['completed', 'failed'] })
+   * const { items, next } = await tasks.ownedBy('ann').list({ status: 'failed', task: report })
+   * for (const { taskId, error } of items) console.error(taskId, error.code)
+   * if (next !== undefined) await tasks.ownedBy('ann').list({ status: 'failed', task: report, cursor: next })
    *
    * @throws {HttpError} 400 `invalid_cursor`: the cursor is malformed, or of a list with another
    * owner or other options
@@ -75,7 +82,7 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
   /**
    * Runs a failed or cancelled task again, under the same id and with its old input. The task then
    * has the status `queued`. Its attempt numbers continue. Returns the task as it is now.
-   * `undefined` if this owner has no such task.
+   * `undefined` if there is no such task.
    *
    * @example
    * const task = await tasks.ownedBy('ann').retry('a-task-id')
@@ -87,8 +94,8 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
    */
   retry(id: string): Promise<Task<D[number]> | undefined>
   /**
-   * Deletes a final task and all that it owns. `false` if this owner has no such task, or it is not
-   * final.
+   * Deletes a final task and all that it owns, such as a spooled upload. `false` if there is no such
+   * task, or it is not final. Its Idempotency-Key can then be used again.
    *
    * @example
    * const isDeleted = await tasks.ownedBy('ann').delete('a-task-id')
@@ -96,65 +103,127 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
   delete(id: string): Promise<boolean>
 }
 
-/** See `tasks.ownedBy`. */
-export function createOwnedTasks(owner: OwnerId, service: TaskService): OwnedTasks {
-  return new ServedOwnedTasks(owner, service)
+/**
+ * The options of a submission: `O`. They are required, with their `context`, if the definition says
+ * which context it needs.
+ */
+export type SubmitArguments<T extends AnyTaskDefinition, O extends OwnedSubmitOptions> =
+  unknown extends ContextOf<T> ? [options?: O]
+    : [options: Omit<O, 'context'> & { readonly context: ContextOf<T> }]
+
+/**
+ * A task that was submitted. If it was submitted in a transaction, its calls find the task after
+ * the commit.
+ */
+export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
+  readonly taskId: string
+  /** `false` if a task of this id existed before: nothing new was started. */
+  readonly created: boolean
+  /** Returns the task. `undefined` once it has expired or was deleted. */
+  get(): Promise<Task<T> | undefined>
+  /** Waits until the task is final, for up to `timeoutMs`, and returns it as it is then. */
+  wait(options: WaitOptions): Promise<Task<T> | undefined>
+  /** Cancels the task and returns it. A task that was final before stays as it is. */
+  cancel(): Promise<Task<T> | undefined>
 }
 
-class ServedOwnedTasks implements OwnedTasks {
-  readonly #owner: OwnerId
-  readonly #service: TaskService
-  readonly #calls: TaskCalls
+const WAIT_OPTIONS = {
+  timeoutMs: duration({ max: Infinity, infinity: true, required: true }), signal: value(),
+} satisfies OptionTable<WaitOptions>
 
-  constructor(owner: OwnerId, service: TaskService) {
-    this.#owner = owner
+/** The calls of `Tasks` and `OwnedTasks`: for the tasks of all owners, or those of one. */
+export class ServedTasks implements OwnedTasks {
+  readonly #service: TaskService
+  readonly #of: ListFilter['of']
+  readonly #isVisible: IsVisible
+
+  constructor(service: TaskService, of: ListFilter['of']) {
     this.#service = service
-    this.#calls = new TaskCalls(service, (task) => belongsTo(task, owner))
+    this.#of = of
+    this.#isVisible = of === 'all' ? allTasks : (task) => belongsTo(task, of.owner)
   }
 
   async submit<T extends AnyTaskDefinition>(
     definition: T, input: InputOf<T>, options: OwnedSubmitOptions = {},
   ): Promise<TaskHandle<T>> {
     checkNames('ownedBy: submit', options, OWNED_SUBMIT)
-    const owner = this.#owner
-    const accepted = await this.#service.submit(definition, input, {
-      ...options, owner, caller: countedFor(owner),
-    })
-    return this.#calls.handle(definition, accepted)
+    const owner = this.#of === 'all' ? undefined : this.#of.owner
+    const caller = owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner)
+    const accepted = await this.#service.submit(definition, input, { ...options, owner, caller })
+    return handleOf(this, definition, accepted)
   }
 
   async get<T extends AnyTaskDefinition>(id: string, definition?: T): Promise<Task<T> | undefined> {
-    return await this.#calls.get(id, definition) as Task<T> | undefined
+    if (definition !== undefined) {
+      this.#checkOwner('get', definition)
+      this.#service.mustHave(definition)
+    }
+    return shown(await this.#find(id), definition) as Task<T> | undefined
   }
 
   async wait(id: string, options: WaitOptions): Promise<Task | undefined> {
-    checkNames('ownedBy: wait', options, WAIT)
-    return this.#calls.wait(id, options)
+    this.#checkOwner('wait', options)
+    const limits = readOptions('wait', options, WAIT_OPTIONS)
+    return shown(await this.#service.wait(id, limits, this.#isVisible))
   }
 
-  cancel(id: string): Promise<Task | undefined> {
-    return this.#calls.cancel(id)
+  /** `options` is not in the type. It is read because `{ owner }` must not cancel others' tasks. */
+  async cancel(id: string, options: object = {}): Promise<Task | undefined> {
+    this.#checkOwner('cancel', options)
+    checkNames('cancel', options, {})
+    const cancelled = await this.#service.cancel(id, this.#isVisible)
+    return shown(cancelled?.task)
   }
 
-  redeliver(id: string): Promise<boolean> {
-    return this.#calls.redeliver(id)
+  async redeliver(id: string): Promise<boolean> {
+    return await this.#find(id) !== undefined && this.#service.redeliver(id)
   }
 
   async list<T extends AnyTaskDefinition, S extends ListedStatus>(
     options: ListOptions<T, S> = {},
   ): Promise<TaskPage<T, S>> {
-    return this.#calls.list('ownedBy: list', { owner: this.#owner }, options)
+    this.#checkOwner('list', options)
+    const filter = toFilter('list', options, this.#of, (each) => { this.#service.mustHave(each) })
+    const { items, next } = await this.#service.list(filter, options.cursor)
+    // The filter has what the types say.
+    return { items: items.map(toTask), ...next !== undefined && { next } } as never
   }
 
-  retry(id: string): Promise<Task | undefined> {
-    return this.#calls.retry(id)
+  async retry(id: string): Promise<Task | undefined> {
+    return shown(await this.#service.retry(id, { maySee: this.#isVisible }))
   }
 
-  delete(id: string): Promise<boolean> {
-    return this.#calls.delete(id)
+  async delete(id: string): Promise<boolean> {
+    return await this.#service.forget(id, this.#isVisible) === 'deleted'
+  }
+
+  /** Throws a `TypeError` for an option `owner`, which a call for all owners would not obey. */
+  #checkOwner(call: string, options: object): void {
+    if (this.#of === 'all') refuseOwner(call, options)
+  }
+
+  async #find(id: string): Promise<TaskSnapshot | undefined> {
+    const task = await this.#service.read(id)
+    return task && this.#isVisible(task) ? task : undefined
   }
 }
 
-function countedFor(owner: OwnerId): string {
-  return owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner)
+/** Returns the handle of a task that was submitted. */
+export function handleOf(
+  tasks: ServedTasks, definition: AnyTaskDefinition, { task: { id }, created }: AcceptedTask,
+): TaskHandle {
+  const ofKind = (task: Task | undefined) => (task?.task === definition.name ? task : undefined)
+  return {
+    taskId: id,
+    created,
+    get: () => tasks.get(id, definition),
+    wait: async (options) => ofKind(await tasks.wait(id, options)),
+    cancel: () => tasks.cancel(id),
+  }
+}
+
+/** Returns `undefined` also for a task of another kind than `definition`. */
+function shown(task: TaskSnapshot | undefined, definition?: AnyTaskDefinition): Task | undefined {
+  if (!task || (definition && bodyOf(task).task !== definition.name)) return undefined
+  return toTask(task)
 }

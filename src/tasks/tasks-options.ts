@@ -1,9 +1,12 @@
 import type { TaskEngine } from '../engine/engine.js'
+import {
+  bytes, duration, func, oneOf, readOptions, value, whole, type Filled, type OptionTable,
+} from '../runtime/options.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import type { Callbacks } from './core/task-core.js'
 import type { PoolOptions } from './core/pools.js'
-import type { Definitions } from './definition/define.js'
+import type { AnyTaskDefinition, Definitions } from './definition/define.js'
 
 /** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {
@@ -108,4 +111,82 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    * that it belongs to. Default: a process warning with the same facts.
    */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
+}
+
+const DAY_MS = 86_400_000
+const isCallbacks = (given: unknown): boolean => typeof (given as Callbacks | null)?.open === 'function'
+
+const OPTIONS = {
+  engine: value(), store: value(), blobs: value(), definitions: value(), worker: value(), pools: value(),
+  direct: oneOf(['request', 'task']),
+  concurrency: whole({ min: 1, default: 10 }),
+  retentionMs: duration({ min: 1000, default: DAY_MS }),
+  pendingMs: duration({ min: 1000, default: 7 * DAY_MS }),
+  maxInputBytes: bytes({ default: 2 ** 20 }), maxResultBytes: bytes({ default: 2 ** 20 }),
+  maxFileBytes: bytes({ default: 10 * 2 ** 30 }), maxFileBytesPerOwner: bytes(),
+  maxWaiters: whole({ infinity: true, default: 1000 }), maxWaitersPerOwner: whole({ infinity: true }),
+  maxCrashes: whole({ min: 1, default: 3 }),
+  unknownTaskMs: duration({ default: 3_600_000 }), progressIntervalMs: duration({ default: 200 }),
+  callbacks: value(
+    'what callbacks() of longhaul/callbacks returns: write callbacks: callbacks({ secrets, … })', isCallbacks,
+  ),
+  onError: func(),
+} satisfies OptionTable<TasksOptions>
+
+/** The options of `createTasks` with their defaults. */
+export type TasksSettings = Filled<TasksOptions, typeof OPTIONS>
+
+const fault = (what: string) => new TypeError(`createTasks: ${what}`)
+
+/** Throws a `TypeError` for options that make no sense, by themselves or together. */
+export function readTasksOptions(options: TasksOptions): TasksSettings {
+  const settings = readOptions('createTasks', options, OPTIONS)
+  const { engine, store, definitions } = settings
+  checkParts(engine, store)
+  if (!definitions?.every?.(isDefinition)) {
+    const given: unknown = definitions
+    const isEndpoint = Array.isArray(given)
+      && given.some((each: { task?: AnyTaskDefinition } | undefined) => isDefinition(each?.task))
+    const advice = isEndpoint ? '; of a background endpoint pass its property task' : ''
+    throw fault(`definitions must be a list of what defineTask returned${advice}`)
+  }
+  if (engine.shared && !store.shared) {
+    throw fault('several processes share this engine, but the store is for one process; '
+      + 'pass that of redis() or postgres()')
+  }
+  const local = definitions.find(({ shared }) => shared === false)
+  if (engine.shared && local) {
+    throw fault(`several processes share this engine, but ${local.name} has blobs for one process; `
+      + 'give it blobs that all processes see')
+  }
+  checkBlobs(options)
+  const names = definitions.map(({ name }) => name)
+  const twice = names.find((name, at) => names.indexOf(name) < at)
+  if (twice !== undefined) throw fault(`two definitions are named ${twice}`)
+  return settings
+}
+
+/** Result files must be where every process that shares the records can read them. */
+function checkBlobs({ engine, blobs, definitions }: TasksOptions): void {
+  const name = definitions.find(({ files }) => files === true)?.name
+  if (name === undefined) return
+  if (!blobs) {
+    throw fault(`${name} writes files, so blobs are required; pass those of memory() or postgres(), `
+      + 'or new FolderBlobs(folder) of longhaul/files')
+  }
+  if (engine.shared && !blobs.shared) {
+    throw fault(`${name} writes files and the engine is shared between processes, but the blobs are not; `
+      + 'pass shared blobs, such as new FolderBlobs(folder, { shared: true })')
+  }
+}
+
+function checkParts(engine: unknown, store: unknown): void {
+  if (engine && store) return
+  const missing = engine ? 'store is' : store ? 'engine is' : 'engine and store are'
+  throw fault(`${missing} missing; for one process: createTasks({ ...memory(), definitions })`)
+}
+
+/** Made by `defineTask`, which fills the time-out in. */
+function isDefinition(each: AnyTaskDefinition | undefined): boolean {
+  return each?.timeoutMs !== undefined
 }

@@ -1,18 +1,14 @@
+import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'
 import { countedAsOwner, checkOwnerId } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { ListedStatus } from '../engine/engine.js'
-import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'
-import { SUBMIT, type SubmitOptions } from './core/accept-task.js'
-import type { ListOptions, TaskPage } from './list-options.js'
-import { createOwnedTasks, type OwnedTasks } from './owned-tasks.js'
-import { allTasks, ownerToSubmitFor, refuseOwner } from './record/ids.js'
-import type { Task } from './record/view.js'
+import { duration, readOptions } from '../runtime/options.js'
 import type { PoolCounts } from './core/pools.js'
-import { WAIT, type WaitOptions } from './record/subscriptions.js'
-import { bindService } from './service-of.js'
-import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
-import type { TasksHealth } from './service-types.js'
+import { SUBMIT, type SubmitOptions } from './core/accept-task.js'
 import { TaskService } from './core/task-service.js'
+import {
+  handleOf, ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
+} from './owned-tasks.js'
+import { ownerToSubmitFor } from './record/ids.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
@@ -21,9 +17,9 @@ import type { TasksOptions } from './tasks-options.js'
  *
  * These calls see the tasks of all owners. On behalf of a client, use `ownedBy`.
  */
-export interface Tasks<D extends Definitions = Definitions> {
+export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D> {
   /**
-   * Returns the definition of this name, to choose the kind of work by a member of a body.
+   * Returns the definition of this name, to choose the kind of work by a property of a body.
    *
    * @example
    * const definition = tasks.definition('report')
@@ -56,82 +52,6 @@ export interface Tasks<D extends Definitions = Definitions> {
   submit<T extends D[number]>(
     definition: T, input: InputOf<T>, ...options: SubmitArguments<T, SubmitOptions>
   ): Promise<TaskHandle<T>>
-  /**
-   * Returns the task, whoever owns it. `undefined` if it is unknown, or is not of the given
-   * definition.
-   *
-   * @example
-   * const task = await tasks.get('a-task-id', report)
-   * if (task?.status === 'failed') console.error(task.error.code)
-   */
-  get(id: string): Promise<Task<D[number]> | undefined>
-  /** Returns the task if it is of the given definition. */
-  get<T extends D[number]>(id: string, definition: T): Promise<Task<T> | undefined>
-  /**
-   * Waits until the task is final, for up to `timeoutMs`, and returns it as it is then. `undefined`
-   * if it is unknown. Reports of progress do not end the wait. The process stays alive meanwhile.
-   *
-   * @example
-   * const task = await tasks.wait('a-task-id', { timeoutMs: 5000 })
-   */
-  wait(id: string, options: WaitOptions): Promise<Task<D[number]> | undefined>
-  /**
-   * Cancels a task and returns it: it is final at once, and the signal of its run aborts, in
-   * whatever process that is. A task that was final before is returned as it is. `undefined` if it
-   * is unknown.
-   *
-   * @example
-   * const task = await tasks.cancel('a-task-id')
-   * if (task?.status !== 'cancelled') console.log('too late, or unknown')
-   */
-  cancel(id: string): Promise<Task<D[number]> | undefined>
-  /**
-   * Sends the callback of a final task again, from the first attempt on, whatever its outcome was.
-   * `false` if there is no such task, or it has no callback. Rejects with a `StoreUnavailableError`
-   * if the engine does not answer.
-   *
-   * @example
-   * const isSent = await tasks.redeliver('a-task-id')
-   */
-  redeliver(id: string): Promise<boolean>
-  /**
-   * Returns a page of the tasks of all owners, the newest first. `task` and `status` narrow the
-   * type of its items. A page may have fewer items than `limit` although there is a next one.
-   *
-   * @example
-   * const { items, next } = await tasks.list({ status: 'failed', task: report, limit: 100 })
-   * for (const { taskId, error } of items) console.error(taskId, error.code)
-   * if (next !== undefined) await tasks.list({ status: 'failed', task: report, cursor: next })
-   *
-   * @throws {HttpError} 400 `invalid_cursor`: the cursor is malformed, or of a list with other
-   * options
-   * @throws {TypeError} an option is unknown or makes no sense
-   */
-  list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
-    options?: ListOptions<T, S>,
-  ): Promise<TaskPage<T, S>>
-  /**
-   * Runs a failed or cancelled task again, under the same id and with its old input. The task then
-   * has the status `queued`. Its attempt numbers continue. Returns the task as it is now.
-   * `undefined` if it is unknown.
-   *
-   * @example
-   * const task = await tasks.retry('a-task-id')
-   *
-   * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict` (another call
-   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`
-   * or `shutting_down`
-   * @throws {StoreUnavailableError} the engine does not answer
-   */
-  retry(id: string): Promise<Task<D[number]> | undefined>
-  /**
-   * Deletes a final task and all that it owns, such as a spooled upload. `false` if it is unknown or
-   * not final. Its Idempotency-Key can then be used again.
-   *
-   * @example
-   * const isDeleted = await tasks.delete('a-task-id')
-   */
-  delete(id: string): Promise<boolean>
   /**
    * Returns the tasks of one owner, for calls on a client's behalf. `undefined` is an anonymous
    * client, who has the tasks without an owner. It never means all tasks.
@@ -178,6 +98,16 @@ export interface Tasks<D extends Definitions = Definitions> {
   }): Promise<void>
 }
 
+/** The state of one process. */
+export interface TasksHealth {
+  /** True if the engine answers and `close` was not called. */
+  readonly ok: boolean
+  /** Active runs, those of direct answers included. */
+  readonly running: number
+  /** Requests that wait for a task. */
+  readonly waiting: number
+}
+
 /**
  * Creates tasks over a task engine and a store.
  *
@@ -188,72 +118,35 @@ export interface Tasks<D extends Definitions = Definitions> {
  */
 export function createTasks<const D extends Definitions>(options: TasksOptions<D>): Tasks<D> {
   // `D` is for the compiler only, so the object is written without it.
-  return new ServedTasks(new TaskService(options)) as Tasks as Tasks<D>
+  return new AllTasks(new TaskService(options)) as Tasks as Tasks<D>
 }
 
-class ServedTasks implements Tasks {
+class AllTasks extends ServedTasks implements Tasks {
   readonly #service: TaskService
-  readonly #calls: TaskCalls
 
   constructor(service: TaskService) {
+    super(service, 'all')
     this.#service = service
-    this.#calls = new TaskCalls(service, allTasks)
-    bindService(this, service)
+    Object.defineProperty(this, MARK, { value: true })
+    services.set(this, service)
   }
 
   definition(name: string): AnyTaskDefinition | undefined {
     return this.#service.definition(name)
   }
 
-  async submit<T extends AnyTaskDefinition>(
+  override async submit<T extends AnyTaskDefinition>(
     definition: T, input: InputOf<T>, options: SubmitOptions = {},
   ): Promise<TaskHandle<T>> {
     checkNames('tasks.submit', options, SUBMIT)
     const owner = ownerToSubmitFor(options)
     const caller = owner === undefined ? undefined : countedAsOwner(owner)
     const accepted = await this.#service.submit(definition, input, { ...options, owner, caller })
-    return this.#calls.handle(definition, accepted)
-  }
-
-  async get<T extends AnyTaskDefinition>(id: string, definition?: T): Promise<Task<T> | undefined> {
-    if (definition) refuseOwner('get', definition)
-    return await this.#calls.get(id, definition) as Task<T> | undefined
-  }
-
-  async wait(id: string, options: WaitOptions): Promise<Task | undefined> {
-    refuseOwner('wait', options)
-    checkNames('tasks.wait', options, WAIT)
-    return this.#calls.wait(id, options)
-  }
-
-  /** `options` is not in the type. It is read because `{ owner }` must not cancel others' tasks. */
-  async cancel(id: string, options: object = {}): Promise<Task | undefined> {
-    refuseOwner('cancel', options)
-    checkNames('tasks.cancel', options, {})
-    return this.#calls.cancel(id)
-  }
-
-  redeliver(id: string): Promise<boolean> {
-    return this.#service.redeliver(id)
-  }
-
-  async list<T extends AnyTaskDefinition, S extends ListedStatus>(
-    options: ListOptions<T, S> = {},
-  ): Promise<TaskPage<T, S>> {
-    refuseOwner('list', options)
-    return this.#calls.list('tasks.list', 'all', options)
-  }
-
-  retry(id: string): Promise<Task | undefined> {
-    return this.#calls.retry(id)
-  }
-
-  delete(id: string): Promise<boolean> {
-    return this.#calls.delete(id)
+    return handleOf(this, definition, accepted)
   }
 
   ownedBy(owner: string | undefined): OwnedTasks {
-    return createOwnedTasks(checkOwnerId('tasks.ownedBy: the id', owner), this.#service)
+    return new ServedTasks(this.#service, { owner: checkOwnerId('tasks.ownedBy: the id', owner) })
   }
 
   health(): Promise<TasksHealth> {
@@ -265,7 +158,30 @@ class ServedTasks implements Tasks {
   }
 
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
-    checkNames('tasks.close', options, { drainMs: 0 })
-    return this.#service.close(options.drainMs ?? 10_000)
+    const { drainMs } = readOptions('tasks.close', options, {
+      drainMs: duration({ max: Infinity, infinity: true, default: 10_000 }),
+    })
+    return this.#service.close(drainMs)
   }
+}
+
+/** Marks the objects that `createTasks` returns, in every copy of this package. */
+const MARK = Symbol.for('longhaul.tasks')
+
+const services = new WeakMap<object, TaskService>()
+
+/**
+ * Returns the service behind what `createTasks` returned.
+ *
+ * @param where - the function that was called, for the message. Default `longhaul`
+ * @throws {TypeError} the value is no such object, or another copy of this package made it
+ */
+export function serviceOf(tasks: object | null | undefined, where = 'longhaul'): TaskService {
+  const service = tasks && services.get(tasks)
+  if (service) return service
+  if (tasks && MARK in Object(tasks)) {
+    throw new TypeError(`${where}: these tasks come from another copy of longhaul. ` +
+      'Two copies are loaded by "import" beside "require", or by two versions in node_modules')
+  }
+  throw new TypeError(`${where}: pass what createTasks returned, then options`)
 }

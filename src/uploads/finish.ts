@@ -6,10 +6,9 @@ import type {
 import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { ContentDigest } from '../http/fields/digests.js'
 import { notFound } from '../http/respond.js'
-import { buffered } from '../idempotency/buffered.js'
+import { buffered, oncePerKey } from '../idempotency/once.js'
 import { toHeld as toClaim } from '../idempotency/claim.js'
-import { onceAnswer } from '../idempotency/once-answer.js'
-import { CREDENTIALS } from '../idempotency/scope.js'
+import { CREDENTIALS } from '../idempotency/key.js'
 import { Gathered } from '../runtime/text.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { UploadStores } from './append.js'
@@ -21,7 +20,6 @@ import {
 
 /** Statuses after which the same bytes may be accepted later. The upload stays as it is. */
 const TEMPORARY = new Set([401, 403, 408, 425, 429])
-/** Headers that describe one message or connection, or the protocol of uploads. */
 const OF_MESSAGE = [
   'connection', 'content-digest', 'content-length', 'expect', 'keep-alive', 'te', 'trailer',
   'transfer-encoding', 'upgrade', 'upload-complete', 'upload-draft-interop-version',
@@ -43,15 +41,15 @@ export class Finisher<C> {
    */
   async respond(request: HttpRequest<C>, id: string, state: UploadState): Promise<HttpResponse> {
     const { records, owners, settings } = this.stores
-    const { store, waitMs, retentionMs, maxAnswerBytes } = settings
+    const { store, waitMs, retentionMs, maxResponseBytes } = settings
     // Its response was removed early. The handler must not run again.
     if (state.answered && await this.progress(id) !== 'responded') throw httpError('upload_not_found')
     // What the handler has done in this call, if it was called.
     const run = { hasBegun: false, isFinal: false }
     try {
-      const response = await onceAnswer(request, {
+      const response = await oncePerKey(request, {
         store, key: answerKey(id), fingerprint: '', owner: state.countedAs, waitMs, retentionMs,
-        maxBytes: maxAnswerBytes,
+        maxBytes: maxResponseBytes,
       }, async (began) => {
         run.hasBegun = true
         // The handler may spool the body again for the same owner.
@@ -64,7 +62,7 @@ export class Finisher<C> {
         try {
           const response = await this.run(request, id, state)
           conclude(response.status, response.headers)
-          return { response: await buffered(response, maxAnswerBytes) }
+          return { response: await buffered(response, maxResponseBytes) }
         } catch (error) {
           const { status, headers } = readFailure(error)
           conclude(status, headers)
@@ -94,7 +92,7 @@ export class Finisher<C> {
   async progress(id: string): Promise<'waiting' | 'running' | 'responded'> {
     const entry = await this.stores.settings.store.get(answerKey(id))
     if (entry === undefined) return 'waiting'
-    return toClaim(entry).claim.answer === undefined ? 'running' : 'responded'
+    return toClaim(entry).claim.response === undefined ? 'running' : 'responded'
   }
 
   /** Counts the bytes of an upload again that its handler may get again. */

@@ -97,7 +97,7 @@ export interface ResumableUploadOptions<C = unknown> {
    *
    * @default 1_048_576 (1 MiB)
    */
-  readonly maxAnswerBytes?: number
+  readonly maxResponseBytes?: number
 }
 
 const DAY_MS = 86_400_000
@@ -123,7 +123,7 @@ const OPTIONS = {
   maxBytesPerOwner: bytes({ min: 1 }),
   retentionMs: duration({ min: 1000, default: DAY_MS }),
   waitMs: duration({ default: 30_000 }),
-  maxAnswerBytes: bytes({ default: 2 ** 20 }),
+  maxResponseBytes: bytes({ default: 2 ** 20 }),
 } satisfies OptionTable<ResumableUploadOptions>
 
 /** Options with their defaults, and what was made of them. */
@@ -134,7 +134,6 @@ export interface Settings<C = unknown> extends Filled<ResumableUploadOptions<C>,
   readonly maxBytesPerOwner: number
 }
 
-/** @throws {TypeError} An option is unknown, missing or out of range. */
 export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   const filled = readOptions('resumableUpload', options, OPTIONS as OptionTable<ResumableUploadOptions<C>> & typeof OPTIONS)
   const { blobs, store, owner, uploadPath, minAppendBytes, maxAppendBytes, maxAgeMs } = filled
@@ -160,7 +159,6 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   }
 }
 
-/** Returns the limits of the bytes of one owner. */
 export function reserveLimits<C>(
   { limits, maxBytesPerOwner, retentionMs }: Settings<C>,
 ): ReserveLimits {

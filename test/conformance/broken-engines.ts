@@ -625,7 +625,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return () => undefined
     },
   })),
-  calls('a listener is called for every task', 'each watch of a task is told, and none of another task', (real) => ({
+  calls('a listener is called for every task', 'each watch of a task is told, and those of another task are not', (real) => ({
     watch: (id, listener) => real.watch(id.toLowerCase(), listener),
   })),
 

@@ -176,7 +176,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return real.delete(key)
     }
   })),
-  broken('revisions count anew after a delete', 'the revision of a deleted entry does not fit its successor', (real) => {
+  broken('revisions count anew after a delete', 'no revision comes twice for a key, not even after delete', (real) => {
     const revisions = new Map<string, string[]>()
     const number = (key: string, revision: string) => {
       const list = revisions.get(key) ?? []
@@ -351,7 +351,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return () => undefined
     }
   })),
-  broken('a watch hears of every key', 'a watch tells nothing of other keys', (real) => {
+  broken('a watch hears of every key', 'the changes of one key are not told to those who watch another', (real) => {
     const listeners = new Set<() => void>()
     return {
       create: async (key, value, options) => {

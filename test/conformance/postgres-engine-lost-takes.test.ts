@@ -10,6 +10,7 @@ import { Places, type TaskRun } from '../../src/engine/engine.js'
 import { Json } from '../../src/runtime/json.js'
 
 const pglite = new PGlite()
+await pglite.waitReady
 after(() => pglite.close())
 
 test('a run that began although the reply was lost is given back, and is no crash', async (t) => {

@@ -112,7 +112,7 @@ describe('a right import is not', () => {
     ['src/tasks/x.ts', './core/task-core.js'],
     ['src/bulk/deep/x.ts', '../../tasks/definition/define.js'],
     ['src/callbacks/x.ts', '../tasks/record/callbacks.js'],
-    ['src/callbacks/http-sender/x.ts', 'node:http'],
+    ['src/callbacks/x.ts', 'node:http'],
     ['src/bulk/x.ts', '../http/errors.js'],
     ['adapters/memory/x.ts', '../../src/stores/store.js'],
     ['adapters/memory/x.ts', 'lru-cache'],

@@ -7,8 +7,7 @@ import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../../src/st
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
-import { Sweeper } from '../sweeper.js'
-import { BlobLeases } from './leases.js'
+import { Sweeper } from '../expiry.js'
 import { BlobRows } from './rows.js'
 import { BlobWriter, infoOf } from './writer.js'
 
@@ -17,6 +16,8 @@ import { BlobWriter, infoOf } from './writer.js'
  * other connections of the pool stay free for tasks.
  */
 const CONCURRENT_CHUNKS = 3
+/** Interval at which a reader renews its lease, in milliseconds. The lease lasts for 15 minutes. */
+const RENEW_MS = 60_000
 /** A wait that nothing ends. */
 const UNLIMITED = { get signal() { return new AbortController().signal } }
 
@@ -28,7 +29,6 @@ const UNLIMITED = { get signal() { return new AbortController().signal } }
 export class PostgresBlobs implements Blobs {
   readonly shared: boolean
   private readonly rows: BlobRows
-  private readonly leases: BlobLeases
   private readonly sweeper: Sweeper
   private isClosed = false
 
@@ -47,8 +47,7 @@ export class PostgresBlobs implements Blobs {
     }
     this.shared = database.shared
     this.rows = new BlobRows(database.query, transfer, database.schema)
-    this.leases = new BlobLeases(this.rows)
-    this.sweeper = new Sweeper([() => () => this.rows.sweep()])
+    this.sweeper = new Sweeper([() => this.rows.sweep()])
   }
 
   async put(
@@ -58,7 +57,7 @@ export class PostgresBlobs implements Blobs {
     checkNames('PostgresBlobs: put', options, BLOB_PUT)
     const { ttlMs, signal } = options
     checkBlobLifetime(ttlMs)
-    const writer = new BlobWriter(this.rows, this.leases, key)
+    const writer = new BlobWriter(this.rows, key)
     try {
       await takeContent(content, signal, (chunk) => {
         this.assertOpen()
@@ -106,40 +105,28 @@ export class PostgresBlobs implements Blobs {
     return this.sweeper.sweep()
   }
 
-  /** Stops sweeping. Blobs stay, and the host closes its pool. */
+  /** Stops sweeping. Blobs stay, and the application closes its pool. */
   async close(): Promise<void> {
     this.isClosed = true
     this.sweeper.close()
-    this.leases.close()
   }
 
   private async *read(
     version: string, start: number, end: number,
   ): AsyncGenerator<Uint8Array, void, undefined> {
-    if (start === end) return
-    let position = start
-    let data = await this.chunk(version, position, end)
-    // A range within one chunk needs no lease: no other chunk follows.
-    const lease = position + data.byteLength < end ? await this.leases.acquire(version) : undefined
-    try {
-      for (;;) {
-        position += data.byteLength
-        yield data
-        if (position === end) return
-        data = await this.chunk(version, position, end)
+    let heldAt = -Infinity
+    for (let position = start; position < end;) {
+      this.assertOpen()
+      const data = await this.rows.read(version, position, end - position)
+      if (data === undefined || data.byteLength === 0) throw removed()
+      position += data.byteLength
+      // The last chunk needs no lease: no other one follows.
+      if (position < end && performance.now() - heldAt >= RENEW_MS) {
+        heldAt = performance.now()
+        if (!await this.rows.hold(version)) throw removed()
       }
-    } finally {
-      if (lease) this.leases.release(lease)
+      yield data
     }
-  }
-
-  private async chunk(version: string, position: number, end: number): Promise<Uint8Array> {
-    this.assertOpen()
-    const data = await this.rows.read(version, position, end - position)
-    if (data === undefined || data.byteLength === 0) {
-      throw new StoreUnavailableError('The blob was removed before it was read')
-    }
-    return data
   }
 
   private check(key: string): void {
@@ -150,4 +137,8 @@ export class PostgresBlobs implements Blobs {
   private assertOpen(): void {
     if (this.isClosed) throw new StoreUnavailableError('The blobs are closed')
   }
+}
+
+function removed(): StoreUnavailableError {
+  return new StoreUnavailableError('The blob was removed before it was read')
 }

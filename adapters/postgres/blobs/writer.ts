@@ -1,12 +1,15 @@
+import { clearInterval, setInterval } from '../../../src/runtime/timers.js'
 import type { BlobInfo } from '../../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import type { BlobLeases, Lease } from './leases.js'
 import type { BlobRow, BlobRows } from './rows.js'
 
 /** Size of a chunk in bytes: one row, one statement. */
 const CHUNK_BYTES = 256 * 1024
 /** Size of the buffer of a small blob, in bytes. */
 const SMALL_BYTES = 16 * 1024
+
+/** Interval at which a writer renews its lease, in milliseconds. The lease lasts for 15 minutes. */
+const RENEW_MS = 60_000
 
 /** Returns what callers know of a blob. */
 export function infoOf({ version, size }: BlobRow): BlobInfo {
@@ -27,13 +30,9 @@ export class BlobWriter {
   /** Bytes of all chunks before the one in the buffer. */
   private position = 0
   private appending: Promise<void> = Promise.resolve()
-  private lease: Lease | undefined
+  private renewal: ReturnType<typeof setInterval> | undefined
 
-  constructor(
-    private readonly rows: BlobRows,
-    private readonly leases: BlobLeases,
-    private readonly key: string,
-  ) {
+  constructor(private readonly rows: BlobRows, private readonly key: string) {
     this.version = rows.newVersion()
   }
 
@@ -53,14 +52,14 @@ export class BlobWriter {
     const { key, version, position } = this
     const data = this.buffer.subarray(0, this.length)
     assertThere(await this.rows.complete({ key, version, position, data }, ttlMs))
-    this.end()
+    clearInterval(this.renewal)
     return infoOf({ version, size: position + data.byteLength })
   }
 
   /** Gives up. The next sweep deletes the chunks that were written. */
   async discard(): Promise<void> {
     await this.appending.catch(() => undefined)
-    this.end()
+    clearInterval(this.renewal)
     if (this.position > 0) await this.rows.discard(this.version)
   }
 
@@ -85,19 +84,16 @@ export class BlobWriter {
     this.position += CHUNK_BYTES
     this.appending = this.rows.append({ key, version, position, data }).then((isThere) => {
       assertThere(isThere)
-      this.lease ??= this.leases.keep(version)
+      this.renewal ??= setInterval(() => {
+        this.rows.hold(version).catch(() => undefined)
+      }, RENEW_MS).unref()
     })
     // The next chunk, or the end, rejects with the same error.
     this.appending.catch(() => undefined)
-  }
-
-  private end(): void {
-    if (this.lease) this.leases.release(this.lease)
-    this.lease = undefined
   }
 }
 
 function assertThere(isThere: boolean): void {
   if (isThere) return
-  throw new StoreUnavailableError('The blob was removed while it was written, after 15 idle minutes')
+  throw new StoreUnavailableError('The blob was removed while it was written, after 15 minutes without a connection')
 }

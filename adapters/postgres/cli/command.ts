@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
-import type { PostgresPool } from '../client.js'
-import { completeSql, migrate, missingSql } from '../migrate.js'
-import { checkSchema } from '../migrations/sql.js'
+import { readOptions } from '../../../src/runtime/options.js'
+import type { PostgresPool } from '../connections.js'
+import { migrate, migrationSql, missingSql, SCHEMA } from '../migrations.js'
 
 /** Outcome of a command: its output, and the exit code of the process. */
 export interface Outcome {
@@ -40,7 +40,7 @@ export async function runCommand(
   let parsed: ReturnType<typeof parse>
   try {
     parsed = parse(args)
-    checkSchema('longhaul migrate', parsed.schema)
+    readOptions('longhaul migrate', { schema: parsed.schema }, { schema: SCHEMA })
   } catch (error) {
     return misuse((error as Error).message)
   }
@@ -51,7 +51,7 @@ export async function runCommand(
   const url = parsed.url ?? (print ? undefined : environment['DATABASE_URL'])
   if (url === undefined) {
     if (!print) return misuse('Pass --url, or set DATABASE_URL.')
-    return { output: completeSql(schema), exitCode: 0 }
+    return { output: migrationSql(schema), exitCode: 0 }
   }
   // `pg` takes any other text for a path on a host named "base".
   if (!/^(postgres(ql)?:|socket:|\/)/.test(url)) {

@@ -2,13 +2,14 @@ import { StoreUnavailableError } from '../../../src/stores/store.js'
 import {
   isVisibleChange, type Changed, type Expected, type StoredTask, type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
-import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
-import { toLifetime } from '../lifetime.js'
+import { checkText, toLifetime } from '../sql.js'
 import { TurnBatches } from '../turn-batches.js'
 import { limitsSql } from './creates.js'
+import type { TaskReads } from './reads.js'
 import {
-  CLOCK, keptBytes, SAME_NOW, STATUSES, taskColumns, toTask, type TaskReads, type TaskRow,
+  arraysOf, CLOCK, keptBytes, SAME_NOW, STATUSES, taskColumns, toTask, valuesOf, type Columns,
+  type TaskRow,
 } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
@@ -16,19 +17,35 @@ const MAX_BATCH_LENGTH = 262_144
 /** Time after which a retry under a limit is not tried again, in milliseconds. */
 const MAX_MS = 2000
 
-/** Columns of a change and their types, in the order of the parameters. */
-const COLUMNS = {
-  id: 'text', birth: 'text', of_version: 'integer', of_run: 'integer', of_callback: 'integer',
-  to_status: 'smallint', new_group: 'text', new_max: 'bigint', new_details: 'text',
-  new_result: 'text', delay: 'float8', given_back: 'integer', new_pool: 'text', keep: 'float8', callback: 'float8',
-  has_checkpoint: 'boolean', new_checkpoint: 'text', new_has_files: 'boolean',
-  new_file_bytes: 'float8', seen: 'integer',
-} as const
-
 interface Request {
   readonly ref: TaskRef
   readonly expected: Expected
   readonly change: TaskChange
+}
+
+/** Columns of a change. */
+const COLUMNS: Columns<Request> = {
+  id: ['text', ({ ref }) => ref.id],
+  birth: ['text', ({ ref }) => ref.birth],
+  of_version: ['integer', ({ expected }) => 'version' in expected ? expected.version : null],
+  of_run: ['integer', ({ expected }) => 'run' in expected ? expected.run : null],
+  of_callback: ['integer', ({ expected }) => 'callbackRun' in expected ? expected.callbackRun : null],
+  to_status: ['smallint', ({ change: { status } }) => status ? STATUSES.indexOf(status) : null],
+  new_group: ['text', ({ change }) => change.limit?.group ?? null],
+  new_max: ['bigint', ({ change }) => change.limit?.max ?? null],
+  new_details: ['text', ({ change: { details } }) => details ? JSON.stringify(details) : null],
+  new_result: ['text', ({ change }) => change.result ?? null],
+  delay: ['float8', ({ change }) => toLifetime(change.delayMs ?? 0)],
+  given_back: ['integer', ({ change }) => change.isGivenBack === true ? 1 : 0],
+  new_pool: ['text', ({ change }) => change.pool ?? null],
+  keep: ['float8', ({ change: { keepMs } }) => keepMs === undefined ? null : toLifetime(keepMs)],
+  // -1: no callback any more.
+  callback: ['float8', ({ change: { callbackMs } }) => callbackMs === null ? -1 : callbackMs ?? null],
+  has_checkpoint: ['boolean', ({ change }) => change.checkpoint !== undefined],
+  new_checkpoint: ['text', ({ change }) => change.checkpoint ?? null],
+  new_has_files: ['boolean', ({ change }) => change.hasFiles ?? null],
+  new_file_bytes: ['float8', ({ change }) => change.files?.bytes ?? null],
+  seen: ['integer', ({ change }) => isVisibleChange(change) ? 1 : 0],
 }
 
 interface Row extends TaskRow {
@@ -101,12 +118,12 @@ export class Changes {
   private async changeAll({ requests }: Batch): Promise<ReadonlyMap<string, Row>> {
     // The statement for one task costs less.
     if (requests.size === 1) return NONE
-    const rows = await this.database.query<Row>(this.sql.gathered, valuesOf([...requests.values()]))
+    const rows = await this.database.query<Row>(this.sql.gathered, valuesOf(COLUMNS, [...requests.values()]))
     return new Map(rows.map((row) => [row.id, row]))
   }
 
   private async changeAlone(text: string, request: Request): Promise<Row | undefined> {
-    const [row] = await this.database.query<Row>(text, valuesOf([request]))
+    const [row] = await this.database.query<Row>(text, valuesOf(COLUMNS, [request]))
     return row
   }
 
@@ -116,7 +133,7 @@ export class Changes {
     const began = performance.now()
     while (performance.now() - began < MAX_MS) {
       const [row] = await this.database.query<Row & { readonly is_full: boolean }>(
-        this.sql.limited, valuesOf([request]),
+        this.sql.limited, valuesOf(COLUMNS, [request]),
       )
       if (row?.is_full === true) return { outcome: 'caller_full' }
       if (row) return this.toChanged(row, request)
@@ -143,33 +160,6 @@ export class Changes {
 
 const NONE: ReadonlyMap<string, Row> = new Map()
 
-function valuesOf(requests: readonly Request[]): unknown[] {
-  const changes = requests.map(({ change }) => change)
-  const of = <T>(value: (expected: Partial<Record<'version' | 'run' | 'callbackRun', number>>) => T) => (
-    requests.map(({ expected }) => value(expected))
-  )
-  return [
-    requests.map(({ ref }) => ref.id), requests.map(({ ref }) => ref.birth),
-    of(({ version = null }) => version), of(({ run = null }) => run),
-    of(({ callbackRun = null }) => callbackRun),
-    changes.map(({ status }) => status === undefined ? null : STATUSES.indexOf(status)),
-    changes.map(({ limit }) => limit?.group ?? null),
-    changes.map(({ limit }) => limit?.max ?? null),
-    changes.map(({ details }) => details === undefined ? null : JSON.stringify(details)),
-    changes.map(({ result = null }) => result),
-    changes.map(({ delayMs = 0 }) => toLifetime(delayMs)),
-    changes.map(({ isGivenBack = false }) => isGivenBack ? 1 : 0),
-    changes.map(({ pool = null }) => pool),
-    changes.map(({ keepMs }) => keepMs === undefined ? null : toLifetime(keepMs)),
-    changes.map(({ callbackMs }) => callbackMs === null ? -1 : callbackMs ?? null),
-    changes.map(({ checkpoint }) => checkpoint !== undefined),
-    changes.map(({ checkpoint = null }) => checkpoint),
-    changes.map(({ hasFiles = null }) => hasFiles),
-    changes.map(({ files }) => files?.bytes ?? null),
-    changes.map((change) => isVisibleChange(change) ? 1 : 0),
-  ]
-}
-
 function deleteSql(schema: string): string {
   const isMeant = `id = $1 AND birth = $2 AND version = $3 AND status >= 2
     AND expires_at > ${SAME_NOW}`
@@ -189,7 +179,6 @@ SELECT FROM expired UNION ALL SELECT FROM deleted`
  */
 function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): string {
   const rows = `${schema}.task_rows`
-  const arrays = Object.values(COLUMNS).map((type, at) => `$${String(at + 1)}::${type}[]`)
   const update = `UPDATE ${rows} AS task SET
   status = coalesce(to_status, task.status), version = task.version + seen,
   attempt = task.attempt - given_back,
@@ -224,7 +213,7 @@ WHERE ${APPLIES}`
   }
   const returned = `RETURNING ${taskColumns('task', known)}, ${keptBytes('task')} AS bytes`
   const start = `WITH ${CLOCK}, new AS MATERIALIZED (
-  SELECT * FROM unnest(${arrays.join(', ')}) AS new (${Object.keys(COLUMNS).join(', ')})
+  SELECT * FROM unnest(${arraysOf(COLUMNS)}) AS new (${Object.keys(COLUMNS).join(', ')})
 )`
   if (kind === 'alone') return `${start} ${update} ${returned}`
   if (kind === 'gathered') {

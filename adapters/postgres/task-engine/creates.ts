@@ -1,12 +1,11 @@
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { Created, NewTask, StoredTask } from '../../../src/engine/task.js'
-import { checkText } from '../check-text.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
-import { sqlState } from '../faults.js'
-import { toLifetime } from '../lifetime.js'
+import { checkText, sqlState, toLifetime } from '../sql.js'
 import { TurnBatches } from '../turn-batches.js'
-import { CLOCK, NOW, SAME_NOW, turnSql, type TaskReads } from './rows.js'
+import type { TaskReads } from './reads.js'
+import { arraysOf, CLOCK, NOW, SAME_NOW, turnSql, valuesOf, type Columns } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
 const MAX_BATCH_LENGTH = 262_144
@@ -23,12 +22,25 @@ const MAX_MS = 2000
 /** SQLSTATE of a statement that has waited for a lock for too long. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** Columns of a new task and their types, in the order of the parameters. */
-const COLUMNS = {
-  id: 'text', birth: 'text', key: 'text', owner: 'text', caller: 'text', limit_group: 'text',
-  max: 'bigint', name: 'text', pool: 'text', priority: 'integer', input: 'text', details: 'text',
-  at: 'float8', delay: 'float8', keep: 'float8', has_files: 'boolean',
-} as const
+/** Columns of a new task. */
+const COLUMNS: Columns<NewTask> = {
+  id: ['text', ({ id }) => id],
+  birth: ['text', ({ birth }) => birth],
+  key: ['text', ({ key }) => key ?? null],
+  owner: ['text', ({ owner }) => owner ?? ''],
+  caller: ['text', ({ caller }) => caller ?? ''],
+  limit_group: ['text', ({ limit }) => limit?.group ?? null],
+  max: ['bigint', ({ limit }) => limit?.max ?? null],
+  name: ['text', ({ name }) => name],
+  pool: ['text', ({ pool }) => pool],
+  priority: ['integer', ({ priority }) => priority],
+  input: ['text', ({ input }) => input.text],
+  details: ['text', ({ details }) => JSON.stringify(details)],
+  at: ['float8', ({ start }) => start && 'at' in start ? start.at : null],
+  delay: ['float8', ({ start }) => start && 'delayMs' in start ? start.delayMs : null],
+  keep: ['float8', ({ keepMs }) => toLifetime(keepMs)],
+  has_files: ['boolean', ({ hasFiles = false }) => hasFiles],
+}
 
 /** Outcome of one task of a batch. There is no row for a task whose turn has to come again. */
 interface Row {
@@ -140,17 +152,7 @@ export class Creates {
   private async run(
     query: Query, text: string, tasks: readonly NewTask[],
   ): Promise<ReadonlyMap<string, Row>> {
-    const found = await query<Row>(text, [
-      tasks.map(({ id }) => id), tasks.map(({ birth }) => birth),
-      tasks.map(({ key }) => key ?? null), tasks.map(({ owner }) => owner ?? ''),
-      tasks.map(({ caller }) => caller ?? ''), tasks.map(({ limit }) => limit?.group ?? null),
-      tasks.map(({ limit }) => limit?.max ?? null), tasks.map(({ name }) => name),
-      tasks.map(({ pool }) => pool), tasks.map(({ priority }) => priority),
-      tasks.map(({ input }) => input.text), tasks.map(({ details }) => JSON.stringify(details)),
-      tasks.map(({ start }) => start && 'at' in start ? start.at : null),
-      tasks.map(({ start }) => start && 'delayMs' in start ? start.delayMs : null),
-      tasks.map(({ keepMs }) => toLifetime(keepMs)), tasks.map(({ hasFiles = false }) => hasFiles),
-    ])
+    const found = await query<Row>(text, valuesOf(COLUMNS, tasks))
     return new Map(found.map((row) => [row.id, row]))
   }
 }
@@ -202,12 +204,11 @@ export function limitsSql(schema: string, skips: boolean): string {
 
 function createSql(schema: string, skips: boolean): string {
   const rows = `${schema}.task_rows`
-  const arrays = Object.values(COLUMNS).map((type, at) => `$${String(at + 1)}::${type}[]`)
   const names = Object.keys(COLUMNS).join(', ')
   const limit = skips ? `, set_config('lock_timeout', '${MAX_WAIT}', true)` : ''
   return `WITH clock AS MATERIALIZED (SELECT ${NOW} AS now${limit}), new AS MATERIALIZED (
   SELECT *, coalesce(at, ${SAME_NOW} + delay, ${SAME_NOW}) AS due
-  FROM unnest(${arrays.join(', ')}) WITH ORDINALITY AS new (${names}, n)
+  FROM unnest(${arraysOf(COLUMNS)}) WITH ORDINALITY AS new (${names}, n)
 ), found AS MATERIALIZED (
   SELECT new.id, other.id AS other FROM new CROSS JOIN LATERAL (
     (SELECT id FROM ${rows} AS old WHERE old.id = new.id AND expires_at > ${SAME_NOW} LIMIT 1)

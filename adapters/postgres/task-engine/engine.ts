@@ -1,25 +1,23 @@
 import type {
-  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
+  CreateOptions, PoolCounts, TaskEngine, TaskQuery, Transaction, WorkHandlers, WorkOptions,
 } from '../../../src/engine/engine.js'
 import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
-import type { Notices } from '../../../src/runtime/notices.js'
 import { setTimeout } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
-import type { Transaction } from '../../../src/engine/engine.js'
-import { Listener, noticesOn } from '../changes/listener.js'
-import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
-import { Sweeper } from '../sweeper.js'
+import { Sweeper } from '../expiry.js'
+import { ChangeNotices } from '../notices.js'
+import { checkText } from '../sql.js'
 import { acquire, checkOpen, queryOf } from '../transaction.js'
 import { Changes } from './changes.js'
 import { Creates } from './creates.js'
 import { CallerShares, expiredTasks } from './expiry.js'
-import { TaskLists } from './lists.js'
-import { NOW, TaskReads } from './rows.js'
+import { TaskReads } from './reads.js'
+import { NOW } from './rows.js'
 import { STOP, Worker } from './worker.js'
 
 /**
@@ -48,10 +46,8 @@ export class PostgresTaskEngine implements TaskEngine {
   private readonly reads: TaskReads
   private readonly creates: Creates
   private readonly changes: Changes
-  private readonly lists: TaskLists
   private readonly shares: CallerShares
-  private readonly notices: Notices
-  private readonly listener: Listener
+  private readonly notices: ChangeNotices
   private readonly worker: Worker
   private readonly sweeper: Sweeper
 
@@ -64,18 +60,11 @@ export class PostgresTaskEngine implements TaskEngine {
     this.reads = new TaskReads(schema, repeated)
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
-    this.lists = new TaskLists(schema, repeated)
-    this.notices = noticesOn(database, 'tasks')
-    this.listener = new Listener(database, (ids) => this.reads.versions(ids), 'tasks')
+    this.notices = new ChangeNotices(database, 'tasks')
+    this.worker = new Worker(database, this.notices, leaseMs)
     this.shares = new CallerShares(background, schema, limits, (ids, hasFiles) => {
-      for (const id of ids) this.notify(id)
+      for (const id of ids) this.notices.notify(id)
       if (hasFiles) this.worker.look()
-    })
-    this.worker = new Worker({
-      database, leaseMs,
-      onBegun: ({ id }) => { this.notify(id) },
-      hint: (key) => { this.notices.add(key) },
-      listen: (key, listener) => this.listener.watch(key, listener),
     })
     this.sweeper = new Sweeper(expiredTasks(background, schema))
   }
@@ -103,7 +92,7 @@ export class PostgresTaskEngine implements TaskEngine {
 
   async delete(ref: TaskRef, version: number): Promise<StoredTask | undefined> {
     const task = await observed('delete', () => this.changes.delete(ref, version))
-    if (task === undefined) this.notify(ref.id)
+    if (task === undefined) this.notices.notify(ref.id)
     return task
   }
 
@@ -114,15 +103,15 @@ export class PostgresTaskEngine implements TaskEngine {
 
   async watch(id: string, listener: () => void): Promise<() => void> {
     checkText(id)
-    return observed('watch', () => this.listener.watch(id, listener))
+    return observed('watch', () => this.notices.watch(id, listener))
   }
 
   async list(query: TaskQuery): Promise<readonly StoredTask[]> {
-    return observed('list', () => this.lists.page(query))
+    return observed('list', () => this.reads.page(query))
   }
 
   async counts(pool: string): Promise<PoolCounts> {
-    return observed('counts', () => this.lists.counts(pool))
+    return observed('counts', () => this.reads.counts(pool))
   }
 
   async now(): Promise<number> {
@@ -134,10 +123,8 @@ export class PostgresTaskEngine implements TaskEngine {
 
   async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
     await this.worker.close(drainMs)
-    this.listener.disconnect()
     this.sweeper.close()
-    // Other processes wait for what this one wrote last.
-    await this.notices.flush()
+    await this.notices.disconnect()
   }
 
   private async createWithin(transaction: Transaction, task: NewTask): Promise<Created> {
@@ -157,7 +144,7 @@ export class PostgresTaskEngine implements TaskEngine {
   }
 
   private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
-    this.notify(id)
+    this.notices.notify(id)
     if (startAt === undefined) this.worker.noteWaiting(pool)
     else this.worker.noteDelayed(pool, startAt - createdAt)
   }
@@ -166,22 +153,16 @@ export class PostgresTaskEngine implements TaskEngine {
     task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
   ): void {
     const { status, isHidden, delayMs = 0, callbackMs } = change
-    if (isHidden !== true) this.notify(task.id)
+    if (isHidden !== true) this.notices.notify(task.id)
     if (status !== undefined) {
       const isOwn = 'run' in expected
       this.worker.leases.note(task, isOwn)
-      if (!isOwn && task.run > 0) this.notices.add(STOP)
+      if (!isOwn && task.run > 0) this.notices.send(STOP)
       if (status === 'queued') this.worker.noteDelayed(task.pool, delayMs)
     }
     if (callbackMs !== undefined && callbackMs !== null) this.worker.noteCallback(callbackMs)
     if (isFinalStatus(task.status) && task.caller !== undefined) {
       this.shares.count(task.caller, bytes, change.files)
     }
-  }
-
-  /** Tells the watchers of a task, in this process at once. */
-  private notify(id: string): void {
-    this.listener.notify(id)
-    this.notices.add(id)
   }
 }

@@ -1,15 +1,12 @@
 import type { FileShare, StoredTask } from '../../../src/engine/task.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Query } from '../connections.js'
-import { CHECK_BATCH, ShareChecks } from '../owner-shares.js'
-import type { SweepBatch } from '../sweeper.js'
+import { BATCH, expiredRows, ShareChecks, type SweepBatch } from '../expiry.js'
 import { CLOCK, keptBytes, NOW, SAME_NOW, toTask, type TaskRow } from './rows.js'
 import type { WorkerSql } from './worker-sql.js'
 
 /** Memory of a row beside its texts, in bytes. An estimate. */
 const OVERHEAD = 500
-/** Maximum number of rows in one statement. */
-const BATCH = 1000
 /** Number of tasks whose files are removed at the same time. */
 const REMOVALS = 10
 
@@ -21,29 +18,29 @@ interface Evicted {
 
 /** Limits what the final tasks of each caller keep. The oldest expire. */
 export class CallerShares {
-  private readonly sql: Readonly<Record<'rows' | 'files', string>>
-  private readonly checks: ShareChecks<Evicted>
+  private readonly rows: ShareChecks<Evicted>
+  private readonly files: ShareChecks<Evicted>
 
   /** @param onEvicted - called with the ids of tasks that have expired early */
   constructor(
     query: Query, schema: string, private readonly limits: ShareLimits,
     onEvicted: (ids: readonly string[], hasFiles: boolean) => void,
   ) {
-    this.checks = new ShareChecks(query, (rows) => {
-      onEvicted(rows.map(({ id }) => id), rows.some((row) => row.has_files))
-    })
-    this.sql = {
-      rows: surplusSql(schema, `${keptBytes('task')} + ${String(OVERHEAD)}`, 'true'),
-      files: surplusSql(schema, 'file_bytes', 'file_bytes > 0'),
-    }
+    const checks = (bytes: string, condition: string): ShareChecks<Evicted> => (
+      new ShareChecks<Evicted>(query, surplusSql(schema, bytes, condition), (rows) => {
+        onEvicted(rows.map(({ id }) => id), rows.some((row) => row.has_files))
+      })
+    )
+    this.rows = checks(`${keptBytes('task')} + ${String(OVERHEAD)}`, 'true')
+    this.files = checks('file_bytes', 'file_bytes > 0')
   }
 
   /** Starts a check for some of the tasks that have ended. Never throws. */
   count(caller: string, bytes: number, files: FileShare | undefined): void {
-    this.checks.count(this.sql.rows, caller, bytes + OVERHEAD, this.limits)
+    this.rows.count(caller, bytes + OVERHEAD, this.limits)
     if (!files) return
     const limits = { maxEntries: Number.MAX_SAFE_INTEGER, maxBytes: files.max }
-    this.checks.count(this.sql.files, caller, files.bytes, limits)
+    this.files.count(caller, files.bytes, limits)
   }
 }
 
@@ -62,7 +59,7 @@ function surplusSql(schema: string, bytes: string, condition: string): string {
     WINDOW newest AS (ORDER BY finished_at DESC, created_at DESC, id DESC)
   ) AS ranked
   WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
-  ORDER BY place DESC LIMIT ${String(CHECK_BATCH)}
+  ORDER BY place DESC LIMIT ${String(BATCH)}
 ), free AS MATERIALIZED (
   SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM surplus)) AND status >= 2
   ORDER BY id FOR UPDATE SKIP LOCKED
@@ -73,25 +70,15 @@ WHERE id = ANY(ARRAY(SELECT id FROM free)) RETURNING id, has_files`
 
 /**
  * Returns the batches that delete expired tasks without files, and the rows of callers that have
- * created nothing for an hour. Rows that another transaction has locked are left for later.
+ * created nothing for an hour.
  */
-export function expiredTasks(query: Query, schema: string): readonly (() => SweepBatch)[] {
-  const batch = (table: string, key: string, condition: string): SweepBatch => {
-    const sql = `WITH gone AS (
-  DELETE FROM ${schema}.${table} WHERE ${key} = ANY(ARRAY(
-    SELECT ${key} FROM ${schema}.${table} WHERE ${condition}
-    LIMIT ${String(BATCH)} FOR UPDATE SKIP LOCKED
-  )) RETURNING 1
-)
-SELECT count(*)::integer AS count FROM gone`
-    return async () => {
-      const [row] = await query<{ readonly count: number }>(sql)
-      return row?.count === BATCH
-    }
-  }
+export function expiredTasks(query: Query, schema: string): readonly SweepBatch[] {
+  const batch = (table: string, key: string, expired: string): SweepBatch => (
+    expiredRows(query, `${schema}.${table}`, key, expired)
+  )
   return [
-    () => batch('task_rows', 'id', `NOT has_files AND sweep_at <= (SELECT ${NOW})`),
-    () => batch('task_callers', 'caller', 'changed_at < now() - interval \'1 hour\''),
+    batch('task_rows', 'id', `NOT has_files AND sweep_at <= (SELECT ${NOW})`),
+    batch('task_callers', 'caller', 'changed_at < now() - interval \'1 hour\''),
   ]
 }
 

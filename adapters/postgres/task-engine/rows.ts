@@ -1,8 +1,5 @@
 import { LeasedRun } from '../../../src/engine/runs.js'
 import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/task.js'
-import type { Revision } from '../../../src/stores/store.js'
-import type { Query } from '../connections.js'
-import { TurnBatches } from '../turn-batches.js'
 
 /** The statuses in the order of their numbers. From 2 they are final. */
 export const STATUSES = ['queued', 'processing', 'completed', 'failed', 'cancelled'] as const
@@ -12,9 +9,6 @@ export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8'
 /** The time of a statement, as a common table expression. `SAME_NOW` reads it, also for an index. */
 export const CLOCK = `clock AS MATERIALIZED (SELECT ${NOW} AS now)`
 export const SAME_NOW = '(SELECT now FROM clock)'
-
-/** Maximum number of tasks in one statement that reads. It bounds the size of a reply. */
-const MAX_READ = 64
 
 /** A task as a statement returns it. */
 export interface TaskRow {
@@ -57,7 +51,7 @@ const PLAIN = [
   'created_at', 'start_at', 'started_at', 'run_started_at', 'finished_at', 'expires_at',
   'callback_run', 'callback_at', 'details', 'result',
 ]
-/** PGlite drops a byte order mark at the start of a text, so a sign stands before these. */
+/** PGlite drops a byte order mark at the start of a string, so a sign stands before these. */
 const MARKED = ['key', 'owner', 'caller']
 
 /**
@@ -99,6 +93,19 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
   return new LeasedRun(task, row.input, row.checkpoint?.slice(1), crashed, leaseEnd)
 }
 
+/** Columns that a statement gets as arrays: type and value of each, in the order of the parameters. */
+export type Columns<T> = Readonly<Record<string, readonly [type: string, value: (of: T) => unknown]>>
+
+/** Returns the SQL of the arrays, which are `$1`, `$2`, … */
+export function arraysOf<T>(columns: Columns<T>): string {
+  return Object.values(columns).map(([type], at) => `$${String(at + 1)}::${type}[]`).join(', ')
+}
+
+/** Returns the arrays of some rows. */
+export function valuesOf<T>(columns: Columns<T>, rows: readonly T[]): readonly unknown[] {
+  return Object.values(columns).map(([, value]) => rows.map(value))
+}
+
 /**
  * Returns the SQL of the turn of a row that begins to wait. A caller that has nothing waiting in the
  * pool gets the turn of the task that comes next; each further task one turn later. So callers take
@@ -122,56 +129,4 @@ export function keptBytes(task: string): string {
   const texts = ['details', 'input', 'checkpoint', 'result']
   const sizes = texts.map((name) => `coalesce(octet_length(${task}.${name}), 0)`)
   return `(${sizes.join(' + ')})::float8`
-}
-
-/** Reads tasks. Those of one turn of the event loop are one statement. */
-export class TaskReads {
-  private readonly sql: Readonly<Record<'byId' | 'byKey' | 'versions', string>>
-  private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, StoredTask>>
-
-  /** @param schema - quoted as an identifier */
-  constructor(schema: string, private readonly query: Query) {
-    const where = (condition: string): string => (
-      `FROM ${schema}.task_rows AS task WHERE ${condition} AND expires_at > ${NOW}`
-    )
-    this.sql = {
-      byId: `SELECT ${taskColumns('task')} ${where('id = ANY($1::text[])')}`,
-      byKey: `SELECT ${taskColumns('task')} ${where('key = $1')}`,
-      versions: `SELECT id, birth || ' ' || version AS version ${where('id = ANY($1::text[])')}`,
-    }
-    this.batches = new TurnBatches(
-      () => new Set<string>(), (ids) => this.readAll(this.query, [...ids]),
-    )
-  }
-
-  async read(id: string): Promise<StoredTask | undefined> {
-    const { content: ids, sent } = this.batches.open(({ size }) => size >= MAX_READ)
-    ids.add(id)
-    return (await sent).get(id)
-  }
-
-  /** Reads a task in a transaction. */
-  async readIn(query: Query, id: string): Promise<StoredTask | undefined> {
-    return (await this.readAll(query, [id])).get(id)
-  }
-
-  async readByKey(key: string): Promise<StoredTask | undefined> {
-    const [row] = await this.query<TaskRow>(this.sql.byKey, [key])
-    return row && toTask(row)
-  }
-
-  /** Returns the version of each of some tasks. */
-  async versions(ids: readonly string[]): Promise<ReadonlyMap<string, Revision>> {
-    const rows = await this.query<{ readonly id: string, readonly version: string }>(
-      this.sql.versions, [ids],
-    )
-    return new Map(rows.map(({ id, version }) => [id, version]))
-  }
-
-  private async readAll(
-    query: Query, ids: readonly string[],
-  ): Promise<ReadonlyMap<string, StoredTask>> {
-    const rows = await query<TaskRow>(this.sql.byId, [ids])
-    return new Map(rows.map((row) => [row.id, toTask(row)]))
-  }
 }

@@ -1,6 +1,3 @@
-import type { LeasedRun, Renewal } from '../../../src/engine/runs.js'
-import type { Query } from '../connections.js'
-import type { Database } from '../database.js'
 import { CLOCK, SAME_NOW, taskColumns, turnSql } from './rows.js'
 
 /** Maximum number of tasks that one statement makes ready. */
@@ -33,44 +30,6 @@ export interface WorkerSql {
   readonly removed: string
   /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
   readonly renew: string
-}
-
-/** Renews the leases of runs by one statement. Returns the outcome for each. */
-export async function renewLeases(
-  { database, leaseMs }: { readonly database: Database, readonly leaseMs: number },
-  { renew }: WorkerSql,
-  runs: readonly LeasedRun[],
-): Promise<readonly Renewal[]> {
-  const tasks = runs.map(({ task }) => task)
-  const rows = await database.query<{ readonly id: string, readonly is_renewed: boolean }>(renew, [
-    tasks.map(({ id }) => id), tasks.map(({ birth }) => birth), tasks.map(({ run }) => run), leaseMs,
-  ])
-  const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
-  return tasks.map(({ id }) => found.get(id) ?? 'lost')
-}
-
-/**
- * Statements that may have begun runs, and whose replies were lost. A run that this process does not
- * know would otherwise wait for the end of its lease, and count as a crash.
- */
-export class UnansweredTakes {
-  /** By the name of the statement. `leaseEnd` is of the monotonic clock. */
-  private readonly takes = new Map<string, { readonly pool: string, readonly leaseEnd: number }>()
-
-  constructor(private readonly query: Query, private readonly sql: string) {}
-
-  add(pool: string, name: string, leaseEnd: number): void {
-    this.takes.set(name, { pool, leaseEnd })
-  }
-
-  /** Gives back what they have begun. Repeated while a lease lasts, because a statement may be late. */
-  async giveBack(): Promise<void> {
-    const now = performance.now()
-    for (const [name, { leaseEnd }] of this.takes) if (leaseEnd < now) this.takes.delete(name)
-    if (this.takes.size === 0) return
-    const pools = new Set([...this.takes.values()].map(({ pool }) => pool))
-    await this.query(this.sql, [[...pools], [...this.takes.keys()]])
-  }
 }
 
 /** @param schema - quoted as an identifier */

@@ -1,15 +1,17 @@
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { Leases, type LeasedRun, WorkerClosingError } from '../../../src/engine/runs.js'
-import type { StoredTask } from '../../../src/engine/task.js'
+import {
+  Leases, WorkerClosingError, type LeasedRun, type Renewal,
+} from '../../../src/engine/runs.js'
 import { newId } from '../../../src/runtime/random-id.js'
 import {
   clearTimeout, setImmediate, setTimeout, settles,
 } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
+import type { ChangeNotices } from '../notices.js'
 import { FileRemovals } from './expiry.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
-import { renewLeases, UnansweredTakes, workerSql, type WorkerSql } from './worker-sql.js'
+import { workerSql, type WorkerSql } from './worker-sql.js'
 
 /** Longest and shortest time between two looks for what is due, in milliseconds. */
 const [LOOK_MS, MIN_LOOK_MS] = [1000, 10]
@@ -32,18 +34,6 @@ interface Found {
   readonly has_more: boolean
 }
 
-/** The parts of the engine that its worker uses. */
-export interface WorkerHost {
-  readonly database: Database
-  readonly leaseMs: number
-  /** Called for each task whose run has begun. */
-  readonly onBegun: (task: StoredTask) => void
-  /** Sends a hint to the other processes. */
-  readonly hint: (key: string) => void
-  /** Begins to receive hints of other processes. */
-  readonly listen: (key: string, listener: () => void) => Promise<() => void>
-}
-
 /**
  * Hands out what is due. A look every second, or when the next task is due, gives waiting tasks
  * their turn, and finds what else there is to do. Runs are taken when something says that tasks
@@ -56,13 +46,15 @@ export class Worker {
   private files: FileRemovals | undefined
   /** Pools in which tasks may wait. */
   private readonly waiting = new Set<string>()
-  private readonly unanswered: UnansweredTakes
+  /**
+   * Statements that may have begun runs, and whose replies were lost, by name. A run that this
+   * process does not know would otherwise wait for the end of its lease, and count as a crash.
+   */
+  private readonly unanswered = new Map<string, { readonly pool: string, readonly leaseEnd: number }>()
   private hasToLook = false
   private hasCallbacks = false
   private isActive = false
   private isClosing = false
-  private isListening = false
-  private readonly listening: (() => void)[] = []
   private runs = 0
   private callbacks = 0
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -70,20 +62,21 @@ export class Worker {
   private closed: Promise<void> | undefined
   private onIdle: (() => void) | undefined
 
-  constructor(private readonly host: WorkerHost) {
-    this.sql = workerSql(host.database.schema)
-    this.unanswered = new UnansweredTakes(host.database.query, this.sql.giveBack)
-    this.leases = new Leases(host.leaseMs, (runs) => (
-      observed('renew', () => renewLeases(host, this.sql, runs))
-    ))
+  constructor(
+    private readonly database: Database, private readonly notices: ChangeNotices,
+    private readonly leaseMs: number,
+  ) {
+    this.sql = workerSql(database.schema)
+    this.leases = new Leases(leaseMs, (runs) => observed('renew', () => this.renew(runs)))
   }
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw new Error('work() was called already: an engine has one worker')
     this.work = { options, handlers }
-    const { database } = this.host
-    this.files = new FileRemovals(database.background, this.sql, handlers.remove, () => { this.look() })
+    const { background } = this.database
+    this.files = new FileRemovals(background, this.sql, handlers.remove, () => { this.look() })
     options.places.onFree((pool) => { if (this.waiting.has(pool)) this.act() })
+    this.listen(options)
     this.look()
   }
 
@@ -95,14 +88,14 @@ export class Worker {
       this.act()
       if (places.freeIn(pool) > 0) return
     }
-    this.host.hint(DUE + pool)
+    this.notices.send(DUE + pool)
   }
 
   /** Notes that a task of a pool waits after some milliseconds, without a turn. */
   noteDelayed(pool: string, delayMs: number): void {
     if (delayMs > 0) return this.lookIn(delayMs)
     this.look()
-    if (!((this.work?.options.places.freeIn(pool) ?? 0) > 0)) this.host.hint(DUE)
+    if (!((this.work?.options.places.freeIn(pool) ?? 0) > 0)) this.notices.send(DUE)
   }
 
   /** Notes that a callback is due in some milliseconds. */
@@ -110,7 +103,7 @@ export class Worker {
     if (delayMs > 0) return this.lookIn(delayMs)
     this.hasCallbacks = true
     this.act()
-    if (!((this.work?.options.callbacks ?? 0) > this.callbacks)) this.host.hint(DUE)
+    if (!((this.work?.options.callbacks ?? 0) > this.callbacks)) this.notices.send(DUE)
   }
 
   /** Looks for what is due, now. */
@@ -160,9 +153,8 @@ export class Worker {
     clearTimeout(this.timer)
     this.timer = undefined
     this.timerAt = Infinity
-    this.listen()
-    const { query } = this.host.database
-    await this.unanswered.giveBack()
+    const { query } = this.database
+    await this.giveBack()
     const pools = [...places.pools.keys()]
     const [found] = await observed('look', () => query<Found>(this.sql.look, [pools]))
     this.hasToLook = found?.has_more ?? false
@@ -184,7 +176,7 @@ export class Worker {
       this.look()
     }, Math.min(ms, LOOK_MS))
     // A worker waits for a server that is down. Nothing else keeps its process alive then.
-    if (!this.host.database.shared) this.timer.unref()
+    if (!this.database.shared) this.timer.unref()
   }
 
   /** Begins runs in the pools in which tasks wait. Resolves to `true` if more may be left. */
@@ -200,24 +192,23 @@ export class Worker {
     while (count < MAX_TAKEN && places.tryAcquire(pool)) count++
     if (count === 0) return false
     this.waiting.delete(pool)
-    const leaseEnd = performance.now() + this.host.leaseMs
+    const leaseEnd = performance.now() + this.leaseMs
     const name = newId()
     let rows: readonly RunRow[] = []
     try {
-      const { database, leaseMs } = this.host
       rows = await observed('take', () => (
-        database.query(this.sql.take, [pool, count, leaseMs, name])
+        this.database.query(this.sql.take, [pool, count, this.leaseMs, name])
       ))
       if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
-      this.unanswered.add(pool, name, leaseEnd)
+      this.unanswered.set(name, { pool, leaseEnd })
       this.waiting.add(pool)
       throw error
     } finally {
       this.release(pool, count - rows.length)
     }
     // Other processes may have a place for what is left.
-    if (rows.length === count && places.freeIn(pool) <= 0) this.host.hint(DUE + pool)
+    if (rows.length === count && places.freeIn(pool) <= 0) this.notices.send(DUE + pool)
     for (const row of rows) this.run(row, leaseEnd)
     return rows.length > 0
   }
@@ -230,7 +221,7 @@ export class Worker {
     const run = toRun(row, leaseEnd)
     this.runs++
     this.leases.add(run)
-    this.host.onBegun(run.task)
+    this.notices.notify(run.task.id)
     // The process closed while the statement was under way.
     if (this.isClosing) run.abort(new WorkerClosingError())
     const end = (): void => {
@@ -251,7 +242,7 @@ export class Worker {
     this.callbacks += places
     let rows: readonly TaskRow[] = []
     try {
-      const { query } = this.host.database
+      const { query } = this.database
       rows = await observed('take', () => query<TaskRow>(this.sql.takeCallbacks, [places]))
     } finally {
       this.callbacks -= places - rows.length
@@ -266,21 +257,36 @@ export class Worker {
     return rows.length > 0
   }
 
-  private listen(): void {
-    if (this.isListening) return
-    this.isListening = true
-    for (const stop of this.listening.splice(0)) stop()
-    const { options: { places } } = this.work as NonNullable<typeof this.work>
-    const listen = (key: string, listener: () => void): void => {
-      // What this process does not hear of, it finds when it looks.
-      this.host.listen(key, listener).then((stop) => {
-        this.listening.push(stop)
-      }, () => { this.isListening = false })
+  /** Gives back what lost takes have begun, until their leases have ended: a statement may be late. */
+  private async giveBack(): Promise<void> {
+    const now = performance.now()
+    for (const [name, { leaseEnd }] of this.unanswered) {
+      if (leaseEnd < now) this.unanswered.delete(name)
     }
-    listen(DUE, () => { this.look() })
-    listen(STOP, () => { void this.leases.renew() })
+    if (this.unanswered.size === 0) return
+    const pools = new Set([...this.unanswered.values()].map(({ pool }) => pool))
+    await this.database.query(this.sql.giveBack, [[...pools], [...this.unanswered.keys()]])
+  }
+
+  /** Renews the leases of runs by one statement. Returns the outcome for each. */
+  private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
+    const tasks = runs.map(({ task }) => task)
+    const rows = await this.database.query<{ readonly id: string, readonly is_renewed: boolean }>(
+      this.sql.renew, [
+        tasks.map(({ id }) => id), tasks.map(({ birth }) => birth), tasks.map(({ run }) => run),
+        this.leaseMs,
+      ],
+    )
+    const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
+    return tasks.map(({ id }) => found.get(id) ?? 'lost')
+  }
+
+  /** Listens to hints. What this process does not hear of, it finds when it looks. */
+  private listen({ places }: WorkOptions): void {
+    void this.notices.watch(DUE, () => { this.look() })
+    void this.notices.watch(STOP, () => { void this.leases.renew() })
     for (const pool of places.pools.keys()) {
-      listen(DUE + pool, () => {
+      void this.notices.watch(DUE + pool, () => {
         this.waiting.add(pool)
         this.act()
       })
@@ -294,7 +300,6 @@ export class Worker {
     this.leases.abort(new WorkerClosingError())
     await this.idle(ABORT_GRACE_MS)
     this.leases.stop()
-    for (const stop of this.listening.splice(0)) stop()
   }
 
   /** Resolves when nothing runs, or after some milliseconds. */

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
-import { HOUR, taskOf, type EngineContext } from './context.js'
-import { untilOpened } from './worker.js'
+import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'
 
 const MINUTE = 60_000
 
@@ -40,8 +39,9 @@ export const callbackCases: Cases<EngineContext> = {
         assert.equal(changed.outcome, 'changed')
       },
     })
-    const task = await context.created({ id: 'one', pool: 'nobody' })
-    await context.changed(task, { version: 1 }, { status: 'cancelled', callbackMs: 0 })
+    await context.ended(
+      { id: 'one', pool: 'nobody' }, { status: 'cancelled', callbackMs: 0 },
+    )
     await context.eventually(async () => (await context.stored('one')).callbackAt === undefined, 'it is sent')
     assert.deepEqual((await context.stored('one')).details, { sent: 3 })
     assert.equal(worker.callbacks.length, 3)
@@ -57,24 +57,13 @@ export const callbackCases: Cases<EngineContext> = {
 
   'a task without a callback has none': async (context) => {
     const worker = context.work(context.first)
-    const cancelled = await context.created({ id: 'cancelled', pool: 'nobody' })
-    await context.changed(cancelled, { version: 1 }, { status: 'cancelled' })
+    await context.ended(
+      { id: 'cancelled', pool: 'nobody' }, { status: 'cancelled' },
+    )
     await context.created({ id: 'one' })
     assert.equal((await context.reaches('one', 'completed')).callbackAt, undefined)
     await context.quiet()
     assert.deepEqual(worker.callbacks, [])
-  },
-
-  'the callback of a final task can be made due again': async (context) => {
-    const worker = context.work(context.first)
-    const task = await context.created({ id: 'one', pool: 'nobody' })
-    await context.changed(task, { version: 1 }, { status: 'failed', callbackMs: 0 })
-    for (const count of [1, 2]) {
-      await context.eventually(() => worker.callbacks.length === count, 'the callback is handed out')
-      await context.eventually(async () => (await context.stored('one')).callbackAt === undefined, 'it is sent')
-      const { version } = await context.stored('one')
-      if (count === 1) await context.changed(task, { version }, { callbackMs: 0 })
-    }
   },
 
   'a callback that waits is sent by any process, and only once at a time': async (context) => {
@@ -112,8 +101,9 @@ export const callbackCases: Cases<EngineContext> = {
 
   'a worker with 0 callbacks sends none': async (context) => {
     const worker = context.work(context.first, { callbacks: 0 })
-    const task = await context.created({ id: 'one', pool: 'nobody' })
-    await context.changed(task, { version: 1 }, { status: 'cancelled', callbackMs: 0 })
+    await context.ended(
+      { id: 'one', pool: 'nobody' }, { status: 'cancelled', callbackMs: 0 },
+    )
     await context.created({ id: 'mark', start: { delayMs: context.delayMs } })
     await context.reaches('mark', 'completed')
     assert.deepEqual(worker.callbacks, [])
@@ -121,8 +111,7 @@ export const callbackCases: Cases<EngineContext> = {
   },
 
   'an earlier attempt changes nothing': async (context) => {
-    const task = await context.created({ id: 'one', pool: 'nobody' })
-    await context.changed(task, { version: 1 }, { status: 'failed' })
+    const task = await context.ended({ id: 'one', pool: 'nobody' }, { status: 'failed' })
     const worker = context.work(context.first, { callback: () => new Promise(() => undefined) })
     await context.changed(task, { version: 2 }, { callbackMs: 0 })
     await context.eventually(() => worker.callbacks.length === 1, 'the callback is handed out')
@@ -175,42 +164,15 @@ export const callbackCases: Cases<EngineContext> = {
     assert.deepEqual(worker.callbacks, [])
     begun.latch.open()
   },
-
-  'the callback of a deleted task is not sent': async (context) => {
-    const task = await context.created({ id: 'one', pool: 'nobody' })
-    await context.changed(task, { version: 1 }, { status: 'failed', callbackMs: context.delayMs })
-    assert.equal(await context.engine.delete(task, 2), undefined)
-    const fresh = await context.created({ id: 'one', pool: 'nobody' })
-    const worker = context.work(context.first)
-    await context.created({ id: 'mark', start: { delayMs: 2 * context.delayMs } })
-    await worker.ran('mark')
-    assert.deepEqual(worker.callbacks, [])
-    assert.deepEqual(await context.engine.read('one'), fresh)
-  },
 }
 
 /** Tests of callbacks whose process dies. For shared engines. */
 export const sharedCallbackCases: Cases<EngineContext> = {
-  'a callback that a dead process made due is sent by another': async (context) => {
-    context.work(context.first, {
-      callbacks: 0,
-      run: async (_run, begun) => { await begun.change({ status: 'failed', callbackMs: 0 }) },
-    })
-    await context.created({ id: 'one' })
-    await context.reaches('one', 'failed')
-    await context.first.kill?.()
-    const second = await context.open()
-    const worker = context.work(second)
-    await context.eventually(() => worker.callbacks.length === 1, 'the callback is handed out')
-    await context.eventually(async () => (
-      (await context.stored('one', second.engine)).callbackAt === undefined
-    ), 'it is sent')
-  },
-
   'a callback whose process dies while it is sent stays due': async (context) => {
     const worker = context.work(context.first, { callback: () => new Promise(() => undefined) })
-    const task = await context.created({ id: 'one', pool: 'nobody' })
-    await context.changed(task, { version: 1 }, { status: 'failed', callbackMs: 0 })
+    await context.ended(
+      { id: 'one', pool: 'nobody' }, { status: 'failed', callbackMs: 0 },
+    )
     await context.eventually(() => worker.callbacks.length === 1, 'the callback is handed out')
     await context.first.kill?.()
     const { engine } = await context.open()

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { isFinalStatus } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
-import { HOUR, taskOf, type EngineContext } from './context.js'
-import { untilOpened } from './worker.js'
+import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'
 
 /** Tests of `change` and `delete`. */
 export const changeCases: Cases<EngineContext> = {
@@ -33,19 +32,10 @@ export const changeCases: Cases<EngineContext> = {
       assert.equal((await worker.ran('one')).run.checkpoint, undefined)
     },
 
-  'a repetition of a change returns the task as the first call left it': async (context) => {
-    const task = await context.created({ id: 'one' })
-    const change = { status: 'cancelled', details: { by: 'ann' } } as const
-    const cancelled = await context.changed(task, { version: 1 }, change)
-    assert.deepEqual(await context.conflict(task, { version: 1 }, change), cancelled)
-  },
-
   'of many changes at once at one version one applies': async (context) => {
-    const engines = [context.engine, (await context.open()).engine]
+    const side = await context.sides()
     const task = await context.created({ id: 'one' })
-    const outcomes = await together(20, (n) => (
-      (engines[n % 2] as typeof context.engine).change(task, { version: 1 }, { details: { n } })
-    ))
+    const outcomes = await together(20, (n) => side(n).change(task, { version: 1 }, { details: { n } }))
     const [winner, none] = outcomes.filter(({ outcome }) => outcome === 'changed')
     assert.ok(winner && !none, 'not exactly one change applied')
     const stored = await context.stored('one')
@@ -162,14 +152,6 @@ export const changeCases: Cases<EngineContext> = {
     begun.latch.open()
   },
 
-  'a hidden change is seen by the next read': async (context) => {
-    const other = (await context.open()).engine
-    const task = await context.created({ id: 'one' })
-    await context.changed(task, { version: 1 }, { details: { hidden: 1 }, isHidden: true })
-    assert.deepEqual((await context.stored('one', other)).details, { hidden: 1 })
-    assert.equal((await context.stored('one', other)).version, 1)
-  },
-
   'a later pool takes effect with the next run': async (context) => {
     const worker = context.work(context.first, {
       places: { default: 1, heavy: 1 },
@@ -206,8 +188,9 @@ export const changeCases: Cases<EngineContext> = {
   'delete and retry at once: one of them happens': async (context) => {
     const other = (await context.open()).engine
     for (let n = 0; n < 10; n++) {
-      const task = await context.created({ id: `task-${String(n)}`, pool: 'nobody' })
-      await context.changed(task, { version: 1 }, { status: 'failed' })
+      const task = await context.ended(
+        { id: `task-${String(n)}`, pool: 'nobody' }, { status: 'failed' },
+      )
       const [deleted, retried] = await Promise.all([
         context.engine.delete(task, 2),
         other.change(task, { version: 2 }, { status: 'queued' }),

@@ -1,13 +1,99 @@
 import assert from 'node:assert/strict'
-import type { TaskEngine, TaskQuery } from '../../engine/engine.js'
+import {
+  Places, type TaskEngine, type TaskQuery, type TaskRun, type Transaction,
+} from '../../engine/engine.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../engine/task.js'
 import { Json } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { eventually, inTime, pause } from '../waiting.js'
-import type { EngineConformanceOptions, EngineFixture, EngineProcess } from './fixture.js'
-import { Worker, type WorkerOptions } from './worker.js'
+import { isStoreUnavailable } from '../../stores/store.js'
+import { Latch, eventually, inTime, pause } from '../waiting.js'
+
+/** Settings that a case needs of its engines. */
+export interface EngineSettings {
+  /** Lease of a run, in milliseconds. */
+  readonly leaseMs: number
+  /** Share of the final tasks of one caller. Default: the default of the engine. */
+  readonly share?: { readonly tasks: number, readonly bytes: number } | undefined
+  /**
+   * Maximum number of tasks. Only set if the option `isBounded` of the suite is. Default: the
+   * default of the engine.
+   */
+  readonly capacity?: number
+}
+
+/** Processes on the same tasks, for one case. There are no tasks at first. */
+export interface EngineFixture {
+  /** Starts a process. Called once if the engine is not shared. */
+  open(): Promise<EngineProcess>
+  /** Ends all processes, killed and frozen ones included, and deletes what they left. */
+  close(): Promise<void> | void
+  /** Begins a transaction of the application. Needed for the option `hasTransactions`. */
+  begin?(): Promise<OpenTransaction>
+}
+
+/**
+ * A process with one engine. In a test it is usually not a process of the operating system, but a
+ * connection of its own.
+ */
+export interface EngineProcess {
+  readonly engine: TaskEngine
+  /**
+   * Cuts the process off, as a network that loses all packets: it sends nothing and receives
+   * nothing, not even the responses to what it sent, so it renews no lease. Its timers run. Absent if
+   * the engine is not shared.
+   */
+  freeze?(): Promise<void> | void
+  /** Ends `freeze`. What waited is sent and received, unless the process gave it up. */
+  thaw?(): Promise<void> | void
+  /**
+   * Ends the process at once, as `kill -9`: its connections are cut, nothing is drained, and calls
+   * reject from now on. Absent if the engine is not shared.
+   */
+  kill?(): Promise<void> | void
+}
+
+/** A transaction of the application that is open. */
+export interface OpenTransaction {
+  readonly transaction: Transaction
+  /** Commits the transaction. */
+  commit(): Promise<void>
+  /** Rolls the transaction back. */
+  rollback(): Promise<void>
+}
+
+/** Options of `engineConformance`. */
+export interface EngineConformanceOptions {
+  /** Title of the suite. Default: `TaskEngine conformance`. */
+  readonly title?: string
+  /**
+   * `true` if several processes see the same tasks: registers cases with several processes.
+   * Default `true`.
+   */
+  readonly isShared?: boolean
+  /** `true` if the engine obeys the setting `capacity`. Default `false`. */
+  readonly isBounded?: boolean
+  /** `true` if the fixture has `begin`. Default `false`. */
+  readonly hasTransactions?: boolean
+  /**
+   * `true` if the engine calls `remove` again within `timeoutMs` after a failure. Default `false`.
+   */
+  readonly removesAgainSoon?: boolean
+  /** Lease in cases that wait for the end of a lease, in milliseconds. Default 400. */
+  readonly leaseMs?: number
+  /** Tolerance of delays, in milliseconds. Default 50. */
+  readonly toleranceMs?: number
+  /** Time limit for each expected event, in milliseconds. Default 5000. */
+  readonly timeoutMs?: number
+  /**
+   * Maximum number of cases that run at the same time, each with a fixture of its own. Default 4.
+   */
+  readonly concurrency?: number
+}
+
+/** Options with their defaults. */
+export type CheckedOptions = Required<EngineConformanceOptions>
 
 /** One hour in milliseconds. */
 export const HOUR = 3_600_000
@@ -27,7 +113,7 @@ export class EngineContext {
     readonly first: EngineProcess,
     /** Lease of a run, in milliseconds. */
     readonly leaseMs: number,
-    { isShared = true, timeoutMs = 5000, toleranceMs = 50 }: EngineConformanceOptions,
+    { isShared, timeoutMs, toleranceMs }: CheckedOptions,
   ) {
     this.isShared = isShared
     this.timeoutMs = timeoutMs
@@ -48,18 +134,17 @@ export class EngineContext {
     return this.isShared ? this.fixture.open() : this.first
   }
 
+  /** Returns a function that returns the engines of two processes by turns. */
+  async sides(): Promise<(n: number) => TaskEngine> {
+    const other = (await this.open()).engine
+    return (n) => n % 2 === 0 ? this.engine : other
+  }
+
   /** Returns a new task: an id, and what differs from the defaults. */
   task({ id, ...others }: Partial<NewTask> & { readonly id: string }): NewTask {
     return {
-      id,
-      birth: newBirth(),
-      name: 'report',
-      pool: 'default',
-      priority: 0,
-      input: Json.of({ id }),
-      details: { made: id },
-      keepMs: HOUR,
-      ...others,
+      id, birth: newBirth(), name: 'report', pool: 'default', priority: 0, input: Json.of({ id }),
+      details: { made: id }, keepMs: HOUR, ...others,
     }
   }
 
@@ -79,6 +164,13 @@ export class EngineContext {
     const changed = await this.soon(engine.change(ref, expected, change), 'change resolves')
     assert.equal(changed.outcome, 'changed')
     return taskOf(changed)
+  }
+
+  /** Creates a task, and makes a change that ends it. */
+  async ended(
+    task: Partial<NewTask> & { readonly id: string }, change: TaskChange,
+  ): Promise<StoredTask> {
+    return this.changed(await this.created(task), { version: 1 }, change)
   }
 
   /** Makes a change, which must be a conflict. Returns the task as it is. */
@@ -121,7 +213,6 @@ export class EngineContext {
     return worker
   }
 
-  /** Makes a task that is processing: `worker` runs it until its `end` is called. */
   eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
     return eventually(check, this.timeoutMs, what)
   }
@@ -167,4 +258,132 @@ export function newBirth(): string {
 export function taskOf(outcome: Created | Changed): StoredTask {
   assert.ok('task' in outcome && outcome.task, `the outcome ${outcome.outcome} has no task`)
   return outcome.task
+}
+
+/** Handlers of a worker. Each default ends what it is handed. */
+export interface WorkerOptions {
+  /** Places by pool. Default: 4 places of the pool `default`. */
+  readonly places?: Readonly<Record<string, number>>
+  /** Maximum number of callbacks that are sent at the same time. Default 4. */
+  readonly callbacks?: number
+  /** Performs a run. Default: completes the task. */
+  readonly run?: (run: TaskRun, begun: Begun) => Promise<void>
+  /** Sends a callback. Default: records that it was sent. */
+  readonly callback?: (task: StoredTask) => Promise<void>
+  /** Deletes files. Default: succeeds. */
+  readonly remove?: (task: StoredTask) => Promise<boolean>
+  /** Ends an unfinished task. Default: fails it. */
+  readonly abandon?: (task: StoredTask) => MaybePromise<void>
+}
+
+/** A run that a worker was handed. */
+export class Begun {
+  readonly at = performance.now()
+  /** Opens when the run shall end, for handlers that wait for it. */
+  readonly latch = new Latch()
+
+  constructor(readonly run: TaskRun, private readonly engine: TaskEngine) {}
+
+  get task(): StoredTask {
+    return this.run.task
+  }
+
+  /** Makes a change for this run. */
+  async change(change: TaskChange): Promise<Changed> {
+    return this.engine.change(this.task, { run: this.task.run }, change)
+  }
+
+  /** Makes a change for this run, and lets its handler end. */
+  async end(change: TaskChange): Promise<Changed> {
+    const changed = await this.change(change)
+    this.latch.open()
+    return changed
+  }
+}
+
+/** Runs, callbacks and removals that one process was handed. */
+export class Worker {
+  readonly places: Places
+  readonly begun: Begun[] = []
+  readonly callbacks: StoredTask[] = []
+  readonly removed: StoredTask[] = []
+  readonly abandoned: StoredTask[] = []
+  /** Errors of the handlers of the case. */
+  readonly errors: unknown[] = []
+
+  constructor(
+    readonly engine: TaskEngine,
+    { places = { default: 4 }, callbacks = 4, ...handlers }: WorkerOptions,
+    private readonly timeoutMs: number,
+  ) {
+    const {
+      run = async (_run, begun) => { await begun.change({ status: 'completed', result: '1' }) },
+      callback = async (task) => {
+        await engine.change(task, { callbackRun: task.callbackRun }, { callbackMs: null })
+      },
+      remove = async () => true,
+      abandon = async (task) => {
+        await engine.change(task, { version: task.version }, { status: 'failed' })
+      },
+    } = handlers
+    this.places = new Places(new Map(Object.entries(places)))
+    engine.work({ places: this.places, callbacks }, {
+      run: async (each) => {
+        const begun = new Begun(each, this.engine)
+        this.begun.push(begun)
+        await run(each, begun).catch(this.note)
+      },
+      callback: async (task) => {
+        this.callbacks.push(task)
+        await callback(task).catch(this.note)
+      },
+      remove: async (task) => {
+        this.removed.push(task)
+        return remove(task)
+      },
+      abandon: async (task) => {
+        this.abandoned.push(task)
+        await abandon(task)
+      },
+    })
+  }
+
+  /** Notes an error of a handler. Calls fail in a process that was killed, which is none. */
+  private readonly note = (error: unknown): void => {
+    if (!isStoreUnavailable(error)) this.errors.push(error)
+  }
+
+  /** The ids of the tasks of all runs, in the order of their begin. */
+  get ids(): string[] {
+    return this.begun.map(({ task }) => task.id)
+  }
+
+  /** Returns all runs of a task. */
+  of(id: string): Begun[] {
+    return this.begun.filter(({ task }) => task.id === id)
+  }
+
+  /** Waits for the nth run of a task. */
+  async ran(id: string, count = 1): Promise<Begun> {
+    const what = `run ${String(count)} of ${id} begins`
+    await eventually(() => this.of(id).length >= count, this.timeoutMs, what)
+    return this.of(id)[count - 1] as Begun
+  }
+
+  /** Waits for the nth run of this worker. */
+  async began(count: number): Promise<Begun> {
+    const what = `${String(count)} runs begin`
+    await eventually(() => this.begun.length >= count, this.timeoutMs, what)
+    return this.begun[count - 1] as Begun
+  }
+}
+
+/** A handler that ends a run, without a change, when its latch is opened. */
+export async function untilOpened(_run: TaskRun, begun: Begun): Promise<void> {
+  await begun.latch.opened
+}
+
+/** A handler that ends a run when its signal aborts. */
+export function untilAborted(run: TaskRun): Promise<void> {
+  return new Promise((resolve) => { run.onAbort(() => { resolve() }) })
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { Json } from '../../runtime/json.js'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
-import { HOUR, newBirth, taskOf, type EngineContext } from './context.js'
+import { HOUR, taskOf, type EngineContext, type OpenTransaction } from './context.js'
 
 const DAY = 24 * HOUR
 
@@ -32,13 +31,6 @@ export const createCases: Cases<EngineContext> = {
       assert.equal(await each.read('never-was'), undefined)
       assert.equal(await each.readByKey('never was'), undefined)
     }
-  },
-
-  'a task may have no key, no owner and no caller': async (context) => {
-    const task = await context.created({ id: 'plain' })
-    assert.deepEqual([task.key, task.owner, task.caller], [undefined, undefined, undefined])
-    assert.deepEqual(await context.engine.read('plain'), task)
-    await context.created({ id: 'another' })
   },
 
   'a repetition of a call gets the task as it is now': async (context) => {
@@ -87,11 +79,8 @@ export const createCases: Cases<EngineContext> = {
   },
 
   'of many calls at once with one key one creates, and all get its task': async (context) => {
-    const engines = [context.engine, (await context.open()).engine]
-    const outcomes = await together(20, (n) => (
-      (engines[n % 2] as typeof context.engine)
-        .create(context.task({ id: `task-${String(n)}`, key: 'key' }))
-    ))
+    const side = await context.sides()
+    const outcomes = await together(20, (n) => side(n).create(context.task({ id: `task-${String(n)}`, key: 'key' })))
     const created = outcomes.filter(({ outcome }) => outcome === 'created')
     assert.equal(created.length, 1)
     assert.equal(outcomes.filter(({ outcome }) => outcome === 'exists').length, 19)
@@ -100,11 +89,8 @@ export const createCases: Cases<EngineContext> = {
   },
 
   'of many calls at once with one id one creates, and all get its task': async (context) => {
-    const engines = [context.engine, (await context.open()).engine]
-    const outcomes = await together(20, (n) => (
-      (engines[n % 2] as typeof context.engine)
-        .create(context.task({ id: 'one', key: `key-${String(n % 5)}` }))
-    ))
+    const side = await context.sides()
+    const outcomes = await together(20, (n) => side(n).create(context.task({ id: 'one', key: `key-${String(n % 5)}` })))
     assert.equal(outcomes.filter(({ outcome }) => outcome === 'created').length, 1)
     assert.equal(new Set(outcomes.map((outcome) => taskOf(outcome).birth)).size, 1)
     const [task, none] = await context.listed()
@@ -116,11 +102,9 @@ export const createCases: Cases<EngineContext> = {
   },
 
   'repetitions of one call at once are one task, and all get it': async (context) => {
-    const engines = [context.engine, (await context.open()).engine]
+    const side = await context.sides()
     const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: { group: '', max: 1 } })
-    const outcomes = await together(12, (n) => (
-      (engines[n % 2] as typeof context.engine).create(task)
-    ))
+    const outcomes = await together(12, (n) => side(n).create(task))
     for (const outcome of outcomes) assert.equal(outcome.outcome, 'created')
     assert.deepEqual(await context.ids(), ['one'])
   },
@@ -202,36 +186,99 @@ export const createCases: Cases<EngineContext> = {
     const { run } = await worker.ran('one')
     assert.deepEqual([run.task.birth, run.checkpoint], [fresh.birth, undefined])
   },
+}
 
-  'a run of an old task cannot change the new one with its id': async (context) => {
-    const worker = context.work(context.first, {
-      run: async (_run, begun) => begun.latch.opened,
-    })
-    const old = await context.created({ id: 'one' })
-    const first = await worker.ran('one')
-    const cancelled = await context.changed(old, { version: 2 }, { status: 'cancelled' })
-    await context.engine.delete(old, cancelled.version)
-    const fresh = await context.created({ id: 'one', input: Json.of('fresh') })
-    const second = await worker.ran('one', 2)
-    assert.deepEqual([second.task.birth, second.task.run], [fresh.birth, 1])
-    assert.equal(second.run.input.value, 'fresh')
-    const outcome = await first.change({ status: 'completed', result: '"old"' })
-    assert.deepEqual(outcome, { outcome: 'conflict', task: undefined })
-    assert.deepEqual(await first.change({ checkpoint: 'old' }), outcome)
-    const ended = await second.change({ status: 'completed', result: '"fresh"' })
-    assert.equal(taskOf(ended).result, '"fresh"')
-    first.latch.open()
-    second.latch.open()
+const limit = { group: '', max: 1 }
+
+async function begin(context: EngineContext): Promise<OpenTransaction> {
+  const open = await context.fixture.begin?.()
+  assert.ok(open, 'the fixture has no `begin`')
+  return open
+}
+
+/** Tests of `create` in a transaction of the application. */
+export const transactionCases: Cases<EngineContext> = {
+  'a task that is committed is there and runs, and not before': async (context) => {
+    const worker = context.work(context.first)
+    const open = await begin(context)
+    const task = context.task({ id: 'one', key: 'key', owner: 'ann', caller: 'ann', limit })
+    const created = await context.engine.create(task, { transaction: open.transaction })
+    assert.deepEqual([created.outcome, taskOf(created).status], ['created', 'queued'])
+    assert.equal(await context.engine.read('one'), undefined)
+    assert.deepEqual(await context.ids(), [])
+    await context.quiet()
+    assert.deepEqual(worker.ids, [])
+    await open.commit()
+    await worker.ran('one')
+    assert.equal((await context.reaches('one', 'completed')).key, 'key')
   },
 
-  'two births with one key are told apart after a deletion': async (context) => {
-    const task = context.task({ id: 'one', key: 'key' })
-    const first = taskOf(await context.engine.create(task))
-    const ended = await context.changed(first, { version: 1 }, { status: 'cancelled' })
-    await context.engine.delete(first, ended.version)
-    const second = await context.engine.create({ ...task, id: 'two', birth: newBirth() })
-    assert.equal(second.outcome, 'created')
-    const late = await context.engine.create({ ...task, id: 'three', birth: newBirth() })
-    assert.deepEqual([late.outcome, taskOf(late).id], ['exists', 'two'])
+  'a task that is rolled back never was': async (context) => {
+    const worker = context.work(context.first)
+    const open = await begin(context)
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit })
+    await context.engine.create(task, { transaction: open.transaction })
+    await open.rollback()
+    assert.equal(await context.engine.readByKey('key'), undefined)
+    await context.created({ id: 'two', key: 'key', caller: 'ann', limit })
+    await worker.ran('two')
+    await context.quiet()
+    assert.deepEqual(worker.ids, ['two'])
+  },
+
+  'what exists, and a full caller, are outcomes that leave the transaction usable': async (context) => {
+    const first = await context.created({ id: 'one', key: 'key', caller: 'ann', limit, pool: 'nobody' })
+    const open = await begin(context)
+    const { transaction } = open
+    const again = context.task({ id: 'two', key: 'key', caller: 'ann', limit, pool: 'nobody' })
+    assert.deepEqual(await context.engine.create(again, { transaction }), { outcome: 'exists', task: first })
+    const full = context.task({ id: 'three', caller: 'ann', limit, pool: 'nobody' })
+    assert.deepEqual(await context.engine.create(full, { transaction }), { outcome: 'caller_full' })
+    const bob = context.task({ id: 'four', caller: 'bob', limit, pool: 'nobody' })
+    assert.equal((await context.engine.create(bob, { transaction })).outcome, 'created')
+    assert.equal((await context.engine.create(bob, { transaction })).outcome, 'created')
+    await open.commit()
+    assert.deepEqual((await context.ids()).sort(), ['four', 'one'])
+  },
+
+  'a key that another transaction holds makes one task in the end': async (context) => {
+    for (const end of ['commit', 'rollback'] as const) {
+      const open = await begin(context)
+      const first = context.task({ id: `first-${end}`, key: end, pool: 'nobody' })
+      await context.engine.create(first, { transaction: open.transaction })
+      const second = context.engine.create(context.task({ id: `second-${end}`, key: end, pool: 'nobody' }))
+      await context.quiet()
+      await open[end]()
+      const outcome = await context.soon(second, 'the second create resolves')
+      assert.equal(outcome.outcome, end === 'commit' ? 'exists' : 'created')
+      assert.equal((await context.ids()).filter((id) => id.endsWith(end)).length, 1)
+    }
+  },
+
+  'a transaction that is open delays only what waits for its caller, id or key': async (context) => {
+    const open = await begin(context)
+    const first = { id: 'one', key: 'key', caller: 'ann', limit, pool: 'nobody' }
+    await context.engine.create(context.task(first), { transaction: open.transaction })
+    const waiting = Promise.allSettled([
+      { id: 'two', caller: 'ann', limit }, { id: 'three', key: 'key' }, { id: 'one' },
+    ].map(async (task) => context.engine.create(context.task({ ...task, pool: 'nobody' }))))
+    try {
+      for (const caller of ['bob', 'cid']) {
+        await context.created({ id: caller, key: caller, caller, limit, pool: 'nobody' })
+      }
+    } finally {
+      await open.rollback()
+    }
+    await context.soon(waiting, 'the other calls settle')
+  },
+
+  'an error of the client rejects as it is': async (context) => {
+    const failure = new Error('fails, on purpose')
+    const transaction = { query: () => Promise.reject(failure) }
+    await assert.rejects(
+      async () => context.engine.create(context.task({ id: 'one' }), { transaction }),
+      (error) => error === failure,
+    )
+    assert.deepEqual(await context.ids(), [])
   },
 }

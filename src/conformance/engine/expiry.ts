@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { isRunReplaced } from '../../engine/runs.js'
 import type { Cases } from '../runner.js'
 import { Latch, pause } from '../waiting.js'
-import { HOUR, type EngineContext } from './context.js'
-import { untilAborted } from './worker.js'
+import { HOUR, untilAborted, type EngineContext } from './context.js'
 
 const pool = 'nobody'
 
@@ -22,16 +21,6 @@ export const expiryCases: Cases<EngineContext> = {
       assert.equal(await engine.delete(task, 1), undefined)
       assert.deepEqual(await engine.counts(pool), { running: 0, waiting: 0, delayed: 0 })
     }
-  },
-
-  'a final task expires as the change that ended it says': async (context) => {
-    const task = await context.created({ id: 'one', key: 'key', pool })
-    const ended = await context.changed(task, { version: 1 }, { status: 'failed', keepMs: context.delayMs })
-    assert.deepEqual(await context.engine.readByKey('key'), ended)
-    await context.past(ended.expiresAt)
-    assert.equal(await context.engine.readByKey('key'), undefined)
-    assert.deepEqual(await context.ids({ statuses: ['failed'] }), [])
-    assert.equal(await context.conflict(task, { version: 2 }, { status: 'queued' }), undefined)
   },
 
   'a task that is kept longer does not expire': async (context) => {
@@ -54,26 +43,17 @@ export const expiryCases: Cases<EngineContext> = {
     assert.deepEqual(await context.engine.read('one'), fresh)
   },
 
-  'an expired task does not run': async (context) => {
+  'an expired task does not run, and its callback is not sent': async (context) => {
     const task = await context.created({ id: 'one', keepMs: context.delayMs })
-    await context.past(task.expiresAt)
-    const worker = context.work(context.first)
-    await context.created({ id: 'mark' })
-    await worker.ran('mark')
-    await context.quiet()
-    assert.deepEqual(worker.ids, ['mark'])
-  },
-
-  'the callback of an expired task is not sent': async (context) => {
-    const task = await context.created({ id: 'one', pool })
+    const ended = await context.created({ id: 'two', pool })
     const change = { status: 'failed', callbackMs: 0, keepMs: context.delayMs } as const
-    const { expiresAt } = await context.changed(task, { version: 1 }, change)
-    await context.past(expiresAt)
+    const { expiresAt } = await context.changed(ended, { version: 1 }, change)
+    await context.past(Math.max(task.expiresAt, expiresAt))
     const worker = context.work(context.first)
     await context.created({ id: 'mark' })
     await context.reaches('mark', 'completed')
     await context.quiet()
-    assert.deepEqual(worker.callbacks, [])
+    assert.deepEqual([worker.ids, worker.callbacks], [['mark'], []])
   },
 
   'of removals of files at most ten run at the same time, and they hold up no callback': async (context) => {
@@ -84,13 +64,13 @@ export const expiryCases: Cases<EngineContext> = {
     }
     const worker = context.work(context.first, { remove })
     for (let n = 0; n < 30; n++) {
-      const task = await context.created({ id: `file-${String(n)}`, pool, hasFiles: true })
-      await context.changed(task, { version: 1 }, { status: 'failed' })
+      const task = await context.ended(
+        { id: `file-${String(n)}`, pool, hasFiles: true }, { status: 'failed' },
+      )
       await context.engine.delete(task, 2)
     }
     await context.eventually(() => worker.removed.length >= 1, 'remove is called')
-    const task = await context.created({ id: 'one', pool })
-    await context.changed(task, { version: 1 }, { status: 'failed', callbackMs: 0 })
+    await context.ended({ id: 'one', pool }, { status: 'failed', callbackMs: 0 })
     await context.eventually(() => worker.callbacks.length === 1, 'the callback is sent')
     assert.ok(worker.removed.length <= 10, `${String(worker.removed.length)} removals run`)
     latch.open()

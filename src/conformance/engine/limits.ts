@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import type { CallerLimit } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
-import { HOUR, newBirth, taskOf, type EngineContext } from './context.js'
-import { untilOpened } from './worker.js'
+import { HOUR, newBirth, taskOf, untilOpened, type EngineContext } from './context.js'
 
 const pool = 'nobody'
 const FULL = { outcome: 'caller_full' } as const
@@ -42,8 +41,7 @@ export const limitCases: Cases<EngineContext> = {
       const begun = await worker.ran(status)
       const next = context.task({ id: `after-${status}`, caller: 'ann', limit, pool })
       assert.deepEqual(await context.engine.create(next), FULL)
-      await begun.change({ status })
-      begun.latch.open()
+      await begun.end({ status })
       const created = taskOf(await context.engine.create(next))
       await context.changed(created, { version: 1 }, { status: 'cancelled' })
     }
@@ -86,10 +84,10 @@ export const limitCases: Cases<EngineContext> = {
   },
 
   'of many calls at once as many create as the limit allows': async (context) => {
-    const engines = [context.engine, (await context.open()).engine]
+    const side = await context.sides()
     for (let round = 0; round < 3; round++) {
       const caller = `caller-${String(round)}`
-      const outcomes = await together(24, (n) => (engines[n % 2] as typeof context.engine).create(
+      const outcomes = await together(24, (n) => side(n).create(
         context.task({ id: `${caller}-${String(n)}`, caller, limit: { group, max: 5 }, pool }),
       ))
       assert.equal(outcomes.filter(({ outcome }) => outcome === 'created').length, 5)
@@ -98,9 +96,9 @@ export const limitCases: Cases<EngineContext> = {
   },
 
   'of many calls at once, each group gets as many as its limit allows': async (context) => {
-    const engines = [context.engine, (await context.open()).engine]
+    const side = await context.sides()
     const limits = [{ group: '', max: 4 }, { group, max: 2 }, undefined]
-    const outcomes = await together(36, (n) => (engines[n % 2] as typeof context.engine).create(
+    const outcomes = await together(36, (n) => side(n).create(
       context.task({ id: `task-${String(n)}`, caller: 'ann', limit: limits[n % 3], pool }),
     ))
     const created = limits.map((_, of) => (
@@ -110,11 +108,11 @@ export const limitCases: Cases<EngineContext> = {
   },
 
   'places that become free are given out again, while others are taken': async (context) => {
-    const engines = [context.engine, (await context.open()).engine]
+    const side = await context.sides()
     const limit = { group, max: 3 }
     let created = 0
     await together(4, async (n) => {
-      const engine = engines[n % 2] as typeof context.engine
+      const engine = side(n)
       for (let round = 0; round < 12; round++) {
         const task = context.task({ id: `task-${String(n)}-${String(round)}`, caller: 'ann', limit, pool })
         const outcome = await engine.create(task)
@@ -171,10 +169,10 @@ export const limitCases: Cases<EngineContext> = {
   },
 
   'of many retries at once as many succeed as the limit allows': async (context) => {
-    const engines = [context.engine, (await context.open()).engine]
+    const side = await context.sides()
     const tasks = await together(12, (n) => context.created({ id: `task-${String(n)}`, caller: 'ann', pool }))
     for (const task of tasks) await context.changed(task, { version: 1 }, { status: 'failed' })
-    const outcomes = await together(12, (n) => (engines[n % 2] as typeof context.engine).change(
+    const outcomes = await together(12, (n) => side(n).change(
       tasks[n] as typeof tasks[number], { version: 2 }, { status: 'queued', limit: { group, max: 4 } },
     ))
     assert.equal(outcomes.filter(({ outcome }) => outcome === 'changed').length, 4)

@@ -3,8 +3,7 @@ import type { ListedStatus, TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
-import { HOUR, type EngineContext } from './context.js'
-import { untilOpened } from './worker.js'
+import { HOUR, untilOpened, type EngineContext } from './context.js'
 
 const STATUSES: readonly ListedStatus[] = [
   'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
@@ -160,33 +159,6 @@ export const listCases: Cases<EngineContext> = {
     }
     const all = await context.listed()
     assert.deepEqual(all.map(({ owner }) => owner).sort(), texts.toSorted())
-  },
-
-  'a task is in the list of its newest status only, as soon as a change is answered': async (context) => {
-    const { engine } = await context.open()
-    const worker = context.work(context.first, { run: untilOpened })
-    const checks = async (expected: ListedStatus): Promise<void> => {
-      for (const of of ['all', { owner: 'ann' }] as const) {
-        for (const status of STATUSES) {
-          const ids = await context.ids({ of, statuses: [status] }, engine)
-          assert.deepEqual(ids, status === expected ? ['one'] : [], `${status} lists it, not ${expected}`)
-        }
-      }
-    }
-    const task = await context.created({ id: 'one', owner: 'ann', start: { delayMs: HOUR } })
-    await checks('scheduled')
-    await context.changed(task, { version: 1 }, { status: 'cancelled' })
-    await checks('cancelled')
-    await context.changed(task, { version: 2 }, { status: 'queued', pool, delayMs: HOUR })
-    await checks('queued')
-    await context.changed(task, { version: 3 }, { pool: 'default', status: 'queued' })
-    const begun = await worker.ran('one')
-    await checks('processing')
-    await begun.change({ status: 'queued', delayMs: HOUR })
-    await checks('queued')
-    await context.changed(task, { version: 6 }, { status: 'failed' })
-    await checks('failed')
-    begun.latch.open()
   },
 
   'a scheduled task is queued once its time has come': async (context) => {

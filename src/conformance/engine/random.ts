@@ -3,11 +3,9 @@ import type { TaskEngine } from '../../engine/engine.js'
 import { isFinalStatus, type Changed, type StoredTask, type TaskChange } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
 import { pause, together } from '../waiting.js'
-import { newBirth, type EngineContext } from './context.js'
+import { newBirth, type Begun, type EngineContext, type EngineProcess } from './context.js'
 import { insist, withFaults, type Fault } from './faults.js'
-import type { EngineProcess } from './fixture.js'
-import type { Begun } from './worker.js'
-import { assertWhole, COUNTED } from './whole.js'
+import { assertWhole, COUNTED } from './lost.js'
 
 const CHAOS_MS = 2500
 const CALLERS = ['ann', 'bob', 'cid']

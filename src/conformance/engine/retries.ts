@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Cases } from '../runner.js'
-import { HOUR, taskOf, type EngineContext } from './context.js'
-import { untilOpened } from './worker.js'
+import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'
 
 /**
  * Tests of tasks that run again: attempts, runs that a worker gives back, and retries of final tasks.
@@ -83,32 +82,6 @@ export const retryCases: Cases<EngineContext> = {
     }
   },
 
-  'attempts count on after a run that was given back': async (context) => {
-    const worker = context.work(context.first, {
-      run: async ({ task }, begun) => {
-        const isGivenBack = task.run === 1 || task.run === 3
-        await begun.change(task.run === 4 ? { status: 'failed' } : { status: 'queued', isGivenBack })
-      },
-    })
-    await context.created({ id: 'one' })
-    const { attempt } = await context.reaches('one', 'failed')
-    assert.deepEqual(worker.begun.map(({ task }) => task.attempt), [1, 1, 2, 2])
-    assert.equal(attempt, 2)
-  },
-
-  'another process can take a run that was given back': async (context) => {
-    const second = await context.open()
-    if (second === context.first) return
-    const first = context.work(context.first, { places: { default: 1 }, run: untilOpened })
-    await context.created({ id: 'one' })
-    const begun = await first.ran('one')
-    const worker = context.work(second)
-    await begun.change({ status: 'queued', isGivenBack: true })
-    await worker.ran('one')
-    await context.reaches('one', 'completed')
-    begun.latch.open()
-  },
-
   'a final task that is retried runs again, with input, checkpoint and key': async (context) => {
     const other = (await context.open()).engine
     const worker = context.work(context.first, {
@@ -174,8 +147,9 @@ export const retryCases: Cases<EngineContext> = {
 
   'a retry after a delay waits for it': async (context) => {
     const worker = context.work(context.first)
-    const task = await context.created({ id: 'one', start: { delayMs: HOUR } })
-    await context.changed(task, { version: 1 }, { status: 'cancelled' })
+    const task = await context.ended(
+      { id: 'one', start: { delayMs: HOUR } }, { status: 'cancelled' },
+    )
     const at = performance.now()
     await context.changed(task, { version: 2 }, { status: 'queued', delayMs: context.delayMs })
     const waited = (await worker.ran('one')).at - at

@@ -1,48 +1,52 @@
-import { checkNames } from '../../runtime/option-names.js'
+import { duration, flag, readOptions, text, whole, type OptionTable } from '../../runtime/options.js'
 import { register, type Cases, type Runner } from '../runner.js'
 import { callbackCases, sharedCallbackCases } from './callbacks.js'
-import { closeCases, memoryCloseCases, sharedCloseCases } from './close.js'
-import { EngineContext } from './context.js'
 import { changeCases } from './changes.js'
-import { createCases } from './create.js'
-import { crashCases } from './crashes.js'
-import { sharedCrashCases } from './deaths.js'
+import { closeCases, memoryCloseCases, sharedCloseCases, watchCases } from './watch-close.js'
+import {
+  EngineContext, type CheckedOptions, type EngineConformanceOptions, type EngineFixture,
+  type EngineSettings,
+} from './context.js'
+import { crashCases, sharedCrashCases } from './crashes.js'
+import { createCases, transactionCases } from './create.js'
 import { expiryCases, removalCases, runningExpiryCases, sharedExpiryCases } from './expiry.js'
-import type { EngineConformanceOptions, EngineFixture, EngineSettings } from './fixture.js'
-import { halfCases } from './halves.js'
 import { CAPACITY, fullCases, limitCases } from './limits.js'
 import { listCases } from './lists.js'
-import { lostCases } from './lost.js'
+import { halfCases, lostCases } from './lost.js'
 import { randomCases } from './random.js'
 import { retryCases } from './retries.js'
 import { runCases } from './runs.js'
-import { SHARE_LIMITS, shareCases } from './shares.js'
-import { transactionCases } from './transactions.js'
-import { turnCases } from './turns.js'
-import { watchCases } from './watch.js'
+import { SHARE_LIMITS, shareCases, turnCases } from './turns.js'
 
-const KNOWN = {
-  title: 0, isShared: 0, isBounded: 0, hasTransactions: 0, removesAgainSoon: 0, leaseMs: 0, toleranceMs: 0, timeoutMs: 0,
-  concurrency: 0,
-} satisfies Record<keyof EngineConformanceOptions, 0>
+const OPTIONS = {
+  title: text({ default: 'TaskEngine conformance' }),
+  isShared: flag({ default: true }),
+  isBounded: flag({ default: false }),
+  hasTransactions: flag({ default: false }),
+  removesAgainSoon: flag({ default: false }),
+  leaseMs: duration({ default: 400 }),
+  toleranceMs: duration({ default: 50 }),
+  timeoutMs: duration({ default: 5000 }),
+  concurrency: whole({ min: 1, default: 4 }),
+} satisfies OptionTable<EngineConformanceOptions>
 
 /** Settings of the cases of one group. */
-type Settings = (options: EngineConformanceOptions) => EngineSettings
+type Settings = (options: CheckedOptions) => EngineSettings
 
 /** No case waits for the end of this lease. */
 const LONG: Settings = () => ({ leaseMs: 15_000 })
 const SHARE: Settings = () => ({ leaseMs: 15_000, share: SHARE_LIMITS })
 const FULL: Settings = () => ({ leaseMs: 15_000, capacity: CAPACITY })
-const SHORT: Settings = ({ leaseMs = 400 }) => ({ leaseMs })
+const SHORT: Settings = ({ leaseMs }) => ({ leaseMs })
 
 interface Group {
   readonly cases: Cases<EngineContext>
   readonly settings: Settings
 }
 
-function groupsFor({
-  isShared = true, isBounded = false, hasTransactions = false, removesAgainSoon = false,
-}: EngineConformanceOptions): Readonly<Record<string, Group>> {
+function groupsFor(
+  { isShared, isBounded, hasTransactions, removesAgainSoon }: CheckedOptions,
+): Readonly<Record<string, Group>> {
   return {
     'create and keys': { cases: createCases, settings: LONG },
     'changes and fences': { cases: changeCases, settings: LONG },
@@ -92,13 +96,12 @@ export function engineConformance(
   open: (settings: EngineSettings) => Promise<EngineFixture>,
   options: EngineConformanceOptions = {},
 ): void {
-  checkNames('engineConformance', options, KNOWN)
-  const groups = groupsFor(options)
+  const checked = readOptions('engineConformance', options, OPTIONS)
+  const groups = groupsFor(checked)
   const cases = Object.fromEntries(Object.entries(groups).map(([title, group]) => [title, group.cases]))
-  const { title = 'TaskEngine conformance', concurrency = 4 } = options
-  register(runner, title, cases, async (group) => {
-    const settings = (groups[group] as Group).settings(options)
+  register(runner, checked.title, cases, async (group) => {
+    const settings = (groups[group] as Group).settings(checked)
     const fixture = await open(settings)
-    return new EngineContext(fixture, await fixture.open(), settings.leaseMs, options)
-  }, concurrency)
+    return new EngineContext(fixture, await fixture.open(), settings.leaseMs, checked)
+  }, checked.concurrency)
 }

@@ -8,9 +8,8 @@ import type { Blobs } from '../../stores/blobs.js'
 import type { Store } from '../../stores/store.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { checkOptions } from '../check-options.js'
-import type { ListFilter } from '../list-options.js'
-import type { TasksOptions } from '../tasks-options.js'
+import { readCursor, toCursor, type ListFilter } from '../lists.js'
+import { readTasksOptions, type TasksOptions } from '../tasks-options.js'
 import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { isTaskId } from '../record/ids.js'
 import { reportingTo } from '../record/diagnostics.js'
@@ -30,7 +29,6 @@ import {
 import { toPools, type PoolCounts, type Pools } from './pools.js'
 import { LinkedList } from '../../runtime/collections.js'
 import { RunningTask } from './run-task.js'
-import { readCursor, toCursor } from '../list-cursor.js'
 
 /**
  * Accepts tasks, runs them and shows them. Internal: applications have `Tasks`, and `serviceOf`
@@ -61,31 +59,31 @@ export class TaskService {
   private readonly pools: Pools
   private readonly direct: TasksOptions['direct']
 
-  constructor(options: TasksOptions) {
-    checkOptions(options)
+  constructor(given: TasksOptions) {
+    const options = readTasksOptions(given)
     const { engine, store, blobs, definitions, callbacks } = options
     this.store = store
     this.blobs = blobs
     this.direct = options.direct
-    this.retentionMs = options.retentionMs ?? 86_400_000
-    this.pendingMs = options.pendingMs ?? 7 * 86_400_000
-    this.maxInputBytes = options.maxInputBytes ?? 1_048_576
-    this.maxResultBytes = options.maxResultBytes ?? 1_048_576
+    this.retentionMs = options.retentionMs
+    this.pendingMs = options.pendingMs
+    this.maxInputBytes = options.maxInputBytes
+    this.maxResultBytes = options.maxResultBytes
     const { retentionMs, pendingMs, maxResultBytes } = this
     this.core = new TaskCore({
       engine, blobs, retentionMs, pendingMs, maxResultBytes,
       definitions: new Map(definitions.map((definition) => [definition.name, definition])),
-      unknownTaskMs: options.unknownTaskMs ?? 3_600_000,
-      maxFileBytes: options.maxFileBytes ?? 10 * 2 ** 30,
+      unknownTaskMs: options.unknownTaskMs,
+      maxFileBytes: options.maxFileBytes,
       maxFileBytesPerOwner: options.maxFileBytesPerOwner ?? (blobs?.maxBytes ?? 40 * 2 ** 30) / 4,
-      progressIntervalMs: options.progressIntervalMs ?? 200,
-      maxCrashes: options.maxCrashes ?? 3,
+      progressIntervalMs: options.progressIntervalMs,
+      maxCrashes: options.maxCrashes,
       hasCallbacks: callbacks !== undefined,
       onError: reportingTo(options.onError),
     })
     this.pools = toPools(options)
     const { pools, work } = this.pools
-    this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
+    this.waiters = new Waiters(options.maxWaiters, options.maxWaitersPerOwner)
     this.subscriptions = new Subscriptions({
       read: (id) => this.read(id), watch: (id, listener) => engine.watch(id, listener),
     })

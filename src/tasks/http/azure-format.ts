@@ -2,7 +2,7 @@ import type { ResponseHeaders } from '../../http/exchange.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { header, response } from '../../openapi/operation.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
-import { members, text, time, type TaskFormat, type TaskFormatAnswer } from './formats.js'
+import { members, text, time, type TaskFormat, type TaskFormatResponse } from './formats.js'
 import { isFinalStatus, type TaskStatus } from '../../engine/task.js'
 import { fileLinks } from '../record/outside.js'
 import { bodyOf, type TaskBody } from '../record/view.js'
@@ -123,7 +123,7 @@ function percentOf(task: TaskSnapshot, progress: TaskBody['progress']): number |
   return Math.min(100, Math.max(0, Math.floor(100 * done / total)))
 }
 
-function shown(task: TaskSnapshot): TaskFormatAnswer {
+function shown(task: TaskSnapshot): TaskFormatResponse {
   if (!isFinalStatus(task.state)) return { status: 202 }
   if (task.state === 'cancelled') return { status: 409 }
   if (task.state === 'failed') return { status: 422 }

@@ -1,37 +1,23 @@
 import { httpError } from '../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
+import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
-import { checkNames } from '../../runtime/option-names.js'
-import { checkBounds } from '../definition/bounds.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
 import type { Spool } from '../definition/spool.js'
-import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
-import { ENDPOINTS_OPTIONS, type TaskEndpointsOptions } from './endpoints-options.js'
-import { taskFormat } from './formats.js'
-import { EncodedBodies } from './encoded-bodies.js'
-import { StatusPath } from './status-path.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
 import { belongsTo } from '../record/ids.js'
-import { findRequester } from '../../http/requester.js'
-import { answerOnce } from './answer-once.js'
-import { idBelow } from './changes/below-status.js'
-import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
-import { createOverview, type OperatorOverviewOptions } from './lists/overview.js'
-import { createOwnList } from './lists/own-list.js'
-import { createRedeliver } from './changes/redeliver.js'
-import { createRetry } from './changes/retry.js'
-import { createFiles } from './result-files.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
+import type { Tasks } from '../tasks.js'
+import { createRedeliver, createRetry, idBelow } from './changes.js'
+import { createFiles } from './files.js'
+import { createOperatorList, createOwnList, type OperatorListOptions } from './lists.js'
+import { createOverview, type OperatorOverviewOptions } from './overview.js'
+import { readSettings, type EndpointSettings, type TaskEndpointsOptions } from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody } from './spool-body.js'
 import { createStatus } from './status.js'
-import type {
-  ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
-} from './submit-endpoint-options.js'
-import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
-import { serviceOf } from '../service-of.js'
-import type { Tasks } from '../tasks.js'
+import { acceptRead, respondOnce, createSubmit } from './submit.js'
+import type { ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions } from './submit-options.js'
 
-export type { KeptAnswer }
+export type { KeptResponse }
 
 /** Owner and context of work. */
 interface Origin {
@@ -68,8 +54,8 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * 413, 429, 503 with `Retry-After` and the like) releases the key, unless `work` has called the
    * function that it is given, which says that it had an effect.
    */
-  answerOnce(
-    request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
+  respondOnce(
+    request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
   ): Promise<HttpResponse>
   /**
    * Writes the body of a request to a spool, and counts its bytes for `maxBytesPerOwner`.
@@ -198,37 +184,16 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
 export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   tasks: Tasks<D>, options: TaskEndpointsOptions<C>,
 ): TaskEndpoints<C, D> {
-  checkBounds('taskEndpoints', options, ENDPOINTS_OPTIONS)
-  const service = serviceOf(tasks, 'taskEndpoints')
-  const {
-    maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes,
-  } = options
-  const { format = taskFormat, remove = 'cancel' } = options
-  if (remove !== 'cancel' && remove !== 'forget') {
-    throw new TypeError("taskEndpoints: remove must be 'cancel' or 'forget'")
-  }
-  const settings: EndpointSettings<C> = {
-    service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
-    requester: findRequester(options.owner, {
-      where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
-      anyone: 'lets everybody who knows the id of a task see and cancel it.',
-    }),
-    context: jsonContext(options.context), callback: options.callback, remove,
-    startAt: options.startAt, maxWaitSeconds,
-    syncTimeoutMs, maxBodyBytes, maxBytesPerOwner: options.maxBytesPerOwner,
-  }
-  mustHaveCallbacks(service, settings.callback)
-  const listOptions = options.list ?? {}
-  checkNames('taskEndpoints: list', listOptions, { also: 0 })
+  const settings = readSettings(tasks, options)
   return {
     submit: (
       what: AnyTaskDefinition | Select<C>, submitOptions?: SubmitEndpointOptions<C>,
     ) => createSubmit(settings, what, submitOptions),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
-    answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
+    respondOnce: (request, body, work) => respondOnce(settings, request, body, work),
     spool: (request, spool, body) => spoolBody(settings, request, spool, body),
     originOf: (request) => ({
-      owner: settings.requester(request).owner, context: settings.context(request),
+      owner: settings.requester(request).owner, context: settings.context?.(request),
     }),
     find: (request, below) => find(settings, request, below),
     tasks,
@@ -238,17 +203,15 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     files: createFiles(settings),
     // Created if it is read, because it requires owners.
     get list() {
-      if (options.owner === 'anyone') throw noList()
-      return createOwnList(settings, listOptions.also ?? [])
+      if (options.owner === 'anyone') {
+        throw new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show "
+          + 'the ids of all tasks to everybody. Let owner be a function, or use operatorList')
+      }
+      return createOwnList(settings)
     },
     operatorList: (operatorOptions) => createOperatorList(settings, operatorOptions),
     operatorOverview: (operatorOptions) => createOverview(settings, operatorOptions),
   }
-}
-
-function noList(): TypeError {
-  return new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show " +
-    'the ids of all tasks to everybody. Let owner be a function, or use operatorList')
 }
 
 async function find<C>(

@@ -1,6 +1,7 @@
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { isFinalStatus } from '../../engine/task.js'
 import type { Subscription, Subscriptions, WaiterSlot } from '../record/subscriptions.js'
+import { eventId } from './formats.js'
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000
@@ -61,9 +62,4 @@ async function* generate(
     subscription?.close()
     release()
   }
-}
-
-/** Returns the id of a version of a task. A client that reconnects sends it as Last-Event-ID. */
-export function eventId(task: TaskSnapshot): string {
-  return `${String(task.createdAt)}-${String(task.version)}`
 }

@@ -1,5 +1,8 @@
+import { Buffer } from 'node:buffer'
+import { isFinalStatus } from '../../engine/task.js'
 import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
+import { httpDate } from '../../http/fields/dates.js'
 import type { Fragment } from '../../openapi/operation.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
@@ -25,13 +28,13 @@ export interface TaskFormat {
   /** Header fields of the 202 beside the usual ones. */
   readonly acceptedFields?: (statusPath: string) => ResponseHeaders
   /** The answer to a GET of the status resource, if that is not 200 with `toText`. */
-  readonly shown?: (task: TaskSnapshot) => TaskFormatAnswer
+  readonly shown?: (task: TaskSnapshot) => TaskFormatResponse
   /** Additions of `acceptedFields` and `shown` to the OpenAPI document. */
   readonly describe?: TaskFormatDescription
 }
 
 /** One answer of a status resource. */
-export interface TaskFormatAnswer {
+export interface TaskFormatResponse {
   readonly status: number
   /** The body as JSON text. Default: `toText`. */
   readonly text?: string
@@ -176,4 +179,88 @@ export const jobFormat: TaskFormat = {
       ...members,
     },
   },
+}
+
+/** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
+const LONGEST_POLL_MS = 3_600_000
+
+/**
+ * Seconds until a poll is worth it: not before the task starts, and work that has taken long will
+ * take longer.
+ */
+export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): string {
+  const age = Date.now() - startAt
+  if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))
+  return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
+}
+
+/** Returns the strong entity tag of a task. It changes with every change that a client can see. */
+export function etagOf(task: TaskSnapshot): string {
+  // The state of a job changes with the time too.
+  const isScheduled = task.listedAs === 'scheduled'
+  return `"${String(task.createdAt)}-${String(task.version)}${isScheduled ? '-scheduled' : ''}"`
+}
+
+/** Headers of every response of the status resource. */
+export function statusHeaders(task: TaskSnapshot): ResponseHeaders {
+  const headers: ResponseHeaders = {
+    'etag': etagOf(task),
+    'cache-control': 'private, no-cache',
+    'vary': 'Prefer, Accept, Authorization',
+    'sunset': httpDate(task.expiresAt),
+  }
+  if (!isFinalStatus(task.state)) headers['retry-after'] = pollAfter(task)
+  return headers
+}
+
+/** Returns the id of a version of a task. A client that reconnects sends it as Last-Event-ID. */
+export function eventId(task: TaskSnapshot): string {
+  return `${String(task.createdAt)}-${String(task.version)}`
+}
+
+/** Below this length, a copy for each connection is cheaper than sharing one. In UTF-16 units. */
+const MIN_SHARED_LENGTH = 16_384
+
+/**
+ * Encodes each version of a task once, for all requests that have waited for it. A text would be
+ * copied for every connection that has not received it yet.
+ */
+export class EncodedBodies {
+  private readonly events = new WeakMap<TaskSnapshot, Encoded>()
+  private readonly bodies = new WeakMap<TaskSnapshot, Encoded>()
+
+  constructor(private readonly format: TaskFormat) {}
+
+  /** Returns the server-sent event of a version. */
+  event(task: TaskSnapshot, statusUrl: string): Uint8Array {
+    return this.encoded(this.events, task, statusUrl, () => (
+      `id: ${eventId(task)}\ndata: ${this.format.toText(task, statusUrl)}\n\n`
+    ))
+  }
+
+  /** Returns the body of a response of the status resource. */
+  body(task: TaskSnapshot, statusUrl: string): string | Uint8Array {
+    const text = () => this.format.toText(task, statusUrl)
+    return task.text.length < MIN_SHARED_LENGTH
+      ? text()
+      : this.encoded(this.bodies, task, statusUrl, text)
+  }
+
+  private encoded(
+    known: WeakMap<TaskSnapshot, Encoded>, task: TaskSnapshot, statusUrl: string,
+    textOf: () => string,
+  ): Uint8Array {
+    // The task format is the same at every path, except for URLs of files.
+    const path = this.format === taskFormat && !task.blobs ? '' : statusUrl
+    const last = known.get(task)
+    if (last?.path === path) return last.bytes
+    const bytes = Buffer.from(textOf())
+    known.set(task, { path, bytes })
+    return bytes
+  }
+}
+
+interface Encoded {
+  readonly path: string
+  readonly bytes: Uint8Array
 }

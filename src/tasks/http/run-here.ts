@@ -1,13 +1,13 @@
 import type { HttpResponse } from '../../http/exchange.js'
 import { empty } from '../../http/respond.js'
+import { heapBytesOf } from '../../runtime/json.js'
 import { isWorkerClosing } from '../../engine/runs.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
 import { NO_FILES } from '../run/run-files.js'
-import { heapBytesOf } from '../../runtime/json.js'
-import { holdInput, runOnce } from '../run/run.js'
+import { runOnce, holdInput } from '../run/run.js'
 import { Stop } from '../run/stop.js'
-import type { EndpointSettings } from './endpoint-settings.js'
-import { result, stoppedMidway, tookTooLong } from './respond-direct.js'
+import { result, stoppedMidway, tookTooLong } from './respond.js'
+import type { EndpointSettings } from './settings.js'
 import type { Submission } from './submission.js'
 
 /** Time for a run to end after its time limit, in milliseconds. */
@@ -19,19 +19,18 @@ export interface RunPlace {
 }
 
 /**
- * Acquires a place for a run that answers its request directly, in this process and without storing
- * a task (SPEC 4.6 rule 5). Returns `undefined` if the work has to become a task: it has an
- * Idempotency-Key or a transaction, `attempts`, `maxPerOwner` or files, `direct` of `createTasks`
- * says so, no place is free, or other runs use the memory that the input needs.
+ * Acquires a place for the run of a synchronous request in this process, without storing a task.
+ * Returns `undefined` if the work has to become a task: it has an Idempotency-Key or a transaction,
+ * `attempts`, `maxPerOwner` or files, `direct` of `createTasks` says so, no place is free, or other
+ * runs use the memory that the input needs.
  */
 export function acquireRunPlace<C>(
-  { service }: EndpointSettings<C>,
-  { direct, idempotencyKey, transaction, definition, input }: Submission<C>,
+  { service }: EndpointSettings<C>, { idempotency, transaction, definition, input }: Submission<C>,
 ): RunPlace | undefined {
   const { attempts, maxPerOwner, files } = definition
-  const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
+  const needsTask = idempotency !== undefined || transaction !== undefined || attempts > 1
     || (maxPerOwner ?? Infinity) !== Infinity || files === true
-  if (!direct || needsRecord) return undefined
+  if (needsTask) return undefined
   const { pool } = definition
   const places = service.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined
@@ -48,40 +47,33 @@ export function acquireRunPlace<C>(
   }
 }
 
-/** Runs work in its place, and releases that. Stops the work if the client disconnects. */
+/** Runs work in its place, and releases the place. Stops the work if the client disconnects. */
 export async function runHere<C>(
-  settings: EndpointSettings<C>, submission: Submission<C>, place: RunPlace,
+  { service: { directRuns, maxResultBytes }, syncTimeoutMs, context }: EndpointSettings<C>,
+  { definition, input, submitter: { request, owner } }: Submission<C>, place: RunPlace,
 ): Promise<HttpResponse> {
-  const { directRuns } = settings.service
-  const stop = new Stop(submission.request)
+  const stop = new Stop(request)
+  // Keeps the process alive while a request waits, even if no socket does.
+  const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   try {
     directRuns.add(stop)
-    return await run(settings, submission, stop)
+    const outcome = await runOnce(definition, input, {
+      taskId: undefined, attempt: 1, lastAttempt: true, owner, context: context?.(request),
+      progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
+      stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
+    })
+    if (outcome.kind === 'completed') return result(outcome.result)
+    if (outcome.kind === 'failed') {
+      const isOurTimeout = outcome.timedOut && definition.timeoutMs > syncTimeoutMs
+      throw isOurTimeout ? tookTooLong(outcome.cause) : outcome.cause
+    }
+    if (isWorkerClosing(outcome.reason)) throw stoppedMidway()
+    // The client has disconnected, so nobody reads this.
+    return empty(503)
   } finally {
+    clearTimeout(keepAlive)
     stop.end()
     directRuns.remove(stop)
     place.release()
   }
-}
-
-async function run<C>(
-  settings: EndpointSettings<C>, submission: Submission<C>, stop: Stop,
-): Promise<HttpResponse> {
-  const { service: { maxResultBytes }, syncTimeoutMs } = settings
-  const { definition, input, requester: { owner }, request } = submission
-  // Keeps the process alive while a request waits, also where no socket does.
-  const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
-  const outcome = await runOnce(definition, input, {
-    taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request),
-    progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
-    stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
-  })
-  clearTimeout(keepAlive)
-  if (outcome.kind === 'completed') return result(outcome.result)
-  if (outcome.kind === 'failed') {
-    throw outcome.timedOut && definition.timeoutMs > syncTimeoutMs ? tookTooLong(outcome.cause) : outcome.cause
-  }
-  if (isWorkerClosing(outcome.reason)) throw stoppedMidway()
-  // The client has disconnected, so nobody reads this.
-  return empty(503)
 }

@@ -2,9 +2,9 @@ import { readContentLength } from '../../http/body/body.js'
 import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
+import { ownerBytesLimit, OwnerBytes } from '../record/owner-bytes.js'
 import type { Spool, SpooledBody } from '../definition/spool.js'
-import { OwnerBytes, ownerBytesLimit } from '../record/owner-bytes.js'
-import type { EndpointSettings } from './endpoint-settings.js'
+import type { EndpointSettings } from './settings.js'
 
 /** The body of a request that a task will read. */
 export interface ArrivingBody {

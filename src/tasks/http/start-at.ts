@@ -1,17 +1,16 @@
 import { isJsonObject } from '../../http/body/json.js'
-import { httpError, type HttpError } from '../../http/errors.js'
+import { httpError } from '../../http/errors.js'
 import { parseTimestamp } from '../../http/fields/dates.js'
 import { childPointer } from '../../schema/pointer.js'
 import type { Start } from '../core/accept-task.js'
 
 /**
- * The start that a client asks for: a time in milliseconds since 1970, or a delay. `text` is the
- * value as it was sent.
+ * Returns the start that a client asks for.
+ *
+ * @param now - the time of the engine
+ * @throws {HttpError} 422 `start_at_out_of_range`: it is in the past, or more than a year ahead.
  */
-export type RequestedStart = { readonly text: string } & (
-  | { readonly kind: 'time', readonly at: number }
-  | { readonly kind: 'delay', readonly delayMs: number }
-)
+export type FindStartTime = (now: number) => Start
 
 /** Maximum time until a start, in milliseconds: 366 days. */
 const MAX_DELAY_MS = 366 * 86_400_000
@@ -31,42 +30,27 @@ const UNITS_MS = [604_800_000, 86_400_000, 3_600_000, 60_000, 1000]
  * @param body - the body that the value was found in, for the place that errors name
  * @throws {HttpError} 400 `invalid_start_at`: it is neither.
  */
-export function parseStart(value: unknown, body: unknown): RequestedStart {
-  const refuse = (message: string) => refused('invalid_start_at', pointerTo(value, body), message)
-  if (typeof value !== 'string') throw refuse('must be string')
-  const at = parseTimestamp(value)
-  if (at !== undefined) return { kind: 'time', at, text: value }
-  const delayMs = parseDuration(value)
-  if (delayMs !== undefined) return { kind: 'delay', delayMs, text: value }
-  throw refuse('must be a time such as 2026-12-24T18:00:00Z, or PT90M')
-}
-
-/**
- * Returns the start of a task.
- *
- * @param body - the body that the start was found in
- * @param now - the time of the engine
- * @throws {HttpError} 422 `start_at_out_of_range`: it is in the past, or more than a year ahead.
- */
-export function startFrom(requested: RequestedStart, body: unknown, now: number): Start {
-  const refuse = (message: string) => (
-    refused('start_at_out_of_range', pointerTo(requested.text, body), message)
+export function parseStart(value: unknown, body: unknown): FindStartTime {
+  const fault = (code: 'invalid_start_at' | 'start_at_out_of_range', message: string) => (
+    httpError(code, { details: [{ pointer: pointerTo(value, body), message }] })
   )
-  const delayMs = requested.kind === 'time' ? requested.at - now : requested.delayMs
-  if (delayMs < -LATE_MS) throw refuse('must not be in the past')
-  if (delayMs > MAX_DELAY_MS) throw refuse('must be at most a year ahead')
-  return { at: now + delayMs, delayMs: Math.max(delayMs, 0) }
+  if (typeof value !== 'string') throw fault('invalid_start_at', 'must be string')
+  const time = parseTimestamp(value)
+  const duration = time === undefined ? parseDuration(value) : undefined
+  if (time === undefined && duration === undefined) {
+    throw fault('invalid_start_at', 'must be a time such as 2026-12-24T18:00:00Z, or PT90M')
+  }
+  return (now) => {
+    const delayMs = duration ?? (time as number) - now
+    if (delayMs < -LATE_MS) throw fault('start_at_out_of_range', 'must not be in the past')
+    if (delayMs > MAX_DELAY_MS) throw fault('start_at_out_of_range', 'must be at most a year ahead')
+    return { at: now + delayMs, delayMs: Math.max(delayMs, 0) }
+  }
 }
 
 function parseDuration(text: string): number | undefined {
   const parts = DURATION.exec(text)?.slice(1)
   return parts?.reduce((ms, part = '0', at) => ms + Number(part) * (UNITS_MS[at] ?? 0), 0)
-}
-
-function refused(
-  code: 'invalid_start_at' | 'start_at_out_of_range', pointer: string, message: string,
-): HttpError {
-  return httpError(code, { details: [{ pointer, message }] })
 }
 
 /**

@@ -1,40 +1,38 @@
-import { negotiate } from '../../http/fields/accept.js'
-import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
-import { httpError, type HttpError } from '../../http/errors.js'
+import { isFinalStatus } from '../../engine/task.js'
+import { countedAs } from '../../http/requester.js'
+import { httpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
+import { negotiate } from '../../http/fields/accept.js'
 import {
   etagMatches, evaluatePreconditions, type PreconditionOutcome,
 } from '../../http/fields/preconditions.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { refuseIdempotencyKey, empty, jsonText, stream } from '../../http/respond.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
-import type { EndpointSettings } from './endpoint-settings.js'
-import { eventId, eventStream } from './event-stream.js'
-import { statusOperations } from './operations.js'
-import { belongsTo, type OwnerId } from '../record/ids.js'
-import { type Requester, countedAs } from '../../http/requester.js'
-import type { EncodedBodies } from './encoded-bodies.js'
-import { isFinalStatus } from '../../engine/task.js'
-import { etagOf, statusHeaders } from './status-headers.js'
-import { waitFor } from '../record/subscriptions.js'
 import type { Condition } from '../core/change-task.js'
-import { toSnapshot } from '../record/snapshot.js'
-import type { TaskFormatAnswer } from './formats.js'
+import { belongsTo, type OwnerId } from '../record/ids.js'
+import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { waitFor } from '../record/subscriptions.js'
+import { eventStream } from './event-stream.js'
+import {
+  etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
+} from './formats.js'
+import { statusOperations } from './operations.js'
+import type { EndpointSettings } from './settings.js'
 
-const OK: TaskFormatAnswer = { status: 200 }
+const OK: TaskFormatResponse = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
 
 /** The methods of the status resource, in the order in which `Allow` lists them. */
 const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
 
 /**
- * Creates the handler of the status resource (SPEC 4.6, 4.7): GET and HEAD show a task, DELETE
- * cancels or deletes it, OPTIONS answers `Allow`, and any other method is a 405.
+ * Creates the handler of the status resource: GET and HEAD show a task, DELETE cancels or deletes it.
+ * OPTIONS gets `Allow`, and any other method gets a 405.
  */
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {
-    // The path as mounted comes first: a host's own `:id` may name something else, such as a
+    // The path as mounted comes first: an `:id` of the application's route may name something else, such as a
     // tenant.
     const idInPath = path.idIn(request.mountPath, request.path)
     const id = idInPath ?? request.params['id']
@@ -47,7 +45,7 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
       refuseIdempotencyKey(request)
       return remove(settings, request, id)
     }
-    // Below the route of a host, `id` may name something else: that path is the host's.
+    // Below a route of the application, `id` may name something else, which the application handles.
     if (idInPath === undefined && !request.path.endsWith(`/${id}`)) return undefined
     if (method === 'OPTIONS') return { status: 200, headers: { allow: ALLOW }, body: '' }
     throw httpError('method_not_allowed', { headers: { allow: ALLOW } })
@@ -55,18 +53,13 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   return describe(handler, statusOperations(path.template, settings.format, settings.remove))
 }
 
-function show<C>(
+async function show<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
-): MaybePromise<HttpResponse> {
-  const requester = settings.requester(request)
-  return after(settings.service.read(id), (task) => showTask(settings, request, requester, task))
-}
-
-function showTask<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester,
-  task: TaskSnapshot | undefined,
-): MaybePromise<HttpResponse> {
-  if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.format.notFound)
+): Promise<HttpResponse> {
+  const { service, format, maxWaitSeconds } = settings
+  const { owner } = settings.requester(request)
+  const task = await service.read(id)
+  if (!task || !belongsTo(task, owner)) throw httpError(format.notFound)
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*') {
     const type = negotiate(accept, TYPES)
@@ -74,85 +67,74 @@ function showTask<C>(
       throw httpError('not_acceptable', { headers: { vary: 'Accept, Authorization' } })
     }
     if (type === 'text/event-stream' && request.method === 'GET') {
-      return events(settings, request, requester, task)
+      return openEvents(settings, request, task)
     }
   }
-  if (prefer !== undefined && request.method === 'GET') {
-    const { wait } = parsePrefer(prefer)
-    if (wait !== undefined && wait > 0) {
-      return poll(settings, request, requester, task, Math.min(wait, settings.maxWaitSeconds))
-    }
-  }
-  return answer(settings, request, task)
+  const wait = request.method === 'GET' ? parsePrefer(prefer).wait ?? 0 : 0
+  if (wait > 0) return poll(settings, request, task, Math.min(wait, maxWaitSeconds))
+  return showNow(settings, request, task)
 }
 
-function answer<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot,
+function showNow<C>(
+  { format, path }: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot,
   shared?: EncodedBodies,
 ): HttpResponse {
   const headers = statusHeaders(task)
-  const { status, text } = settings.format.shown?.(task) ?? OK
-  // RFC 9110 section 13.2.1: conditions are about answers that would be a success.
+  const { status, text } = format.shown?.(task) ?? OK
+  // RFC 9110 section 13.2.1: conditions are about responses that would be a success.
   if (status < 300 && isConditional(request)) {
     if (requirePreconditions(request, task) === 'not-modified') return empty(304, headers)
   }
   headers['content-type'] = 'application/json'
-  const statusUrl = settings.path.of(request.mountPath, task.id)
-  return {
-    status,
-    headers,
-    body: text ?? (shared ? shared.body(task, statusUrl) : settings.format.toText(task, statusUrl)),
-  }
+  const statusUrl = path.of(request.mountPath, task.id)
+  const body = text ?? (shared ? shared.body(task, statusUrl) : format.toText(task, statusUrl))
+  return { status, headers, body }
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
 async function poll<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot,
-  seconds: number,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number,
 ): Promise<HttpResponse> {
-  const { service, format } = settings
+  const { service: { waiters, subscriptions }, format, bodies } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
     ? (now: TaskSnapshot) => isFinalStatus(now.state)
     : (now: TaskSnapshot) => !etagMatches(known, etagOf(now), 'weak')
   let now: TaskSnapshot | undefined = task
-  // A final task can't change: it is not waited for.
+  // A final task cannot change, so nothing waits for it.
   if (!isFinalStatus(task.state) && !until(task)) {
-    const slot = service.waiters.tryAcquire(request.signal, countedAs(request, requester.owner))
-    if (!slot) return answer(settings, request, task)
+    const slot = waiters.tryAcquire(request.signal, countedAs(request, task.owner))
+    if (!slot) return showNow(settings, request, task)
     try {
-      const options = {
-        timeoutMs: seconds * 1000,
-        signal: slot.signal,
-        isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner),
-        until,
-      }
-      now = await waitFor(service.subscriptions, task.id, options, true)
+      const isVisible = (each: TaskSnapshot) => belongsTo(each, task.owner)
+      const options = { timeoutMs: seconds * 1000, signal: slot.signal, isVisible, until }
+      now = await waitFor(subscriptions, task.id, options, true)
     } finally {
       slot.release()
     }
     if (!now) throw httpError(format.notFound)
   }
-  const response = answer(settings, request, now, settings.bodies)
-  response.headers['preference-applied'] = `wait=${String(seconds)}`
+  const response = showNow(settings, request, now, bodies)
+  response.headers['preference-applied'] = `wait=${seconds}`
   return response
 }
 
-function events<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot,
+function openEvents<C>(
+  { service: { waiters, subscriptions }, path, bodies }: EndpointSettings<C>,
+  request: HttpRequest<C>, task: TaskSnapshot,
 ): HttpResponse {
-  const { service, path, bodies } = settings
-  const field = request.headers['last-event-id']
-  const lastEventId = typeof field === 'string' ? field : undefined
+  const lastId = request.headers['last-event-id']
+  const lastEventId = typeof lastId === 'string' ? lastId : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
   if (isFinalStatus(task.state) && lastEventId === eventId(task)) {
     return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
   }
-  const counted = countedAs(request, requester.owner)
-  const slot = service.waiters.tryAcquire(request.signal, counted)
-  if (!slot) throw tooManyStreams(service.waiters.isFullFor(counted))
+  const caller = countedAs(request, task.owner)
+  const slot = waiters.tryAcquire(request.signal, caller)
+  if (!slot) throw tooManyStreams(waiters.isFullFor(caller))
   const statusUrl = path.of(request.mountPath, task.id)
-  return stream(200, eventStream(service.subscriptions, task, (now) => bodies.event(now, statusUrl), lastEventId, slot), {
+  const eventOf = (now: TaskSnapshot) => bodies.event(now, statusUrl)
+  return stream(200, eventStream(subscriptions, task, eventOf, lastEventId, slot), {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'vary': 'Accept, Authorization',
@@ -161,7 +143,7 @@ function events<C>(
   })
 }
 
-function tooManyStreams(own: boolean): HttpError {
+function tooManyStreams(own: boolean): Error {
   const headers = { 'retry-after': '5' }
   if (!own) {
     return httpError('service_unavailable', {

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test'
 import { httpSender } from '../../../src/callbacks/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { site } from '../../http/callbacks/kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../src/tasks/tasks.js'
 
 let touched = 0
 const canaries: Server[] = []

@@ -4,16 +4,20 @@ import { after, describe, test, type TestContext } from 'node:test'
 import pg from 'pg'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { Database } from '../../../adapters/postgres/database.js'
-import { Entries } from '../../../adapters/postgres/entries.js'
-import { expiredRows } from '../../../adapters/postgres/sweeper.js'
+import { expiredRows, Sweeper, type SweepBatch } from '../../../adapters/postgres/expiry.js'
 import { PostgresBlobs } from '../../../adapters/postgres/blobs/blobs.js'
-import { Sweeper } from '../../../adapters/postgres/sweeper.js'
+import type { Query } from '../../../adapters/postgres/connections.js'
+import { EXPIRED, PostgresStore } from '../../../adapters/postgres/store.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 
 const server = await postgresForFile()
 const pool = new pg.Pool({ connectionString: server.url })
 after(() => pool.end())
 let schemas = 0
+
+const expiredEntries = (query: Query, entries: string): SweepBatch => (
+  expiredRows(query, entries, 'key', EXPIRED)
+)
 
 /** A schema of its own, with 2500 expired entries of the last day and 500 live ones. */
 async function filled(t: TestContext) {
@@ -29,7 +33,7 @@ async function filled(t: TestContext) {
     SELECT 'live ' || n, '', '', now() + interval '1 hour',
       ceil(extract(epoch FROM now() + interval '1 hour') / 600)
     FROM generate_series(1, 500) AS n`)
-  const sweeper = new Sweeper([() => expiredRows(database.background, entries)])
+  const sweeper = new Sweeper([expiredEntries(database.background, entries)])
   t.after(() => { sweeper.close() })
   const count = async (): Promise<number> => (
     Number((await server.query(`SELECT count(*) AS count FROM ${entries}`))[0]?.['count'])
@@ -47,7 +51,7 @@ describe('the sweep of expired rows', () => {
 
   test('deletes at most a thousand in one statement', async (t) => {
     const { database, entries, count } = await filled(t)
-    const batch = expiredRows(database.background, entries)
+    const batch = expiredEntries(database.background, entries)
     assert.equal(await batch(), true)
     assert.equal(await count(), 2000)
   })
@@ -70,7 +74,7 @@ describe('the sweep of expired rows', () => {
     const client = await pool.connect()
     t.after(() => { client.release() })
     await client.query('BEGIN')
-    await expiredRows(async <Row>(text: string, values: readonly unknown[] = []) => (
+    await expiredEntries(async <Row>(text: string, values: readonly unknown[] = []) => (
       (await client.query(text, [...values])).rows as Row[]
     ), entries)()
     await database.query(`UPDATE ${entries} SET value = 'x' WHERE key = 'live 1'`)
@@ -81,7 +85,7 @@ describe('the sweep of expired rows', () => {
 
   test('of two processes at once deletes each row once, and all of them', async (t) => {
     const { database, entries, sweeper, count } = await filled(t)
-    const other = new Sweeper([() => expiredRows(database.background, entries)])
+    const other = new Sweeper([expiredEntries(database.background, entries)])
     t.after(() => { other.close() })
     await Promise.all([sweeper.sweep(), other.sweep()])
     await sweeper.sweep()
@@ -92,14 +96,17 @@ describe('the sweep of expired rows', () => {
 test('updates of an entry leave its indexes alone', async () => {
   const own = new pg.Pool({ connectionString: server.url })
   const database = new Database({ pool: own, schema: 'updates', timeoutMs: 20_000 })
-  const entries = new Entries(database.schema)
-  const ttlMs = 86_400_000
+  const store = new PostgresStore(database, { maxEntries: 100_000, maxBytes: 2 ** 26 })
+  const options = { ttlMs: 86_400_000, evictable: true, owner: 'ann' }
   for (let n = 0; n < 200; n++) {
     const key = `task ${String(n)}`
-    await entries.create(database.query, { key, value: 'x'.repeat(500), revision: '1', ttlMs, owner: 'ann' })
-    await entries.replace(database.query, key, 'y'.repeat(500), { old: '1', revision: '2', ttlMs, owner: 'ann' })
-    await entries.replace(database.query, key, 'z'.repeat(500), { old: '2', revision: '3', ttlMs, owner: 'ann' })
+    const created = await store.create(key, 'x'.repeat(500), options)
+    assert.ok(created.created)
+    const replaced = await store.replace(key, 'y'.repeat(500), created.revision, options)
+    assert.ok(replaced.replaced)
+    await store.replace(key, 'z'.repeat(500), replaced.revision, options)
   }
+  await store.close()
   // A server process publishes its statistics when it ends.
   await own.end()
   let counts: Record<string, unknown> | undefined

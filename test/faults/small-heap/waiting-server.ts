@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../src/tasks/tasks.js'
 
 let start: (go: void) => void
 const gate = new Promise<void>((resolve) => { start = resolve })

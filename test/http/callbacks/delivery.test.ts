@@ -2,12 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { memory } from '../../../adapters/memory/index.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
+import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { eventually } from '../../unit/tasks/kit.js'
 import { receiver, SECRET, site } from './kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const OTHER = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD'
 

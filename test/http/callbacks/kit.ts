@@ -58,7 +58,7 @@ export interface Site {
 
 /** Tasks in memory whose callbacks may go to loopback and are tried again fast. */
 export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSenderOptions & { concurrency?: number } = {}): Site {
-  const { allow = ['127.0.0.1'], timeoutMs = 1000, maxAnswerBytes = 16_384, resolve, concurrency = 4, ...rest } = options
+  const { allow = ['127.0.0.1'], timeoutMs = 1000, maxResponseBytes = 16_384, resolve, concurrency = 4, ...rest } = options
   // Timers of the library let a process end.
   const hold = setInterval(() => undefined, 60_000)
   const { engine, store } = memory()
@@ -74,7 +74,7 @@ export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSen
   const tasks = createTasks({
     engine, store, definitions: [echo], concurrency, onError: (error) => { heard.push(error) },
     callbacks: callbacks({
-      sender: httpSender({ allow, timeoutMs, maxAnswerBytes, ...(resolve ? { resolve } : {}) }), secrets: () => [SECRET],
+      sender: httpSender({ allow, timeoutMs, maxResponseBytes, ...(resolve ? { resolve } : {}) }), secrets: () => [SECRET],
       backoff: { type: 'exponential', delayMs: 5, jitter: 0 }, attempts: 3, ...rest,
     }),
   })

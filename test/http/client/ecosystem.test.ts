@@ -8,7 +8,7 @@ import { deferred, eventually, within } from '../../unit/tasks/kit.js'
 import { jq } from './jq.js'
 import { useReference } from '../kit/reference.js'
 import { members, site } from '../tasks/kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../src/tasks/tasks.js'
 
 /** Connecting again takes the two seconds of `retry`, and more on a busy machine. */
 const PATIENCE_MS = 30_000

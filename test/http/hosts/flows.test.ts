@@ -6,14 +6,13 @@ import { blobSource } from '../../../src/content/source.js'
 import { content } from '../../../src/content/content.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import { router } from '../../../src/resources/router.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
+import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { deferred, within } from '../../unit/tasks/kit.js'
 import { HOSTS, type Host, type Setup } from '../kit/hosts.js'
 import { ask, Wire } from '../kit/wire.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
 
 type Context = { user?: unknown }
 type Body = Record<string, unknown>

@@ -9,7 +9,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { parseStart } from '../../../src/tasks/http/start-at.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
-import type { FindStart } from '../../../src/tasks/http/submit-endpoint-options.js'
+import type { FindStart } from '../../../src/tasks/http/settings.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { testClock } from '../../../src/testing/test-clock.js'
 

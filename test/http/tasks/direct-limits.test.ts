@@ -3,12 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { memory } from '../../../adapters/memory/index.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
+import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
 import { deferred, eventually, within } from '../../unit/tasks/kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
 
 type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readonly parts?: ReturnType<typeof memory> }
 

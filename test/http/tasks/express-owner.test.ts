@@ -10,13 +10,12 @@ import { authorize } from '../../../src/policies/authenticate.js'
 import { hostUser } from '../../../src/policies/schemes.js'
 import { rateLimit } from '../../../src/policies/rate-limit.js'
 import { router } from '../../../src/resources/router.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
+import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { OwnerOption } from '../../../src/http/requester.js'
 import { listen } from '../kit/hosts.js'
 import { ask } from '../kit/wire.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
 
 interface Context { user?: { id: number, name: string } }
 

@@ -6,7 +6,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
 import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../src/tasks/tasks.js'
 
 const quick = defineTask({ name: 'quick', run: () => ({ message: 'done', n: 1 }) })
 const gated = (result: unknown = { message: 'done' }) => {

@@ -2,14 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory, type Clock } from '../../../adapters/memory/index.js'
 import { systemClock } from '../../../src/runtime/timers.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
+import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { HttpError } from '../../../src/http/errors.js'
 import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const key = (value: string) => ({ 'idempotency-key': value })
 

@@ -5,7 +5,7 @@ import { EventSource } from 'eventsource'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
 import { BINDINGS, eventsOf, members, site } from './kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../src/tasks/tasks.js'
 
 /** Work in steps that the test takes. */
 function stepped() {

@@ -3,11 +3,10 @@ import { after, describe, test } from 'node:test'
 import { callbacks, httpSender, type CallbackOptions } from '../../../src/callbacks/index.js'
 import { memory, MemoryTaskEngine } from '../../../adapters/memory/index.js'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
+import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { Callbacks } from '../../../src/tasks/core/task-core.js'
 import { eventually } from '../tasks/kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)
@@ -33,14 +32,14 @@ const make = (made: unknown, engine = new MemoryTaskEngine(), worker = true) => 
 describe('callbacks()', () => {
   test('refuses each invalid option, and names it', () => {
     const wrong: [options: object, says: RegExp][] = [
-      [{}, /secrets must be a function/], [{ sender }, /secrets must be a function/], [{ secrets: 'whsec_' }, /secrets must be a function/],
+      [{}, /the option secrets is missing; it must be a function/], [{ sender }, /secrets is missing/], [{ secrets: 'whsec_' }, /secrets must be a function/],
       [{ secrets, sender: null }, /sender must be a CallbackSender, such as httpSender\(\)/], [{ secrets, sender: {} }, /sender must be/],
       [{ secrets, sender: { send: sender.send } }, /sender must be/], [{ secrets, sender: { check: sender.check } }, /sender must be/],
       ...['attempts', 'maxInFlight', 'maxPerHost', 'maxPerOwner'].flatMap((name) => (
         [0, 1.5, -1, '2', null, NaN].map((value): [object, RegExp] => [{ secrets, [name]: value }, new RegExp(`${name} must be a whole number from 1`)])
       )),
       ...['queue', 'maxWaiting', 'maxWaitingPerOwner'].map((name): [object, RegExp] => [{ secrets, [name]: 5 }, new RegExp(`there is no option "${name}"`)]),
-      [{ secrets, backoff: { type: 'x', delayMs: 1 } }, /backoff.type/], [{ secrets, backoff: { type: 'fixed', delayMs: -1 } }, /backoff.delayMs/],
+      [{ secrets, backoff: { type: 'x', delayMs: 1 } }, /callbacks: backoff: type must be/], [{ secrets, backoff: { type: 'fixed', delayMs: -1 } }, /callbacks: backoff: delayMs must be/],
     ]
     for (const [options, says] of wrong) {
       assert.throws(() => callbacks(options as CallbackOptions), (error: unknown) => error instanceof TypeError && says.test(error.message), JSON.stringify(options))
@@ -64,13 +63,13 @@ describe('httpSender()', () => {
   test('refuses invalid entries of allow, and invalid times', () => {
     for (const allow of ['10.0.0.0/33', '1.2.3', 'a b', '999.1.1.1', '*']) assert.throws(() => httpSender({ allow: [allow] }), TypeError, allow)
     for (const timeoutMs of [0, -1, 600_001, NaN]) assert.throws(() => httpSender({ timeoutMs }), TypeError, String(timeoutMs))
-    assert.throws(() => httpSender({ maxAnswerBytes: -1 }), TypeError)
+    assert.throws(() => httpSender({ maxResponseBytes: -1 }), TypeError)
   })
 })
 
 describe('createTasks', () => {
   test('says what to write if it gets options in place of callbacks()', () => {
-    const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks makes: write callbacks: callbacks\(\{ secrets, … \}\)/
+    const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks returns: write callbacks: callbacks\(\{ secrets, … \}\)/
     for (const old of [{ sender, secrets }, { secrets }, callbacks, true]) assert.throws(() => make(old), write)
   })
 

@@ -180,11 +180,11 @@ describe('idempotent', () => {
     assert.equal(noise.length, 1)
   })
 
-  test('a streamed answer is repeated as a whole up to maxAnswerBytes; of a longer one, its status and fields with a short body', async (t) => {
+  test('a streamed answer is repeated as a whole up to maxResponseBytes; of a longer one, its status and fields with a short body', async (t) => {
     let runs = 0
     async function* pieces(count: number) { for (let n = 0; n < count; n++) yield n % 2 ? 'x' : Buffer.from('y') }
     const handler: Handler = ({ path }) => { runs++; return stream(201, pieces(Number(path.slice(1))), { 'content-type': 'text/plain', 'etag': '"a"', 'x-own': 'b' }) }
-    const { send } = site(t, handler, { maxAnswerBytes: 100 })
+    const { send } = site(t, handler, { maxResponseBytes: 100 })
     const [short, again] = [await send({ path: '/100' }), await send({ path: '/100' })]
     assert.deepEqual([await short.text(), await again.text(), again.headers.get('etag')], ['yx'.repeat(50), 'yx'.repeat(50), '"a"'])
     const [long, cut] = [await send({ path: '/101' }), await send({ path: '/101' })]

@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Query } from '../../../adapters/postgres/connections.js'
-import { PostgresOwnerShares } from '../../../adapters/postgres/owner-shares.js'
+import { ShareChecks } from '../../../adapters/postgres/expiry.js'
 
 const SHARE = { maxEntries: 160, maxBytes: 160_000 }
-/** Added to the bytes of each value. */
-const OVERHEAD = 200
-
 /** Shares whose random numbers are spread evenly, and the owners that were checked. */
 function shares() {
   const checked: string[] = []
@@ -15,32 +12,32 @@ function shares() {
     checked.push(String(owner))
     return [] as Row[]
   }
-  const limited = new PostgresOwnerShares(query, 'schema', SHARE, () => undefined, () => (
+  const checks = new ShareChecks(query, 'SELECT', () => undefined, () => (
     (++calls * 0.618033988749895) % 1
   ))
-  return { limited, checked }
+  const count = (owner: string, bytes: number): void => { checks.count(owner, bytes, SHARE) }
+  return { count, checked }
 }
 
 describe('Checks of the shares of owners', () => {
   test('come once for each sixteenth of the entries, however many owners write in turns', () => {
-    const { limited, checked } = shares()
+    const { count, checked } = shares()
     for (let round = 0; round < 10; round++) {
-      for (let n = 0; n < 12_000; n++) limited.count(`owner ${String(n)}`, '')
+      for (let n = 0; n < 12_000; n++) count(`owner ${String(n)}`, 0)
     }
     assert.ok(Math.abs(checked.length - 12_000) < 120, `${String(checked.length)} checks`)
     assert.ok(new Set(checked).size > 6000, `${String(new Set(checked).size)} owners were checked`)
   })
 
   test('come once for each sixteenth of the bytes', () => {
-    const { limited, checked } = shares()
-    const value = 'x'.repeat(2000 - OVERHEAD)
-    for (let n = 0; n < 1000; n++) limited.count('ann', value)
+    const { count, checked } = shares()
+    for (let n = 0; n < 1000; n++) count('ann', 2000)
     assert.ok(Math.abs(checked.length - 200) < 5, `${String(checked.length)} checks`)
   })
 
   test('come with each entry of a sixteenth of the bytes or more', () => {
-    const { limited, checked } = shares()
-    for (const size of [10_000, 200_000]) limited.count('ann', 'x'.repeat(size - OVERHEAD))
+    const { count, checked } = shares()
+    for (const size of [10_000, 200_000]) count('ann', size)
     assert.deepEqual(checked, ['ann', 'ann'])
   })
 })

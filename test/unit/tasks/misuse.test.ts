@@ -40,7 +40,7 @@ describe('createTasks', () => {
   const create = (options?: unknown) => () => make.createTasks(options)
   const given = (options: object) => create({ ...memory(), definitions: [echo], ...options })
   const missing = (what: string) => `createTasks: ${what} missing; for one process: createTasks({ ...memory(), definitions })`
-  const list = 'createTasks: definitions must be a list of what defineTask made'
+  const list = 'createTasks: definitions must be a list of what defineTask returned'
   refuses([
     ['nothing', create(), 'createTasks: pass options, such as { engine }'],
     ['no store and no engine', create({ definitions: [echo] }), missing('engine and store are')],
@@ -50,11 +50,11 @@ describe('createTasks', () => {
     ['definitions that are no list', given({ definitions: { echo } }), list],
     ['a definition that is none', given({ definitions: [undefined] }), list],
     ['a definition that defineTask has not seen', given({ definitions: [{ name: 'a', run }] }), list],
-    ['a background endpoint in place of its task', given({ definitions: [echo, { task: echo, handler: run }] }), `${list}; of a background endpoint pass its member task`],
+    ['a background endpoint in place of its task', given({ definitions: [echo, { task: echo, handler: run }] }), `${list}; of a background endpoint pass its property task`],
     ['two definitions of one name', given({ definitions: [echo, defineTask({ name: 'echo', run })] }), 'createTasks: two definitions are named echo'],
     ['an option that is misspelt', given({ onerror: run }), 'createTasks: there is no option "onerror"; did you mean "onError"?'],
-    ['text for a number', given({ maxWaiters: '5' }), 'createTasks: maxWaiters must be a number from 0'],
-    ['too short a time', given({ retentionMs: 1 }), 'createTasks: retentionMs must be a number from 1000 to 3155760000000'],
+    ['text for a number', given({ maxWaiters: '5' }), 'createTasks: maxWaiters must be a whole number from 0, or Infinity, not "5"'],
+    ['too short a time', given({ retentionMs: 1 }), 'createTasks: retentionMs must be a number of milliseconds from 1000 to 3155760000000, not 1'],
   ])
 })
 
@@ -73,11 +73,11 @@ describe('taskEndpoints', () => {
     ['no path', endpoints(tasks, {}), path('undefined')],
     ['the path of Express', endpoints(tasks, { statusPath: '/t/:id' }), path('"/t/:id"')],
     ['an option that is misspelt', endpoints(tasks, { statusPath: '/t/{id}', ownr: run }), 'taskEndpoints: there is no option "ownr"; did you mean "owner"?'],
-    ['text for a number', endpoints(tasks, { statusPath: '/t/{id}', maxBodyBytes: '1mb' }), 'taskEndpoints: maxBodyBytes must be a number from 0'],
-    ['submit: nothing', () => submit(), 'submit: pass what defineTask made, or a function that selects that'],
-    ['submit: a name', () => submit('echo'), 'submit: pass what defineTask made, or a function that selects that'],
-    ['submit: another definition', () => submit(defineTask({ name: 'other', run })), 'submit: other is not among the definitions of createTasks; add it there'],
+    ['text for a number', endpoints(tasks, { statusPath: '/t/{id}', maxBodyBytes: '1mb' }), 'taskEndpoints: maxBodyBytes must be a number of bytes from 0, or Infinity, not "1mb"'],
+    ['submit: nothing', () => submit(), 'submit: pass what defineTask returned, or a function that selects a definition'],
+    ['submit: a name', () => submit('echo'), 'submit: pass what defineTask returned, or a function that selects a definition'],
+    ['submit: another definition', () => submit(defineTask({ name: 'other', run })), 'other is not among the definitions of createTasks; add it there'],
     ['submit: a misspelt option', () => submit(echo, { respnd: 'always' }), 'submit: there is no option "respnd"; did you mean "respond"?'],
-    ['submit: another answer', () => submit(echo, { respond: 'alwys' }), 'submit: respond must be prefer or always'],
+    ['submit: another response', () => submit(echo, { respond: 'alwys' }), "submit: respond must be 'prefer' or 'always', not \"alwys\""],
   ])
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createTasks, defineTask, taskEndpoints } from '../../../src/index.js'
 import { memory } from '../../../adapters/memory/index.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../src/tasks/tasks.js'
 
 const report = defineTask({ name: 'report', run: () => 1 })
 const options = { statusPath: '/tasks/{id}', owner: 'anyone' } as const
@@ -15,15 +15,15 @@ describe('what createTasks returns', () => {
   })
 
   test('does not fit the endpoints of another copy of the package', async () => {
-    const copy = '../../../src/tasks/service-of.js?copy'
-    const other = await import(copy) as typeof import('../../../src/tasks/service-of.js')
+    const copy = '../../../src/tasks/tasks.js?copy'
+    const other = await import(copy) as typeof import('../../../src/tasks/tasks.js')
     const tasks = createTasks({ ...memory(), definitions: [report] })
     assert.throws(() => other.serviceOf(tasks, 'taskEndpoints'), {
       name: 'TypeError', message: /^taskEndpoints: these tasks come from another copy of longhaul/,
     })
   })
 
-  test('is required by endpoints: they refuse anything else', () => {
+  test('is required by endpoints: they throw for anything else', () => {
     for (const wrong of [undefined, null, {}, { definitions: [report] }, 'tasks', 1]) {
       assert.throws(() => taskEndpoints(wrong as never, options), {
         name: 'TypeError', message: 'taskEndpoints: pass what createTasks returned, then options',

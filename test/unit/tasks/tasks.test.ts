@@ -5,14 +5,13 @@ import { z } from 'zod'
 import { memory } from '../../../adapters/memory/index.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
+import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../src/tasks/definition/run-context.js'
 import { permanent } from '../../../src/tasks/run/failure.js'
 import { testClock } from '../../../src/testing/index.js'
 import { HandEngine } from './hand-engine.js'
 import { bench, deferred, ended, eventually, Spy, spyEngine, SpyStore, within } from './kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const echo = defineTask({ name: 'echo', run: (input) => ({ message: 'done', input }) })
 const fast = { type: 'fixed', delayMs: 1 } as const

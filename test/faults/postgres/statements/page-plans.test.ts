@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { migrate } from 'longhaul/postgres'
 import pg from 'pg'
 import type { Query } from '../../../../adapters/postgres/connections.js'
-import { TaskLists } from '../../../../adapters/postgres/task-engine/lists.js'
+import { TaskReads } from '../../../../adapters/postgres/task-engine/reads.js'
 import type { TaskQuery } from '../../../../src/engine/engine.js'
 import { postgresForFile } from '../../../servers/postgres-server.js'
 
@@ -28,7 +28,7 @@ async function planOf(query: TaskQuery): Promise<string> {
     lines.push(...rows.map((row) => row['QUERY PLAN']))
     return []
   }
-  await new TaskLists('"longhaul"', explain).page(query)
+  await new TaskReads('"longhaul"', explain).page(query)
   return lines.join('\n')
 }
 

@@ -8,7 +8,7 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { router } from '../../../../src/resources/router.js'
 import { bench, eventually } from '../kit.js'
-import { serviceOf } from '../../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../../src/tasks/tasks.js'
 
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
 const turn = () => new Promise(setImmediate)

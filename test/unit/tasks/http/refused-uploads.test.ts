@@ -8,7 +8,7 @@ import { router } from '../../../../src/resources/router.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
-import type { TaskEndpointsOptions } from '../../../../src/tasks/http/endpoints-options.js'
+import type { TaskEndpointsOptions } from '../../../../src/tasks/http/settings.js'
 import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
 import { deferred, Spy, spyEngine, SpyStore } from '../kit.js'
 

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { pollAfter } from '../../../../src/tasks/http/status-headers.js'
+import { pollAfter } from '../../../../src/tasks/http/formats.js'
 import { bench, deferred, ended, eventually } from '../kit.js'
 import { toSnapshot } from '../../../../src/tasks/record/snapshot.js'
-import { serviceOf } from '../../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../../src/tasks/tasks.js'
 
 const HOUR = 3_600_000
 

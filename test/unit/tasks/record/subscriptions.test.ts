@@ -6,10 +6,9 @@ import type { TaskSnapshot } from '../../../../src/tasks/record/snapshot.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { eventStream } from '../../../../src/tasks/http/event-stream.js'
 import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
-import { taskFormat } from '../../../../src/tasks/http/formats.js'
-import { EncodedBodies } from '../../../../src/tasks/http/encoded-bodies.js'
+import { taskFormat, EncodedBodies } from '../../../../src/tasks/http/formats.js'
 import { bench, deferred, Spy, SpyStore, within } from '../kit.js'
-import { serviceOf } from '../../../../src/tasks/service-of.js'
+import { serviceOf } from '../../../../src/tasks/tasks.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

@@ -1,0 +1,294 @@
+import { readOptions, text } from '../../src/runtime/options.js'
+import type { PgliteClient, PostgresPool, Query } from './connections.js'
+import { connectionsOf } from './pool.js'
+import { sqlState } from './sql.js'
+
+/** Maximum time of all migrations, in milliseconds: one hour, for large tables. */
+const MAX_MS = 3_600_000
+
+/** One change of the tables. A published migration is never edited; a later one corrects it. */
+export interface Migration {
+  /** Number of its row in the table of applied migrations. */
+  readonly number: number
+  readonly name: string
+  /**
+   * Returns the statements. They only add, so that processes of the version before keep working
+   * beside them during a rolling deploy.
+   *
+   * @param schema - the schema, quoted as an identifier
+   */
+  readonly statements: (schema: string) => readonly string[]
+}
+
+/** All migrations, in order. A new one is added at the end, with the next number. */
+export const MIGRATIONS: readonly Migration[] = [
+  {
+    number: 1, name: 'tables',
+    statements: (schema) => [
+      ...installation(schema), ...entries(schema), ...blobs(schema), ...tasks(schema),
+    ],
+  },
+]
+
+/** Autovacuum after 5 % of the rows were deleted, not after 20 %. */
+const VACUUM = 'autovacuum_vacuum_scale_factor = 0.05'
+
+/** One row with a random id, so that a transaction of another database is recognised. */
+function installation(schema: string): readonly string[] {
+  return [
+    `CREATE TABLE ${schema}.installation (id uuid NOT NULL)`,
+    `INSERT INTO ${schema}.installation VALUES (gen_random_uuid())`,
+  ]
+}
+
+/**
+ * Tables of the store. Expired rows are found by `sweep_slot`, the expiry in units of 10 minutes,
+ * rounded up. An index on `expires_at` itself would change with every update. An update that
+ * changes no index is cheaper and leaves less behind (a heap-only tuple), if its page has space:
+ * hence the fill factor. For the same reason no index has `counted_at`.
+ */
+function entries(schema: string): readonly string[] {
+  return [
+    `CREATE TABLE ${schema}.entries (
+  key text COLLATE "C" PRIMARY KEY,
+  value text NOT NULL,
+  revision text COLLATE "C" NOT NULL,
+  expires_at timestamptz NOT NULL,
+  sweep_slot integer NOT NULL,
+  owner text COLLATE "C",
+  counted_at timestamptz
+) WITH (fillfactor = 70, ${VACUUM})`,
+    `CREATE INDEX entries_sweep_slot ON ${schema}.entries (sweep_slot)`,
+    `CREATE INDEX entries_of_owner ON ${schema}.entries (owner) WHERE owner IS NOT NULL`,
+    `CREATE TABLE ${schema}.counters (
+  key text COLLATE "C" PRIMARY KEY,
+  value bigint NOT NULL,
+  expires_at timestamptz NOT NULL,
+  sweep_slot integer NOT NULL
+) WITH (fillfactor = 50, ${VACUUM})`,
+    `CREATE INDEX counters_sweep_slot ON ${schema}.counters (sweep_slot)`,
+  ]
+}
+
+/** Bytes are not compressed, because a range could otherwise only be read by expanding the chunk. */
+function blobs(schema: string): readonly string[] {
+  return [
+    `CREATE TABLE ${schema}.blobs (
+  key text COLLATE "C" PRIMARY KEY,
+  version uuid NOT NULL,
+  size bigint NOT NULL,
+  expires_at timestamptz NOT NULL
+)`,
+    `CREATE TABLE ${schema}.blob_versions (
+  id uuid PRIMARY KEY,
+  key text COLLATE "C" NOT NULL,
+  expires_at timestamptz NOT NULL,
+  lease_until timestamptz NOT NULL,
+  is_removed boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 70)`,
+    `CREATE INDEX blob_versions_expires_at ON ${schema}.blob_versions (expires_at)`,
+    `CREATE TABLE ${schema}.blob_chunks (
+  version uuid NOT NULL,
+  position bigint NOT NULL,
+  data bytea NOT NULL,
+  PRIMARY KEY (version, position)
+) WITH (${VACUUM}, toast.${VACUUM})`,
+    `ALTER TABLE ${schema}.blob_chunks ALTER COLUMN data SET STORAGE EXTERNAL`,
+  ]
+}
+
+/**
+ * Tables of the task engine: one row for each task, with its input and its checkpoint. Times are
+ * milliseconds since 1970, as `float8`, which every client reads as a number. The empty string
+ * stands for no owner and no caller. No limit counts a task without `limit_group`. The status is its
+ * number in `STATUSES`. `taken_by` names the statement that has begun the newest run.
+ *
+ * A task with a `turn` may be taken. A queued task without one waits for `due_at`. Changes of
+ * progress, checkpoints and leases touch no index, so they leave little behind (heap-only tuples).
+ *
+ * `task_callers` has no counts. `changed_at` differs after each task that was created under a limit
+ * of the caller, so that two processes cannot both use the last place.
+ */
+function tasks(schema: string): readonly string[] {
+  const index = (name: string, columns: string, kind = ''): string => (
+    `CREATE ${kind} INDEX task_rows_${name} ON ${schema}.task_rows ${columns}`
+  )
+  return [
+    `CREATE TABLE ${schema}.task_rows (
+  id text COLLATE "C" PRIMARY KEY,
+  birth text COLLATE "C" NOT NULL,
+  key text COLLATE "C",
+  owner text COLLATE "C" NOT NULL,
+  caller text COLLATE "C" NOT NULL,
+  limit_group text COLLATE "C",
+  name text COLLATE "C" NOT NULL,
+  pool text COLLATE "C" NOT NULL,
+  priority integer NOT NULL,
+  status smallint NOT NULL DEFAULT 0,
+  version integer NOT NULL DEFAULT 1,
+  run integer NOT NULL DEFAULT 0,
+  attempt integer NOT NULL DEFAULT 0,
+  crashes integer NOT NULL DEFAULT 0,
+  created_at float8 NOT NULL,
+  start_at float8,
+  started_at float8,
+  run_started_at float8,
+  finished_at float8,
+  expires_at float8 NOT NULL,
+  sweep_at float8 NOT NULL,
+  due_at float8 NOT NULL,
+  turn bigint,
+  lease_until float8,
+  taken_by text COLLATE "C",
+  callback_run integer NOT NULL DEFAULT 0,
+  callback_at float8,
+  has_files boolean NOT NULL,
+  file_bytes float8 NOT NULL DEFAULT 0,
+  details text NOT NULL,
+  input text,
+  checkpoint text,
+  result text
+) WITH (fillfactor = 70, ${VACUUM})`,
+    index('key', '(key) WHERE key IS NOT NULL', 'UNIQUE'),
+    index('waiting', '(pool, priority, turn, due_at) WHERE turn IS NOT NULL'),
+    index('delayed', '(pool, due_at) WHERE status = 0 AND turn IS NULL'),
+    index('running', '(pool) WHERE status = 1'),
+    index('unfinished', '(caller, pool, priority, turn, limit_group) WHERE status < 2'),
+    index('kept', '(caller, finished_at) WHERE status >= 2 AND caller <> \'\''),
+    index('of_owner', '(owner, name, status, created_at, id)'),
+    index('of_all', '(name, status, created_at, id)'),
+    index('callback', '(callback_at) WHERE callback_at IS NOT NULL AND status >= 2'),
+    index('sweep', '(has_files, sweep_at)'),
+    `CREATE TABLE ${schema}.task_callers (
+  caller text COLLATE "C" PRIMARY KEY,
+  changed_at timestamptz NOT NULL
+) WITH (fillfactor = 50, ${VACUUM})`,
+  ]
+}
+
+/**
+ * Limits how long a migration waits for the lock of a table: one second. Every statement that other
+ * processes start meanwhile waits behind it. The migration fails with 55P03, and the next call tries
+ * it again.
+ */
+const LOCK_TIMEOUT = 'SET LOCAL lock_timeout = \'1s\''
+
+/** Option `schema`: name of the schema of the tables. */
+export const SCHEMA = text({
+  pattern: /^[a-z_][a-z0-9_]{0,39}$/, default: 'longhaul',
+  expects: '1 to 40 characters of a-z, 0-9 and _, without a digit at the start',
+})
+
+/** Returns the name of a schema as an identifier in SQL. */
+export function quoted(schema: string): string {
+  return `"${schema}"`
+}
+
+/** Returns the SQL of some migrations as one transaction. Default: all, for an empty database. */
+export function migrationSql(
+  schema: string, migrations: readonly Migration[] = MIGRATIONS,
+): string {
+  const statements = [
+    'BEGIN',
+    LOCK_TIMEOUT,
+    `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`,
+    journal(schema),
+    ...migrations.flatMap((migration) => statementsOf(schema, migration)),
+    'COMMIT',
+  ]
+  return statements.map((statement) => `${statement};\n`).join('\n')
+}
+
+/** Returns the SQL of the migrations that a database lacks. Empty if it lacks none. */
+export async function missingSql(pool: PostgresPool, schema: string): Promise<string> {
+  const connections = connectionsOf(pool)
+  const query: Query = (text, values = []) => connections.start(text, values).rows as never
+  const missing = await missingMigrations(query, schema)
+  return missing.length === 0 ? '' : migrationSql(schema, missing)
+}
+
+/** Options of `migrate`. */
+export interface MigrateOptions {
+  /** Schema of the tables. Default `longhaul`. */
+  readonly schema?: string
+}
+
+/**
+ * Applies the migrations that are missing, and returns their names. For deploy scripts: with
+ * `postgres({ pool, migrate: false })` the processes themselves need no right to create tables.
+ * Several calls at the same time take turns.
+ *
+ * @example
+ * await migrate(pool)
+ *
+ * @throws {TypeError} An option is not valid or unknown.
+ * @throws {Error} With the code `55P03`: another transaction has locked a table for a second. Call
+ * `migrate` again once that transaction is over.
+ */
+export async function migrate(
+  pool: PostgresPool | PgliteClient, options: MigrateOptions = {},
+): Promise<readonly string[]> {
+  const { schema } = readOptions('migrate', options, { schema: SCHEMA })
+  const applied = await connectionsOf(pool).transaction(
+    (query) => applyMigrations(query, schema), MAX_MS,
+  )
+  return applied.map(({ number, name }) => `${String(number)} ${name}`)
+}
+
+/**
+ * Applies the migrations that are missing, and returns them. Must run in a transaction. Processes
+ * that start together take turns by an advisory lock, which delays nobody else.
+ */
+export async function applyMigrations(
+  query: Query, schema: string,
+): Promise<readonly Migration[]> {
+  await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
+  await query(LOCK_TIMEOUT)
+  // Reads the catalog itself: `to_regnamespace` may use what the connection knew before it waited.
+  const [found] = await query<{ readonly hasSchema: boolean, readonly hasJournal: boolean }>(
+    'SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS "hasSchema", '
+    + 'to_regclass($2) IS NOT NULL AS "hasJournal"',
+    [schema, `${quoted(schema)}.migrations`],
+  )
+  // Even with IF NOT EXISTS it needs the right to create schemas.
+  if (!found?.hasSchema) await query(`CREATE SCHEMA ${quoted(schema)}`)
+  if (!found?.hasJournal) await query(journal(schema))
+  const missing = await missingMigrations(query, schema)
+  for (const migration of missing) {
+    for (const statement of statementsOf(schema, migration)) await query(statement)
+  }
+  return missing
+}
+
+/** Returns the migrations that were not applied yet. */
+export async function missingMigrations(
+  query: Query, schema: string,
+): Promise<readonly Migration[]> {
+  try {
+    const rows = await query<{ readonly number: number }>(
+      `SELECT number FROM ${quoted(schema)}.migrations`,
+    )
+    const applied = new Set(rows.map(({ number }) => number))
+    return MIGRATIONS.filter(({ number }) => !applied.has(number))
+  } catch (error) {
+    // 42P01: there is no table. 3F000: there is no schema.
+    if (['42P01', '3F000'].includes(sqlState(error) ?? '')) return MIGRATIONS
+    throw error
+  }
+}
+
+/** Returns the statement that creates the table of applied migrations. */
+function journal(schema: string): string {
+  return `CREATE TABLE IF NOT EXISTS ${quoted(schema)}.migrations (
+  number integer PRIMARY KEY,
+  name text NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT now()
+)`
+}
+
+/** Returns the statements of one migration, with the one that records it. */
+function statementsOf(schema: string, { number, name, statements }: Migration): readonly string[] {
+  const record = `INSERT INTO ${quoted(schema)}.migrations (number, name) `
+    + `VALUES (${String(number)}, '${name}')`
+  return [...statements(quoted(schema)), record]
+}

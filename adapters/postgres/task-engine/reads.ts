@@ -1,0 +1,144 @@
+import type { ListedStatus, PoolCounts, TaskQuery } from '../../../src/engine/engine.js'
+import type { StoredTask } from '../../../src/engine/task.js'
+import type { Query } from '../connections.js'
+import { TurnBatches } from '../turn-batches.js'
+import { CLOCK, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } from './rows.js'
+
+/** Maximum number of tasks in one statement that reads. It bounds the size of a reply. */
+const MAX_READ = 64
+
+/** Maximum time in milliseconds: later than every date. */
+const MAX_TIME = 8_640_000_000_000_000
+const LISTED: readonly ListedStatus[] = ['scheduled', ...STATUSES]
+
+/** Reads tasks, lists of them, and their numbers. */
+export class TaskReads {
+  private readonly sql: Readonly<Record<'byId' | 'byKey' | 'counts', string>>
+  /** Statement of a page, by order and scope. */
+  private readonly pages: Readonly<Record<string, string>>
+  private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, StoredTask>>
+
+  /** @param schema - quoted as an identifier */
+  constructor(schema: string, private readonly query: Query) {
+    const rows = `${schema}.task_rows`
+    const select = (condition: string): string => (
+      `SELECT ${taskColumns('task')} FROM ${rows} AS task WHERE ${condition} AND expires_at > ${NOW}`
+    )
+    this.sql = {
+      byId: select('id = ANY($1::text[])'), byKey: select('key = $1'), counts: countsSql(rows),
+    }
+    this.pages = Object.fromEntries(['newest', 'oldest'].flatMap((order) => [
+      [`${order} all`, pageSql(rows, order === 'newest', false)],
+      [`${order} own`, pageSql(rows, order === 'newest', true)],
+    ]))
+    this.batches = new TurnBatches(
+      () => new Set<string>(), (ids) => this.readAll(this.query, [...ids]),
+    )
+  }
+
+  /** Reads a task. The reads of one turn of the event loop are one statement. */
+  async read(id: string): Promise<StoredTask | undefined> {
+    const { content: ids, sent } = this.batches.open(({ size }) => size >= MAX_READ)
+    ids.add(id)
+    return (await sent).get(id)
+  }
+
+  /** Reads a task in a transaction. */
+  async readIn(query: Query, id: string): Promise<StoredTask | undefined> {
+    return (await this.readAll(query, [id])).get(id)
+  }
+
+  async readByKey(key: string): Promise<StoredTask | undefined> {
+    const [row] = await this.query<TaskRow>(this.sql.byKey, [key])
+    return row && toTask(row)
+  }
+
+  async page(
+    { of, statuses = LISTED, names, from, to, order, limit, after }: TaskQuery,
+  ): Promise<readonly StoredTask[]> {
+    const isNewest = order === 'newest'
+    // A page begins at the limit of time or after the page before, whichever comes later.
+    const limitOfTime = isNewest
+      ? { createdAt: to ?? MAX_TIME, id: '' } : { createdAt: from ?? -MAX_TIME, id: '' }
+    const isLater = after && (isNewest
+      ? after.createdAt < limitOfTime.createdAt : after.createdAt >= limitOfTime.createdAt)
+    const start = isLater ? after : limitOfTime
+    const values = [
+      // `scheduled` and `queued` are one status in the table.
+      [...new Set(statuses.map((status) => status === 'scheduled' ? 0 : STATUSES.indexOf(status)))],
+      names ?? null, start.createdAt, start.id,
+      isNewest ? from ?? -MAX_TIME : to ?? MAX_TIME, limit,
+      statuses.includes('scheduled'), statuses.includes('queued'),
+    ]
+    const rows = of === 'all'
+      ? await this.query<TaskRow>(this.pages[`${order} all`] as string, values)
+      : await this.query<TaskRow>(this.pages[`${order} own`] as string, [...values, of.owner ?? ''])
+    return rows.map((row) => toTask(row))
+  }
+
+  async counts(pool: string): Promise<PoolCounts> {
+    const [row] = await this.query<{
+      readonly running: number, readonly waiting: number, readonly delayed: number,
+      readonly oldest: number | null,
+    }>(this.sql.counts, [pool])
+    const { running = 0, waiting = 0, delayed = 0, oldest } = row ?? {}
+    return {
+      running, waiting, delayed,
+      ...waiting > 0 && { oldestWaitingMs: Math.max(oldest ?? 0, 0) },
+    }
+  }
+
+  private async readAll(
+    query: Query, ids: readonly string[],
+  ): Promise<ReadonlyMap<string, StoredTask>> {
+    const rows = await query<TaskRow>(this.sql.byId, [ids])
+    return new Map(rows.map((row) => [row.id, toTask(row)]))
+  }
+}
+
+function countsSql(rows: string): string {
+  const live = `pool = $1 AND expires_at > ${SAME_NOW}`
+  return `WITH ${CLOCK}, queued AS (
+  SELECT due_at FROM ${rows} WHERE turn IS NOT NULL AND status = 0 AND ${live}
+  UNION ALL SELECT due_at FROM ${rows} WHERE status = 0 AND turn IS NULL AND ${live}
+)
+SELECT (SELECT count(*) FROM ${rows} WHERE status = 1 AND ${live})::float8 AS running,
+  count(*) FILTER (WHERE due_at <= ${SAME_NOW})::float8 AS waiting,
+  count(*) FILTER (WHERE due_at > ${SAME_NOW})::float8 AS delayed,
+  ${SAME_NOW} - min(due_at) AS oldest FROM queued`
+}
+
+/**
+ * Returns the statement of a page. Reads the first tasks of the list of each name and status from an
+ * index, then merges them. Without names, it finds all names by jumping through the index. They are
+ * an array, because of arrays PostgreSQL assumes few items. It would compile a plan for more, which
+ * takes 50 ms.
+ *
+ * The inner limit is a subquery, whose value the planner does not know. With the value, it would
+ * rather read and sort all tasks of a list of some hundred. The outer limit keeps its estimate low.
+ */
+function pageSql(rows: string, isNewest: boolean, isOwn: boolean): string {
+  const [compare, bound, direction] = isNewest ? ['<', '>=', 'DESC'] : ['>', '<', 'ASC']
+  const order = `created_at ${direction}, id ${direction}`
+  const isScheduled = `coalesce(attempt = 0 AND start_at > ${SAME_NOW}, false)`
+  return `WITH RECURSIVE ${CLOCK}, known AS (
+  (SELECT name FROM ${rows} WHERE $2::text[] IS NULL ORDER BY name LIMIT 1)
+  UNION ALL
+  SELECT (SELECT name FROM ${rows} WHERE name > known.name ORDER BY name LIMIT 1)
+  FROM known WHERE known.name IS NOT NULL
+)
+SELECT ${taskColumns('page')}
+FROM unnest(coalesce($2::text[], ARRAY(SELECT name FROM known WHERE name IS NOT NULL)))
+  AS names (name)
+CROSS JOIN unnest($1::smallint[]) AS listed (status) CROSS JOIN LATERAL (
+  SELECT * FROM (
+    SELECT * FROM ${rows}
+    WHERE ${isOwn ? 'owner = $9 AND ' : ''}name = names.name AND status = listed.status
+      AND (created_at, id) ${compare} ($3::float8, $4::text) AND created_at ${bound} $5::float8
+      AND expires_at > ${SAME_NOW}
+      AND CASE WHEN status > 0 THEN true WHEN ${isScheduled} THEN $7::boolean ELSE $8::boolean END
+    ORDER BY ${order} LIMIT (SELECT $6::bigint)
+  ) AS first LIMIT $6
+) AS page
+ORDER BY page.created_at ${direction}, page.id ${direction} LIMIT $6`
+}

@@ -1,0 +1,129 @@
+import dns from 'node:dns'
+import { lookup as systemLookup, Resolver } from 'node:dns/promises'
+import type { LookupFunction } from 'node:net'
+import { receiverOf, type AddressRules } from './addresses.js'
+
+/** One address of a host name. */
+export interface ResolvedAddress {
+  readonly address: string
+  readonly family: number
+}
+
+/**
+ * Resolves a host name to all its addresses. `signal` aborts when nobody needs the addresses any
+ * more. The request keeps its place in all limits until the promise settles.
+ */
+export type ResolveHost = (
+  host: string, signal: AbortSignal,
+) => Promise<readonly ResolvedAddress[]>
+
+/** Maximum time to resolve a public name. */
+const DEADLINE_MS = 5000
+/** Time until the first query is repeated, and the number of tries at each name server. */
+const QUERY = { timeout: 1000, tries: 3 }
+
+/**
+ * Resolves a name as the operating system does: hosts file, search domains, local services.
+ * It occupies one of the few threads that all of the process shares, and cannot be cancelled.
+ */
+export const systemResolve: ResolveHost = (host) => systemLookup(host, { all: true, verbatim: true })
+
+/**
+ * Resolves a public name by queries for A and AAAA to the name servers of the system, or to those
+ * of `dns.setServers`. Reads no hosts file and adds no search domain. Occupies no thread, ends
+ * after 5 s, and at once when the signal aborts.
+ */
+export const publicResolve: ResolveHost = async (host, signal) => {
+  signal.throwIfAborted()
+  // `cancel` ends all queries of a resolver, so each name has its own.
+  const resolver = new Resolver(QUERY)
+  try {
+    // Not by a named import: `dns.setServers` replaces the functions of the module.
+    resolver.setServers(dns.getServers())
+  } catch {
+    // An address with a zone cannot be set. The resolver has read the same configuration.
+  }
+  const cancel = (): void => { resolver.cancel() }
+  const deadline = setTimeout(cancel, DEADLINE_MS)
+  signal.addEventListener('abort', cancel, { once: true })
+  try {
+    const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+    if (four.status === 'rejected' && six.status === 'rejected') throw four.reason as Error
+    return [...addressesOf(four, 4), ...addressesOf(six, 6)]
+  } finally {
+    clearTimeout(deadline)
+    signal.removeEventListener('abort', cancel)
+  }
+}
+
+function addressesOf(
+  found: PromiseSettledResult<readonly string[]>, family: number,
+): readonly ResolvedAddress[] {
+  return found.status === 'fulfilled' ? found.value.map((address) => ({ address, family })) : []
+}
+
+/** Error of a connection whose host has a forbidden address. */
+export class ForbiddenAddress extends Error {
+  override readonly name = 'ForbiddenAddress'
+}
+
+/** Error of a connection whose host has an address with too many concurrent requests. */
+export class BusyAddress extends Error {
+  override readonly name = 'BusyAddress'
+}
+
+/** The lookup of one connection. */
+export interface JudgedLookup {
+  readonly lookup: LookupFunction
+  /** Cancels the lookup. Resolves once it has really ended. */
+  readonly end: () => Promise<void>
+}
+
+/**
+ * Creates the lookup of one connection. The socket connects only to addresses that were checked
+ * here. A later change of the name has no effect. One forbidden address rejects the name. Calls
+ * `admit` last.
+ */
+export function judgedLookup(
+  resolve: ResolveHost, rules: AddressRules, admit: (addresses: readonly string[]) => boolean,
+): JudgedLookup {
+  const stop = new AbortController()
+  let ended = Promise.resolve()
+  const lookup: LookupFunction = (host, options, callback) => {
+    // Errors that `resolve` throws synchronously must reach the socket too.
+    ended = Promise.resolve(host)
+      .then((name) => resolve(name, stop.signal))
+      .then((found) => {
+        stop.signal.throwIfAborted()
+        const [first] = found
+        if (!first) throw new Error('The name has no address')
+        if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address))) {
+          throw new ForbiddenAddress()
+        }
+        if (!admit(found.map(({ address }) => receiverOf(address)))) throw new BusyAddress()
+        return found
+      })
+      .then(
+        (found) => {
+          const [first] = found
+          if (options.all) {
+            callback(
+              null,
+              found.map(({ address, family }) => ({ address, family })),
+            )
+          }
+          else callback(null, first?.address ?? '', first?.family)
+        },
+        (error: unknown) => {
+          callback(error instanceof Error ? error : new Error('The name could not be resolved'), '')
+        },
+      )
+  }
+  return {
+    lookup,
+    end: () => {
+      stop.abort()
+      return ended
+    },
+  }
+}

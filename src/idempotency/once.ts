@@ -1,0 +1,242 @@
+import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/body/source.js'
+import type { HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
+import { readFailure } from '../http/failure.js'
+import { errorResponse } from '../http/respond.js'
+import { newId } from '../runtime/random-id.js'
+import { SharedLimit } from '../runtime/shared-limit.js'
+import type { Entry, Store } from '../stores/store.js'
+import {
+  Lease, LEASE_MS, openClaim, stillRunning, toHeld, waitForEntry, type KeyClaim,
+  type StoredResponse,
+} from './claim.js'
+
+/** A response, and the part of it that is kept for retries. */
+export interface KeptResponse {
+  readonly response: HttpResponse
+  /**
+   * Body for retries, as JSON text, if the whole body is a stream or too large to keep. Default: a
+   * message that says so.
+   */
+  readonly short?: string
+}
+
+/**
+ * Does the work of one key. It calls `began` when it has an effect. From then on every outcome is
+ * kept, even an error that looks like a refusal, such as a 400 after half of the records were
+ * written.
+ */
+export type OnceWork<A> = (began: () => void) => Promise<A>
+
+/** Claim of the work of one key, and limits for its response. */
+export interface OnceOptions {
+  readonly store: Store
+  /** Store key of the claim; see `claimKey`. */
+  readonly key: string
+  readonly fingerprint: string
+  /** Party that the stored response counts for. */
+  readonly owner: string
+  /** Time that a retry waits for the response of the first request, in milliseconds. */
+  readonly waitMs: number
+  /** Time that the response is kept, in milliseconds. */
+  readonly retentionMs: number
+  /** Maximum size of a body that is kept, in bytes. */
+  readonly maxBytes: number
+}
+
+/** Number of claims that may end without a response before a retry is refused. */
+const TRIES = 10
+/** Number of requests that wait for another request in this process. */
+const WAITING = new SharedLimit(1000)
+/**
+ * Size of the bodies of these requests, in bytes as sent; half of it for one caller. They are held in
+ * memory, because each request may have to do the work. Parsed JSON takes up to 25 times as much.
+ */
+const WAITING_BYTES = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
+/** Assumed size of a body of unknown length, in bytes. */
+const UNKNOWN_BYTES = 1_048_576
+
+/**
+ * Does work at most once for each key, and keeps its response. A retry gets that response with
+ * `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
+ * claim expires within 30 seconds, and a retry does the work again.
+ *
+ * Answers and errors are kept alike. Only a refusal (`isRefusal`) of work without an effect
+ * releases the key.
+ *
+ * @returns `undefined` if `work` returns no response, which releases the key
+ * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and the
+ * errors of `work`
+ */
+export async function oncePerKey(
+  request: HttpRequest<unknown>, options: OnceOptions, work: OnceWork<KeptResponse | undefined>,
+): Promise<HttpResponse | undefined> {
+  const { store, key, fingerprint } = options
+  const deadline = performance.now() + options.waitMs
+  for (let tried = 0; tried < TRIES; tried++) {
+    const wanted: KeyClaim = { fingerprint, holder: newId() }
+    const { fresh, held } = await openClaim(store, key, wanted, LEASE_MS)
+    if (fresh) return perform(request, options, new Lease(store, key, held), work)
+    const claim = held.claim.response
+      ? held.claim
+      : await decided(options, deadline - performance.now(), request)
+    if (claim?.response) return replay(claim.response)
+    if (claim) break
+  }
+  throw stillRunning()
+}
+
+/**
+ * Waits until the claim has a response or the time is over. Returns `undefined` if it was deleted.
+ */
+async function decided(
+  { store, key, owner }: OnceOptions, timeoutMs: number,
+  { signal, headers }: HttpRequest<unknown>,
+): Promise<KeyClaim | undefined> {
+  const place = WAITING.open(owner)
+  const bytes = WAITING_BYTES.open(owner)
+  try {
+    if (place.tryAcquire(1) ?? bytes.tryAcquire(bytesOf(headers))) throw stillRunning()
+    const isOver = (now: Entry | undefined) => !now || toHeld(now).claim.response !== undefined
+    const entry = await waitForEntry(store, key, { timeoutMs, signal, until: isOver })
+    return entry && toHeld(entry).claim
+  } finally {
+    place.release()
+    bytes.release()
+  }
+}
+
+function bytesOf({ 'content-length': length, 'content-encoding': coding }: RequestHeaders): number {
+  const bytes = coding === undefined ? Number(length) : NaN
+  return bytes >= 0 ? bytes : UNKNOWN_BYTES
+}
+
+async function perform(
+  request: HttpRequest<unknown>, { retentionMs, maxBytes, owner }: OnceOptions, lease: Lease,
+  work: OnceWork<KeptResponse | undefined>,
+): Promise<HttpResponse | undefined> {
+  let kept: KeptResponse | undefined
+  let hasBegun = false
+  try {
+    kept = await work(() => { hasBegun = true })
+  } catch (error) {
+    const { status, headers } = readFailure(error)
+    if (!hasBegun && isRefusal(status, headers)) await lease.release()
+    else await lease.settle(toStored(errorResponse(error, request), maxBytes), { retentionMs, owner })
+    throw error
+  }
+  if (!kept) {
+    await lease.release()
+    return undefined
+  }
+  const { response, short } = kept
+  if (!hasBegun && isRefusal(response.status, response.headers)) await lease.release()
+  else await lease.settle(toStored(response, maxBytes, short), { retentionMs, owner })
+  return response
+}
+
+/**
+ * Statuses of requests without an effect: the request, its credentials or conditions were refused.
+ */
+const REFUSED = new Set([
+  400, 401, 403, 404, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429,
+  431, 501,
+])
+
+/**
+ * Returns true if a response means that the request had no effect, so that a retry may do the work.
+ * Besides the statuses of refusals, this is a 503 with Retry-After. Other statuses, such as 409, 422
+ * and 500, are results of the work.
+ */
+function isRefusal(status: number, headers: Readonly<Record<string, unknown>>): boolean {
+  return REFUSED.has(status)
+    || (status === 503 && headers['retry-after'] !== undefined)
+}
+
+/** Header fields that describe a body which is not kept. */
+const OF_BODY = [
+  'content-length', 'content-encoding', 'content-digest', 'repr-digest', 'etag', 'accept-ranges',
+  'content-range',
+]
+
+/** Body that retries get in place of one that is not kept. */
+const NOT_KEPT = JSON.stringify({
+  message: 'The request was carried out. Its response is too large to be repeated.',
+})
+
+/** Maximum size of the kept header fields, in UTF-16 units. Clients read no more than 16 KiB. */
+const MAX_FIELDS = 16_384
+
+/**
+ * Returns the part of a response that is kept. `short` replaces a body that is a stream, or larger
+ * than `maxBytes`. Header fields beyond 16 KiB are omitted.
+ */
+function toStored(
+  { status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT,
+): StoredResponse {
+  const headers = someOf(all)
+  if (body === undefined || body === '') return { status, headers, body: '' }
+  if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) {
+    return { status, headers, body }
+  }
+  if (body instanceof Uint8Array && body.byteLength <= maxBytes) {
+    return { status, headers, body: Buffer.from(body).toString('base64'), base64: true }
+  }
+  const kept: ResponseHeaders = { ...headers, 'content-type': 'application/json' }
+  for (const name of OF_BODY) delete kept[name]
+  return { status, headers: kept, body: short }
+}
+
+function someOf(headers: Readonly<ResponseHeaders>): ResponseHeaders {
+  let left = MAX_FIELDS
+  const kept: ResponseHeaders = {}
+  for (const [name, value] of Object.entries(headers)) {
+    const size = name.length + String(value).length
+    if (size > left) continue
+    left -= size
+    kept[name] = value
+  }
+  return kept
+}
+
+/** Returns the response for a retry. */
+export function replay({ status, headers, body, base64 }: StoredResponse): HttpResponse {
+  const again: HttpResponse = { status, headers: { ...headers, 'idempotent-replayed': 'true' } }
+  if (body !== '') again.body = base64 ? Buffer.from(body, 'base64') : body
+  return again
+}
+
+/**
+ * Reads a streamed response into memory, so that its work does not depend on the client. A stream
+ * with more than `maxBytes`, and an event stream, are passed on as they arrive.
+ */
+export async function buffered(response: HttpResponse, maxBytes: number): Promise<HttpResponse> {
+  const { body, headers } = response
+  if (!isStreamed(body) || wantsHeadAtOnce(headers)) return response
+  const source = new Source(body)
+  const chunks: Uint8Array[] = []
+  let size = 0
+  while (size <= maxBytes) {
+    const step = await source.next()
+    if (step.done === true) return { ...response, body: Buffer.concat(chunks) }
+    // A copy: a source may use its chunk again.
+    const chunk = typeof step.value === 'string' ? Buffer.from(step.value) : Buffer.from(step.value)
+    chunks.push(chunk)
+    size += chunk.byteLength
+  }
+  return { ...response, body: rest(chunks, source) }
+}
+
+async function* rest(
+  chunks: Uint8Array[], source: Source,
+): AsyncGenerator<Chunk, void, undefined> {
+  try {
+    for (let chunk = chunks.shift(); chunk !== undefined; chunk = chunks.shift()) yield chunk
+    for (;;) {
+      const step = await source.next()
+      if (step.done === true) return
+      yield step.value
+    }
+  } finally {
+    source.close()
+  }
+}

@@ -1,0 +1,220 @@
+import type { StoredTask } from '../../engine/task.js'
+import { httpError, isHttpError } from '../../http/errors.js'
+import type { HttpResponse } from '../../http/exchange.js'
+import { stillRunning, toHeld } from '../../idempotency/claim.js'
+import { oncePerKey, replay } from '../../idempotency/once.js'
+import { newId } from '../../runtime/random-id.js'
+import { isStoreUnavailable } from '../../stores/store.js'
+import { checkTransaction } from '../../engine/engine.js'
+import type { Transaction } from '../../engine/engine.js'
+import { acceptTask, type AcceptedTask as Accepted, type Submitted } from '../core/accept-task.js'
+import type { TaskService } from '../core/task-service.js'
+import { detailsOf } from '../record/details.js'
+import { newBirth, belongsTo, type OwnerId } from '../record/ids.js'
+import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import type { EndpointSettings } from './settings.js'
+import type { Submission } from './submission.js'
+import type { SubmitTransaction } from './submit-options.js'
+
+/** A submission that has its task. */
+export type AcceptedSubmission =
+  | AcceptedTask
+  /** The task of a synchronous request without a key: only this request knows it. */
+  | { readonly kind: 'temporary', readonly task: TaskSnapshot }
+  /** An earlier request with this key has this response, and no task. */
+  | { readonly kind: 'stored', readonly response: HttpResponse }
+
+/** A task that its client may ask for again. */
+export interface AcceptedTask {
+  readonly kind: 'task'
+  readonly task: TaskSnapshot
+  /** `true` if the first request with this key asked for a synchronous response. */
+  readonly direct: boolean
+  /** `true` if an earlier request has started the task. */
+  readonly replayed: boolean
+}
+
+/** The Idempotency-Key of a submission in its scope, and the fingerprint of the request. */
+type Idempotency = NonNullable<Submission<unknown>['idempotency']>
+
+/**
+ * Accepts a submission. Requests with the same Idempotency-Key get the same task, so the work runs
+ * once and does not depend on the connection.
+ *
+ * @throws {HttpError} What `acceptTask` throws; 422 `idempotency_key_reused`, 409
+ * `idempotent_request_running`. The input is discarded then, unless a task may use it.
+ */
+export async function acceptSubmission<C>(
+  settings: EndpointSettings<C>, submission: Submission<C>,
+): Promise<AcceptedSubmission> {
+  const { transaction, claimsKey, idempotency } = submission
+  if (transaction) return acceptInTransaction(settings, submission, transaction)
+  if (claimsKey && idempotency) return acceptUnderClaim(settings, submission, idempotency)
+  return accept(settings, submission)
+}
+
+async function accept<C>(
+  settings: EndpointSettings<C>, submission: Submission<C>,
+): Promise<AcceptedSubmission> {
+  const { definition, input, json, idempotency, discard, submitter: { direct } } = submission
+  let isOffered = false
+  try {
+    const earlier = idempotency && await findEarlier(settings, submission, idempotency)
+    if (earlier) {
+      await discard()
+      return earlier
+    }
+    const submitted = { ...await submittedOf(settings, submission), json }
+    isOffered = true
+    const { task, created } = await acceptTask(settings.service.core, definition, input, submitted)
+    if (!created) await discard()
+    // A client may read the files after the response.
+    if (direct && idempotency === undefined && !definition.files) {
+      return { kind: 'temporary', task: toSnapshot(task) }
+    }
+    return toAccepted(task, { direct, replayed: !created })
+  } catch (error) {
+    if (!isOffered || createdNothing(error)) await discard()
+    throw error
+  }
+}
+
+async function submittedOf<C>(
+  { service, context }: EndpointSettings<C>,
+  { submitter: { request, owner, caller }, callbackUrl, start, idempotency }: Submission<C>,
+): Promise<Submitted> {
+  return {
+    owner, caller, isRequest: true, context: context?.(request), callbackUrl, idempotency,
+    start: start?.(await service.core.engine.now()),
+  }
+}
+
+/**
+ * Returns what an earlier request with the key has started. A submission for later is looked up
+ * before its start is checked, because that may be in the past now. Other handlers may have stored a
+ * response for the key.
+ */
+async function findEarlier<C>(
+  { service }: EndpointSettings<C>, { submitter: { owner }, start, claimsKey }: Submission<C>,
+  { key, fingerprint }: Idempotency,
+): Promise<AcceptedSubmission | undefined> {
+  // A submission that claims its key has the claim by now.
+  const entry = claimsKey ? undefined : await service.store.get(key)
+  if (!entry) return start && findTask(service, key, owner, fingerprint)
+  const { claim } = toHeld(entry)
+  if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+  if (!claim.response) throw stillRunning()
+  return { kind: 'stored', response: replay(claim.response) }
+}
+
+/** Returns the task that an earlier request with a key has started. */
+export async function findTask(
+  service: TaskService, key: string, owner: OwnerId, fingerprint: string,
+): Promise<AcceptedTask | undefined> {
+  const task = await service.core.engine.readByKey(key)
+  if (!task || !belongsTo(task, owner)) return undefined
+  if (detailsOf(task).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+  return toAccepted(task, { direct: false, replayed: true })
+}
+
+/** @param now - `direct`: this request asks for a synchronous response */
+function toAccepted(
+  task: StoredTask, now: { readonly direct: boolean, readonly replayed: boolean },
+): AcceptedTask {
+  // The first request with a key decides.
+  const direct = task.key === undefined ? now.direct : detailsOf(task).isDirect === true
+  return { kind: 'task', task: toSnapshot(task), direct, replayed: now.replayed }
+}
+
+/** Returns whether an error says that no task was created. */
+function createdNothing(error: unknown): boolean {
+  return isHttpError(error) || error instanceof TypeError
+    || isStoreUnavailable(error) && error.reason === 'full'
+}
+
+/**
+ * Accepts a submission to an endpoint that also works for synchronous requests without a task. It
+ * holds the claim of the key meanwhile. So a synchronous request with the same key at the same
+ * moment either finds the task, or is the one that does the work.
+ */
+async function acceptUnderClaim<C>(
+  settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
+): Promise<AcceptedSubmission> {
+  const { service: { store, retentionMs, maxResultBytes: maxBytes }, syncTimeoutMs } = settings
+  const { submitter: { request, caller: owner }, discard } = submission
+  let accepting: Promise<AcceptedSubmission> | undefined
+  try {
+    const response = await oncePerKey(request, {
+      store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes, owner,
+    }, async () => {
+      accepting = accept(settings, submission)
+      // The task keeps the key, so the claim is released, whatever the outcome is.
+      await accepting.catch(() => undefined)
+      return undefined
+    })
+    if (response) {
+      await discard()
+      return { kind: 'stored', response }
+    }
+  } catch (error) {
+    await discard()
+    throw error
+  }
+  return accepting ?? accept(settings, submission)
+}
+
+/**
+ * Accepts a submission in a transaction that the application opens and ends. The task, its
+ * Idempotency-Key and the rows of the application commit together.
+ *
+ * If an earlier request with the key has committed, `run` is not called. If that request commits
+ * while `run` is active, `submit` rejects, so that the application rolls back, and the response is
+ * the same.
+ *
+ * @param run - the option `transaction` of the endpoint
+ * @throws What `run` rejects with
+ */
+async function acceptInTransaction<C>(
+  settings: EndpointSettings<C>, submission: Submission<C>, run: SubmitTransaction<C>,
+): Promise<AcceptedSubmission> {
+  const { service } = settings
+  const { submitter: { request, owner, direct }, definition, input, idempotency } = submission
+  const committed = idempotency
+    && await findTask(service, idempotency.key, owner, idempotency.fingerprint)
+  if (committed) return committed
+  const id = newId()
+  const birth = newBirth(id)
+  let accepted: Accepted | undefined
+  const submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
+    checkTransaction('submit', transaction)
+    const submitted = await submittedOf(settings, submission)
+    accepted = await acceptTask(service.core, definition, input, { ...submitted, id, birth, transaction })
+    if (accepted.created) return { taskId: id }
+    throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
+  }
+  try {
+    await run(request, input, submit)
+  } catch (error) {
+    if (accepted?.created !== false) throw error
+    return toAccepted(accepted.task, { direct, replayed: true })
+  }
+  if (accepted === undefined) {
+    throw new TypeError('submit: the option transaction must call submit(transaction)')
+  }
+  if (await hasCommitted(service, id)) {
+    return toAccepted(accepted.task, { direct, replayed: false })
+  }
+  throw new Error(
+    'submit: the option transaction has resolved, but its transaction has not committed',
+  )
+}
+
+/** Returns whether a task is there. If the engine fails now, believes the application. */
+async function hasCommitted(service: TaskService, id: string): Promise<boolean> {
+  try {
+    return await service.read(id) !== undefined
+  } catch (error) {
+    if (isStoreUnavailable(error)) return true
+    throw error
+  }
+}

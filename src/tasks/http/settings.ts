@@ -1,0 +1,189 @@
+import type { HttpRequest } from '../../http/exchange.js'
+import { findRequester, type OwnerOption, type Requester } from '../../http/requester.js'
+import {
+  bytes, func, oneOf, readOptions, timer, value, whole, type OptionTable,
+} from '../../runtime/options.js'
+import { noCallbacks } from '../core/task-core.js'
+import type { TaskService } from '../core/task-service.js'
+import { serviceOf, type Tasks } from '../tasks.js'
+import { EncodedBodies, taskFormat, type TaskFormat } from './formats.js'
+import { StatusPath } from './status-path.js'
+
+/** Options of `taskEndpoints`. */
+export interface TaskEndpointsOptions<C = unknown> {
+  /**
+   * Path of the status resource below the mount path, with `{id}` for the task's id: `/tasks/{id}`.
+   */
+  readonly statusPath: string
+  /** The body of answers: `taskFormat` (default), `jobFormat`, or one of your own. */
+  readonly format?: TaskFormat
+  /**
+   * The owner of the tasks. A task exists for its owner only. All others get the answer of an
+   * unknown task. Required, because each choice is wrong for some servers:
+   *
+   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is
+   *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
+   *   other than a non-empty string or `undefined` is a `TypeError`, which is answered with 500 and
+   *   goes to `onError`.
+   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
+   *   request without one is answered with 401 `unauthorized`, before its body is read.
+   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
+   *   the task. An Idempotency-Key belongs to the subject of the principal, or else to the
+   *   credentials as they were sent: `Authorization`, `Cookie`, `Proxy-Authorization`, `X-Api-Key`.
+   *
+   * `maxPerOwner` counts clients without an owner by the network address of their connection.
+   * Behind a proxy they all count as one.
+   */
+  readonly owner: OwnerOption<C>
+  /**
+   * Returns the part of the request that `run` receives as `context`, as JSON. Default: nothing.
+   */
+  readonly context?: (request: HttpRequest<C>) => unknown
+  /**
+   * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
+   * `createTasks`. A URL that can't be called is a 400. A URL in a request for a direct answer is a
+   * 400 too. Default: no callbacks.
+   */
+  readonly callback?: FindCallback<C>
+  /**
+   * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
+   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a
+   * request is answered with 202, whatever it prefers, because there is no result yet. Errors: 400
+   * `invalid_start_at`; 422 `start_at_out_of_range` for a time in the past or more than a year
+   * ahead. The clock of the engine decides. Default: all work starts now.
+   */
+  readonly startAt?: FindStart<C>
+  /**
+   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task. A final one
+   * gets a 409 `task_already_final`. `forget`: also deletes a final task, and all that it owns, if
+   * `If-Match` has the `ETag` of its status. The response is a 204. Without that tag it is a 428
+   * `precondition_required`, and with an old one a 412. With both, a repeated DELETE of a task that
+   * the first one has cancelled gets the same 200 again. Default `cancel`.
+   */
+  readonly remove?: 'cancel' | 'forget'
+  /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
+  readonly maxWaitSeconds?: number
+  /**
+   * Maximum time of a direct answer, in milliseconds. Then the answer is 503 `sync_timeout`, and
+   * the work is stopped. With an Idempotency-Key the work continues, and a retry gets its result.
+   * Default 30 000.
+   */
+  readonly syncTimeoutMs?: number
+  /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
+  readonly maxBodyBytes?: number
+  /**
+   * Maximum number of bytes of one owner's bodies that bulk and NDJSON handlers with `background`
+   * have stored for their tasks. A body counts while it arrives, and until its task is completed or
+   * deleted, or its blob has expired. Resumable uploads with the same store count too. More are a
+   * 429 `too_many_bytes`; a larger body is a 413. Clients without an owner are counted by network.
+   *
+   * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
+   * `maxBytes`: 16 GiB, or `maxBodyBytes` of the handler if that is more.
+   */
+  readonly maxBytesPerOwner?: number
+  /** Options of the handler `list`. */
+  readonly list?: {
+    /**
+     * Further query parameters that a request may have, such as one that a policy in front reads.
+     * Default: none, so that they are refused.
+     */
+    readonly also?: readonly string[]
+  }
+}
+
+/**
+ * Finds the callback URL of a submission; `undefined` for none. `body` is the JSON body, or `{}` if
+ * that is no object. The URL is checked afterwards.
+ */
+export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
+
+/**
+ * Finds the start of a submission for later; `undefined` for now. `body` is the JSON body, or `{}`
+ * if that is no object. The value is checked afterwards.
+ */
+export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
+
+const isSeconds = (given: unknown): boolean => typeof given === 'number' && given >= 0 && given <= 3600
+
+const OPTIONS = {
+  statusPath: value(), owner: value(),
+  format: value('a TaskFormat', (given) => typeof (given as TaskFormat | null)?.toText === 'function', {
+    default: taskFormat,
+  }),
+  context: func(), callback: func(), startAt: func(),
+  remove: oneOf(['cancel', 'forget'], { default: 'cancel' }),
+  maxWaitSeconds: value('a number of seconds from 0 to 3600', isSeconds, { default: 30 }),
+  syncTimeoutMs: timer({ default: 30_000 }),
+  maxBodyBytes: bytes(), maxBytesPerOwner: whole({ min: 1, infinity: true }),
+  list: value(),
+} satisfies OptionTable<TaskEndpointsOptions>
+
+const LIST_OPTIONS = {
+  also: value('an array of names', Array.isArray),
+} satisfies OptionTable<NonNullable<TaskEndpointsOptions['list']>>
+
+/** The options of `taskEndpoints` with their defaults, and what its handlers share. */
+export interface EndpointSettings<C> {
+  readonly service: TaskService
+  readonly path: StatusPath
+  readonly format: TaskFormat
+  /** Bodies and events as bytes, shared by all requests that wait for a task. */
+  readonly bodies: EncodedBodies
+  /**
+   * Finds the requester. Throws 401 `unauthorized` where an owner is needed and nobody is known.
+   */
+  readonly requester: (request: HttpRequest<C>) => Requester
+  /** Returns the context of the task. `undefined`: there is none. */
+  readonly context: ((request: HttpRequest<C>) => unknown) | undefined
+  readonly callback: FindCallback<C> | undefined
+  readonly startAt: FindStart<C> | undefined
+  readonly remove: 'cancel' | 'forget'
+  readonly maxWaitSeconds: number
+  readonly syncTimeoutMs: number
+  readonly maxBodyBytes: number
+  /** `undefined`: the default, which depends on the blobs. */
+  readonly maxBytesPerOwner: number | undefined
+  /** Further query parameters of the list. */
+  readonly listedAlso: readonly string[]
+}
+
+/** @throws {TypeError} An option makes no sense. */
+export function readSettings<C>(
+  tasks: Tasks, options: TaskEndpointsOptions<C>,
+): EndpointSettings<C> {
+  const read = readOptions('taskEndpoints', options, OPTIONS)
+  const service = serviceOf(tasks, 'taskEndpoints')
+  const { format, remove, callback, startAt, maxWaitSeconds, syncTimeoutMs, maxBytesPerOwner } = read
+  checkCallbackOption(service, callback)
+  const { also = [] } = readOptions('taskEndpoints: list', options.list ?? {}, LIST_OPTIONS)
+  return {
+    service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
+    requester: findRequester(options.owner, {
+      where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
+      anyone: 'lets everybody who knows the id of a task see and cancel it.',
+    }),
+    context: options.context && jsonContext(options.context), callback, startAt, remove,
+    maxWaitSeconds, syncTimeoutMs, maxBodyBytes: read.maxBodyBytes ?? service.maxInputBytes,
+    maxBytesPerOwner, listedAlso: also,
+  }
+}
+
+/**
+ * Makes the option `context` return what JSON keeps of its value. So the run of a synchronous
+ * request gets the same value as the run of a stored task.
+ */
+export function jsonContext<C>(
+  context: (request: HttpRequest<C>) => unknown,
+): (request: HttpRequest<C>) => unknown {
+  return (request) => {
+    const text = JSON.stringify(context(request)) as string | undefined
+    return text === undefined ? undefined : JSON.parse(text) as unknown
+  }
+}
+
+/** Throws a `TypeError` if a callback URL could be given but `createTasks` has no `callbacks`. */
+export function checkCallbackOption<C>(
+  service: TaskService, callback: FindCallback<C> | undefined,
+): void {
+  if (callback && !service.hasCallbacks) throw noCallbacks()
+}

@@ -1,0 +1,128 @@
+import type { Handler, HttpRequest } from '../../http/exchange.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Transaction } from '../../engine/engine.js'
+import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from '../definition/define.js'
+import type { FindCallback, FindStart } from './settings.js'
+
+/** Options of one submit endpoint, for input of type `I`. */
+export interface SubmitEndpointOptions<C = unknown, I = unknown> {
+  /**
+   * Returns the part of the request that `run` receives as `context`, as JSON. Required, and typed,
+   * if the definition says which context it needs. Default: `context` of `taskEndpoints`.
+   */
+  readonly context?: (request: HttpRequest<C>) => unknown
+  /**
+   * `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets
+   * a 202.
+   */
+  readonly respond?: 'prefer' | 'always'
+  /**
+   * The input of a request without a body. If such a request has no Content-Type, and the browser
+   * says that a page of another site sent it (`Sec-Fetch-Site`, or else `Origin`), the answer is 403
+   * `cross_site`. Default: a body is required, 400 `missing_body`.
+   */
+  readonly emptyBody?: unknown
+  /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
+  readonly callback?: FindCallback<C>
+  /** Finds the start in the body. Default: `startAt` of `taskEndpoints`. */
+  readonly startAt?: FindStart<C>
+  /**
+   * Opens a transaction of yours, writes your rows and submits the task in it. Called once the
+   * request is valid. Requires the engine of `longhaul/postgres`. Default: none.
+   */
+  readonly transaction?: SubmitTransaction<C, I>
+}
+
+/**
+ * Writes the rows of a request and submits its task, in one transaction of the application.
+ * Resolves after the commit. The answer, such as 202, is sent then, so its `Location` is valid.
+ *
+ * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass,
+ *   so that the transaction is rolled back. If you retry the transaction, call it again.
+ * - Rejects if the transaction is rolled back: nothing of the task is left, and the error is
+ *   answered as that of a handler.
+ * - Is not called for a request whose Idempotency-Key has a task already. If two requests with one
+ *   key come at the same time, only one of them commits.
+ * - The task of a direct answer continues if the client disconnects.
+ *
+ * @example
+ * endpoints.submit(report, {
+ *   transaction: async (request, input, submit) => {
+ *     const client = await pool.connect()
+ *     try {
+ *       await client.query('BEGIN')
+ *       const { taskId } = await submit(client)
+ *       await client.query('INSERT INTO reports (year, task) VALUES ($1, $2)', [input.year, taskId])
+ *       await client.query('COMMIT')
+ *     } catch (error) {
+ *       await client.query('ROLLBACK')
+ *       throw error
+ *     } finally {
+ *       client.release()
+ *     }
+ *   },
+ * })
+ */
+export type SubmitTransaction<C = unknown, I = unknown> = (
+  request: HttpRequest<C>, input: I,
+  submit: (transaction: Transaction) => Promise<{ readonly taskId: string }>,
+) => Promise<unknown>
+
+/**
+ * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if
+ * there is none.
+ */
+export type Select<C = unknown, D extends Definitions = Definitions> =
+  (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected<D>>
+
+/** One kind of work and its input. */
+export interface Selected<D extends Definitions = Definitions> {
+  readonly definition: D[number]
+  readonly input: unknown
+  /**
+   * JSON pointer to the input in the body, such as `/data`. Pointers of validation errors begin
+   * with it. Default `''`: the input is the whole body.
+   */
+  readonly pointer?: string
+}
+
+/** Input that a handler of the host has read from a request, for `TaskEndpoints.accept`. */
+export interface ReadWork {
+  readonly input: unknown
+  /** Distinguishes requests with the same Idempotency-Key. Compared as JSON. */
+  readonly body: unknown
+  /**
+   * Called when no task will ever use this input: it was refused, or an earlier request had started
+   * the task.
+   */
+  readonly discard?: () => unknown
+}
+
+/**
+ * The options of `submit` for a definition: required, with their `context`, if the definition says
+ * which context it needs.
+ */
+export type SubmitEndpointArguments<C, T> =
+  T extends AnyTaskDefinition
+    ? unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C, InputOf<T>>]
+      : [options: SubmitEndpointOptions<C, InputOf<T>> & {
+        /** Returns the context that `run` of this definition needs. */
+        readonly context: (request: HttpRequest<C>) => ContextOf<T>
+      }]
+    : [options?: SubmitEndpointOptions<C>]
+
+/** Refuses a definition that `createTasks` was not given. The name of the member is the message. */
+export type Registered<T, D extends Definitions> =
+  T extends D[number] | Select<never> ? unknown
+    : { readonly 'this definition is not in `definitions` of createTasks': never }
+
+/**
+ * Creates handlers for POST; see `TaskEndpoints.submit`. Its call is typed as a method, so that
+ * endpoints of some definitions fit where endpoints of any definitions are expected.
+ */
+export type SubmitEndpoint<C = unknown, D extends Definitions = Definitions> = {
+  /** Creates a handler for POST. */
+  submit<T extends AnyTaskDefinition | Select<C, D>>(
+    what: T & Registered<T, D>, ...options: SubmitEndpointArguments<C, T>
+  ): Handler<C>
+}['submit']

@@ -1,0 +1,131 @@
+import { createHash } from 'node:crypto'
+import {
+  LISTED_STATUSES, type ListedStatus, type TaskQuery, type ListPosition,
+} from '../engine/engine.js'
+import { httpError } from '../http/errors.js'
+import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
+import type { AnyTaskDefinition } from './definition/define.js'
+import { isTaskId } from './record/ids.js'
+import type { Task } from './record/view.js'
+
+/** Maximum and default number of tasks of a page. */
+export const MAX_LIMIT = 200
+export const DEFAULT_LIMIT = 50
+
+/** Options of `tasks.list`. `T` are the kinds of the tasks, and `S` their statuses. */
+export interface ListOptions<
+  T extends AnyTaskDefinition = AnyTaskDefinition, S extends ListedStatus = ListedStatus,
+> {
+  /** Only tasks of this status, or of one of these. Default: all. */
+  readonly status?: S | readonly S[] | undefined
+  /** Only tasks of this definition, or of one of these. Default: all. */
+  readonly task?: T | readonly T[] | undefined
+  /** Only tasks created at this time or later. Default: no limit. */
+  readonly from?: Date | undefined
+  /** Only tasks created before this time. Default: no limit. */
+  readonly to?: Date | undefined
+  /** Order of creation. Default `newest`: the newest task first. */
+  readonly order?: 'newest' | 'oldest' | undefined
+  /**
+   * Maximum number of tasks of the page, 1 to 200. A page ends earlier after 4 MiB. Default 50.
+   */
+  readonly limit?: number | undefined
+  /** The property `next` of the page before, of a call with the same options. Default: first page. */
+  readonly cursor?: string | undefined
+}
+
+/** A page of tasks. */
+export interface TaskPage<
+  T extends AnyTaskDefinition = AnyTaskDefinition, S extends ListedStatus = ListedStatus,
+> {
+  readonly items: Extract<Task<T>, { readonly status: S }>[]
+  /** Cursor of the next page. Absent on the last one. */
+  readonly next?: string
+}
+
+const isDate = (given: unknown): boolean => given instanceof Date && !Number.isNaN(given.getTime())
+
+const OPTIONS = {
+  status: value(`one or several of ${LISTED_STATUSES.join(', ')}`, (given) => {
+    const statuses = [given].flat() as ListedStatus[]
+    return statuses.length > 0 && statuses.every((each) => LISTED_STATUSES.includes(each))
+  }),
+  task: value('a definition, or a list of some', (given) => [given].flat().length > 0),
+  from: value('a valid Date', isDate), to: value('a valid Date', isDate),
+  order: oneOf(['newest', 'oldest'], { default: 'newest' }),
+  limit: whole({ min: 1, max: MAX_LIMIT, default: DEFAULT_LIMIT }),
+  cursor: text({ pattern: /^/, expects: 'a string' }),
+} satisfies OptionTable<ListOptions>
+
+/** Filter of a list: everything that a query has except the position of its page. */
+export type ListFilter = Omit<TaskQuery, 'after'>
+
+/**
+ * Returns the filter that options name.
+ *
+ * @throws {TypeError} An option is unknown or makes no sense.
+ */
+export function toFilter(
+  where: string, options: ListOptions, of: ListFilter['of'],
+  mustHave: (definition: AnyTaskDefinition) => void,
+): ListFilter {
+  const { status, task, from, to, order, limit } = readOptions(where, options, OPTIONS)
+  const definitions = task === undefined ? undefined : [task].flat()
+  definitions?.forEach(mustHave)
+  return {
+    of, order, limit,
+    statuses: status === undefined ? undefined : distinct([status].flat()),
+    names: definitions && distinct(definitions.map(({ name }) => name)),
+    from: from?.getTime(), to: to?.getTime(),
+  }
+}
+
+function distinct<T>(items: readonly T[]): T[] {
+  return [...new Set(items)]
+}
+
+/** Number of characters of the digest in a cursor: 72 bits. */
+const DIGEST_LENGTH = 12
+/** Maximum length of a cursor, with an id of 128 characters. */
+const MAX_LENGTH = 256
+
+/**
+ * Returns the cursor of the page after `position`. It is bound to the owner, the filter and the
+ * order, so that a position in one list is never used in another. It is no secret: a list shows the
+ * tasks of its owner only, whatever its cursor says.
+ */
+export function toCursor({ id, createdAt }: ListPosition, filter: ListFilter): string {
+  const place = `${createdAt.toString(36)} ${id}`
+  const text = digestOf(filter, place) + place
+  return Buffer.from(text, 'latin1').toString('base64url')
+}
+
+/**
+ * Reads the position in a cursor.
+ *
+ * @throws {HttpError} 400 `invalid_cursor`: it is malformed, or of a list with another owner or
+ * filter.
+ */
+export function readCursor(cursor: string, filter: ListFilter): ListPosition {
+  const text = cursor.length > MAX_LENGTH ? '' : Buffer.from(cursor, 'base64url').toString('latin1')
+  const [time = '', id = ''] = text.slice(DIGEST_LENGTH).split(' ')
+  const position = { createdAt: Number.parseInt(time, 36), id }
+  // Written again, so that only a cursor of `toCursor` passes.
+  const isOwn = Number.isSafeInteger(position.createdAt) && isTaskId(id)
+    && toCursor(position, filter) === cursor
+  if (!isOwn) throw httpError('invalid_cursor')
+  return position
+}
+
+function digestOf(filter: ListFilter, place: string): string {
+  const { of, statuses, names, from, to, order } = filter
+  const owner = of === 'all' ? 'all' : [of.owner ?? null]
+  const times = [from ?? null, to ?? null]
+  const parts = [owner, sorted(statuses), sorted(names), times, order, place]
+  const hash = createHash('sha256').update(JSON.stringify(parts)).digest('base64url')
+  return hash.slice(0, DIGEST_LENGTH)
+}
+
+function sorted(texts: readonly string[] | undefined): readonly string[] | null {
+  return texts ? [...new Set(texts)].sort() : null
+}
