@@ -83,7 +83,7 @@ async function read(
     const schema = definition.checkpoint as NonNullable<typeof definition.checkpoint>
     const outcome = await validate(schema, JSON.parse(checkpoint.slice(end + 1)))
     if (!('details' in outcome)) return { value: outcome.value }
-    return { fault: dropped(`The schema of ${name} refuses it.`, outcome.details) }
+    return { fault: dropped(`The schema of ${name} rejects it.`, outcome.details) }
   } catch (error) {
     return { fault: dropped(`The schema of ${name} failed on it.`, error) }
   }

@@ -12,7 +12,7 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 /** Outcome of one run. */
 export type Outcome =
   | { readonly kind: 'completed', readonly result: string }
-  /** `cause` is the error that a direct answer throws. */
+  /** `cause` is the error that a synchronous request gets. */
   | { readonly kind: 'failed', readonly failure: Failure, readonly cause: unknown, readonly timedOut: boolean }
   /** Stopped from outside. `reason` is that of the signal. */
   | { readonly kind: 'aborted', readonly reason: unknown }

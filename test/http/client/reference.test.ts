@@ -129,7 +129,7 @@ describe('records', () => {
     assert.ok(count >= 1000, String(count))
     const report = await client.upload('/upload-ndjson', [...users(3), { name: 'No email' }])
     assert.deepEqual(report.summary, { total: 4, succeeded: 3, failed: 1 })
-    assert.equal(report.errors?.[0]?.line, 4)
+    assert.equal(report.items?.[0]?.line, 4)
   })
 
   test('are uploaded in the background', async () => {

@@ -147,7 +147,7 @@ describe('writeNdjson', () => {
 })
 
 describe('upload', () => {
-  const report = { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 }, errors: [{ line: 2, code: 'record_invalid', message: 'no' }] }
+  const report = { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 }, items: [{ line: 2, status: 400, error: { code: 'record_invalid', message: 'no' } }] }
 
   test('sends lines and returns the report', async () => {
     const { client, seen } = fakeServer(() => json(report))
