@@ -1,11 +1,11 @@
 import type { Handler } from '../http/exchange.js'
 import type { Repository } from '../repositories/repository.js'
-import type { ItemId } from './batch.js'
+import { func, type OptionTable } from '../runtime/options.js'
 import { bulkEndpoint, type BackgroundBulk } from './handler.js'
 import {
-  BULK, checkBulkNames, isAtomic, withDefaults, type BulkBackgroundOptions, type BulkOptions,
+  BULK, isAtomic, withDefaults, type BulkBackgroundOptions, type BulkOptions, type BulkSettings,
+  type ItemId, type Writer,
 } from './options.js'
-import type { BulkSettings, Writer } from './settings.js'
 
 /**
  * Options of `bulkCreate`. `Draft` is an item as its schema returns it, `Item` a record as the
@@ -31,8 +31,7 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
   readonly id?: (item: Item) => ItemId | undefined
 }
 
-const CREATE = { ...BULK, key: 0, id: 0 } satisfies
-  Record<keyof BulkCreateOptions<object, object>, 0>
+const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<object, object>>
 
 /**
  * Creates a handler for POST that creates many records (SPEC 4.3) from a JSON array. The array is
@@ -96,17 +95,17 @@ export function bulkCreate<Item extends object, Draft extends object>(
 export function bulkCreate<Item extends object, Draft extends object>(
   options: BulkCreateOptions<Item, Draft>,
 ): BackgroundBulk | Handler {
-  checkBulkNames('bulkCreate', options, CREATE)
   return bulkEndpoint('bulkCreate', createSettings(options), options.background)
 }
 
 function createSettings<Item extends object, Draft extends object>(
   options: BulkCreateOptions<Item, Draft>,
 ): BulkSettings<Draft> {
+  const shared = withDefaults('bulkCreate', options, CREATE, '')
   const { repository, schema, key, atomic = false, id = idMember } = options
   const writer = writerOf(repository)
   return {
-    ...withDefaults('bulkCreate', options, ''),
+    ...shared,
     kind: 'create', method: 'POST', status: 201, schema, key, writer,
     transaction: isAtomic('bulkCreate', atomic, repository)
       ? (work, call) => repository.transaction((inside) => work(writerOf(inside)), call)

@@ -1,17 +1,22 @@
+import { httpError, type HttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
-import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
+import { readFailure } from '../http/failure.js'
+import { acknowledged, refuseIdempotencyKey, addVary, empty, errorResponse, jsonText } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
+import { batchesOf } from '../records/batch.js'
+import { checkEndpoints, TextSink } from '../records/http.js'
+import { Report, type ItemSelection, type ReportSummary } from '../records/report.js'
+import { isAborted, writeRecords } from '../records/write-loop.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { serviceOf } from '../tasks/tasks.js'
-import { RequestCall, type BulkCall } from './bulk-run.js'
-import { selectedItems, type ItemSelection } from './item-selection.js'
-import { bulkOperation } from './operation.js'
-import type { BulkBackgroundOptions } from './options.js'
+import { writeAtomic } from './atomic.js'
+import { blocksOf, checkHead } from './body.js'
+import { findDuplicates, judgeItems } from './judge.js'
+import { bulkOperation, selectedItems } from './operation.js'
+import type { BulkBackgroundOptions, BulkSettings } from './options.js'
 import { readDirect, type DirectBody } from './read-direct.js'
-import { checkHead } from './request-body.js'
-import { respondDirect } from './respond-direct.js'
-import type { BulkSettings } from './settings.js'
 import { spooledBulk, type BulkTask, type SpooledBulk } from './task.js'
+import { RequestCall, startRun, writeItems, type BulkCall, type BulkRun } from './write.js'
 
 /**
  * A bulk endpoint that clients may ask to work in the background. Returned by `bulkCreate` and
@@ -44,7 +49,8 @@ export function bulkEndpoint<T>(
   return {
     task: spooled.task,
     handler<C>(endpoints: TaskEndpoints<C>): Handler<C> {
-      checkTasks(caller, spooled, endpoints)
+      checkEndpoints(caller, spooled.task, endpoints)
+      checkResultBytes(caller, spooled, endpoints)
       return bulkHandler(settings, { endpoints, spooled })
     },
   }
@@ -55,15 +61,9 @@ interface Background<C> {
   readonly spooled: SpooledBulk
 }
 
-function checkTasks<C>(
-  caller: string, { task, maxInlineBytes }: SpooledBulk, endpoints: TaskEndpoints<C>,
+function checkResultBytes<C>(
+  caller: string, { maxInlineBytes }: SpooledBulk, { tasks }: TaskEndpoints<C>,
 ): void {
-  const tasks = endpoints?.tasks
-  if (!tasks) throw new TypeError(`${caller}: handler needs what taskEndpoints returned`)
-  if (tasks.definition(task.name) !== task) {
-    throw new TypeError(`${caller}: the task ${task.name} is not among the definitions`
-      + ' of createTasks; add it there')
-  }
   const { maxResultBytes } = serviceOf(tasks, caller)
   if (maxInlineBytes + 1024 <= maxResultBytes) return
   throw new TypeError(`${caller}: background.maxInlineBytes must be 1024 or more below`
@@ -127,4 +127,69 @@ function respondOnce<T, C>(
     began()
     return { response: answer.response, short: JSON.stringify({ summary: answer.summary }) }
   })
+}
+
+/** Writes the items of a request and responds with their report. */
+async function respondDirect<T>(
+  settings: BulkSettings<T>, request: HttpRequest, body: DirectBody, selection: ItemSelection,
+  call: BulkCall,
+): Promise<{ readonly response: HttpResponse, readonly summary: ReportSummary }> {
+  const { status, mixedStatus, items: pointer, maxReportBytes: maxBytes } = settings
+  const sink = new TextSink()
+  const report = new Report(sink, { numbers: 'index', status, pointer, selection, maxBytes })
+  const run = startRun(settings, call)
+  let failure: { readonly error: unknown } | undefined
+  try {
+    await write(run, body, report)
+    failure = failureOf(settings, report)
+  } catch (error) {
+    // The client has disconnected: nobody reads the response.
+    if (isAborted(call)) return { response: empty(503), summary: report.summary }
+    if (!readFailure(error).expected) run.reportError(error)
+    failure = { error }
+  }
+  const response = failure === undefined
+    ? jsonText(report.failed === 0 ? status : mixedStatus, '{')
+    : errorResponse(failure.error, request)
+  // The report continues the JSON of the error.
+  const before = response.body as string
+  response.body = sink.body(failure === undefined ? before : before.slice(0, -1), report)
+  addVary(response.headers, 'Prefer')
+  if (selection === 'none') response.headers['preference-applied'] = 'return=minimal'
+  return { response, summary: report.summary }
+}
+
+async function write<T>(
+  run: BulkRun<T>, { body, items: itemCount }: DirectBody, report: Report,
+): Promise<void> {
+  const { settings, call } = run
+  const { transaction, batchSize, concurrency } = settings
+  if (transaction) {
+    await writeAtomic(run, transaction, body, itemCount, report)
+    return
+  }
+  const batches = batchesOf<T, object>(blocksOf(body), {
+    batchSize, concurrency, judge: judgeItems(run), compare: findDuplicates(settings),
+  })
+  const writes = writeRecords({
+    report, call, write: (items: T[]) => writeItems(run, items, call),
+  }, batches)
+  for await (const _ of writes);
+}
+
+/** Returns the error of a request of which no item succeeded. */
+function failureOf<T>(
+  { transaction }: BulkSettings<T>, { succeeded, unknown, masked, firstError }: Report,
+): { readonly error: HttpError } | undefined {
+  if (succeeded > 0) return undefined
+  if (unknown > 0) {
+    const message = 'Something went wrong, and it is not known which of the items were written.'
+    return { error: httpError('write_outcome_unknown', { message }) }
+  }
+  if (masked > 0) return { error: httpError('internal_error') }
+  if (!transaction) return { error: httpError('batch_failed') }
+  const message = 'Nothing was changed: the batch is applied as a whole or not at all, '
+    + 'and not all of its items can be.'
+  const code = firstError?.status === 409 ? 'conflict' : 'batch_failed'
+  return { error: httpError(code, { message }) }
 }

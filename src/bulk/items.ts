@@ -2,16 +2,19 @@ import { content } from '../content/content.js'
 import { blobSource, type ContentSource } from '../content/source.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
-import { errorResponses } from '../openapi/errors.js'
-import { fields, requestFields } from '../openapi/fields.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import { operation, parameter, response } from '../openapi/operation.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { isFinalStatus } from '../engine/task.js'
-import { isOnlyFailed } from './item-selection.js'
-import { itemSchema, onlyParameter } from './operation.js'
-import { MAX_RUNS, reportKey } from './stored-report.js'
+import { itemSchema } from '../records/http.js'
+import type { StoredReport } from '../records/stored-report.js'
+import { deleteBlobs, blobBytes } from '../stores/blob-rules.js'
+import type { Retry } from '../stores/calls.js'
+import type { EndedTask, ExternalResource } from '../tasks/definition/external-resource.js'
+import type { Spool } from '../tasks/definition/spool.js'
+import { isOnlyFailed, onlyParameter } from './operation.js'
 
 const NDJSON_TYPE = 'application/x-ndjson'
 
@@ -52,7 +55,7 @@ export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C>
   const { endpoints, blobs } = options
   const serve = content<C>((request) => findReport(endpoints, blobs, request))
   const items = response('The items, one a line', {
-    schema: { type: 'string', description: `Each line: ${JSON.stringify(itemSchema)}` },
+    schema: { type: 'string', description: `Each line: ${JSON.stringify(itemSchema('index'))}` },
     mediaTypes: [NDJSON_TYPE],
     headers: fields('ETag', 'Accept-Ranges', 'Cache-Control'),
   })
@@ -85,4 +88,75 @@ async function findReport<C>(
     if (source !== undefined) return source
   }
   throw httpError('not_found')
+}
+
+/** Number of last runs of a task among which reports are searched, or deleted. */
+const MAX_RUNS = 10
+const FAILED_ITEM = /^\{"index":\d+,"status":[45]/
+
+/**
+ * Returns the key of the blob with the items of a task: all items, or the failed ones. Each run has
+ * keys of its own, so a late run cannot replace the report of a newer one.
+ *
+ * @param run - number of the run
+ */
+function reportKey(taskId: string, run: number, only: 'all' | 'failed'): string {
+  return `bulk-report/${taskId}/${run}/${only}`
+}
+
+/** Returns the keys of the reports that the last runs of a task may have left. */
+function reportKeys({ id, attempt }: Pick<EndedTask, 'id' | 'attempt'>): readonly string[] {
+  const runs = Array.from({ length: MAX_RUNS }, (_, back) => attempt - back).filter((run) => run > 0)
+  return runs.flatMap((run) => [reportKey(id, run, 'all'), reportKey(id, run, 'failed')])
+}
+
+/** Returns what a task external beside its body: its reports. */
+export function keepingReports(
+  { blobs, external }: Pick<Spool, 'blobs' | 'external'>,
+): Required<Pick<ExternalResource<never>, 'remove' | 'bytes'>> {
+  return {
+    async remove(blob, task) {
+      await external.release(blob)
+      await deleteBlobs(blobs, reportKeys(task))
+    },
+    async bytes(blob, task) {
+      const sizes = await blobBytes(blobs, reportKeys(task))
+      return sizes.reduce((total, size) => total + size, await external.bytes(blob, task))
+    },
+  }
+}
+
+/**
+ * Stores the items of a run that ends: all of them, and the failed ones. Then deletes those of
+ * earlier runs, so that a client that cancels and retries a task does not fill the blobs. Resolves
+ * to true if clients can read the items.
+ */
+export async function storeItems(
+  stored: StoredReport, { blobs, retentionMs: ttlMs }: Spool,
+  { taskId, run, retry }: { readonly taskId: string, readonly run: number, readonly retry: Retry },
+): Promise<boolean> {
+  if (!stored.isWhole) return false
+  const [all, failed] = [reportKey(taskId, run, 'all'), reportKey(taskId, run, 'failed')]
+  try {
+    await retry(() => blobs.put(all, stored.bytes(), { ttlMs }))
+    await retry(() => blobs.put(failed, failedLines(blobs, all), { ttlMs }))
+  } catch (error) {
+    stored.lose(error)
+    return false
+  }
+  await deleteBlobs(blobs, reportKeys({ id: taskId, attempt: run - 1 }))
+  return true
+}
+
+async function* failedLines(
+  blobs: Blobs, all: string,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const piece of await blobs.open(all) ?? []) {
+    const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    const failed = lines.filter((line) => FAILED_ITEM.test(line))
+    if (failed.length > 0) yield Buffer.from(`${failed.join('\n')}\n`)
+  }
 }

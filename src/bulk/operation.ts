@@ -1,51 +1,15 @@
-import type { Operation } from '../http/exchange.js'
-import { errorResponses } from '../openapi/errors.js'
-import { fields, requestFields } from '../openapi/fields.js'
+import type { HttpRequest, Operation } from '../http/exchange.js'
+import { httpError } from '../http/errors.js'
+import { parsePrefer } from '../http/fields/prefer.js'
+import type { ItemSelection } from '../records/report.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
   body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
 import { isArrayIndex } from '../schema/pointer.js'
 import { taskFormat } from '../tasks/http/formats.js'
-import type { BulkSettings } from './settings.js'
-
-const count: Fragment = { type: 'integer', minimum: 0 }
-const text: Fragment = { type: 'string' }
-
-/** JSON Schema of one item of a report. */
-export const itemSchema: Fragment = {
-  type: 'object',
-  required: ['index', 'status'],
-  properties: {
-    index: count,
-    status: { type: 'integer', description: 'An HTTP status for this item' },
-    id: { type: ['string', 'integer'] },
-    error: {
-      type: 'object',
-      required: ['code'],
-      properties: {
-        code: text,
-        message: text,
-        details: {
-          type: 'array',
-          items: { type: 'object', properties: { pointer: text, message: text } },
-        },
-      },
-    },
-  },
-}
-
-const reportSchema: Fragment = {
-  type: 'object',
-  required: ['summary'],
-  properties: {
-    summary: {
-      type: 'object',
-      required: ['total', 'succeeded', 'failed'],
-      properties: { total: count, succeeded: count, failed: count },
-    },
-    items: { type: 'array', items: itemSchema, description: 'In the order of the request' },
-  },
-}
+import { reportSchema } from '../records/http.js'
+import type { BulkSettings } from './options.js'
 
 /** OpenAPI parameter `only`. */
 export const onlyParameter = parameter('query', 'only', {
@@ -56,8 +20,8 @@ export const onlyParameter = parameter('query', 'only', {
 export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean): Operation {
   const { kind, method, status, mixedStatus, transaction } = settings
   const replayed = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []
-  const answer = (description: string): Fragment => response(description, {
-    schema: reportSchema, headers: fields('Vary', 'Preference-Applied', ...replayed),
+  const described = (description: string): Fragment => response(description, {
+    schema: reportSchema('index', 'In the order of the request'), headers: fields('Vary', 'Preference-Applied', ...replayed),
   })
   const mayBeMixed = !transaction && mixedStatus === status
   return operation(method, {
@@ -71,8 +35,8 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
     ],
     requestBody: body(bodySchema(settings)),
     responses: {
-      ...!transaction && { [mixedStatus]: answer('Some items were applied, others not') },
-      [status]: answer(mayBeMixed
+      ...!transaction && { [mixedStatus]: described('Some items were applied, others not') },
+      [status]: described(mayBeMixed
         ? 'The items were applied; some may not have been'
         : 'All items were applied'),
       ...background && {
@@ -135,4 +99,32 @@ function failures<T>(
   return Object.fromEntries(Object.entries(responses).map(([status, given]) => (
     [status, { ...given, headers: { ...given['headers'] as Fragment, ...more } }]
   )))
+}
+
+/**
+ * Returns the items that a request wants listed: `failed` for `?only=failed`, `none` for `Prefer:
+ * return=minimal`.
+ *
+ * @throws {HttpError} `invalid_query`
+ */
+export function selectedItems(request: HttpRequest): ItemSelection {
+  const failed = isOnlyFailed(request)
+  const { prefer } = request.headers
+  if (prefer !== undefined && parsePrefer(prefer).return === 'minimal') return 'none'
+  return failed ? 'failed' : 'all'
+}
+
+/**
+ * Returns true for `?only=failed`.
+ *
+ * @throws {HttpError} `invalid_query`: the parameter has another value, or is repeated.
+ */
+export function isOnlyFailed({ query }: HttpRequest): boolean {
+  const only = query.getAll('only')
+  if (only.length === 0) return false
+  if (only.length === 1 && only[0] === 'failed') return true
+  throw httpError('invalid_query', {
+    message: 'The parameter only can be "failed", once.',
+    details: [{ pointer: '/only', message: 'must be "failed"' }],
+  })
 }

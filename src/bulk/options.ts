@@ -1,11 +1,76 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { HttpError } from '../http/errors.js'
+import type { Call } from '../repositories/repository.js'
 import { checkNames } from '../runtime/option-names.js'
+import {
+  bytes, func, oneOf, readOptions, value, whole, type OptionTable,
+} from '../runtime/options.js'
 import { aboutTask, warn } from '../runtime/warning.js'
 import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
-import type { ResumedTask } from '../tasks/definition/resume.js'
+import type { Resume, ResumedTask } from '../tasks/definition/resume.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
-import type { BulkErrorPlace, BulkSettings } from './settings.js'
+
+/** Id of a record, as the report shows it. */
+export type ItemId = string | number
+
+/**
+ * Outcome of a write: the record, the reason of a refusal, or `undefined` if there is no record.
+ */
+export type Written = object | HttpError | undefined
+
+/** Writes items with the methods that the repository has. */
+export interface Writer<T> {
+  readonly many?: (items: readonly T[], call: Call) => MaybePromise<readonly Written[]>
+  readonly one: (item: T, call: Call) => MaybePromise<Written>
+}
+
+/** The attempt of a task in which the repository or the schema failed. */
+export interface BulkErrorPlace {
+  readonly taskId: string
+  /** Name of the task's definition. */
+  readonly name: string
+  readonly attempt: number
+}
+
+/** Settings of a bulk endpoint: its options with defaults, and what create and update differ in. */
+export interface BulkSettings<T> {
+  readonly kind: 'create' | 'update'
+  readonly method: 'POST' | 'PATCH'
+  /** Status of an answer if all items succeeded. */
+  readonly status: 200 | 201
+  /** JSON pointer to the array in the body. */
+  readonly items: string
+  /** Keys of that pointer. */
+  readonly path: readonly string[]
+  /** Handling of what is beside the array in the body. */
+  readonly otherMembers: 'refuse' | 'ignore'
+  readonly schema: Schema<T> | undefined
+  /** Returns a key that no two items of one batch may share. */
+  readonly key: ((item: T) => string | undefined) | undefined
+  readonly writer: Writer<T>
+  /** Runs `work` in a transaction; set if batches are atomic. */
+  readonly transaction: Transaction<T> | undefined
+  /** Returns the id of a written item, for the report. */
+  readonly idOf: (written: object, item: T) => ItemId | undefined
+  readonly batchSize: number
+  readonly concurrency: number
+  readonly maxItems: number
+  readonly maxBodyBytes: number
+  readonly maxDirectBytes: number
+  readonly maxDecodedBytes: number
+  readonly maxRatio: number
+  readonly maxItemBytes: number
+  readonly streamAboveBytes: number
+  readonly maxReportBytes: number
+  readonly mixedStatus: 200 | 207
+  readonly resume: Resume | undefined
+  readonly onError: (error: unknown, place?: BulkErrorPlace) => unknown
+}
+
+export type Transaction<T> = <R>(
+  work: (writer: Writer<T>) => Promise<R>, call: Call,
+) => Promise<R>
 
 /** Options that `bulkCreate` and `bulkUpdate` share. */
 export interface BulkOptions<T> {
@@ -144,85 +209,70 @@ const BACKGROUND = {
   ...SPOOLED_TASK, maxInlineBytes: 0,
 } satisfies Record<keyof BulkBackgroundOptions, 0>
 
-/** Names of the options that both endpoints have, for `checkNames`. */
-export const BULK = {
-  repository: 0, items: 0, otherMembers: 0, schema: 0, atomic: 0, batchSize: 0, concurrency: 0,
-  maxItems: 0, maxBodyBytes: 0, maxDirectBytes: 0, maxDecodedBytes: 0, maxRatio: 0,
-  maxItemBytes: 0, streamAboveBytes: 0, maxReportBytes: 0, mixedStatus: 0, resume: 0, onError: 0,
-  background: 0,
-} satisfies Record<keyof BulkOptions<never> | 'repository', 0>
-
-/** @throws {TypeError} The options have an unknown name. */
-export function checkBulkNames(
-  caller: string, options: { readonly background?: unknown }, known: Readonly<Record<string, 0>>,
-): void {
-  checkNames(caller, options, known)
-  const { background } = options
-  if (background !== undefined) checkNames(`${caller}: background`, background, BACKGROUND)
-}
-
-type Shared = Pick<BulkSettings<never>,
-  'items' | 'path' | 'otherMembers' | 'batchSize' | 'concurrency' | 'maxItems' | 'maxBodyBytes'
-  | 'maxDirectBytes' | 'maxDecodedBytes' | 'maxRatio' | 'maxItemBytes' | 'streamAboveBytes'
-  | 'maxReportBytes' | 'mixedStatus' | 'resume' | 'onError'>
-
 const MAX_ITEM_BYTES = 268_435_456
-const MAX_CONCURRENCY = 10_000
 const MAX_ITEMS_LENGTH = 256
+const isItems = (pointer: unknown): boolean => (
+  typeof pointer === 'string' && isPointer(pointer) && pointer.length <= MAX_ITEMS_LENGTH
+    && !fromPointer(pointer).includes('__proto__')
+)
+const isMixedStatus = (status: unknown): boolean => status === 200 || status === 207
+const limit = <D extends number>(min: number, defaultValue: D) => (
+  bytes({ min, default: defaultValue })
+)
+
+/** Options that both endpoints have. */
+export const BULK = {
+  repository: value('an object with the methods of your repository'),
+  items: value(
+    `a JSON pointer such as '/data/users', of at most ${MAX_ITEMS_LENGTH} characters and without`
+      + " __proto__; '' is the whole body", isItems,
+  ),
+  otherMembers: oneOf(['refuse', 'ignore'], { default: 'refuse' }),
+  schema: value('a schema'),
+  atomic: value("true, false or 'if-possible'", (given) => (
+    given === true || given === false || given === 'if-possible'
+  )),
+  key: func(),
+  batchSize: whole({ min: 1, infinity: true, default: 500 }),
+  concurrency: whole({ min: 1, infinity: true, default: 8 }),
+  maxItems: whole({ min: 1, infinity: true, default: 100_000 }),
+  maxBodyBytes: limit(1, 33_554_432),
+  maxDirectBytes: limit(1, 8_388_608),
+  maxDecodedBytes: bytes({ min: 1 }),
+  maxRatio: limit(1, 250),
+  maxItemBytes: whole({ min: 1, max: MAX_ITEM_BYTES, default: 1_048_576 }),
+  streamAboveBytes: limit(0, 262_144),
+  maxReportBytes: limit(0, 8_388_608),
+  mixedStatus: value('200 or 207', isMixedStatus, { default: 207 as 200 | 207 }),
+  resume: func(),
+  onError: func(),
+  background: value('an object'),
+} satisfies OptionTable<BulkOptions<never> & { readonly repository: unknown, readonly key?: unknown }>
+
+const MAX_CONCURRENCY = 10_000
+
+type Shared = Omit<BulkSettings<never>,
+  'kind' | 'method' | 'status' | 'key' | 'writer' | 'transaction' | 'idOf' | 'schema'>
 
 /**
  * Returns the shared options with their defaults. `defaultItems` is the default of `items`.
  *
- * @throws {TypeError} An option is not valid.
+ * @throws {TypeError} An option is unknown or not valid.
  */
 export function withDefaults<T>(
-  caller: string, options: BulkOptions<T>, defaultItems: string,
+  caller: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,
 ): Shared {
-  const {
-    items = defaultItems, otherMembers = 'refuse', batchSize = 500, concurrency = 8,
-    maxItems = 100_000, maxBodyBytes = 33_554_432, maxDirectBytes = 8_388_608,
-    maxDecodedBytes = maxBodyBytes, maxRatio = 250, maxItemBytes = 1_048_576,
-    streamAboveBytes = 262_144, maxReportBytes = 8_388_608, mixedStatus = 207,
-    onError = warnOfError, schema, resume, background,
-  } = options
-  const invalid = (what: string): TypeError => new TypeError(`${caller}: ${what}`)
-  if (typeof items !== 'string' || !isPointer(items) || items.length > MAX_ITEMS_LENGTH) {
-    throw invalid("items must be a JSON pointer such as '/data/users', of at most"
-      + ` ${MAX_ITEMS_LENGTH} characters; '' is the whole body`)
-  }
-  const path = fromPointer(items)
-  if (path.includes('__proto__')) throw invalid('items has a name that no body may have: __proto__')
-  if (otherMembers !== 'refuse' && otherMembers !== 'ignore') {
-    throw invalid("otherMembers must be 'refuse' or 'ignore'")
-  }
-  for (const [name, value] of Object.entries({ batchSize, concurrency, maxItems })) {
-    if (value >= 1 && (Number.isInteger(value) || value === Infinity)) continue
-    throw invalid(`${name} must be a whole number from 1`)
-  }
-  for (const [name, value] of Object.entries({
-    maxBodyBytes, maxDirectBytes, maxDecodedBytes, maxRatio,
-  })) {
-    if (!(value >= 1)) throw invalid(`${name} must be 1 or more`)
-  }
-  for (const [name, value] of Object.entries({ streamAboveBytes, maxReportBytes })) {
-    if (!(value >= 0)) throw invalid(`${name} must be 0 or more`)
-  }
-  if (!(Number.isInteger(maxItemBytes) && maxItemBytes >= 1 && maxItemBytes <= MAX_ITEM_BYTES)) {
-    throw invalid(`maxItemBytes must be a whole number from 1 to ${MAX_ITEM_BYTES}`)
-  }
-  if (mixedStatus !== 200 && mixedStatus !== 207) throw invalid('mixedStatus must be 200 or 207')
+  const read = readOptions(caller, options as BulkOptions<never>, table)
+  const { schema, resume, background, items = defaultItems, onError = warnOfError } = read
   if (schema !== undefined) assertSchema(schema, `${caller}: schema`)
-  if (typeof onError !== 'function') throw invalid('onError must be a function')
-  if (resume !== undefined && typeof resume !== 'function') {
-    throw invalid('resume must be a function that returns a stored cursor')
-  }
+  if (background !== undefined) checkNames(`${caller}: background`, background, BACKGROUND)
   if (resume !== undefined && background === undefined) {
-    throw invalid('resume needs background, because only tasks run again')
+    throw new TypeError(`${caller}: resume needs background, because only tasks run again`)
   }
   return {
-    items, path, otherMembers, batchSize, concurrency: Math.min(concurrency, MAX_CONCURRENCY),
-    maxItems, maxBodyBytes, maxDirectBytes, maxDecodedBytes, maxRatio, maxItemBytes,
-    streamAboveBytes, maxReportBytes, mixedStatus, resume, onError,
+    ...read, items, path: fromPointer(items), resume, onError,
+    maxDecodedBytes: read.maxDecodedBytes ?? read.maxBodyBytes,
+    concurrency: Math.min(read.concurrency, MAX_CONCURRENCY),
   }
 }
 
@@ -238,9 +288,6 @@ function warnOfError(error: unknown, place?: BulkErrorPlace): void {
 export function isAtomic<R extends { transaction?: unknown }>(
   caller: string, atomic: boolean | 'if-possible', repository: R,
 ): repository is R & { transaction: NonNullable<R['transaction']> } {
-  if (atomic !== true && atomic !== false && atomic !== 'if-possible') {
-    throw new TypeError(`${caller}: atomic must be true, false or 'if-possible'`)
-  }
   if (repository.transaction !== undefined) return atomic !== false
   if (atomic !== true) return false
   throw new TypeError(`${caller}: atomic needs a repository with transaction(work, call);`

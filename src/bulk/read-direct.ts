@@ -1,16 +1,17 @@
 import { createHash } from 'node:crypto'
 import { readJson } from '../http/body/body.js'
 import { requestCoding } from '../http/body/decode.js'
-import { CountedBytes, DecoderMemory } from '../http/body/counted-body.js'
+import { CountedBytes, HEAP_PER_BYTE, PARSED, DecoderMemory, memoryRefused } from '../http/body/counted-body.js'
+import { countedAs } from '../http/requester.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
+import { SharedLimit } from '../runtime/shared-limit.js'
 import { empty } from '../http/respond.js'
 import { decodedFrom } from '../tasks/definition/spool.js'
-import { inTurn, withParsed } from './direct-memory.js'
 import {
   bodyOfBytes, bodyOfValue, decodeLimits, isValue, measure, readBody, type BulkBody, type WholeBody,
-} from './request-body.js'
-import type { BulkSettings } from './settings.js'
+} from './body.js'
+import type { BulkSettings } from './options.js'
 
 /**
  * Bodies up to this size are read at once and are not counted while they arrive, because a copy in
@@ -113,7 +114,7 @@ async function respondToHeld<T>(
     // One after the other: a batch with a large item takes much memory while it is parsed.
     const arrived = await inTurn(request, async () => {
       const read = await readBody(settings, open)
-      if (read.whole) return [read, read.whole.items.length, decodedBytes] as const
+      if (read.whole) return [read, read.whole.records.length, decodedBytes] as const
       const size = await measure(read)
       return [read, size.items, size.batchBytes] as const
     })
@@ -131,8 +132,8 @@ async function respondToHeld<T>(
 }
 
 function wholeDirect(body: WholeBody): DirectBody {
-  const { items } = body.whole
-  return { body, items: items.length, identity: () => items }
+  const { records } = body.whole
+  return { body, items: records.length, identity: () => records }
 }
 
 /** Responds to a body of more than `maxDirectBytes` or `maxBodyBytes`. */
@@ -173,5 +174,48 @@ async function* counted(
     size += piece.byteLength
     count(size)
     yield piece
+  }
+}
+
+/** Smaller parts of JSON are not counted. In bytes. */
+const COUNTED_BYTES = 16_384
+/** One place, which callers take in turns. */
+const TURN = new SharedLimit(1)
+
+/**
+ * Runs work on parsed JSON of `bytes` bytes. Small JSON is never refused. Larger JSON does not wait
+ * for memory, because it takes memory already.
+ *
+ * @throws {HttpError} Other requests have parsed too much: 429 `too_many_requests` if they are of
+ * the same caller, else 503 `overloaded`
+ */
+export async function withParsed<R>(
+  request: HttpRequest<unknown>, bytes: number, work: () => Promise<R>,
+): Promise<R> {
+  if (bytes <= COUNTED_BYTES) return work()
+  const heap = PARSED.open(countedAs(request))
+  const code = heap.tryAcquire(bytes * HEAP_PER_BYTE)
+  if (code !== undefined) throw memoryRefused(code, 'large bodies')
+  try {
+    return await work()
+  } finally {
+    heap.release()
+  }
+}
+
+/**
+ * Runs work while no other work of this function runs. For work that needs much memory and waits
+ * for no client and no database. Resolves to `undefined`, without the work, if the request's client
+ * disconnects before.
+ */
+export async function inTurn<R>(
+  request: HttpRequest<unknown>, work: () => Promise<R>,
+): Promise<R | undefined> {
+  const turn = TURN.open(countedAs(request))
+  if (!await turn.acquire(1, request)) return undefined
+  try {
+    return await work()
+  } finally {
+    turn.release()
   }
 }

@@ -1,25 +1,38 @@
+import { type ArrayPosition, isArrayPosition } from '../json-array/array-position.js'
 import { requestCoding } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { batchesOf } from '../records/batch.js'
+import { positionOf, START, type RecordPosition } from '../records/position.js'
+import type { ItemSelection, Report, ReportItem, ReportSummary } from '../records/report.js'
+import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
+import { writeRecords, type WritePlace } from '../records/write-loop.js'
+import type { Call } from '../repositories/repository.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
-import type { TaskContext } from '../tasks/definition/run-context.js'
-import { Spool, decodedFrom, type SpooledBody } from '../tasks/definition/spool.js'
-import { positionSaver, resumedFrom } from '../tasks/definition/resume.js'
+import { Spool, type SpooledBody, decodedFrom } from '../tasks/definition/spool.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
-import { retryUntil } from '../stores/calls.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/submit-options.js'
-import type { ParsedBatch } from './batch.js'
-import { isPosition, itemsOf, POSITION, START, type BulkPosition } from './bulk-position.js'
-import { startRun } from './bulk-run.js'
-import { continueBulk } from './continue-run.js'
-import type { ItemSelection } from './item-selection.js'
-import type { BulkBackgroundOptions } from './options.js'
-import { Report, type BulkItem, type BulkReport } from './report.js'
+import { writeAtomic } from './atomic.js'
 import {
-  decodeLimits, isValue, largeBody, measure, readBody, type BulkBody,
-} from './request-body.js'
-import type { BulkSettings } from './settings.js'
-import { keepingReports, StoredReport } from './stored-report.js'
+  blocksOf, decodeLimits, isValue, largeBody, measure, readBody, type BulkBody,
+} from './body.js'
+import { keepingReports, storeItems } from './items.js'
+import { findDuplicates, judgeItems } from './judge.js'
+import type { BulkBackgroundOptions, BulkSettings } from './options.js'
+import { outcomesOf, startRun, writeItems, type BulkRun } from './write.js'
+
+/** One item of a report. */
+export interface BulkItem extends ReportItem {
+  /** Index in the array of the request, from 0. */
+  readonly index: number
+}
+
+/** Report of a bulk request. */
+export interface BulkReport {
+  readonly summary: ReportSummary
+  /** In the order of the request. */
+  readonly items?: readonly BulkItem[]
+}
 
 /** Input of the task: a batch in the blobs. */
 export interface SpooledBatch extends SpooledBody {
@@ -38,7 +51,7 @@ export interface BulkTaskResult extends BulkReport {
 
 /** The task that writes batches in the background. */
 export type BulkTask = TaskDefinition<
-  SpooledBatch, BulkTaskResult, unknown, SpooledBatch, string, BulkPosition
+  SpooledBatch, BulkTaskResult, unknown, SpooledBatch, string, RecordPosition
 >
 
 /** Task of a bulk endpoint, and the function that makes a request its input. */
@@ -66,9 +79,8 @@ export function spooledBulk<T>(
   }
   const spool = new Spool(caller, `bulk-${settings.kind}/`, blobs, blobRetentionMs)
   const limits = decodeLimits(settings)
-  const { resume } = settings
   const open = (
-    spooled: SpooledBody, { place }: BulkPosition,
+    spooled: SpooledBody, place: RecordPosition['place'],
   ): BulkBody | Promise<BulkBody> => {
     const bytes = (byte: number) => decodedFrom(spooled, byte, limits, (start) => (
       spool.open(spooled, start)
@@ -77,52 +89,42 @@ export function spooledBulk<T>(
     return place || isLarge ? largeBody(settings, bytes) : readBody(settings, bytes)
   }
 
-  const startOf = async (
-    task: TaskContext<unknown, BulkPosition>, itemCount: number,
-  ): Promise<{ readonly from: BulkPosition; readonly previous: string | undefined }> => {
-    const start = await resumedFrom(caller, resume, isPosition, task)
-    const { position: from = START, previous } = start
-    // An atomic batch has no position between its items. The option may have been changed.
-    return { from: settings.transaction && itemsOf(from) < itemCount ? START : from, previous }
-  }
-
-  const run = async (
-    spooled: SpooledBatch, task: TaskContext<unknown, BulkPosition>,
-  ): Promise<BulkTaskResult> => {
+  const run = async (spooled: SpooledBatch, task: RecordTaskContext): Promise<BulkTaskResult> => {
     const { taskId = 'direct', attempt, signal, context, owner } = task
+    const { items: itemCount, list } = spooled
+    const { items: pointer, status, maxReportBytes: maxBytes, resume, transaction } = settings
     const place = { taskId, name, attempt }
     const call = { signal, context, owner, taskId: task.taskId, place }
     const bulkRun = startRun(settings, call, { isLast: task.lastAttempt })
-    const { reportError } = bulkRun
-    const retry = retryUntil(signal)
-    const stored = new StoredReport({
-      blobs, taskId, run: attempt, retentionMs: spool.retentionMs, maxInlineBytes, reportError,
-      parts: spool.parts(spooled, attempt, retry), retry,
-    })
-    const report = new Report(stored, settings, 'all')
-    const { from, previous } = await startOf(task, spooled.items)
-    await stored.continueFrom(from)
-    report.continueFrom(from)
-    const progress = (): void => {
-      task.progress(report.total, spooled.items, messageOf(settings, report))
+    const progress = (report: Report): void => {
+      task.progress(report.total, itemCount, messageOf(settings, report))
     }
-    const commit = positionSaver(resume, task.checkpoint)
-    const resumption = { from, previous, itemCount: spooled.items, report, stored, commit }
+    const taskRun = await TaskRun.open({
+      caller, spool, spooled, task, resume, isPlace: isArrayPosition, maxInlineBytes, progress,
+      report: { numbers: 'index', status, pointer, selection: 'all', maxBytes },
+      onError: bulkRun.reportError,
+      // An atomic batch has no position between its items. The option may have been changed.
+      canContinue: ({ done }) => !transaction || done >= itemCount,
+    })
+    const { report, stored, from } = taskRun
     let failure: { readonly error: unknown } | undefined
+    progress(report)
     try {
-      if (report.total < spooled.items) {
-        await continueBulk(bulkRun, withProgress(await open(spooled, from), progress), resumption)
+      if (from.done < itemCount) {
+        await writeBody(bulkRun, await open(spooled, from.place), itemCount, taskRun)
       }
     } catch (error) {
       failure = { error }
     }
-    const isStored = await stored.end(failure === undefined)
+    // A run that has failed does not wait for the blobs, because the next attempt stores the report.
+    const retry: TaskRun['retry'] = failure ? (work) => work() : taskRun.retry
+    const isStored = await storeItems(stored, spool, { taskId, run: attempt, retry })
     const message = messageOf(settings, report)
     if (failure) throw failedAfter(failure.error, report.total, message)
-    progress()
+    progress(report)
     const { summary } = report
-    if (spooled.list === 'none') return { message, summary }
-    const items = listed(stored.items, spooled.list)
+    if (list === 'none') return { message, summary }
+    const items = listed(stored.items<BulkItem>(), list)
     return items ? { message, summary, items } : { message: message + placeOf(isStored), summary }
   }
 
@@ -131,8 +133,8 @@ export function spooledBulk<T>(
     list: (value) => value === 'all' || value === 'failed' || value === 'none',
   })
   return {
-    task: spooledTask<SpooledBatch, BulkTaskResult, BulkPosition>(
-      spool, background, input, run, POSITION, keepingReports(spool),
+    task: spooledTask<SpooledBatch, BulkTaskResult, RecordPosition>(
+      spool, background, input, run, positionOf(isArrayPosition), keepingReports(spool),
     ),
     maxInlineBytes,
     async spool(endpoints, request, selection, bytes = bytesOf(request)) {
@@ -142,16 +144,51 @@ export function spooledBulk<T>(
       const sent = { bytes, coding, maxBodyBytes }
       const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)
       try {
-        const body = await open(spooled, START)
-        const items = body.whole ? body.whole.items.length : (await measure(body)).items
+        const body = await open(spooled, START.place)
+        const items = body.whole ? body.whole.records.length : (await measure(body)).items
         // A direct request has the same, so that a key means the same batch in both cases.
-        const identity = body.whole ? body.whole.items : { coding, sha256 }
+        const identity = body.whole ? body.whole.records : { coding, sha256 }
         return { input: { ...spooled, items, list: selection }, body: identity, discard }
       } catch (error) {
         await discard()
         throw error
       }
     },
+  }
+}
+
+/** Writes the items of a body, from the position of a run on. */
+async function writeBody<T>(
+  run: BulkRun<T>, body: BulkBody, itemCount: number, taskRun: TaskRun,
+): Promise<void> {
+  const { settings, call } = run
+  const { report, previous, from } = taskRun
+  const { transaction, batchSize, concurrency } = settings
+  if (transaction) {
+    const cursor: Call['cursor'] = () => {
+      if (report.total === itemCount) return JSON.stringify(taskRun.position(report, itemCount))
+      throw new TypeError('cursor: call it in transaction, after work has resolved')
+    }
+    await writeAtomic(run, transaction, body, itemCount, report, { ...call, cursor, previous })
+    await taskRun.commit({ last: itemCount, place: undefined })
+    return
+  }
+  const batches = batchesOf<T, object>(blocksOf(body, from.place as ArrayPosition | undefined), {
+    batchSize, concurrency, done: from.done, judge: judgeItems(run),
+    // Items of a large body are not compared: their keys would not fit into a position.
+    compare: body.whole && findDuplicates(settings),
+  })
+  const write = (items: T[], place: WritePlace) => {
+    const cursor = settings.writer.many && cursorOf(run, items, place)
+    return writeItems(run, items, { ...call, cursor, previous: place.previous })
+  }
+  for await (const _ of writeRecords({ report, write, call, continuation: taskRun }, batches));
+}
+
+function cursorOf<T>(run: BulkRun<T>, items: readonly T[], { cursor }: WritePlace): Call['cursor'] {
+  return (written) => {
+    if (written !== undefined) return cursor(outcomesOf(run, items, written))
+    throw new TypeError('cursor: pass the outcomes that createMany or updateMany returns')
   }
 }
 
@@ -174,22 +211,6 @@ function bytesOf({ body }: Pick<HttpRequest, 'body'>): AsyncIterable<Uint8Array>
 
 async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
   yield bytes
-}
-
-/** Calls `progress` before each batch. */
-function withProgress(body: BulkBody, progress: () => void): BulkBody {
-  if (!body.whole) return { open: (from) => reporting(body.open(from), progress) }
-  progress()
-  return body
-}
-
-async function* reporting(
-  batches: AsyncIterable<ParsedBatch>, progress: () => void,
-): AsyncGenerator<ParsedBatch, void, undefined> {
-  for await (const batch of batches) {
-    progress()
-    yield batch
-  }
 }
 
 function messageOf<T>({ kind }: BulkSettings<T>, { total, succeeded, failed }: Report): string {

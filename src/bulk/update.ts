@@ -1,11 +1,11 @@
 import type { Handler } from '../http/exchange.js'
 import type { Repository } from '../repositories/repository.js'
-import type { ItemId } from './batch.js'
+import { func, type OptionTable } from '../runtime/options.js'
 import { bulkEndpoint, type BackgroundBulk } from './handler.js'
 import {
-  BULK, checkBulkNames, isAtomic, withDefaults, type BulkBackgroundOptions, type BulkOptions,
+  BULK, isAtomic, withDefaults, type BulkBackgroundOptions, type BulkOptions, type BulkSettings,
+  type ItemId, type Writer,
 } from './options.js'
-import type { BulkSettings, Writer } from './settings.js'
 
 /** Options of `bulkUpdate`. `T` is an item as its schema returns it. */
 export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
@@ -34,8 +34,9 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   readonly key?: (item: T) => string | undefined
 }
 
-const UPDATE = { ...BULK, id: 0, change: 0, key: 0 } satisfies
-  Record<keyof BulkUpdateOptions<object, never, ItemId>, 0>
+const UPDATE = {
+  ...BULK, id: func({ required: true }), change: func({ required: true }),
+} satisfies OptionTable<BulkUpdateOptions<object, never, ItemId>>
 
 /**
  * Creates a handler for PATCH that changes many records (SPEC 4.4). The body is a JSON object whose
@@ -71,17 +72,14 @@ export function bulkUpdate<T extends object, Change, Id extends ItemId>(
 export function bulkUpdate<T extends object, Change, Id extends ItemId>(
   options: BulkUpdateOptions<T, Change, Id>,
 ): BackgroundBulk | Handler {
-  checkBulkNames('bulkUpdate', options, UPDATE)
   return bulkEndpoint('bulkUpdate', updateSettings(options), options.background)
 }
 
 function updateSettings<T extends object, Change, Id extends ItemId>(
   options: BulkUpdateOptions<T, Change, Id>,
 ): BulkSettings<T> {
+  const shared = withDefaults('bulkUpdate', options, UPDATE, '/updates')
   const { repository, schema, id, change, atomic = 'if-possible' } = options
-  if (typeof id !== 'function' || typeof change !== 'function') {
-    throw new TypeError('bulkUpdate: id and change must be functions of an item')
-  }
   const { key = (item) => String(id(item)) } = options
   const writerOf = (inside: typeof repository): Writer<T> => {
     if (!inside?.updateMany && !inside?.update) {
@@ -96,7 +94,7 @@ function updateSettings<T extends object, Change, Id extends ItemId>(
     }
   }
   return {
-    ...withDefaults('bulkUpdate', options, '/updates'),
+    ...shared,
     kind: 'update', method: 'PATCH', status: 200, schema, key,
     writer: writerOf(repository),
     transaction: isAtomic('bulkUpdate', atomic, repository)

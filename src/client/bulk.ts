@@ -61,7 +61,6 @@ export interface BulkReport {
   readonly items: readonly BulkItem[]
 }
 
-/** RFC 6901 section 3. */
 const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/
 /** Methods with which a request without items changes nothing. A PUT may delete what is there. */
 const ASKS_HARMLESSLY = new Set(['POST', 'PATCH'])
@@ -110,7 +109,6 @@ interface Batch {
 
 const encoder = /* @__PURE__ */ new TextEncoder()
 
-/** Sends items in as many requests as necessary and merges their reports. */
 export async function bulk(
   settings: Settings, path: string, items: readonly unknown[], options: BulkOptions = {},
 ): Promise<BulkReport> {
@@ -140,7 +138,6 @@ export async function bulk(
 }
 
 class Run {
-  /** Number of items that have an outcome. */
   done = 0
   failure: { readonly error: unknown } | undefined
   private readonly reports: BulkReport[] = []
@@ -165,7 +162,6 @@ class Run {
     this.key = options.idempotencyKey ?? newKey()
   }
 
-  /** The reports of all requests, as one. */
   get report(): BulkReport {
     const summary = { total: 0, succeeded: 0, failed: 0 }
     for (const { summary: { total, succeeded, failed } } of this.reports) {
@@ -276,7 +272,6 @@ class Run {
   }
 }
 
-/** Reads a report. Returns `undefined` if the body is not a report. */
 function readReport(body: unknown): BulkReport | undefined {
   if (!isObject(body) || !isObject(body['summary'])) return undefined
   const { items } = body

@@ -87,7 +87,6 @@ export class Sha256 {
     this.filled = bytes.length - at
   }
 
-  /** Ends the hash and returns it in base64. */
   digest(): string {
     const { length, state } = this
     const padding = new Uint8Array((this.filled < 56 ? BLOCK : 2 * BLOCK) - this.filled)

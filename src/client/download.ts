@@ -70,7 +70,6 @@ const BEYOND_END = 416
 type Chunks<R = void> = AsyncGenerator<Uint8Array, R, undefined>
 type OnRestart = (() => MaybePromise<void>) | undefined
 
-/** Implements `Download`. */
 export class Transfer implements Download {
   received: number
   total: number | undefined

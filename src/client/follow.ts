@@ -40,7 +40,6 @@ export async function* follow<R>(
 }
 
 class Watch<R> {
-  /** Delay before the next request, in milliseconds. */
   delayMs = 0
   private events: boolean
   private etag: string | undefined
@@ -147,7 +146,6 @@ function parse(data: string): unknown {
   }
 }
 
-/** One server-sent event. */
 export interface ServerEvent {
   readonly id: string
   readonly data: string

@@ -113,7 +113,6 @@ export class LineReader {
   private readonly decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   /** Pieces of a line whose end has not arrived. */
   private pieces: Uint8Array[] = []
-  /** Length of the current line so far, in bytes. */
   private length = 0
   private line = 1
 
@@ -147,7 +146,6 @@ export class LineReader {
     return undefined
   }
 
-  /** Adds a piece to the current line. */
   private add(piece: Uint8Array): void {
     if (this.length > this.maxLineBytes) return
     this.length += piece.length

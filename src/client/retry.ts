@@ -10,7 +10,6 @@ import { readAnswer, send, type Answer, type Call } from './send.js'
  */
 export type Repeat = 'read' | 'keyed' | 'refused'
 
-/** Statuses of temporary failures. */
 const TEMPORARY = new Set([408, 425, 429, 502, 503, 504])
 /** Codes of work that took too long. It would again, unless the response has Retry-After. */
 const TIMED_OUT = new Set(['sync_timeout', 'run_timeout', 'task_timeout'])
@@ -35,7 +34,6 @@ export function canRetry(error: unknown, repeat: Repeat): error is ClientError {
   return LOST.has(code) || code === 'idempotent_request_running' || (TEMPORARY.has(status) && !ended)
 }
 
-/** Returns true if a body reports the outcome of at least one item or record. */
 function hasReport(body: unknown): boolean {
   const summary = isObject(body) ? body['summary'] : undefined
   return isObject(summary) && typeof summary['total'] === 'number' && summary['total'] > 0
@@ -91,7 +89,6 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** Runs `work` until it succeeds, fails permanently, or has failed too often. */
 export async function retrying<T>(
   settings: Settings, repeat: Parameters<typeof backOff>[3], signal: AbortSignal | undefined,
   work: () => Promise<T>,
@@ -105,7 +102,6 @@ export async function retrying<T>(
   }
 }
 
-/** Sends a request for JSON, with retries. */
 export function ask(
   settings: Settings, repeat: Parameters<typeof backOff>[3], call: Call,
 ): Promise<Answer> {
@@ -118,7 +114,6 @@ export function newKey(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** A request with an Idempotency-Key. */
 export interface KeyedCall extends Call {
   readonly key: string
   /** True if the application did not choose the key, so the request may also be sent without it. */

@@ -1,9 +1,7 @@
 import { ClientError, isClientError, isObject, type ErrorDetail } from './errors.js'
 import { serverUrl, type MaybePromise, type Settings } from './options.js'
 
-/** One request. */
 export interface Call {
-  /** HTTP method. Default GET. */
   readonly method?: string
   readonly url: URL
   /**
@@ -22,7 +20,6 @@ export interface Call {
   readonly onHeaders?: (headers: Headers, status: number) => void
 }
 
-/** Body of a request. */
 export type Body = Blob | ReadableStream<Uint8Array> | string
 
 /** A response whose body has not been read. Read it, or call `discard`. */

@@ -35,10 +35,8 @@ export interface SubmitOptions {
   readonly statusPath?: string
 }
 
-/** Names of the options that `submit`, `upload` and `bulk` have in common. */
 export const WORK = ['signal', 'idempotencyKey', 'background', 'headers', 'statusPath'] as const
 
-/** A request that starts work. */
 export interface Work extends SubmitOptions {
   readonly method?: string
   readonly body: () => MaybePromise<Body>

@@ -55,7 +55,6 @@ export interface TaskList<R = unknown> extends AsyncIterable<ListedTask<R>> {
   page(next?: string): Promise<TaskPage<R>>
 }
 
-/** Implements `Client.tasks`. */
 export function listTasks<R>(
   settings: Settings, path: string, options: TaskListOptions,
 ): TaskList<R> {

@@ -98,7 +98,6 @@ const NO_BODY = new Set([400, 405, 411, 415, 422, 501])
 /** Statuses of a server that has no OPTIONS at the endpoint. */
 const NO_OPTIONS = new Set([404, 405, 501])
 
-/** Implements `FileUpload`. */
 export class FileSender<R> implements FileUpload<R> {
   sent = 0
   paused = false
@@ -106,7 +105,6 @@ export class FileSender<R> implements FileUpload<R> {
   private readonly content: Content
   private readonly endpoint: URL
   private readonly done: Promise<TaskHandle<R>>
-  /** Ends the active request. */
   private stop = new AbortController()
   private resumed: Promise<void> | undefined
   private wake = () => {}
@@ -326,7 +324,6 @@ function notResumable(cause?: unknown): ClientError {
   return new ClientError('not_resumable', message, { cause })
 }
 
-/** Content that is read in pieces. */
 interface Content {
   /** Size in bytes; `undefined` if it is not known yet. */
   readonly total: number | undefined

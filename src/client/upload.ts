@@ -36,13 +36,17 @@ export interface UploadReport {
   readonly summary?: {
     readonly total: number; readonly succeeded: number; readonly failed: number
   }
-  /** The first bad lines, in order. `line` is the number of the line, from 1. */
-  readonly errors?: readonly {
+  /** The first failed lines, in order. `line` is the number of the line, from 1. */
+  readonly items?: readonly {
     readonly line: number
-    readonly code: string
-    readonly message: string
-    readonly excerpt?: string
-    readonly details?: readonly ErrorDetail[]
+    /** An HTTP status. */
+    readonly status: number
+    readonly error?: {
+      readonly code: string
+      readonly message?: string
+      readonly excerpt?: string
+      readonly details?: readonly ErrorDetail[]
+    }
   }[]
 }
 

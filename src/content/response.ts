@@ -25,7 +25,6 @@ export interface ContentPlan {
   readonly cacheControl: string
 }
 
-/** All content codings, as names. */
 export const CODINGS: readonly unknown[] = ['gzip', 'br', 'zstd'] satisfies ContentCoding[]
 /** Smaller content is not worth a coding. */
 const WORTH_CODING = 1024
@@ -178,7 +177,7 @@ async function reprDigestOf(
  * with `?` instead of the characters that old clients cannot read, and as UTF-8. Only the part after
  * the last slash or backslash counts; control characters are left out.
  */
-function contentDisposition(
+export function contentDisposition(
   kind: 'inline' | 'attachment', name: string | undefined,
 ): string {
   const base = (name?.split(/[/\\]/).at(-1) ?? '').replaceAll(/\p{Cc}/gu, '').toWellFormed()

@@ -1,29 +1,132 @@
 import { createHash } from 'node:crypto'
+import type { RecordSource } from '../ndjson/download.js'
 import { NDJSON_TYPE } from '../ndjson/media-type.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
-import { REPEATABLE_ATTEMPTS, defineTask, type TaskDefinition, type TaskOptions } from '../tasks/definition/define.js'
+import {
+  flag, func, oneOf, readOptions, value, whole, type OptionTable,
+} from '../runtime/options.js'
+import type { Schema } from '../schema/schema.js'
+import {
+  REPEATABLE_ATTEMPTS, defineTask, type TaskDefinition, type TaskOptions, type TaskSettings,
+} from '../tasks/definition/define.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
 import { checkFileName } from '../tasks/definition/file-content.js'
-import { CsvText, type ExportColumn } from './csv-text.js'
-import { JsonText, type ExportText } from './export-text.js'
-import type { ExportFormat, ExportResult, ExportTaskOptions } from './options.js'
-import { PartsCheckpoint, type PartsForm } from './parts-checkpoint.js'
-import { RecordCursor } from './record-cursor.js'
-import { RecordStart } from './record-start.js'
-import { savedExport, type SavedExport } from './saved-export.js'
-import { writeParts } from './write-parts.js'
+import {
+  PartsCheckpoint, savedExport, writeParts, type PartsForm, type SavedExport,
+} from './export-parts.js'
+import { CsvText, JsonText, type ExportColumn, type ExportText } from './export-text.js'
+import { RecordCursor, RecordStart } from './record-cursor.js'
+
+/** Format of the files of an export. */
+export type ExportFormat = 'ndjson' | 'csv' | 'json'
+
+/** The context of `records` and `total`, a part of the context of `run`. */
+export type ExportContext<C = unknown> =
+  Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'>
+
+/** The context of `records`. */
+export interface RecordsContext<C = unknown> extends ExportContext<C> {
+  /**
+   * Returns the number of records that earlier runs of the task have written, and promises that
+   * the source begins after them. If it is not called before the first record, `exportTask` reads
+   * these records again and skips them. 0 in the first run and without `partRecords`.
+   */
+  readonly from: () => number
+}
+
+/** Result of an export. The files are in the member `files` of the task. */
+export interface ExportResult {
+  /** A sentence for people. */
+  readonly message: string
+  /** Number of records. */
+  readonly records: number
+  /** Number of files. */
+  readonly parts: number
+}
+
+/**
+ * Options of `exportTask`, beside those of `defineTask` that it takes.
+ *
+ * - `I`: the input of `records`, which is the output of the schema
+ * - `T`: a record
+ * - `C`: the context that `records` needs
+ * - `In`: the input of the schema, which is what clients submit
+ */
+export interface ExportTaskOptions<
+  I, T extends object, C = unknown, In = I, N extends string = string,
+> extends Omit<TaskSettings, 'files' | 'attempts'>,
+  Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'external'> {
+  /**
+   * Opens the source of the records. It is read only as fast as the files are written. With
+   * `partRecords`, a run that continues an earlier one needs the same records in the same order.
+   */
+  readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
+  /**
+   * Maximum number of runs. A run that fails, for example because the source is unavailable, is
+   * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
+   * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
+   * 429), end the attempts.
+   *
+   * @default 7
+   */
+  readonly attempts?: number
+  /** Returns the number of records, for progress, if it is known. Default: not known. */
+  readonly total?: (input: I, context: ExportContext<C>) => MaybePromise<number | undefined>
+  /** Format of the files. `json` is one array in each file. @default 'ndjson' */
+  readonly format?: ExportFormat
+  /**
+   * Name of the files, without number and extension; or a function that returns the name of a part
+   * (from 1) without extension. Default: the name of the task.
+   */
+  readonly fileName?: string | ((part: number) => string)
+  /**
+   * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`. A run
+   * that follows a failure, a crash or a retry keeps the finished files and continues after them.
+   * Default: no limit, and one file without a number.
+   */
+  readonly partRecords?: number
+  /**
+   * Schema of a record, for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can return
+   * its JSON Schema. A compiled serialiser leaves out members that it does not name. Default:
+   * `JSON.stringify`.
+   */
+  readonly schema?: Schema | Readonly<Record<string, unknown>>
+  /** Columns of `csv`, in order. Default: the members of the first record. */
+  readonly columns?: readonly (string | ExportColumn)[]
+  /**
+   * In `csv`, writes `'` before a text that a spreadsheet would execute as a formula: one that
+   * begins with `=`, `+`, `-` or `@`, or with a tab or a line break. Numbers stay as they are. Set
+   * it to `false` only if no program of a user opens the file.
+   *
+   * @default true
+   */
+  readonly escapeFormulas?: boolean
+}
 
 const TYPES: Readonly<Record<ExportFormat, string>> = {
   ndjson: NDJSON_TYPE, csv: 'text/csv; charset=utf-8', json: 'application/json',
 }
 
-const KNOWN = {
-  name: 0, input: 0, check: 0, external: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0,
-  maxPerOwner: 0, shared: 0, maxFileBytes: 0, version: 0, pool: 0, priority: 0,
-  records: 0, total: 0, format: 0, fileName: 0, partRecords: 0, schema: 0, columns: 0,
-  escapeFormulas: 0,
-} satisfies Record<keyof ExportTaskOptions<never, object>, 0>
+/** Options that `defineTask` checks. */
+const ofTask = value()
+
+const EXPORT = {
+  name: ofTask, input: ofTask, check: ofTask, external: ofTask, timeoutMs: ofTask, attempts: ofTask,
+  backoff: ofTask, retentionMs: ofTask, maxPerOwner: ofTask, shared: ofTask, maxFileBytes: ofTask,
+  version: ofTask, pool: ofTask, priority: ofTask,
+  records: func({ required: true }),
+  total: func(),
+  format: oneOf(['ndjson', 'csv', 'json'], { default: 'ndjson' }),
+  fileName: value('a string or a function', (name) => (
+    typeof name === 'string' || typeof name === 'function'
+  )),
+  partRecords: whole({ min: 1 }),
+  schema: value('a schema'),
+  columns: value('a list of columns'),
+  escapeFormulas: flag({ default: true }),
+} satisfies OptionTable<ExportTaskOptions<never, object>>
 
 /**
  * Defines a task that writes records as result files: NDJSON, CSV or JSON, in one file or in
@@ -48,12 +151,13 @@ export function exportTask<
   I = unknown, T extends object = object, C = unknown, In = I, N extends string = string,
 >(options: ExportTaskOptions<I, T, C, In, N>): TaskDefinition<I, ExportResult, C, In, N> {
   const where = `exportTask(${JSON.stringify(options?.name)})`
-  checkNames(where, options, KNOWN)
+  readOptions(where, options, EXPORT)
   const {
     records, total, format = 'ndjson', fileName: _, partRecords, schema, columns,
     escapeFormulas = true, ...task
   } = options
-  checkOptions(where, options)
+  checkFileName(namesOf(options)(1))
+  if (columns !== undefined) checkColumns(where, columns)
   const jsonSchema = schema && jsonSchemaOf(where, schema)
   const stringify = serialiser<T>(jsonSchema)
   const nameOf = namesOf(options)
@@ -99,28 +203,6 @@ export function exportTask<
   return defineTask(definition as unknown as TaskOptions<I, ExportResult, C, In, unknown, N, never>)
 }
 
-/** The options that are checked here, whatever their types are. */
-interface CheckedOptions
-  extends Pick<ExportTaskOptions<never, object>, 'name' | 'format' | 'fileName' | 'partRecords'> {
-  readonly records: unknown
-  readonly columns?: unknown
-}
-
-function checkOptions(where: string, options: CheckedOptions): void {
-  const { records, format, partRecords } = options
-  if (typeof records !== 'function') {
-    throw new TypeError(`${where}: records must be a function that returns an iterable`)
-  }
-  if (format !== undefined && !Object.hasOwn(TYPES, format)) {
-    throw new TypeError(`${where}: format must be ndjson, csv or json`)
-  }
-  if (partRecords !== undefined && !(Number.isInteger(partRecords) && partRecords > 0)) {
-    throw new TypeError(`${where}: partRecords must be a whole number from 1`)
-  }
-  checkFileName(namesOf(options)(1))
-  if (options.columns !== undefined) checkColumns(where, options.columns)
-}
-
 const COLUMN = { key: 0, header: 0 } satisfies Record<keyof ExportColumn, 0>
 const MAX_COLUMNS = 10_000
 const MAX_COLUMN_LENGTH = 1024
@@ -146,7 +228,9 @@ function checkColumns(where: string, columns: unknown): void {
  * `fileName` returns for it.
  */
 function namesOf(
-  { name, fileName = name, format = 'ndjson', partRecords }: Omit<CheckedOptions, 'records'>,
+  { name, fileName = name, format = 'ndjson', partRecords }: Pick<
+    ExportTaskOptions<never, object>, 'name' | 'fileName' | 'format' | 'partRecords'
+  >,
 ): (part: number) => string {
   if (typeof fileName === 'function') return (part) => `${fileName(part)}.${format}`
   if (partRecords === undefined) return () => `${fileName}.${format}`

@@ -1,5 +1,5 @@
-export { exportTask } from './export-task.js'
-export type { ExportColumn } from './csv-text.js'
-export type {
-  ExportContext, ExportFormat, ExportResult, ExportTaskOptions, RecordsContext,
-} from './options.js'
+export {
+  exportTask, type ExportContext, type ExportFormat, type ExportResult, type ExportTaskOptions,
+  type RecordsContext,
+} from './export-task.js'
+export type { ExportColumn } from './export-text.js'

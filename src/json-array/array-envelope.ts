@@ -1,13 +1,11 @@
 import type { ErrorCode, HttpError } from '../http/errors.js'
-import { isArrayIndex, toPointer } from '../schema/pointer.js'
 import { COMMA } from '../runtime/text.js'
-import { errorAt, syntaxError, UNKNOWN_MEMBER, type ErrorPlace } from './array-error.js'
-import type { ArrayPosition } from './array-position.js'
-import type { ByteWindow } from './byte-window.js'
-import { ElementScanner } from './element-scanner.js'
-import { hasUnsafeKeys, tryParse } from './json-checks.js'
-import { OpenContainer } from './open-container.js'
-import { skipWhiteSpace, type TextPosition } from './text-position.js'
+import { isArrayIndex, toPointer } from '../schema/pointer.js'
+import {
+  errorAt, skipWhiteSpace, syntaxError, UNKNOWN_MEMBER, type ArrayPosition, type ByteWindow,
+  type ErrorPlace, type TextPosition,
+} from './array-position.js'
+import { ElementScanner, hasUnsafeKeys, tryParse } from './element-reader.js'
 
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 /** First characters of JSON values. */
@@ -295,4 +293,38 @@ function nameIn(head: string): unknown {
 /** Returns true for a name that may be repeated in an error, and is not refused for itself. */
 function isSafeName(name: unknown): name is string {
   return typeof name === 'string' && !hasUnsafeKeys(`{${JSON.stringify(name)}:1}`, { [name]: 1 })
+}
+
+/** An object or array that contains the array to read, and is not closed yet. */
+export class OpenContainer {
+  /** Opening bracket. */
+  readonly open: number
+  /** Closing bracket. */
+  readonly close: number
+
+  /**
+   * @param commas - number of commas that were read
+   * @param found - the member or element that leads to the array was read
+   */
+  constructor(readonly isObject: boolean, public commas = 0, public found = false) {
+    this.open = isObject ? 0x7b : 0x5b
+    this.close = isObject ? 0x7d : 0x5d
+  }
+
+  /** Returns a text that leads a JSON parser from the start of the container to a value in it. */
+  leadToValue(): string {
+    if (this.isObject) return '{"":'
+    return this.commas > 0 ? '[0,' : '['
+  }
+
+  /** Returns a text that leads to the next member or element. */
+  leadToChild(): string {
+    if (!this.isObject) return this.leadToValue()
+    return this.commas > 0 ? '{"":0,' : '{'
+  }
+
+  /** Returns a text that leads to the comma or bracket after a member or element. */
+  leadAfterChild(): string {
+    return this.isObject ? '{"":{}' : '[{}'
+  }
 }

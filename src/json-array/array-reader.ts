@@ -2,10 +2,8 @@ import { httpError, type HttpError } from '../http/errors.js'
 import { Turns } from '../runtime/timers.js'
 import { toPointer } from '../schema/pointer.js'
 import { ArrayEnvelope } from './array-envelope.js'
-import type { ArrayPosition } from './array-position.js'
-import { ByteWindow } from './byte-window.js'
+import { ByteWindow, TextPosition, type ArrayPosition } from './array-position.js'
 import { ElementReader, type ElementBatch, type ReaderLimits } from './element-reader.js'
-import { TextPosition } from './text-position.js'
 
 /** Options of `readElements`. */
 export interface ElementOptions {

@@ -5,17 +5,14 @@ import {
 } from '../http/exchange.js'
 import { negotiate, negotiateCoding } from '../http/fields/accept.js'
 import { addVary, stream } from '../http/respond.js'
-import { errorResponses } from '../openapi/errors.js'
-import { fields } from '../openapi/fields.js'
+import { errorResponses, fields } from '../openapi/responses.js'
 import { operation, response, type Fragment } from '../openapi/operation.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Schema } from '../schema/schema.js'
-import { AsyncPieces } from './async-pieces.js'
 import { NDJSON_TYPE } from './media-type.js'
-import { RecordText, type Layout } from './record-text.js'
+import { AsyncPieces, RecordText, syncPieces, type Layout } from './record-text.js'
 import { jsonSchemaOf, serialiser, type JsonSchema } from './serialiser.js'
-import { syncPieces } from './sync-pieces.js'
 
 /**
  * Source of records, one by one or in arrays: an iterable, an async iterable, a Node stream in
@@ -70,7 +67,7 @@ const OFFERS = [NDJSON_TYPE, 'application/json']
  * single records.
  *
  * @example
- * import { ndjsonDownload } from 'longhaul/ndjson'
+ * import { ndjsonDownload, ndjsonBytes } from 'longhaul/ndjson'
  *
  * async function* users() {
  *   yield [{ id: 1 }, { id: 2 }]
@@ -126,8 +123,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
  * @example
  * import { createWriteStream } from 'node:fs'
  * import { pipeline } from 'node:stream/promises'
- * import { ndjsonBytes } from 'longhaul/ndjson'
- *
+ *  *
  * const users = [{ id: 1 }, { id: 2 }]
  * await pipeline(ndjsonBytes(users), createWriteStream('users.ndjson'))
  *

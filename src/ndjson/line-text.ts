@@ -1,4 +1,63 @@
 import { isAscii, isUtf8, transcode } from 'node:buffer'
+import { excerptOf } from '../records/report.js'
+import { jsonFault } from '../http/body/json-fault.js'
+
+/** Reason why a line is not a record. */
+export type LineErrorCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8'
+  | 'line_too_deep' | 'line_too_long' | 'line_unsafe_key'
+
+/** One bad line. */
+export interface LineError {
+  /** Line number, from 1; blank lines count. */
+  readonly line: number
+  readonly code: LineErrorCode
+  /** One sentence. It does not quote the line. */
+  readonly message: string
+  /** The first 80 UTF-16 units of the line. */
+  readonly excerpt: string
+}
+
+const MESSAGES: Readonly<Record<LineErrorCode, string>> = {
+  line_malformed: 'The line is not valid JSON.',
+  line_not_object: 'The line is not a JSON object.',
+  line_not_utf8: 'The line is not valid UTF-8.',
+  line_too_deep: 'The line is nested too deeply.',
+  line_too_long: 'The line is too long.',
+  line_unsafe_key: 'The line has a key that is not allowed.',
+}
+
+/** Maximum number of bytes that 80 UTF-16 units take in UTF-8. */
+export const EXCERPT_BYTES = 240
+/** In longer lines the position of a syntax error is not searched: it would cost too much. */
+const MAX_SCANNED = 4096
+
+/**
+ * Describes a bad line. The reader does not parse a line that does not begin with `{`, so this
+ * function checks if it is JSON at all. Only described lines need that check.
+ *
+ * @param text - the line, or its beginning, without white space around it
+ */
+export function lineError(line: number, found: LineErrorCode, text: string): LineError {
+  const code = found === 'line_not_object' && !isJson(text) ? 'line_malformed' : found
+  return { line, code, message: messageOf(code, text), excerpt: excerptOf(text) }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function messageOf(code: LineErrorCode, text: string): string {
+  if (code !== 'line_malformed' || text.length > MAX_SCANNED) return MESSAGES[code]
+  const fault = jsonFault(text)
+  if (fault === undefined) return MESSAGES[code]
+  const { offset, expected } = fault
+  return `The line is not valid JSON: at character ${offset + 1}, ${expected} was expected.`
+}
 
 /** Decodes bytes. Returns `undefined` if they are not UTF-8. */
 export function textOf(bytes: Buffer): string | undefined {
@@ -21,4 +80,69 @@ export function parsed(text: string): object | undefined {
 /** White space of JSON (RFC 8259 section 2), without the line feed, which ends a line. */
 export function isSpace(code: number): boolean {
   return code === 0x20 || code === 0x0d || code === 0x09
+}
+
+const EMPTY = Buffer.alloc(0)
+/** A larger buffer is released after its line. */
+const KEPT_BYTES = 65_536
+
+/**
+ * Buffers the beginning of a line until its end arrives. It is one buffer that doubles, not a list
+ * of pieces, because a client may send one byte at a time.
+ */
+export class PartialLine {
+  private buffer = EMPTY
+  private length = 0
+  /** The line is too long; the rest of it is skipped. */
+  private skipping = false
+
+  constructor(private readonly maxBytes: number) {}
+
+  /** A line has begun and not ended. */
+  get begun(): boolean {
+    return this.length > 0 || this.skipping
+  }
+
+  /**
+   * Adds a copy of `piece`. If the line becomes too long, returns its beginning and releases the
+   * buffer.
+   */
+  add(piece: Buffer): Buffer | undefined {
+    if (this.skipping) return undefined
+    const length = this.length + piece.length
+    if (length > this.maxBytes) {
+      const rest = piece.subarray(0, this.maxBytes - this.length)
+      const beginning = Buffer.concat([this.buffer.subarray(0, this.length), rest])
+      this.buffer = EMPTY
+      this.length = 0
+      this.skipping = true
+      return beginning
+    }
+    if (length > this.buffer.length) this.grow(length)
+    piece.copy(this.buffer, this.length)
+    this.length = length
+    return undefined
+  }
+
+  /**
+   * Ends the line. Returns its bytes, which are valid until the next `add`; `undefined` if the line
+   * was too long.
+   */
+  end(): Buffer | undefined {
+    if (this.skipping) {
+      this.skipping = false
+      return undefined
+    }
+    const line = this.buffer.subarray(0, this.length)
+    if (this.buffer.length > KEPT_BYTES) this.buffer = EMPTY
+    this.length = 0
+    return line
+  }
+
+  private grow(length: number): void {
+    const size = Math.min(this.maxBytes, Math.max(length, this.buffer.length * 2, 1024))
+    const grown = Buffer.allocUnsafeSlow(size)
+    this.buffer.copy(grown, 0, 0, this.length)
+    this.buffer = grown
+  }
 }

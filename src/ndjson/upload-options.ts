@@ -1,13 +1,28 @@
 import type { DecodeOptions } from '../http/body/decode.js'
-import { checkNames } from '../runtime/option-names.js'
+import { bytes, func, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import type { Schema } from '../schema/schema.js'
+import { checkNames } from '../runtime/option-names.js'
+import type { RecordPosition } from '../records/position.js'
+import type { ReportItem, ReportSummary } from '../records/report.js'
+import type { Outcomes } from '../records/write-loop.js'
+import { assertSchema, type Schema } from '../schema/schema.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
 import type { SpooledBody } from '../tasks/definition/spool.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
-import { LineReader, type LineReaderOptions } from './line-reader.js'
-import type { UploadPosition } from './upload-position.js'
-import type { RecordOutcome, UploadResult } from './upload-report.js'
+
+/** One line in the report of an upload. */
+export interface UploadItem extends ReportItem {
+  /** Line number, from 1; blank lines count. */
+  readonly line: number
+}
+
+/** The body of the response to an upload. */
+export interface UploadResult {
+  readonly message: string
+  readonly summary: ReportSummary
+  /** The first failed lines, in their order. */
+  readonly items: readonly UploadItem[]
+}
 
 /** Second argument of `write`. */
 export interface WriteContext {
@@ -33,11 +48,11 @@ export interface WriteContext {
   /**
    * Returns the position of the upload after this batch, as text. Store it in the transaction that
    * writes the records, and return it from `resume`. Replace only `previous` by it: then each
-   * record is written once, also if a suspended process continues after another one has begun.
+   * record is written once, even if a suspended process continues after another one has begun.
    *
    * @param outcomes - what `write` is going to return, if it returns outcomes
    */
-  readonly cursor: (outcomes?: readonly (RecordOutcome | undefined)[]) => string
+  readonly cursor: (outcomes?: Outcomes) => string
   /**
    * The cursor that this run believes to be stored: that of its last `write`, or what `resume` has
    * returned. `undefined` before the first. If another cursor is stored, another run has continued
@@ -53,7 +68,8 @@ export interface ResumeContext extends Pick<WriteContext, 'owner' | 'context' | 
 
 /** Options of `ndjsonUpload`. */
 export interface UploadOptions<T = object> {
-  /** Validates each record; a record that is not valid is a failed line. Default: any object. */
+  /** Validates each record; a record that is not valid is a failed line. An asynchronous schema
+   * validates up to 8 records at the same time. Default: any object. */
   readonly schema?: Schema<T>
   /**
    * Writes a batch of records. The next batch is read when this one is done, so memory stays flat
@@ -65,7 +81,7 @@ export interface UploadOptions<T = object> {
    */
   readonly write: (
     records: T[], context: WriteContext,
-  ) => MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
+  ) => MaybePromise<Outcomes | void>
   /**
    * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there is
    * none. The upload continues after that batch. Called when the task of an upload runs again.
@@ -98,7 +114,7 @@ export interface UploadOptions<T = object> {
    */
   readonly maxLines?: number
   /**
-   * Maximum size of the body as sent, in bytes; a larger one is a 413.
+   * Maximum size of the body as sent, in bytes; a larger one gets a 413.
    *
    * @default 17_179_869_184 (16 GiB)
    */
@@ -133,66 +149,38 @@ export type UploadBackgroundOptions = SpooledTaskOptions
 
 /** Task of an upload that is read in the background. */
 export type UploadTask = TaskDefinition<
-  SpooledBody, UploadResult, unknown, SpooledBody, string, UploadPosition
+  SpooledBody, UploadResult, unknown, SpooledBody, string, RecordPosition
 >
 
-const UPLOAD = {
-  write: 0, resume: 0, schema: 0, batchSize: 0, maxErrors: 0, maxLineBytes: 0, maxLines: 0, maxBodyBytes: 0,
-  maxDecodedBytes: 0, maxRatio: 0, background: 0,
-} satisfies Record<keyof UploadOptions, 0>
-
 const MAX_BYTES = 2 ** 34
+const MAX_LINE_BYTES = 268_435_456
+
+const UPLOAD = {
+  write: func({ required: true }),
+  resume: func(),
+  schema: value('a schema'),
+  batchSize: whole({ min: 1, default: 500 }),
+  maxErrors: whole({ max: 10_000, default: 100 }),
+  maxLineBytes: whole({ min: 1, max: MAX_LINE_BYTES, default: 1_048_576 }),
+  maxLines: bytes({ min: 1, default: Infinity }),
+  maxBodyBytes: bytes({ min: 1, default: MAX_BYTES }),
+  maxDecodedBytes: bytes({ min: 1, default: MAX_BYTES }),
+  maxRatio: bytes({ min: 1, default: 250 }),
+  background: value('an object'),
+} satisfies OptionTable<UploadOptions<never>>
+
+/** Options of `ndjsonUpload` with their defaults. */
+export type UploadSettings<T> = ReturnType<typeof readUploadOptions<T>>
 
 /** @throws {TypeError} An option of `ndjsonUpload` is unknown or not valid. */
-export function checkUploadOptions<T>(options: UploadOptions<T>): void {
-  checkNames('ndjsonUpload', options, UPLOAD)
-  const { background, batchSize = 500, maxErrors = 100, maxLines = Infinity } = options
+export function readUploadOptions<T>(options: UploadOptions<T>) {
+  const read = readOptions<UploadOptions<T>, typeof UPLOAD>('ndjsonUpload', options, UPLOAD)
+  const { background, resume, schema, maxBodyBytes, maxDecodedBytes, maxRatio } = read
+  if (schema !== undefined) assertSchema(schema, 'ndjsonUpload: schema')
   if (background !== undefined) checkNames('ndjsonUpload: background', background, SPOOLED_TASK)
-  if (typeof options.write !== 'function') {
-    throw new TypeError('ndjsonUpload: write must be a function that takes a batch of records')
-  }
-  if (options.resume !== undefined && typeof options.resume !== 'function') {
-    throw new TypeError('ndjsonUpload: resume must be a function that returns a stored cursor')
-  }
-  if (options.resume !== undefined && background === undefined) {
+  if (resume !== undefined && background === undefined) {
     throw new TypeError('ndjsonUpload: resume needs background, because only a task continues')
   }
-  if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
-    throw new TypeError('ndjsonUpload: batchSize must be a whole number from 1')
-  }
-  if (!(Number.isInteger(maxErrors) && maxErrors >= 0 && maxErrors <= 10_000)) {
-    throw new TypeError('ndjsonUpload: maxErrors must be a whole number from 0 to 10000')
-  }
-  if (!(maxLines >= 1)) throw new TypeError('ndjsonUpload: maxLines must be 1 or more')
-  new LineReader(readerOptions(options, false))
-}
-
-/**
- * Returns the options of the line reader.
- *
- * @param describeAll - describes every bad line, because each gets a line in the answer
- */
-export function readerOptions<T>(
-  { maxLineBytes, maxErrors = 100 }: UploadOptions<T>, describeAll: boolean,
-): LineReaderOptions {
-  return {
-    maxErrors: describeAll ? Infinity : maxErrors,
-    ...maxLineBytes !== undefined && { maxLineBytes },
-  }
-}
-
-/**
- * Returns the size limits of a body, with their defaults.
- *
- * @throws {TypeError} A limit is not 1 or more.
- */
-export function decodeOptions(
-  options: Pick<UploadOptions, 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>,
-): Required<DecodeOptions> {
-  const { maxBodyBytes = MAX_BYTES, maxDecodedBytes = MAX_BYTES, maxRatio = 250 } = options
-  for (const [name, value] of Object.entries({ maxBodyBytes, maxDecodedBytes, maxRatio })) {
-    if (value >= 1) continue
-    throw new TypeError(`ndjsonUpload: ${name} must be 1 or more, not ${String(value)}`)
-  }
-  return { maxBodyBytes, maxDecodedBytes, maxRatio }
+  const limits: Required<DecodeOptions> = { maxBodyBytes, maxDecodedBytes, maxRatio }
+  return { ...read, limits }
 }

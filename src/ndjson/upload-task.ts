@@ -1,18 +1,15 @@
-import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { positionSaver, resumedFrom } from '../tasks/definition/resume.js'
-import { Spool, decodedFrom, type SpooledBody } from '../tasks/definition/spool.js'
+import { positionOf } from '../records/position.js'
+import type { Report } from '../records/report.js'
+import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
+import { Spool, type SpooledBody, decodedFrom } from '../tasks/definition/spool.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
-import { retryUntil } from '../stores/calls.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/submit-options.js'
-import { Ingest } from './ingest.js'
-import type { UploadBackgroundOptions, UploadOptions, UploadTask } from './upload-options.js'
-import {
-  isPosition, POSITION, START, type StoredErrors, type UploadPosition,
-} from './upload-position.js'
-import { UploadReport, type UploadResult } from './upload-report.js'
-import { UploadCheckpoint, type UploadRunContext } from './upload-resume.js'
+import type {
+  UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
+} from './upload-options.js'
+import { isLinePlace, messageOf, readAll, reportSettings, writeLines } from './upload-run.js'
 
 /** Task of an upload, and the function that makes a request its input. */
 export interface SpooledUpload {
@@ -25,48 +22,43 @@ export interface SpooledUpload {
 
 /** Creates the task that reads spooled uploads. */
 export function spooledUpload<T>(
-  options: UploadOptions<T>, limits: DecodeOptions, background: UploadBackgroundOptions,
+  settings: UploadSettings<T>, background: UploadBackgroundOptions,
 ): SpooledUpload {
   const { blobs, blobRetentionMs } = background
+  const { limits, resume } = settings
   const spool = new Spool('ndjsonUpload', 'ndjson-upload/', blobs, blobRetentionMs)
 
-  const run = async (spooled: SpooledBody, task: UploadRunContext): Promise<UploadResult> => {
+  const run = async (spooled: SpooledBody, task: RecordTaskContext): Promise<UploadResult> => {
     const { size } = spooled
-    const { signal, owner, context, taskId, attempt } = task
-    const { resume } = options
-    const report = new UploadReport(options.maxErrors ?? 100)
-    const save = positionSaver(resume, task.checkpoint)
-    const parts = spool.parts(spooled, attempt, retryUntil(signal))
-    const checkpoint = new UploadCheckpoint(parts, save)
-    const start = await resumedFrom('ndjsonUpload', resume, isPosition, task)
-    const { position: from = START, previous } = start
-    report.continueFrom(from.succeeded, from.failed, await checkpoint.continueFrom(from))
+    const { signal, owner, context, taskId } = task
     let done = 0
-    const progress = (): void => { task.progress(done, size, report.message) }
-    const bytes = await decodedFrom(spooled, from.byte, limits, async (start) => {
+    const progress = (report: Report): void => { task.progress(done, size, messageOf(report)) }
+    const continuation = await TaskRun.open({
+      caller: 'ndjsonUpload', spool, spooled, task, resume, isPlace: isLinePlace, progress,
+      report: reportSettings(settings), maxInlineBytes: Infinity,
+      // The next attempt reads the lines of a lost report again.
+      onError: (error) => { throw error },
+    })
+    const { report, stored, from } = continuation
+    const byte = isLinePlace(from.place) ? from.place.byte : 0
+    const bytes = await decodedFrom(spooled, byte, limits, async (start) => {
       done = start
       const pieces = await spool.open(spooled, start)
-      return withProgress(pieces, signal, (bytes) => { done += bytes }, progress)
+      const count = (size: number): void => { done += size }
+      return withProgress(pieces, signal, count, () => { progress(report) })
     })
-    const place = { signal, owner, context, taskId }
-    const commit = (position: UploadPosition): Promise<StoredErrors> => {
-      // The status of a task that fails or is stopped says how many records it has written.
-      progress()
-      return checkpoint.save(position)
-    }
-    const ingest = new Ingest(options, report, place, false, { from, previous, commit })
+    const call = { signal, owner, context, taskId }
     try {
-      for await (const _ of ingest.run(bytes));
+      await readAll(writeLines(bytes, { settings, report, context: call, from, continuation }))
     } catch (error) {
-      throw failedAfter(error, report.total, report.message)
+      throw failedAfter(error, report.total, messageOf(report))
     }
-    return report.result
+    const items = stored.items<UploadItem>() ?? []
+    return { message: messageOf(report), summary: report.summary, items }
   }
 
   return {
-    task: spooledTask<SpooledBody, UploadResult, UploadPosition>(
-      spool, background, spool.input(), run, POSITION,
-    ),
+    task: spooledTask(spool, background, spool.input(), run, positionOf(isLinePlace)),
     async spool(endpoints, request, coding) {
       const { maxBodyBytes } = limits
       const sent = { bytes: request.body.stream(), coding, maxBodyBytes }

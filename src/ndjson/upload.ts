@@ -1,16 +1,25 @@
 import { requestCoding } from '../http/body/decode.js'
 import { httpError } from '../http/errors.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import {
+  describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
+} from '../http/exchange.js'
 import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { directUpload, respondAtEnd, respondInLines, respondOnce } from './direct-upload.js'
-import { checkNdjsonType } from './media-type.js'
-import { uploadOperation } from './upload-operation.js'
+import { negotiate } from '../http/fields/accept.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
-  checkUploadOptions, decodeOptions, type UploadBackgroundOptions, type UploadOptions,
+  addResponseHeaders, body, type Fragment, operation, response, schemaObject,
+} from '../openapi/operation.js'
+import { checkEndpoints, reportSchema } from '../records/http.js'
+import type { Schema } from '../schema/schema.js'
+import { taskFormat } from '../tasks/http/formats.js'
+import { checkNdjsonType, NDJSON_TYPE } from './media-type.js'
+import {
+  readUploadOptions, type UploadBackgroundOptions, type UploadOptions, type UploadSettings,
   type UploadTask,
 } from './upload-options.js'
+import { directUpload, respondDirect, respondOnce } from './upload-run.js'
 import { spooledUpload, type SpooledUpload } from './upload-task.js'
 
 /** An upload that clients may ask to be read in the background. Returned by `ndjsonUpload`. */
@@ -35,10 +44,10 @@ export interface BackgroundUpload {
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
  * respond-async`: the body is spooled to blobs, answered with 202, and read by the task.
  *
- * The answer is 200 `{ message, summary: { total, succeeded, failed }, errors: [{ line, code,
- * message, excerpt, details? }] }`, even if every line is bad. A client that accepts
- * `application/x-ndjson` receives one line for each record during the upload, `{ line, status, id?,
- * error? }`. The last line is `{ message, summary }`, or `{ error, code, summary }` if the upload
+ * The response is 200 `{ message, summary: { total, succeeded, failed }, items: [{ line, status,
+ * error: { code, message, excerpt, details? } }] }` with the first failed lines, even if every line
+ * is bad. A client that accepts `application/x-ndjson` receives one line for each record during the
+ * upload, `{ line, status, id?, error? }`. The last line is `{ message, summary }`, or `{ error, code, summary }` if the upload
  * ended early. Such a client has to read while it sends.
  *
  * With `background`, requests may have an Idempotency-Key. A direct upload with a key runs once: a
@@ -49,7 +58,7 @@ export interface BackgroundUpload {
  *
  * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
  * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
- * were written before, the error body has `summary` and `errors`. Nothing is rolled back.
+ * were written before, the error body has `summary` and `items`. Nothing is rolled back.
  *
  * @example
  * import { router } from 'longhaul'
@@ -69,66 +78,55 @@ export function ndjsonUpload<T = object>(
   options: UploadOptions<T> & { readonly background: UploadBackgroundOptions },
 ): BackgroundUpload
 export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | Handler {
-  checkUploadOptions(options)
-  const limits = decodeOptions(options)
-  if (options.background === undefined) return uploadHandler(options, limits)
-  const spooled = spooledUpload(options, limits, options.background)
-  const { task } = spooled
+  const settings = readUploadOptions(options)
+  if (options.background === undefined) return uploadHandler(settings)
+  const spooled = spooledUpload(settings, options.background)
   return {
-    task,
+    task: spooled.task,
     handler<C>(endpoints: TaskEndpoints<C>): Handler<C> {
-      if (!endpoints?.tasks) {
-        throw new TypeError('ndjsonUpload: handler needs what taskEndpoints returned')
-      }
-      if (endpoints.tasks.definition(task.name) !== task) {
-        throw new TypeError(`ndjsonUpload: the task ${task.name} is not among the definitions`
-          + ' of createTasks; add it there')
-      }
-      return uploadHandler(options, limits, { endpoints, spooled })
+      checkEndpoints('ndjsonUpload', spooled.task, endpoints)
+      return uploadHandler(settings, { endpoints, spooled })
     },
   }
 }
-
-type Limits = ReturnType<typeof decodeOptions>
 
 interface Background<C> {
   readonly endpoints: TaskEndpoints<C>
   readonly spooled: SpooledUpload
 }
 
-function uploadHandler<T, C>(
-  options: UploadOptions<T>, limits: Limits, background?: Background<C>,
-): Handler<C> {
+const OFFERS = ['application/json', NDJSON_TYPE]
+
+function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Background<C>): Handler<C> {
   const handler = (
     request: HttpRequest<C>,
   ): Promise<HttpResponse> | HttpResponse | undefined => {
-    if (request.method !== 'POST') return undefined
+    const { method, headers } = request
+    if (method !== 'POST') return undefined
     if (!background) refuseIdempotencyKey(request)
-    const coding = checkHead(request, limits)
-    const isAsync = background && parsePrefer(request.headers['prefer']).respondAsync
-    const isKeyed = background && request.headers['idempotency-key'] !== undefined
-    if (isAsync) {
+    const coding = checkHead(request, settings)
+    if (background && parsePrefer(headers['prefer']).respondAsync) {
       const { endpoints, spooled } = background
       return endpoints.accept(request, spooled.task, () => spooled.spool(endpoints, request, coding))
     }
     const origin = background
       ? background.endpoints.originOf(request)
       : { owner: undefined, context: request.context }
-    const upload = directUpload(request, options, limits, coding, origin)
-    if (isKeyed) {
+    const streamResults = negotiate(headers['accept'], OFFERS) === NDJSON_TYPE
+    const upload = directUpload(request, settings, coding, origin, streamResults)
+    if (background && headers['idempotency-key'] !== undefined) {
       return acknowledged(request, () => respondOnce(background.endpoints, request, upload))
     }
-    const { report, streamResults } = upload
-    const results = upload.read(request.body.stream(), request.signal)
-    return streamResults
-      ? respondInLines(results, report)
-      : respondAtEnd(results, report, request.signal)
+    return respondDirect(upload, request.body.stream(), request.signal)
   }
-  return describe(handler, [uploadOperation(options.schema, background !== undefined)])
+  return describe(handler, [uploadOperation(settings.schema, background !== undefined)])
 }
 
 /** Checks the header fields of an upload. Returns its content coding. */
-function checkHead({ headers, body }: HttpRequest<unknown>, { maxBodyBytes }: Limits): string {
+function checkHead(
+  { headers, body }: HttpRequest<unknown>,
+  { maxBodyBytes }: { readonly maxBodyBytes: number },
+): string {
   checkNdjsonType(headers)
   // A body that the host has parsed is already decoded.
   const coding = body.parsed === undefined ? requestCoding(headers) : 'identity'
@@ -137,4 +135,58 @@ function checkHead({ headers, body }: HttpRequest<unknown>, { maxBodyBytes }: Li
     throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
   }
   return coding
+}
+
+/** Headers of responses to requests with an Idempotency-Key. */
+const OF_KEY = fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
+
+/** Errors of requests with an Idempotency-Key, and of uploads that are read in the background. */
+const OF_BACKGROUND = [
+  'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
+  'idempotency_key_reused', 'too_many_bytes',
+] as const
+
+/** Returns the OpenAPI operation of an upload handler. */
+export function uploadOperation(schema: Schema | undefined, background: boolean): Operation {
+  const line = JSON.stringify(schema ? schemaObject(schema) : { type: 'object' })
+  const done = response('All lines were read; some may have failed', {
+    schema: reportSchema('line', 'The first failed lines'), headers: fields('Vary'),
+  })
+  const lines: Fragment = {
+    type: 'string',
+    description: 'A line for each record, `{ line, status, id?, error? }`, and at last '
+      + '`{ message, summary }`',
+  }
+  const described = operation('POST', {
+    summary: 'Upload records as NDJSON',
+    description: 'One JSON object a line; a line that is none is skipped and counted. '
+      + 'The body may be coded (Content-Encoding).',
+    parameters: [
+      ...background ? [requestFields.prefer, requestFields.idempotencyKey] : [],
+      requestFields.contentDigest,
+    ],
+    requestBody: body(
+      { type: 'string', description: `Each line: ${line}` }, { mediaTypes: [NDJSON_TYPE] },
+    ),
+    responses: {
+      200: {
+        ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } },
+      },
+      ...background && {
+        202: response('Accepted: the upload is read in the background', {
+          schema: taskFormat.schema,
+          headers: fields(
+            'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
+          ),
+        }),
+      },
+      ...errorResponses(
+        'incomplete_body', 'digest_mismatch', 'invalid_header', 'malformed_coding',
+        ...background ? OF_BACKGROUND : ['idempotency_not_supported'] as const,
+        'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error',
+        'store_unavailable', 'store_full',
+      ),
+    },
+  })
+  return background ? addResponseHeaders(described, OF_KEY) : described
 }

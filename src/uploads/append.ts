@@ -9,7 +9,6 @@ import {
   bytesOf, partKey, stateKey, type Part, type UploadRecords, type UploadWriter,
 } from './upload-state.js'
 
-/** The stores and limits of uploads. */
 export interface UploadStores<C> {
   readonly settings: Settings<C>
   readonly records: UploadRecords
@@ -51,7 +50,6 @@ class Append<C> {
   private readonly left: number
   /** Parts in the blobs that are not in the state yet. */
   private parts: Part[] = []
-  /** True if no further part is allowed. */
   private isFull = false
 
   constructor(
@@ -178,7 +176,6 @@ class Append<C> {
     announce(this.request, { 'upload-offset': String(this.writer.state.offset) })
   }
 
-  /** Adds the offset of the upload to an error. */
   private atOffset(error: unknown): unknown {
     addFailureHeaders(error, uploadHeaders(this.writer.state.offset))
     return error
@@ -190,7 +187,6 @@ class BodyParts {
   #source: AsyncIterator<Uint8Array> | undefined
   #waiting: Uint8Array | undefined
   #stopped = false
-  /** Number of bytes that were read. */
   bytes = 0
   /** True if the body has more than `most` bytes. Those beyond are not read. */
   exceeded = false
@@ -199,7 +195,6 @@ class BodyParts {
   /** Set when the body has ended: with an error if the connection broke or a digest is wrong. */
   ended: { readonly error?: unknown } | undefined
 
-  /** @param most - maximum number of bytes */
   constructor(private readonly body: BodySource, private readonly most: number) {}
 
   /** Ends the body before the next chunk. */
@@ -224,7 +219,6 @@ class BodyParts {
     }
   }
 
-  /** Ends the body. */
   close(): void {
     this.ended ??= {}
     // Not awaited, because a generator that waits for the client ends only when the client sends.

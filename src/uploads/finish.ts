@@ -20,7 +20,6 @@ import {
 
 /** Statuses after which the same bytes may be accepted later. The upload stays as it is. */
 const TEMPORARY = new Set([401, 403, 408, 425, 429])
-/** Headers that describe one message or connection, or the protocol of uploads. */
 const OF_MESSAGE = [
   'connection', 'content-digest', 'content-length', 'expect', 'keep-alive', 'te', 'trailer',
   'transfer-encoding', 'upgrade', 'upload-complete', 'upload-draft-interop-version',

@@ -134,7 +134,6 @@ export interface Settings<C = unknown> extends Filled<ResumableUploadOptions<C>,
   readonly maxBytesPerOwner: number
 }
 
-/** @throws {TypeError} An option is unknown, missing or out of range. */
 export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   const filled = readOptions('resumableUpload', options, OPTIONS as OptionTable<ResumableUploadOptions<C>> & typeof OPTIONS)
   const { blobs, store, owner, uploadPath, minAppendBytes, maxAppendBytes, maxAgeMs } = filled
@@ -160,7 +159,6 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   }
 }
 
-/** Returns the limits of the bytes of one owner. */
 export function reserveLimits<C>(
   { limits, maxBytesPerOwner, retentionMs }: Settings<C>,
 ): ReserveLimits {

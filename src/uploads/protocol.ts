@@ -16,7 +16,6 @@ const SPOKEN = new Set(['5', '6', '7', '8', '9'])
 const UPLOAD_RESUMPTION_SUPPORTED = 104
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types'
 
-/** The limits that clients are told. */
 export interface Limits {
   readonly maxBodyBytes: number
   readonly maxAppendBytes: number
@@ -94,7 +93,6 @@ export function mismatchingOffset(expected: number, provided: number): Error {
   })
 }
 
-/** Returns the 413 with the limits. */
 export function tooLarge(limits: Limits, message: string): Error {
   return httpError('body_too_large', {
     message, headers: { 'upload-limit': limitHeader(limits), 'cache-control': 'no-store' },

@@ -18,6 +18,7 @@ import { reserveLimits, toSettings, type ResumableUploadOptions } from './option
 import {
   announce, announcedLength, canAnnounce, inconsistentLength, interopVersion, limitHeader,
   mismatchingOffset, PARTIAL_UPLOAD, readComplete, readInteger, tooLarge, uploadHeaders,
+  type Limits,
 } from './protocol.js'
 import { ageKey, isUploadId, stateKey, UploadRecords, type UploadState } from './upload-state.js'
 
@@ -82,11 +83,9 @@ export function resumableUpload<C = unknown>(
   }
 }
 
-/** Methods whose requests have no content. */
 const NO_CONTENT = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
 /** Methods that may create an upload to a handler without a description. */
 const CREATING = ['PATCH', 'POST', 'PUT']
-/** Methods of one upload. */
 const ALLOW = 'DELETE, GET, HEAD, OPTIONS, PATCH'
 /** Up to this interop version a PATCH may have any media type. */
 const ANY_TYPE_UNTIL = 5
@@ -125,7 +124,7 @@ class CreateUpload<C> {
     const { headers } = request
     const { owner } = settings.requester(request)
     const length = announcedLength(headers, complete, 0, null)
-    this.checkSizes(request, length)
+    checkSizes(limits, headers, 0, length)
     ContentDigest.of(headers)
     ContentDigest.of(headers, 'repr-digest')
     await settings.check?.(request)
@@ -164,21 +163,6 @@ class CreateUpload<C> {
       // If the failure is temporary, the client can complete the same upload again there.
       addFailureHeaders(error, { location })
       throw error
-    }
-  }
-
-  private checkSizes({ headers }: HttpRequest<C>, length: number | undefined): void {
-    const { limits } = this.stores.settings
-    const { maxBodyBytes, maxAppendBytes } = limits
-    const size = readContentLength(headers) ?? 0
-    if ((length ?? size) > maxBodyBytes) {
-      throw tooLarge(limits, `The upload is larger than ${maxBodyBytes} bytes.`)
-    }
-    if (size > maxAppendBytes) {
-      throw tooLarge(limits, `The body is larger than ${maxAppendBytes} bytes.`)
-    }
-    if (length !== undefined && size > length) {
-      throw tooLarge(limits, 'The body is longer than the announced upload.')
     }
   }
 
@@ -260,7 +244,7 @@ class UploadResource<C> {
       let reserved: number | undefined
       try {
         length = announcedLength(headers, complete, offset, state.length)
-        this.checkSizes(headers, offset, length)
+        checkSizes(this.stores.settings.limits, headers, offset, length)
         reserved = await this.reserve(headers, id, state, length)
       } catch (error) {
         addFailureHeaders(error, uploadHeaders(offset))
@@ -275,19 +259,6 @@ class UploadResource<C> {
     }
   }
 
-  private checkSizes(headers: RequestHeaders, offset: number, length: number | undefined): void {
-    const { limits } = this.stores.settings
-    const { maxBodyBytes, maxAppendBytes } = limits
-    const size = readContentLength(headers) ?? 0
-    if (size > maxAppendBytes) {
-      throw tooLarge(limits, `The body is larger than ${maxAppendBytes} bytes.`)
-    }
-    const end = Math.min(length ?? maxBodyBytes, maxBodyBytes)
-    if (offset + size > end || (length ?? 0) > maxBodyBytes) {
-      throw tooLarge(limits, `The upload ends at ${end} bytes.`)
-    }
-  }
-
   /** Reserves the bytes of the request, or of the whole, if its length is known only now. */
   private async reserve(
     headers: RequestHeaders, id: string, { countedAs, length: known, offset }: UploadState,
@@ -299,6 +270,21 @@ class UploadResource<C> {
     const end = length ?? (size === undefined ? undefined : offset + size)
     if (end === undefined) return undefined
     return owners.reserve(countedAs, stateKey(id), end, reserveLimits(settings))
+  }
+}
+
+/** @throws {HttpError} 413: a request that appends at `offset` is too large, or its upload is. */
+function checkSizes(
+  limits: Limits, headers: RequestHeaders, offset: number, length: number | undefined,
+): void {
+  const { maxBodyBytes, maxAppendBytes } = limits
+  const size = readContentLength(headers) ?? 0
+  if (size > maxAppendBytes) {
+    throw tooLarge(limits, `The body is larger than ${maxAppendBytes} bytes.`)
+  }
+  const end = Math.min(length ?? maxBodyBytes, maxBodyBytes)
+  if (offset + size > end || (length ?? 0) > maxBodyBytes) {
+    throw tooLarge(limits, `The upload may have at most ${end} bytes.`)
   }
 }
 

@@ -12,11 +12,9 @@ export interface UploadState {
   readonly owner: string | null
   /** Name under which the upload counts for `maxPerOwner` and `maxBytesPerOwner`. */
   readonly countedAs: string
-  /** The request that created the upload. */
   readonly request: StoredRequest
   /** Size of the whole in bytes; `null` until the client has announced it. */
   readonly length: number | null
-  /** Number of bytes in `parts`. */
   readonly offset: number
   /** Blobs of the bytes, in order. */
   readonly parts: readonly Part[]
@@ -45,7 +43,6 @@ export interface StoredRequest {
   readonly headers: RequestHeaders
 }
 
-/** A state with its revision in the store. */
 export interface HeldState {
   readonly state: UploadState
   readonly revision: Revision
@@ -53,12 +50,10 @@ export interface HeldState {
 
 const ID = /^[A-Za-z0-9_-]{22}$/
 
-/** Returns whether `id` has the form of an id of an upload. */
 export function isUploadId(id: string | undefined): id is string {
   return id !== undefined && ID.test(id)
 }
 
-/** Returns the key of the state in the store. */
 export function stateKey(id: string): string {
   return `upload:${id}`
 }
@@ -68,7 +63,6 @@ export function answerKey(id: string): string {
   return `upload-answer:${id}`
 }
 
-/** Returns the key of a part in the blobs. */
 export function partKey(id: string, name: string): string {
   return `upload/${id}/${name}`
 }
@@ -111,7 +105,6 @@ export class UploadRecords {
     return held
   }
 
-  /** Returns whether an upload exists. */
   async exists(id: string): Promise<boolean> {
     return await this.store.get(stateKey(id)) !== undefined
   }
@@ -198,7 +191,6 @@ export class UploadRecords {
 /** The right to append to one upload. Ends when another request asks for it. */
 export class UploadWriter {
   #written = 0
-  /** True if another request has asked for the upload. */
   isAsked = false
   private readonly name: string
 
@@ -222,7 +214,6 @@ export class UploadWriter {
     return `${this.name}-${(this.#written++).toString(36)}`
   }
 
-  /** Adds parts, and keeps the right to append. */
   async add(parts: readonly Part[]): Promise<void> {
     await this.commit((state) => withParts(state, parts))
   }
@@ -320,7 +311,6 @@ function withParts(state: UploadState, added: readonly Part[]): UploadState {
   return { ...state, offset: state.offset + bytesOf(added), parts: [...state.parts, ...added] }
 }
 
-/** Returns the number of bytes of parts. */
 export function bytesOf(parts: readonly Part[]): number {
   return parts.reduce((sum, [, size]) => sum + size, 0)
 }

@@ -43,10 +43,10 @@ describe(`an import whose worker is killed ${KILLS} times`, { concurrency: true 
     return { rows: await web.site.rows.of(taskId), result: result as UploadResult }
   }
 
-  function checkReport({ summary, errors }: UploadResult): void {
+  function checkReport({ summary, items }: UploadResult): void {
     assert.deepEqual(summary, { total: LINES, succeeded: expected.length, failed: LINES - expected.length })
     const failed = Array.from({ length: LINES }, (_, n) => n).filter((n) => n % 100 === 50 || n % 97 === 3)
-    assert.deepEqual(errors.map(({ line }) => line), failed.slice(0, 1000).map((n) => n + 1))
+    assert.deepEqual(items.map(({ line }) => line), failed.slice(0, 1000).map((n) => n + 1))
   }
 
   for (const { name, own: [one, other] } of webs) {

@@ -27,7 +27,7 @@ interface Status {
   readonly status: string
   readonly attempt?: number
   readonly progress?: { readonly done: number }
-  readonly result?: { readonly summary: object, readonly errors: readonly { readonly line: number }[] }
+  readonly result?: { readonly summary: object, readonly items: readonly { readonly line: number }[] }
 }
 
 interface Site {
@@ -106,7 +106,7 @@ async function importWithKill(site: Site, count: number): Promise<void> {
   assert.ok((now.attempt ?? 0) >= 2, 'it was killed midway')
   assert.ok(lowest >= reached - AHEAD, `the second run began before byte ${lowest}, and the first one had read ${reached}`)
   assert.deepEqual(now.result?.summary, { total: count, succeeded: count - bad, failed: bad })
-  assert.deepEqual(now.result.errors.map(({ line }) => line), Array.from({ length: Math.min(bad, 100) }, (_, at) => at * 1000 + 8))
+  assert.deepEqual(now.result.items.map(({ line }) => line), Array.from({ length: Math.min(bad, 100) }, (_, at) => at * 1000 + 8))
 }
 
 // At the same time, because each of them waits for leases.

@@ -51,7 +51,7 @@ for (const [when, sent] of [['before the body', post()], ['in the middle of the 
   })
 }
 
-test('a client that disconnects during its direct answer aborts the run, and nothing is kept', async (t) => {
+test('a client that disconnects during its synchronous request aborts the run, and nothing is kept', async (t) => {
   const made = await vanishing(t)
   const socket = await made.open()
   socket.write(`${post()}{}`)
@@ -78,7 +78,7 @@ test('with an Idempotency-Key the run does not follow its client: cut connection
   assert.deepEqual(made.signals.map(({ aborted }) => aborted), [false])
 })
 
-test('a client that disconnects while its direct answer waits in a queue cancels the task, and deletes it', async (t) => {
+test('a client that disconnects while its synchronous request waits in a queue cancels the task, and deletes it', async (t) => {
   const made = await vanishing(t, { direct: 'task' })
   const socket = await made.open()
   socket.write(`${post()}{}`)
@@ -150,7 +150,7 @@ test('many polls over one connection leave no listeners behind', async (t) => {
   made.gate.resolve()
 })
 
-test('a client that does not read its answer holds its connection only', async (t) => {
+test('a client that does not read its response holds its connection only', async (t) => {
   const made = await vanishing(t)
   const { start, tasks, engine } = made.site
   made.gate.resolve()

@@ -176,7 +176,7 @@ describe('bulk with other servers', () => {
     })
   }
 
-  test('a server that refused without doing anything is asked again, with or without keys', async (t) => {
+  test('a request that was rejected before any work is sent again, with or without keys', async (t) => {
     const written: number[] = []
     let busy = 2
     const serve = partial(written, 100, 413, 'all')

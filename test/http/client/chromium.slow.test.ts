@@ -50,7 +50,7 @@ describe('in a browser', () => {
     assert.deepEqual([seen.ms, seen.status, seen.failed], [[1500, 1500], 'cancelled', 'told_to_fail'])
   })
 
-  test('polls, and reports a refusal', async () => {
+  test('polls, and reports a rejected request', async () => {
     const seen = await page.evaluate(async () => {
       const polling = longhaul.createClient({ headers: { authorization: 'Bearer writer-1' }, events: false, poll: { baseMs: 1 } })
       const statuses: string[] = []

@@ -161,7 +161,7 @@ describe('a redirect within the origin', () => {
     assert.equal(home.received.length, 22)
   })
 
-  test('relative URLs of the answer are relative to the last URL', async (t) => {
+  test('relative URLs of the response are relative to the last URL', async (t) => {
     const home = await site(t, ({ path }, response) => {
       if (path === '/v2/work') respond(response, 202, { location: 'status/1' }, { taskId: '1' })
       else respond(response, 308, { location: '/v2/work' })

@@ -62,7 +62,7 @@ describe('tasks', () => {
     assert.ok(resets >= 3)
   })
 
-  test('may have their result in the first answer', async () => {
+  test('may have their result in the first response', async () => {
     for (const how of [{ wait: 5 }, { background: false }]) {
       const task = await waiting(client).submit({ ms: 20 }, how)
       assert.equal(task.statusUrl, undefined)
@@ -86,7 +86,7 @@ describe('tasks', () => {
     assert.equal(error.code, 'task_cancelled')
   })
 
-  test('reject if their work fails or is refused', async () => {
+  test('reject if their work fails or is rejected', async () => {
     await assert.rejects(waiting(client).run({ ms: 1, fail: true }), { name: 'TaskFailedError', code: 'told_to_fail' })
     await assert.rejects(waiting(client).run({ ms: -1 }), { name: 'ClientError', status: 400, code: 'invalid_input', details: [{ pointer: '/data/ms', message: 'must be >= 0' }] })
     await assert.rejects(client.run('/api/long-running-task', { task: 'export-users', data: { role: 'king' } }), { status: 422, code: 'unprocessable' })
@@ -129,7 +129,7 @@ describe('records', () => {
     assert.ok(count >= 1000, String(count))
     const report = await client.upload('/upload-ndjson', [...users(3), { name: 'No email' }])
     assert.deepEqual(report.summary, { total: 4, succeeded: 3, failed: 1 })
-    assert.equal(report.errors?.[0]?.line, 4)
+    assert.equal(report.items?.[0]?.line, 4)
   })
 
   test('are uploaded in the background', async () => {

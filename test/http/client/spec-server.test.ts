@@ -30,7 +30,7 @@ describe('the client on a server that knows no more than SPEC', () => {
     assert.equal(server.seen.filter((line) => line.startsWith('GET')).length, 4)
   })
 
-  test('a direct answer', async () => {
+  test('a synchronous response', async () => {
     assert.deepEqual(await client.run('/api/long-running-task', { task: 'x', data: {} }, { background: false }), { message: 'Task completed.' })
   })
 
@@ -139,7 +139,7 @@ describe('faults', () => {
     await closed
   })
 
-  test('gives up on a server that does not answer', async () => {
+  test('gives up on a server that does not respond', async () => {
     const silent: unknown[] = []
     server.intercept = (_, response) => {
       silent.push(response)

@@ -90,7 +90,7 @@ describe('client.tasks on real handlers', () => {
     await assert.rejects(ann.tasks('/tasks', { status: 'broken' }).page(), { status: 400, code: 'invalid_query' })
   })
 
-  test('reads lists of jobs, which name their status resources', async () => {
+  test('reads lists in job format and uses their statusUrl', async () => {
     const carl = clientOf('carl')
     const { taskId } = await tasks.ownedBy('carl').submit(mail, {}, { delayMs: 3_600_000 })
     const { items: [job] } = await carl.tasks('/jobs', { status: 'scheduled' }).page()
@@ -116,7 +116,7 @@ describe('a handle on real handlers', () => {
     assert.equal((await tasks.get(taskId))?.status, 'cancelled')
   })
 
-  test('retries a task that failed, whose runs are listed then, and forgets it', async () => {
+  test('retries a failed task, shows its attempts, then deletes it', async () => {
     const ann = clientOf('dora')
     const task = await ann.submit<{ message: string }>('/flaky', {})
     await assert.rejects(task.result(), { code: 'no_paper' })
@@ -135,7 +135,7 @@ describe('a handle on real handlers', () => {
     await task.forget()
   })
 
-  test('a retry whose answer is lost is taken once', async () => {
+  test('a retry with a lost response runs once', async () => {
     const dora = clientOf('dora')
     const task = await dora.submit('/flaky', {})
     await assert.rejects(task.result(), { code: 'no_paper' })

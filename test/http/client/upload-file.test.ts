@@ -59,7 +59,7 @@ describe('client.uploadFile', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('an answer that was lost is fetched again', async (t) => {
+  test('a lost response is fetched again', async (t) => {
     const { base, seen } = await start(t)
     let lost = 0
     const fetch: typeof globalThis.fetch = async (input, init) => {
@@ -143,7 +143,7 @@ describe('client.uploadFile', () => {
     assert.equal(seen.length, 0)
   })
 
-  test('nothing follows a cancel, also at the very start', async (t) => {
+  test('nothing follows a cancel, even at the very start', async (t) => {
     const { api, seen, blobsInUse } = await start(t)
     const first = api.uploadFile('/files', bytes, {
       chunkBytes: 100_000, onProgress: ({ sent }) => { if (sent === 200_000) first.pause() },
@@ -182,7 +182,7 @@ describe('client.uploadFile', () => {
     await assert.rejects(plain.uploadFile('/files', bytes).result(), { code: 'not_resumable' })
   })
 
-  test('an endpoint without resumable uploads says so, also if it misses the body', async (t) => {
+  test('an endpoint without resumable uploads says so, even if it requires a body', async (t) => {
     const seen: string[] = []
     for (const [status, options] of [[400, 204], [411, 405], [415, 404], [422, 501]] as const) {
       const fetch: typeof globalThis.fetch = async (_, init) => {

@@ -52,7 +52,7 @@ describe('Content-Digest', () => {
   }
 
   for (const [name, upload] of Object.entries(uploads('bad'))) {
-    test(`of ${name} is a 400 digest_mismatch when it is wrong`, async () => {
+    test(`of ${name} gets a 400 digest_mismatch if it is wrong`, async () => {
       const { status, json } = await send(upload, digestOf('something else'))
       assert.deepEqual([status, json.code], [400, 'digest_mismatch'])
     })
@@ -64,13 +64,13 @@ describe('Content-Digest', () => {
     })
   }
 
-  test('a refused body writes nothing', async () => {
+  test('a rejected body writes nothing', async () => {
     const all = await (await client.open('GET', '/bulk-data')).text()
     for (const tag of ['bad-post', 'bad-put', 'bad-bulk', 'bad-later', 'bad-lines', 'bad-coded', 'bad-spooled']) assert.ok(!all.includes(`"${tag}-`), tag)
     assert.ok(all.includes('good-lines-1@digest.example'))
   })
 
-  test('of an upload that was written in part is a 400 that lists the written records', async () => {
+  test('of an upload that was written in part gets a 400 that lists the written records', async () => {
     const body = lines(users(600, 'part'))
     const { status, json } = await send({ method: 'POST', path: '/upload-ndjson', type: NDJSON, body }, digestOf('other'))
     assert.deepEqual([status, json.code, json.summary], [400, 'digest_mismatch', { total: 500, succeeded: 500, failed: 0 }])
@@ -85,7 +85,7 @@ describe('Content-Digest', () => {
     assert.equal((await send(job, `${digestOf(job.body)};p=1`)).status, 202)
   })
 
-  test('that is malformed is a 400 invalid_header, before anything is read', async () => {
+  test('that is malformed gets a 400 invalid_header, before anything is read', async () => {
     for (const field of ['sha-256', 'sha-256=abc', 'sha-256=:abc:', 'sha-256=::', `sha-512=${digestOf('{}').slice(8)}`, 'sha-256=":x:"']) {
       const { status, json } = await send({ method: 'POST', path: '/start-job', type: JSON_TYPE, body: '{}' }, field)
       assert.deepEqual([field, status, json.code], [field, 400, 'invalid_header'])
@@ -149,7 +149,7 @@ describe('Content-Digest elsewhere', () => {
     }
   })
 
-  test('is checked where the host\'s parser left the bytes that were sent, and not where it undid a coding', async () => {
+  test('is checked if the framework\'s parser left the bytes as they were sent, but not if it decoded them', async () => {
     const value = Buffer.from('{"a":1}')
     const read = async (work: typeof readJson | typeof readBytes, digest: string, headers: Record<string, string> = {}): Promise<string> => {
       try {

@@ -70,7 +70,7 @@ describe('a folder', () => {
     assert.equal(await status('/files/%c3'), 400)
   })
 
-  test('answers 404 for hidden files, unless the option allows them', async (t) => {
+  test('responds with 404 for hidden files, unless the option allows them', async (t) => {
     const shy = await tree(t)
     for (const path of ['/files/.env', '/files/.git/config', '/files/..odd', '/files/%2eenv']) assert.equal(await shy.status(path), 404, path)
     const open = await tree(t, { hidden: true })
@@ -102,7 +102,7 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'GET', '/a.txt')).body, 'version 2')
   })
 
-  test('serves regular files only: a pipe is a 404', async (t) => {
+  test('serves regular files only: a pipe gets a 404', async (t) => {
     const { root, status } = await tree(t)
     execFileSync('mkfifo', [join(root, 'pipe')])
     assert.ok(lstatSync(join(root, 'pipe')).isFIFO())
@@ -116,7 +116,7 @@ describe('a folder', () => {
     assert.throws(() => folderSource(join(base, 'file')), TypeError)
   })
 
-  test('uses names, types and tags of the host', async (t) => {
+  test('uses names, types and tags of the application', async (t) => {
     const { port } = await tree(t, {
       path: ({ query }) => query.get('f') ?? undefined, types: { txt: 'text/x-own' }, etag: ({ path, stats }) => `"${path.length > 0 ? 'own' : ''}-${stats.size}"`,
     })
@@ -208,7 +208,7 @@ describe('a file', () => {
   })
 })
 
-test('has positions beyond 2^32, also as a sparse file of 6 GiB', async (t) => {
+test('has positions beyond 2^32: a sparse file of 6 GiB', async (t) => {
   const path = join(await folder(t), 'x.bin')
   const size = 6 * 1024 ** 3
   const file = await openFile(path, 'w')

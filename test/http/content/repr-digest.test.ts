@@ -8,7 +8,7 @@ import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { request } from 'undici'
 import { FileDigests } from '../../../adapters/files/file-digests.js'
-import { versionOf } from '../../../adapters/files/version.js'
+import { versionOf } from '../../../adapters/files/read.js'
 import { createClient } from 'longhaul/client'
 import { blobSource, content } from 'longhaul/content'
 import { fileSource, folderSource } from 'longhaul/files'
@@ -73,7 +73,7 @@ describe('Repr-Digest of files', () => {
     }
   })
 
-  test('distinguishes files to which the host gives the same ETag', async (t) => {
+  test('distinguishes files to which the application gives the same ETag', async (t) => {
     const path = await folder(t)
     for (const seed of [1, 2]) await writeFile(join(path, `${seed}.txt`), bytesOf(seed))
     const { port } = await serve(t, content(folderSource(path, { digests: {}, etag: () => '"v1"' })))

@@ -65,9 +65,9 @@ describe('uploads over a socket', () => {
     seen.length = 0
     const { status, headers, body } = await post('{"id":1}\nnonsense\n{"id":2}')
     assert.deepEqual([status, headers['content-type']], [200, 'application/json'])
-    const { message, summary, errors } = JSON.parse(body) as UploadResult
+    const { message, summary, items } = JSON.parse(body) as UploadResult
     assert.equal(typeof message, 'string')
-    assert.deepEqual([summary, errors.map(({ line }) => line)], [{ total: 3, succeeded: 2, failed: 1 }, [2]])
+    assert.deepEqual([summary, items.map(({ line }) => line)], [{ total: 3, succeeded: 2, failed: 1 }, [2]])
     assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
   })
   test('SPEC 4.9.upload.3: gzip, deflate, br and several members; others are a 415', async () => {
@@ -177,7 +177,7 @@ describe('uploads over a socket', () => {
       const { status, result } = await ended(location)
       assert.equal(status, 'completed')
       assert.equal(result?.message, 'Read 3 records: 2 succeeded, 1 failed.')
-      assert.deepEqual([result?.summary, result?.errors[0]?.line], [{ total: 3, succeeded: 2, failed: 1 }, 2])
+      assert.deepEqual([result?.summary, result?.items[0]?.line], [{ total: 3, succeeded: 2, failed: 1 }, 2])
       assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
     })
     test('reads an upload once for each Idempotency-Key; another body is a 422', async () => {

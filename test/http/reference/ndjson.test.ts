@@ -32,10 +32,10 @@ describe('NDJSON on the reference server', () => {
       '{"id":99999,"name":"No email"}', '{"id":"7"}',
     ].join('\n'))
     assert.equal(answer.status, 200)
-    const { message, summary, errors } = answer.json as UploadResult
+    const { message, summary, items } = answer.json as UploadResult
     assert.equal(typeof message, 'string')
     assert.deepEqual(summary, { total: 6, succeeded: 3, failed: 3 })
-    assert.deepEqual(errors.map(({ line, code }) => [line, code]), [[3, 'line_malformed'], [5, 'invalid_input'], [6, 'record_invalid']])
+    assert.deepEqual(items.map(({ line, error }) => [line, error?.code]), [[3, 'line_malformed'], [5, 'invalid_input'], [6, 'record_invalid']])
     const now = await users()
     assert.equal(now.size, before.size + 2)
     assert.deepEqual(now.get(0), { id: 0, name: 'Zero', email: 'zero@example.com', role: 'viewer' })

@@ -20,7 +20,7 @@ describe('bodies with unknown parts are refused', () => {
     const { json } = await client.ask('PATCH', '/api/users/bulk-update', { body: { updates: [{ userId: 1, role: 'viewer', name: 'x' }] } })
     assert.deepEqual([json.items[0].status, json.items[0].error.details[0].pointer], [400, '/updates/0/name'])
     const upload = await client.ask('POST', '/upload-ndjson', { body: '{"id":1,"nmae":"x"}', headers: { 'content-type': 'application/x-ndjson' } })
-    assert.deepEqual([upload.json.errors[0].code, upload.json.errors[0].details[0].pointer], ['record_invalid', '/nmae'])
+    assert.deepEqual([upload.json.items[0].error.code, upload.json.items[0].error.details[0].pointer], ['record_invalid', '/nmae'])
     // Behind a body there is nothing.
     assert.equal((await client.ask('POST', '/start-job', { body: '{"ms":1} {}' })).json.code, 'malformed_json')
   })
@@ -35,7 +35,7 @@ describe('bodies with unknown parts are refused', () => {
     const many = await client.ask('POST', '/api/users/bulk', { body: [{ email: 'role1@a.example', role: 'king' }, { email: 'role2@a.example', role: 'admin' }] })
     assert.deepEqual([many.status, many.json.items.map((item: { status: number }) => item.status)], [207, [422, 201]])
     const upload = await client.ask('POST', '/upload-ndjson', { body: '{"id":1,"role":"king"}\n{"id":2,"role":"editor"}', headers: { 'content-type': 'application/x-ndjson' } })
-    assert.deepEqual([upload.json.summary.succeeded, upload.json.errors[0].code], [1, 'unprocessable'])
+    assert.deepEqual([upload.json.summary.succeeded, upload.json.items[0].error.code], [1, 'unprocessable'])
   })
 })
 

@@ -83,9 +83,9 @@ describe('uploads that resume, on the reference server', () => {
     const file = new Blob(['{"id":12,"name":"Twelve"}\n{bad\n'], { type: 'application/x-ndjson' })
     for (const background of [false, true]) {
       const sending = api.uploadFile<UploadResult>(PATH, file, { background, chunkBytes: 10 })
-      const { summary, errors } = await sending.result()
+      const { summary, items } = await sending.result()
       assert.deepEqual(summary, { total: 2, succeeded: 1, failed: 1 })
-      assert.deepEqual(errors.map(({ line }) => line), [2])
+      assert.deepEqual(items.map(({ line }) => line), [2])
     }
   })
 

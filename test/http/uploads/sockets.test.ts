@@ -190,7 +190,7 @@ describe('uploads over node:http', () => {
     client.close()
   })
 
-  test('a slow handler gets all bytes although its client has left, and its answer is kept', async () => {
+  test('a slow handler gets all bytes although its client has left, and its response is kept', async () => {
     let runs = 0
     let go = (): void => undefined
     const asked = new Promise<void>((resolve) => { go = resolve })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { inTurn, withParsed } from '../../../src/bulk/direct-memory.js'
+import { inTurn, withParsed } from '../../../src/bulk/read-direct.js'
 import type { HttpRequest } from '../../../src/http/exchange.js'
 import { heapShare } from '../../../src/runtime/shared-limit.js'
 import { fakeRequest } from '../http/fake-request.js'

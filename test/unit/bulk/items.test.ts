@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
-import { refuses } from '../refuses.js'
 import { ask, draft, people, person, statuses, Users, type Draft, type User } from './kit.js'
 
 type Options = Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>>
@@ -120,11 +119,9 @@ describe('OpenAPI of a bulk request', () => {
 
 const repository = new Users()
 const make = bulkCreate as (options: object) => unknown
-refuses([
-  ...['data', 'data/users', '/a~', '/a~2', 7, `/${'a'.repeat(256)}`].map((items) => [
-    () => make({ repository, items }),
-    "bulkCreate: items must be a JSON pointer such as '/data/users', of at most 256 characters; '' is the whole body",
-  ] as const),
-  [() => make({ repository, items: '/__proto__/users' }), 'bulkCreate: items has a name that no body may have: __proto__'],
-  [() => make({ repository, otherMembers: 'drop' }), "bulkCreate: otherMembers must be 'refuse' or 'ignore'"],
-])
+test('items is a JSON pointer, and what is beside it is rejected or ignored', () => {
+  for (const items of ['data', 'data/users', '/a~', '/a~2', 7, `/${'a'.repeat(256)}`, '/__proto__/users']) {
+    assert.throws(() => make({ repository, items }), /^TypeError: bulkCreate: items must be a JSON pointer such as '\/data\/users', of at most 256 characters/)
+  }
+  assert.throws(() => make({ repository, otherMembers: 'drop' }), /^TypeError: bulkCreate: otherMembers must be 'refuse' or 'ignore'/)
+})

@@ -2,7 +2,7 @@
 import { httpError, isHttpError, type HttpError } from '../../../src/http/errors.js'
 import type { Handler, HttpResponse } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
-import type { BulkItem, BulkSummary } from '../../../src/bulk/report.js'
+import type { BulkItem, ReportSummary } from '../../../src/bulk/index.js'
 import type { Call, Update } from '../../../src/repositories/repository.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { fakeRequest, type Fake } from '../http/fake-request.js'
@@ -104,7 +104,7 @@ export interface Told {
   readonly status: number
   readonly headers: HttpResponse['headers']
   readonly text: string
-  readonly json: { error?: string, code?: string, details?: unknown, position?: unknown, summary: BulkSummary, items: BulkItem[] }
+  readonly json: { error?: string, code?: string, details?: unknown, position?: unknown, summary: ReportSummary, items: BulkItem[] }
 }
 
 export interface Asked extends Omit<Fake, 'body'> {

@@ -137,7 +137,7 @@ describe('bulk', () => {
     assert.ok(many.seen.length <= 5, String(many.seen.length))
   })
 
-  test('rejects after an abort, and for an answer that is no report', async () => {
+  test('rejects after an abort, and for a response that is no report', async () => {
     const controller = new AbortController()
     const stopping = site({}, (_, at) => {
       if (at === 1) controller.abort(new Error('enough'))
@@ -175,7 +175,7 @@ describe('bulk', () => {
     assert.deepEqual(await client.bulk('/bulk', users(16), { maxItems: 8, concurrency: 2 }), await whole(users(16)))
   })
 
-  test('sends nothing for an empty list, and refuses invalid options', async () => {
+  test('sends nothing for an empty list, and rejects invalid options', async () => {
     const { client, seen } = site()
     assert.deepEqual(await client.bulk('/bulk', []), { summary: { total: 0, succeeded: 0, failed: 0 }, items: [] })
     assert.equal(seen.length, 0)

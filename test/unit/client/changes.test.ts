@@ -21,7 +21,7 @@ describe('a handle', () => {
     assert.deepEqual(linesOf(seen), ['GET /tasks/1', 'POST /tasks/1/retry', 'GET /tasks/1'])
   })
 
-  test('repeats a retry whose answer was lost with the same key, and a task that runs already stays as it is', async () => {
+  test('repeats a retry with a lost response with the same key; a task that runs already stays as it is', async () => {
     const { client, seen } = fakeServer(script(lost, () => conflict('task_not_final'), () => json(processing)))
     assert.equal((await client.resume(saved).retry()).status, 'processing')
     assert.deepEqual(linesOf(seen), ['POST /tasks/1/retry', 'POST /tasks/1/retry', 'GET /tasks/1'])
@@ -48,7 +48,7 @@ describe('a handle', () => {
     assert.deepEqual(linesOf(seen), ['POST /tasks/1/callback'])
   })
 
-  describe('forgets its task', () => {
+  describe('deletes its task', () => {
     const cancelled = { ...processing, status: 'cancelled' }
     const requestsOf = (seen: readonly { method: string, headers: Record<string, string> }[]) => (
       seen.map(({ method, headers }) => `${method} ${headers['if-match'] ?? '-'}`)
@@ -78,7 +78,7 @@ describe('a handle', () => {
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -', 'GET -', 'DELETE "2"', 'GET -', 'DELETE "4"'])
     })
 
-    test('needs no second answer, and rejects if the server deletes no tasks', async () => {
+    test('needs no second response, and rejects if the server deletes no tasks', async () => {
       const { client, seen } = fakeServer(script(tagged(completed, '"2"'), lost, gone))
       await client.resume(saved).forget()
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "2"', 'DELETE "2"'])

@@ -70,7 +70,7 @@ describe('download', () => {
     assert.equal(seen.length, 4)
   })
 
-  test('resumes an answer that ends cleanly but too early', async () => {
+  test('resumes a response that ends cleanly but too early', async () => {
     const { get, seen } = site({
       lie: (response, { headers }) => headers['range'] === 'bytes=0-' ? new Response(OLD.slice(0, 300), { status: 206, headers: response.headers }) : response,
     })
@@ -98,7 +98,7 @@ describe('download', () => {
     await assert.rejects(bytesOf(changing().get()), { code: 'content_changed' })
   })
 
-  test('refuses a part of another content', async () => {
+  test('rejects a part of another content', async () => {
     // A server that ignores If-Range, and says so by its tag only.
     const made = site({ breakAfter: [100] })
     made.now.lie = (response, { headers }) => {
@@ -111,7 +111,7 @@ describe('download', () => {
     assert.deepEqual(ranges(made.seen), ['bytes=0-', 'bytes=100-', 'bytes=0-'])
   })
 
-  test('refuses a part that starts elsewhere', async () => {
+  test('rejects a part that starts elsewhere', async () => {
     const made = site({ breakAfter: [100] })
     let once = true
     made.now.lie = (response, { headers }) => {
@@ -146,7 +146,7 @@ describe('download', () => {
     assert.equal(further.seen.length, 6)
   })
 
-  test('can be resumed later, also if all bytes were there', async () => {
+  test('can be resumed later, even if all bytes were received', async () => {
     const { get, seen } = site()
     const first = get()
     const parts: Uint8Array[] = []
@@ -176,14 +176,14 @@ describe('download', () => {
     assert.equal((await bytesOf(site({ content: new Uint8Array(), ranges: false }).get())).length, 0)
   })
 
-  test('refuses more bytes than announced, and ignores the length of compressed bytes', async () => {
+  test('rejects more bytes than announced, and ignores the length of compressed bytes', async () => {
     const long = site({ lie: (response) => new Response(OLD, { status: 200, headers: { ...Object.fromEntries(response.headers), 'content-length': '500' } }), ranges: false })
     await assert.rejects(bytesOf(long.get()), { code: 'length_mismatch' })
     const coded = site({ lie: () => new Response(OLD, { headers: { 'content-length': '500', 'content-encoding': 'gzip' } }), ranges: false })
     assert.equal((await bytesOf(coded.get())).length, 1000)
   })
 
-  test('rejects for refusals and unexpected answers', async () => {
+  test('rejects for errors and unexpected responses', async () => {
     await assert.rejects(bytesOf(fakeServer(() => json({ error: 'No.', code: 'not_found' }, 404)).client.download('/x')), { code: 'not_found' })
     await assert.rejects(bytesOf(fakeServer(() => new Response('x', { status: 206 })).client.download('/x')), { code: 'bad_answer' })
     await assert.rejects(bytesOf(fakeServer(() => new Response(null, { status: 416, headers: { 'content-range': 'bytes */10' } })).client.download('/x')), { code: 'bad_answer' })

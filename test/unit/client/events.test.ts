@@ -33,7 +33,7 @@ describe('server-sent events', () => {
     }), { numRuns: 500 })
   })
 
-  test('refuses an endless event, and reads many short ones', () => {
+  test('rejects an endless event, and reads many short ones', () => {
     assert.throws(() => read(Array(200).fill('aaaaaa')), { code: 'answer_too_large' })
     assert.throws(() => read(Array(300).fill('data: aaaa\n')), { code: 'answer_too_large' })
     assert.equal(read(Array(500).fill('data: a\n\n')).length, 500)

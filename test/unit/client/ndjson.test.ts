@@ -139,7 +139,7 @@ describe('writeNdjson', () => {
     await assert.rejects(new Response(writeNdjson(source())).text(), /the cursor broke/)
   })
 
-  test('refuses values that are no records', async () => {
+  test('rejects values that are no records', async () => {
     for (const bad of [[1], null, 7, new Date(), { toJSON: () => undefined }]) {
       await assert.rejects(new Response(writeNdjson([bad as object])).text(), TypeError)
     }
@@ -147,7 +147,7 @@ describe('writeNdjson', () => {
 })
 
 describe('upload', () => {
-  const report = { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 }, errors: [{ line: 2, code: 'record_invalid', message: 'no' }] }
+  const report = { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 }, items: [{ line: 2, status: 400, error: { code: 'record_invalid', message: 'no' } }] }
 
   test('sends lines and returns the report', async () => {
     const { client, seen } = fakeServer(() => json(report))
@@ -217,7 +217,7 @@ describe('upload', () => {
 })
 
 describe('records', () => {
-  test('requests NDJSON, retries if it may, and rejects for a refusal', async () => {
+  test('requests NDJSON, retries if it may, and rejects for an error', async () => {
     const { client, seen } = fakeServer(script(lost, () => json({}, 503), () => new Response('{"a":1}\n{"a":2}')))
     assert.deepEqual(await all(client.records<{ a: number }>('/bulk-data')), [{ a: 1 }, { a: 2 }])
     assert.equal(seen[2]?.headers['accept'], 'application/x-ndjson')

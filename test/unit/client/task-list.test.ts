@@ -47,7 +47,7 @@ describe('client.tasks', () => {
     assert.equal(seen.at(-1)?.url, `${BASE}/api/status/a%2Fb`)
   })
 
-  test('repeats a page that was lost, and rejects with what the server refuses', async () => {
+  test('repeats a page that was lost, and rejects with the error of the server', async () => {
     const { client, seen } = fakeServer(script(lost, () => json({}, 503), () => json({ items: [] })))
     assert.deepEqual((await client.tasks('/tasks').page()).items, [])
     assert.equal(seen.length, 3)
@@ -56,7 +56,7 @@ describe('client.tasks', () => {
     assert.equal(refused.seen.length, 1)
   })
 
-  test('an answer that is no list of tasks is a bad answer', async () => {
+  test('a response that is not a list of tasks is a bad_answer', async () => {
     for (const body of [[], { items: {} }, { items: [1] }, { items: [{ name: 'Ann' }] }, { items: [{ status: 'completed' }] }, 'text', null]) {
       await assert.rejects(fakeServer(() => json(body)).client.tasks('/tasks').page(), { code: 'bad_answer' }, JSON.stringify(body))
     }

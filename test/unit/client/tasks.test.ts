@@ -53,7 +53,7 @@ describe('submit', () => {
     await assert.rejects(client.submit('/task', {}), { name: 'ClientError', code: 'no_status_url', status: 202 })
   })
 
-  test('refuses a Location that is not http or https', async () => {
+  test('rejects a Location that is not http or https', async () => {
     const { client } = fakeServer(() => json({ taskId: 't' }, 202, { location: 'data:application/json,{}' }))
     await assert.rejects(client.submit('/work', {}), { code: 'bad_answer' })
     assert.throws(() => client.resume({ statusUrl: 'file:///etc/passwd' }), { code: 'bad_answer' })
@@ -66,7 +66,7 @@ describe('submit', () => {
     assert.equal(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, 1)
   })
 
-  test('does not resend a lost request without a key, but a refused one', async () => {
+  test('does not resend a lost request without a key, but one that was rejected before any work', async () => {
     const first = fakeServer(script(lost, accepted))
     await assert.rejects(first.client.submit('/work', {}, { idempotencyKey: false }), { code: 'network_error' })
     assert.equal(first.seen.length, 1)
@@ -170,7 +170,7 @@ describe('paths', () => {
     ])
   })
 
-  test('invalid options are refused at construction', () => {
+  test('invalid options are rejected at construction', () => {
     for (const options of [{}, { baseUrl: '/api' }, { baseUrl: 'ftp://x' }, { baseUrl: 'https://x', retry: { attempts: 0 } }, { baseUrl: 'https://x', timeoutMs: NaN }]) {
       assert.throws(() => createClient(options), TypeError)
     }
@@ -350,7 +350,7 @@ describe('result', () => {
     assert.deepEqual(await resumed(() => json(wrong)).task.status(), { taskId: '7', status: 'processing', body: wrong })
   })
 
-  test('rejects for an answer that is no status', async () => {
+  test('rejects for a response that is no status', async () => {
     for (const reply of [() => json([1]), () => json({ status: 1 }), () => new Response('<html>'), () => events(['data: {\n\n'])]) {
       await assert.rejects(resumed(reply).task.result(), { code: 'bad_answer' })
     }
@@ -459,7 +459,7 @@ describe('cancel', () => {
     })
   })
 
-  test('polls after an answer without a body', async () => {
+  test('polls after a response without a body', async () => {
     const { handle } = task(script(() => json(processing(1)), () => json(undefined, 204), () => json({ status: 'cancelled' })))
     assert.equal((await handle.cancel()).status, 'cancelled')
   })

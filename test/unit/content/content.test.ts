@@ -32,12 +32,12 @@ describe('the whole content', () => {
     assert.deepEqual(source.log, [])
   })
 
-  test('a source may have few facts', async () => {
+  test('all properties of a source except size and open are optional', async () => {
     const { headers } = await get({}, { type: undefined, etag: undefined, lastModified: undefined } as unknown as Partial<ContentSource>)
     assert.deepEqual(headers, { 'content-type': 'application/octet-stream', 'content-length': '16', 'accept-ranges': 'bytes', ...PRIVATE })
   })
 
-  test('an empty content is a 200 with length 0, and any range of it is a 416', async () => {
+  test('empty content gets a 200 with length 0, and any range of it a 416', async () => {
     const empty = textSource('')
     assert.deepEqual(await see(content(empty)), { status: 200, headers: { ...(await get()).headers, 'content-length': '0' }, body: '' })
     assert.equal((await see(content(empty), 'GET', { range: 'bytes=0-' }))?.status, 416)
@@ -45,7 +45,7 @@ describe('the whole content', () => {
     assert.deepEqual(empty.log, [])
   })
 
-  test('Last-Modified is never later than the answer', async () => {
+  test('Last-Modified is never later than the response', async () => {
     const { headers } = await get({}, { lastModified: Date.now() + 3_600_000 })
     assert.ok(Date.parse(headers['last-modified'] as string) <= Date.now())
   })
@@ -99,7 +99,7 @@ describe('ranges', () => {
   })
 })
 
-describe('answers conditional requests', () => {
+describe('conditional requests', () => {
   const range = 'bytes=0-3'
   const cases: [string, RequestHeaders, number, Partial<ContentSource>?][] = [
     ['If-Range names what is there', { range, 'if-range': '"v1"' }, 206],
@@ -148,7 +148,7 @@ describe('content codings', () => {
   const decode = { gzip: gunzipSync, br: brotliDecompressSync }
 
   for (const coding of ['gzip', 'br'] as const) {
-    test(`${coding}: a tag of its own, no length, no ranges`, async () => {
+    test(`${coding}: its own tag, no length, no ranges`, async () => {
       const seen = await see(handler, 'GET', { 'accept-encoding': coding })
       assert.ok(seen)
       assert.equal(decode[coding](Buffer.from(seen.body, 'latin1')).toString(), text)
@@ -161,7 +161,7 @@ describe('content codings', () => {
     })
   }
 
-  test('a request with Range is answered without a coding, parts or whole', async () => {
+  test('a request with Range gets uncompressed content, parts or whole', async () => {
     const part = await see(handler, 'GET', { 'accept-encoding': 'gzip', 'range': 'bytes=4-8' })
     assert.equal(part?.status, 206)
     assert.equal(part.body, 'quick')
@@ -196,7 +196,7 @@ describe('content codings', () => {
   })
 })
 
-describe('fields of every answer', () => {
+describe('headers of every response', () => {
   test('Content-Disposition', async () => {
     const value = async (name: string | undefined, disposition: 'inline' | 'attachment' = 'attachment'): Promise<unknown> => (
       (await get({ range: 'bytes=0-1' }, { name }, { disposition })).headers['content-disposition']
@@ -217,7 +217,7 @@ describe('fields of every answer', () => {
 })
 
 describe('lookup', () => {
-  test('an unknown content is declined, for any method', async () => {
+  test('returns undefined if nothing is found, for any method', async () => {
     for (const method of ['GET', 'HEAD', 'POST']) assert.equal(await see(content(() => undefined), method), undefined)
     assert.equal(await see(content(async () => undefined)), undefined)
   })
@@ -227,7 +227,7 @@ describe('lookup', () => {
     assert.equal((await see(content(async () => textSource(TEXT))))?.body, TEXT)
   })
 
-  test('another method on an existing content is a 405', async () => {
+  test('another method on an existing content gets a 405', async () => {
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
       const seen = await see(content(textSource(TEXT)), method)
       assert.equal(seen?.status, 405)
@@ -242,7 +242,7 @@ describe('lookup', () => {
   })
 })
 
-describe('invalid values are refused', () => {
+describe('invalid values are rejected', () => {
   for (const size of [-1, 0.5, Number.NaN, Infinity, 2 ** 53, '5' as unknown as number]) {
     test(`a size of ${String(size)}`, async () => {
       assert.throws(() => content(textSource('', { size })), /size/)

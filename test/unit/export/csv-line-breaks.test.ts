@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CsvText } from '../../../src/export/csv-text.js'
+import { CsvText } from '../../../src/export/export-text.js'
 
 function csvOf(value: string, escapeFormulas = true): string {
   const text = new CsvText<{ a: string }>({ columns: [{ key: 'a' }], escapeFormulas })

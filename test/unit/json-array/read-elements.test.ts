@@ -7,9 +7,9 @@ import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { isHttpError, type HttpError } from '../../../src/http/errors.js'
 import { parseJsonBytes } from '../../../src/http/body/json.js'
-import type { ErrorPosition } from '../../../src/json-array/array-error.js'
+import type { ErrorPosition } from '../../../src/json-array/array-position.js'
 import type { ElementOptions } from '../../../src/json-array/array-reader.js'
-import { inexactValues } from '../../../src/bulk/validate-batch.js'
+import { inexactValues } from '../../../src/bulk/judge.js'
 import { readElements } from '../../../src/json-array/array-reader.js'
 
 interface Reading { readonly items: unknown[]; readonly fault: HttpError | undefined }

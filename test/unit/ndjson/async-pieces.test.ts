@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { AsyncPieces } from '../../../src/ndjson/async-pieces.js'
+import { AsyncPieces } from '../../../src/ndjson/record-text.js'
 import { RecordText } from '../../../src/ndjson/record-text.js'
 
 type Item = object | readonly object[]

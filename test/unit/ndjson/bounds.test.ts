@@ -7,10 +7,10 @@ import { RecordText } from '../../../src/ndjson/record-text.js'
 import { LineReader } from '../../../src/ndjson/line-reader.js'
 import type { UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import type { UploadResult } from '../../../src/ndjson/upload-report.js'
-import { readRecords } from '../../../src/ndjson/read-records.js'
-import { syncPieces } from '../../../src/ndjson/sync-pieces.js'
-import { uploadOperation } from '../../../src/ndjson/upload-operation.js'
+import type { UploadResult } from '../../../src/ndjson/index.js'
+import { readRecords } from '../../../src/ndjson/line-reader.js'
+import { syncPieces } from '../../../src/ndjson/record-text.js'
+import { uploadOperation } from '../../../src/ndjson/upload.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import type { Schema } from '../../../src/schema/schema.js'
 import { testContext } from '../../../src/testing/index.js'
@@ -62,7 +62,7 @@ describe('limits of an upload', () => {
   test('a failure of the client lists the written records, and is not reported to onError', async () => {
     await assert.rejects(post({ maxLines: 1, batchSize: 1 }, '{"id":1}\n{"id":2}'), (error) => {
       assert.ok(isHttpError(error))
-      assert.deepEqual([error.cause, Object.keys(error.members ?? {})], [undefined, ['summary', 'errors']])
+      assert.deepEqual([error.cause, Object.keys(error.members ?? {})], [undefined, ['summary', 'items']])
       return true
     })
   })
@@ -73,8 +73,8 @@ describe('an asynchronous schema', () => {
     const schema: Schema<User> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => ((value as User).id === 2 ? { issues: [{ message: 'is 2' }] } : { value: value as User }) } }
     const batches: User[][] = []
     const response = await post({ schema, write: (records) => { batches.push(records) } }, '{"id":1}\n{"id":2}\n{"id":3}')
-    const { summary, errors } = JSON.parse(response.body as string) as UploadResult
-    assert.deepEqual([summary, errors.map(({ line, code }) => [line, code]), batches], [{ total: 3, succeeded: 2, failed: 1 }, [[2, 'record_invalid']], [[{ id: 1 }, { id: 3 }]]])
+    const { summary, items } = JSON.parse(response.body as string) as UploadResult
+    assert.deepEqual([summary, items.map(({ line, error }) => [line, error?.code]), batches], [{ total: 3, succeeded: 2, failed: 1 }, [[2, 'record_invalid']], [[{ id: 1 }, { id: 3 }]]])
   })
 })
 
@@ -85,7 +85,7 @@ test('streamed, a record that was refused keeps the id that it was given, and on
   for await (const piece of body as AsyncIterable<string>) text += piece
   const lines = text.trim().split('\n').map((line) => JSON.parse(line) as object)
   assert.deepEqual(lines.slice(0, 2), [
-    { line: 1, status: 422, id: 'old', error: { code: 'taken', message: 'Taken.' } }, { line: 2, status: 422, error: { code: 'taken', message: 'Taken.' } },
+    { line: 1, status: 422, id: 'old', error: { code: 'taken', message: 'Taken.', excerpt: '{"id":1}' } }, { line: 2, status: 422, error: { code: 'taken', message: 'Taken.', excerpt: '{"id":2}' } },
   ])
 })
 
@@ -151,8 +151,8 @@ describe('the run of a spooled upload', () => {
 
   test('lists a hundred faults by default', async () => {
     for (const bad of ['bad\n', '{}\n']) {
-      const { errors, summary } = await run(bad.repeat(150), new AbortController().signal, () => undefined)
-      assert.deepEqual([errors.length, summary.failed], [100, 150])
+      const { items, summary } = await run(bad.repeat(150), new AbortController().signal, () => undefined)
+      assert.deepEqual([items.length, summary.failed], [100, 150])
     }
   })
 

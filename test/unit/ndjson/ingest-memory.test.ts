@@ -1,35 +1,36 @@
 // Uploads that continue: what is held between two commits has a limit, whatever a client sends.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Ingest, type Resumption } from '../../../src/ndjson/ingest.js'
-import { START, type UploadPosition } from '../../../src/ndjson/upload-position.js'
-import { UploadReport } from '../../../src/ndjson/upload-report.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { ndjsonUpload, type RecordPosition } from '../../../src/ndjson/index.js'
+import { testContext } from '../../../src/testing/index.js'
 
 const MIB = 1_048_576
-const CONTEXT = {
-  signal: new AbortController().signal, owner: undefined, context: undefined, taskId: undefined,
-}
+const BLOB = `ndjson-upload/${'a'.repeat(22)}`
+
+const byteOf = ({ place }: RecordPosition): number => (place as { byte: number } | undefined)?.byte ?? 0
 
 /** Reads a body. Returns the positions that were committed, and the most bytes that waited for one. */
 async function read(line: string, bytes: number, maxLines?: number) {
-  const positions: UploadPosition[] = []
-  const report = new UploadReport(100)
+  const { blobs } = memory()
   let sent = 0
   let waiting = 0
   async function* body(): AsyncGenerator<Uint8Array> {
     const chunk = Buffer.from(line.repeat(16_384 / line.length))
     for (; sent < bytes; sent += chunk.byteLength) {
-      waiting = Math.max(waiting, sent - (positions.at(-1)?.byte ?? 0))
+      const last = context.saved.at(-1)
+      waiting = Math.max(waiting, sent - (last === undefined ? 0 : byteOf(last as RecordPosition)))
       yield chunk
     }
   }
-  const resumption: Resumption = {
-    from: START, commit: (position) => Promise.resolve(positions.push(position)).then(() => ({ stored: 0, parts: [] })),
-  }
-  const options = { write: () => undefined, ...maxLines !== undefined && { maxLines } }
-  const ingest = new Ingest(options, report, CONTEXT, false, resumption)
-  for await (const _ of ingest.run(body()));
-  return { positions, report, waiting }
+  const put = blobs.put.bind(blobs)
+  const watched = Object.assign(Object.create(blobs) as typeof blobs, { put, open: async () => body() })
+  const { task } = ndjsonUpload({
+    write: () => undefined, ...maxLines !== undefined && { maxLines }, background: { name: 'up', blobs: watched },
+  })
+  const context = testContext(task)
+  const result = await task.run({ blob: BLOB, coding: 'identity', size: bytes }, context)
+  return { positions: context.saved as RecordPosition[], result, waiting }
 }
 
 describe('an upload that continues', () => {
@@ -38,7 +39,7 @@ describe('an upload that continues', () => {
     assert.ok(positions.length >= 14, `${positions.length} commits`)
     assert.ok(waiting <= 3 * MIB, `${waiting} bytes waited for a commit`)
     const last = positions.at(-1)
-    assert.equal(last?.lines, last?.byte)
+    assert.equal((last?.place as { lines: number } | undefined)?.lines, byteOf(last as RecordPosition))
   })
 
   test('counts blank lines toward maxLines while they arrive', async () => {
@@ -46,10 +47,10 @@ describe('an upload that continues', () => {
   })
 
   test('counts every bad line, and keeps few of them', async () => {
-    const { report, waiting } = await read('x\n', 4 * MIB)
-    assert.deepEqual(report.summary, { total: 2 * MIB, succeeded: 0, failed: 2 * MIB })
-    assert.equal(report.errors.length, 100)
-    assert.deepEqual(report.errors.map(({ line }) => line), Array.from({ length: 100 }, (_, at) => at + 1))
+    const { result, waiting } = await read('x\n', 4 * MIB)
+    assert.deepEqual(result.summary, { total: 2 * MIB, succeeded: 0, failed: 2 * MIB })
+    assert.equal(result.items.length, 100)
+    assert.deepEqual(result.items.map(({ line }) => line), Array.from({ length: 100 }, (_, at) => at + 1))
     assert.ok(waiting <= 3 * MIB, `${waiting} bytes waited for a commit`)
   })
 })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { excerptOf, lineError } from '../../../src/ndjson/line-error.js'
+import { lineError } from '../../../src/ndjson/line-text.js'
+import { excerptOf } from '../../../src/records/report.js'
 
 describe('the beginning of a line', () => {
   test('is 80 units, or 79 where the last would be half of a character', () => {

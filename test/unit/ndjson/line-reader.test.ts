@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { LineReader, type LineReaderOptions } from '../../../src/ndjson/line-reader.js'
-import { readRecords } from '../../../src/ndjson/read-records.js'
+import { readRecords } from '../../../src/ndjson/line-reader.js'
 
 interface Read {
   records: object[]

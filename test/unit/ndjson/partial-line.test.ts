@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, mock, test } from 'node:test'
-import { PartialLine } from '../../../src/ndjson/partial-line.js'
+import { PartialLine } from '../../../src/ndjson/line-text.js'
 
 /** How many bytes it holds, used or not. */
 function held(line: PartialLine): number {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { readRecords } from '../../../src/ndjson/read-records.js'
+import { readRecords } from '../../../src/ndjson/line-reader.js'
 
 async function* given(...chunks: string[]): AsyncGenerator<Uint8Array> {
   for (const chunk of chunks) yield Buffer.from(chunk)

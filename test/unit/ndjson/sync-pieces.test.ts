@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { RecordText } from '../../../src/ndjson/record-text.js'
-import { syncPieces } from '../../../src/ndjson/sync-pieces.js'
+import { syncPieces } from '../../../src/ndjson/record-text.js'
 
 test('records of a synchronous source are never flushed, because a flush costs compression and waits for the engine', async () => {
   const records = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))

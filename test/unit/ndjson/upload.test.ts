@@ -5,9 +5,9 @@ import { httpError, isHttpError } from '../../../src/http/errors.js'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { decodeOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
+import { readUploadOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import type { UploadResult } from '../../../src/ndjson/upload-report.js'
+import type { UploadResult } from '../../../src/ndjson/index.js'
 import { fakeRequest, type Fake } from '../http/fake-request.js'
 
 interface User { id: number, name: string }
@@ -47,9 +47,9 @@ describe('the answer', () => {
     assert.deepEqual(resultOf(response), {
       message: 'Read 4 records: 2 succeeded, 2 failed.',
       summary: { total: 4, succeeded: 2, failed: 2 },
-      errors: [
-        { line: 2, code: 'line_malformed', message: 'The line is not valid JSON: at character 7, a value was expected.', excerpt: '{"id":' },
-        { line: 4, code: 'record_invalid', message: 'The record is not valid.', excerpt: '{"id":"x"}', details: [{ pointer: '/id', message: 'must be integer' }] },
+      items: [
+        { line: 2, status: 400, error: { code: 'line_malformed', message: 'The line is not valid JSON: at character 7, a value was expected.', excerpt: '{"id":' } },
+        { line: 4, status: 400, error: { code: 'record_invalid', message: 'The record is not valid.', excerpt: '{"id":"x"}', details: [{ pointer: '/id', message: 'must be integer' }] } },
       ],
     })
   })
@@ -61,14 +61,14 @@ describe('the answer', () => {
   })
   test('keeps the first errors by line, whatever their kind', async () => {
     const body = Array.from({ length: 2000 }, (_, at) => (at % 2 === 0 ? '{"id":"no"}' : 'bad')).join('\n')
-    const { summary, errors } = resultOf((await post({ schema: user, maxErrors: 5 }, { body })).response)
+    const { summary, items } = resultOf((await post({ schema: user, maxErrors: 5 }, { body })).response)
     assert.deepEqual(summary, { total: 2000, succeeded: 0, failed: 2000 })
-    assert.deepEqual(errors.map(({ line }) => line), [1, 2, 3, 4, 5])
+    assert.deepEqual(items.map(({ line }) => line), [1, 2, 3, 4, 5])
   })
   test('lists a hundred faults by default', async () => {
     for (const body of ['bad\n', '{}\n']) {
-      const { summary, errors } = resultOf((await post({ schema: user }, { body: body.repeat(150) })).response)
-      assert.deepEqual([summary.failed, errors.length], [150, 100], body)
+      const { summary, items } = resultOf((await post({ schema: user }, { body: body.repeat(150) })).response)
+      assert.deepEqual([summary.failed, items.length], [150, 100], body)
     }
   })
   test('varies with what the client accepts and prefers', async () => {
@@ -83,12 +83,12 @@ describe('the answer', () => {
     const body = '{"id":1}\n{"id":2}\n{"id":3}\n'
     const { response } = await post({ write }, { body })
     assert.deepEqual(resultOf(response).summary, { total: 3, succeeded: 2, failed: 1 })
-    assert.deepEqual(resultOf(response).errors, [{ line: 2, code: 'taken', message: 'This id is taken.', excerpt: '{"id":2}' }])
+    assert.deepEqual(resultOf(response).items, [{ line: 2, status: 422, error: { code: 'taken', message: 'This id is taken.', excerpt: '{"id":2}' } }])
 
     const streamed = (await post({ write }, { body, headers: { ...NDJSON, accept: 'application/x-ndjson' } })).response
     assert.equal(streamed.headers['content-type'], 'application/x-ndjson')
     assert.deepEqual(await linesOf(streamed), [
-      { line: 1, status: 200 }, { line: 2, status: 422, error: { code: 'taken', message: 'This id is taken.' } }, { line: 3, status: 201, id: 3 },
+      { line: 1, status: 200 }, { line: 2, status: 422, error: { code: 'taken', message: 'This id is taken.', excerpt: '{"id":2}' } }, { line: 3, status: 201, id: 3 },
       { message: 'Read 3 records: 2 succeeded, 1 failed.', summary: { total: 3, succeeded: 2, failed: 1 } },
     ])
   })
@@ -103,7 +103,7 @@ describe('the answer', () => {
     const { response, batches } = await post({ schema: user }, { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } })
     assert.deepEqual(await linesOf(response), [
       { line: 1, status: 200 },
-      { line: 2, status: 400, error: { code: 'record_invalid', message: 'The record is not valid.', details: [{ pointer: '/id', message: 'must be integer' }] } },
+      { line: 2, status: 400, error: { code: 'record_invalid', message: 'The record is not valid.', excerpt: '{"id":"x"}', details: [{ pointer: '/id', message: 'must be integer' }] } },
       { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 } },
     ])
     assert.deepEqual(batches, [[{ id: 1 }]])
@@ -159,7 +159,7 @@ describe('what ends an upload', () => {
       assert.equal(await posted(most, options), 200)
       await assert.rejects(posted(most + 1, options), codeOf('body_too_large'))
     }
-    assert.deepEqual(decodeOptions({}), { maxBodyBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
+    assert.deepEqual(readUploadOptions({ write: () => undefined }).limits, { maxBodyBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
   })
   test('SPEC 4.9.upload.3: gzip is read; where it breaks off, the answer says what was taken', async () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
@@ -223,11 +223,11 @@ describe('what ends an upload', () => {
     const last = JSON.parse(text.trim().split('\n').at(-1) as string) as { code: string; summary: { failed: number } }
     assert.deepEqual([last.code, last.summary.failed, text.includes('secret')], ['internal_error', 0, false])
   })
-  test('a record that is wrong in very many ways is described in five', async () => {
+  test('a record that is wrong in very many ways has details of each', async () => {
     const properties = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`p${at}`, { type: 'integer' }]))
     const many = Object.fromEntries(Object.keys(properties).map((name) => [name, 'x']))
     const { response } = await post({ schema: jsonSchema<User>({ type: 'object', properties }) }, { body: JSON.stringify(many) })
-    assert.equal(resultOf(response).errors[0]?.details?.length, 5)
+    assert.equal(resultOf(response).items[0]?.error?.details?.length, 9)
   })
   test('outcomes that do not fit the records are an error of the host', async () => {
     await assert.rejects(post({ write: () => [] }, { body: '{"id":1}' }), /0 outcomes for 1 records/)

@@ -44,7 +44,7 @@ describe('records in an upload that resumes', () => {
     await tasks.close()
   })
 
-  test('read at once: the report, and a line for each record although the answer is too large to keep', async () => {
+  test('read at once: the report, and a line for each record although the response is too large to keep', async () => {
     const { create, patch, written, tasks, blobs } = site()
     const direct = await create({ 'content-type': 'application/x-ndjson' })
     const report = await patch(direct, 0, bytes, true)

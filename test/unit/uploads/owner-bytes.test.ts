@@ -43,7 +43,7 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...ANN, 'upload-length': '1000' })
   })
 
-  test('an upload that is larger alone is a 413, and Upload-Limit says so', async () => {
+  test('one upload above the limit gets a 413, and Upload-Limit says so', async () => {
     const { send } = setUp({ maxBytesPerOwner: 1000 })
     const refused = await send('POST', '/files', {
       ...ANN, 'upload-complete': '?0', 'upload-length': '1001',
@@ -93,7 +93,7 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...ANN, 'upload-length': '1000' })
   })
 
-  test('a received upload counts until its handler has answered for good', async () => {
+  test('a received upload counts until its handler has sent a final response', async () => {
     let status = 503
     const handler = () => json(status, {}, { 'retry-after': '1' })
     const { create, patch, send, blobs } = setUp({ maxBytesPerOwner: 1000 }, handler)

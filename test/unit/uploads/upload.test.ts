@@ -23,7 +23,7 @@ describe('creating an upload', () => {
     assert.equal(answer.headers['cache-control'], 'no-store')
   })
 
-  test('in one go: the answer is that of the handler', async () => {
+  test('in one request: the response is that of the handler', async () => {
     const { send, seen, blobs } = setUp()
     const answer = await send('POST', '/files?a=1', {
       'upload-complete': '?1', 'content-type': 'text/plain', 'x-name': 'fox', 'authorization': 'Basic eDp5',
@@ -60,7 +60,7 @@ describe('creating an upload', () => {
     assert.equal(answer.headers['allow'], 'OPTIONS, PATCH, POST, PUT')
   })
 
-  test('a method that the handler does not have is a 405 with Allow, before anything is stored', async () => {
+  test('a method that the handler does not support gets a 405 with Allow, before anything is stored', async () => {
     const { handler, seen } = digester()
     const postOnly = describeHandler(handler, [operation('POST', { summary: 'Send', responses: {} })])
     for (const [own, methods, allow] of [
@@ -78,7 +78,7 @@ describe('creating an upload', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('check refuses before anything is stored', async () => {
+  test('check rejects before anything is stored', async () => {
     const check = () => { throw httpError('unsupported_media_type') }
     const { send, blobs } = setUp({ check })
     const answer = await send('POST', '/files', { 'upload-complete': '?1' }, bytes)
@@ -92,7 +92,7 @@ describe('creating an upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('more than maxPerOwner unfinished uploads are a 429; finishing one makes room', async () => {
+  test('more than maxPerOwner unfinished uploads get a 429; a finished one no longer counts', async () => {
     const { send, create, patch } = setUp({ maxPerOwner: 2 })
     const first = await create()
     await create()
@@ -143,7 +143,7 @@ describe('appending', () => {
     assert.deepEqual(await (await patch(path, 43, undefined, true)).json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('a wrong offset is a 409 with the right one, as the problem of the draft', async () => {
+  test('a wrong offset gets a 409 with the right one, as the problem of the draft', async () => {
     const { create, patch, send } = setUp()
     const path = await create()
     await patch(path, 0, bytes.subarray(0, 10))
@@ -192,7 +192,7 @@ describe('appending', () => {
 })
 
 describe('lengths and limits', () => {
-  test('announced lengths that differ are a 400, and the upload continues', async () => {
+  test('announced lengths that differ get a 400, and the upload continues', async () => {
     const { send, create, patch } = setUp()
     const both = await send('POST', '/files', { 'upload-complete': '?1', 'upload-length': '5' }, bytes)
     assert.equal(both.status, 400)
@@ -207,7 +207,7 @@ describe('lengths and limits', () => {
   })
 
   for (const length of ['-1', '-0', '+5', '1e3', '0x10', '5.0', '', ' ', '9999999999999999', 'ten', '5, 6']) {
-    test(`Upload-Length: ${JSON.stringify(length)} is a 400, in the first request and in an append; Upload-Offset too`, async () => {
+    test(`Upload-Length: ${JSON.stringify(length)} gets a 400, in the first request and in an append; Upload-Offset too`, async () => {
       const { send, create, patch, blobs } = setUp()
       const first = await send('POST', '/files', { 'upload-complete': '?0', 'upload-length': length })
       assert.equal((await first.json<{ code: string }>()).code, 'invalid_header')
@@ -220,7 +220,7 @@ describe('lengths and limits', () => {
     })
   }
 
-  test('an end without Content-Length before the announced length is a 400 that keeps the bytes', async () => {
+  test('an end without Content-Length before the announced length gets a 400 and keeps the bytes', async () => {
     const { create, patch, head } = setUp()
     const path = await create({ 'upload-length': '43' })
     const short = await patch(path, 0, streamed(bytes.subarray(0, 30)), true)
@@ -266,7 +266,7 @@ describe('lengths and limits', () => {
     assert.deepEqual(await last.json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('minAppendBytes: a smaller part is a 400, but not the last one, nor a broken one', async () => {
+  test('minAppendBytes: a smaller part gets a 400, but not the last one, nor a broken one', async () => {
     const { create, patch, head } = setUp({ minAppendBytes: 10 })
     const path = await create()
     const small = await patch(path, 0, bytes.subarray(0, 9))
@@ -291,7 +291,7 @@ describe('lengths and limits', () => {
 })
 
 describe('digests', () => {
-  test('a wrong Content-Digest is a 400, and none of its bytes count, however large it is', async () => {
+  test('a wrong Content-Digest gets a 400, and none of its bytes count, however large it is', async () => {
     const { create, patch, head, blobs } = setUp({ partBytes: 4 })
     const path = await create()
     const good = { 'content-digest': digestField(bytes.subarray(0, 20)) }
@@ -315,7 +315,7 @@ describe('digests', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('a wrong Repr-Digest is a 400 before the handler sees a byte, and stays one', async () => {
+  test('a wrong Repr-Digest gets a 400 before the handler sees a byte, and again in a retry', async () => {
     const { create, patch, seen, head, blobs } = setUp()
     const path = await create({ 'repr-digest': digestField('other') })
     for (const offset of [0, 43]) {
@@ -328,7 +328,7 @@ describe('digests', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('a digest that is none is refused before anything is stored', async () => {
+  test('a malformed digest is rejected before anything is stored', async () => {
     const { send, create, patch, head } = setUp()
     const bad = { 'upload-complete': '?0', 'repr-digest': 'sha-256=:AAAA:' }
     assert.equal((await send('POST', '/files', bad, bytes)).status, 400)
@@ -338,8 +338,8 @@ describe('digests', () => {
   })
 })
 
-describe('the answer', () => {
-  test('a lost answer is given again, and the handler runs once', async () => {
+describe('the response', () => {
+  test('a lost response is sent again, and the handler runs once', async () => {
     const { create, patch, seen, head } = setUp()
     const path = await create()
     const first = await (await patch(path, 0, bytes, true)).text()
@@ -379,7 +379,7 @@ describe('the answer', () => {
     assert.equal(runs, 1)
   })
 
-  test('an answer that is temporary is not kept: the same bytes are handed over again', async () => {
+  test('a temporary response is not kept: the handler gets the same bytes again', async () => {
     let runs = 0
     const { create, patch } = setUp({}, async ({ body }) => {
       runs++
@@ -397,7 +397,7 @@ describe('the answer', () => {
     assert.equal(runs, 2)
   })
 
-  test('also of an upload in one go, whose answer then has its path', async () => {
+  test('the same for an upload in one request, whose response then has its path', async () => {
     let runs = 0
     const { send, patch } = setUp({}, () => {
       if (++runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
@@ -433,7 +433,7 @@ describe('who may see an upload', () => {
     assert.equal((await head(path)).status, 404, 'an anonymous client is another owner')
   })
 
-  test('an upload that has expired is a 404, and its bytes are gone after it', async () => {
+  test('an expired upload gets a 404, and its bytes are gone after it', async () => {
     let now = 0
     const clock = { now: () => now }
     const blobs = new MemoryBlobs(clock)
@@ -463,7 +463,7 @@ describe('who may see an upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('another method is a 405', async () => {
+  test('another method gets a 405', async () => {
     const { create, send } = setUp()
     const answer = await send('PUT', await create(), {}, bytes)
     assert.equal(answer.status, 405)

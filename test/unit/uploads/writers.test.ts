@@ -190,7 +190,7 @@ describe('a store that fails', () => {
     assert.deepEqual(seen.map((each) => each.sha256), [sha256(text)])
   })
 
-  test('blobs that are full are a 503, and the upload continues later', async () => {
+  test('if the blobs are full, the client gets a 503, and the upload continues later', async () => {
     const blobs = new MemoryBlobs({ maxBytes: 100_000 })
     const { create, patch, head } = setUp({ blobs, maxBytesPerOwner: 200_000 })
     const path = await create()

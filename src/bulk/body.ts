@@ -1,0 +1,187 @@
+import { checkJsonType, unsupported } from '../http/body/body.js'
+import { requestCoding, type DecodeOptions } from '../http/body/decode.js'
+import { jsonTextOf, parseJson, isJsonObject } from '../http/body/json.js'
+import { httpError, type HttpError } from '../http/errors.js'
+import type { HttpRequest } from '../http/exchange.js'
+import { type ArrayPosition, UNKNOWN_MEMBER } from '../json-array/array-position.js'
+import { readElements } from '../json-array/array-reader.js'
+import { isExact } from '../json-array/element-reader.js'
+import { Gathered } from '../runtime/text.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { childPointer, isArrayIndex } from '../schema/pointer.js'
+import type { Block } from '../records/batch.js'
+import type { BulkSettings } from './options.js'
+
+/**
+ * The items of a body, which can be read any number of times. A small body is parsed as a whole, in
+ * one batch. The batches of a larger one are parsed again whenever they are read.
+ */
+export type BulkBody = WholeBody | LargeBody
+
+/** A body in one block. */
+export interface WholeBody {
+  readonly whole: Block<never>
+}
+
+/** A body that is read in batches. */
+export interface LargeBody {
+  readonly whole?: undefined
+  /** Reads the batches, from a place on at which an earlier reader has begun a batch. */
+  readonly open: (from?: ArrayPosition) => AsyncGenerator<Block<ArrayPosition>>
+}
+
+/** Opens the decoded bytes of a body at an offset. */
+export type OpenDecoded = (byte: number) => MaybePromise<AsyncIterable<Uint8Array>>
+
+type BodySettings = Pick<BulkSettings<never>,
+  'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
+  | 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>
+
+/**
+ * Checks the header fields of a request.
+ *
+ * @throws {HttpError} `unsupported_media_type`, `unsupported_content_coding`, or `body_too_large`
+ * by its Content-Length.
+ */
+export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: HttpRequest): void {
+  checkJsonType(headers)
+  // Some bindings and versions of HTTP do not announce a body: only a length of 0 means none.
+  const { 'content-type': type, 'content-length': length } = headers
+  if (type === undefined && length !== '0') throw unsupported()
+  if (body.parsed === undefined) requestCoding(headers)
+  if (Number(length) > maxBodyBytes) {
+    throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
+  }
+}
+
+/** Limits of the decoder, from the settings. */
+export function decodeLimits(settings: BodySettings): Required<DecodeOptions> {
+  const { maxBodyBytes, maxDecodedBytes, maxRatio } = settings
+  return { maxBodyBytes, maxDecodedBytes, maxRatio }
+}
+
+/** Returns true if the host's body parser has left a value, and not text or bytes. */
+export function isValue(parsed: HttpRequest['body']['parsed']): boolean {
+  if (parsed === undefined) return false
+  return typeof parsed.value !== 'string' && !(parsed.value instanceof Uint8Array)
+}
+
+/** Reads a body: as a whole if it has up to `streamAboveBytes` bytes, else in batches. */
+export async function readBody(settings: BodySettings, open: OpenDecoded): Promise<BulkBody> {
+  const first = new Gathered()
+  for await (const piece of await open(0)) {
+    first.add(piece)
+    if (first.size > settings.streamAboveBytes) return largeBody(settings, open)
+  }
+  return bodyOfBytes(settings, first.bytes)
+}
+
+/** Returns a body that is read in batches. */
+export function largeBody(settings: BodySettings, open: OpenDecoded): LargeBody {
+  return { open: (from) => readBlocks(settings, open, from) }
+}
+
+async function* readBlocks(
+  settings: BodySettings, open: OpenDecoded, from: ArrayPosition | undefined,
+): AsyncGenerator<Block<ArrayPosition>, void, undefined> {
+  const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
+  const alone = otherMembers === 'refuse'
+  const source = await open(from?.byte ?? 0)
+  const elements = readElements(source, { path, alone, maxElements, maxElementBytes, from })
+  for await (const { start, items, exact, place, bytes } of elements) {
+    yield { records: items, first: start + 1, last: start + items.length, exact, place, bytes }
+  }
+}
+
+/** Returns the blocks of a body, from a place on. */
+export function blocksOf(
+  body: BulkBody, from?: ArrayPosition,
+): Iterable<Block<never>> | AsyncIterable<Block<ArrayPosition>> {
+  return body.whole === undefined ? body.open(from) : [body.whole]
+}
+
+/** Size of a body that was read to its end. */
+export interface BodySize {
+  /** Number of items. */
+  readonly items: number
+  /** Bytes of its largest batch. */
+  readonly batchBytes: number
+}
+
+/**
+ * Reads a large body to its end, so that its syntax, its limits and the number of its items are
+ * known before anything is written.
+ *
+ * @throws {HttpError} The body is not a list of items, or too large.
+ */
+export async function measure(body: LargeBody): Promise<BodySize> {
+  let items = 0
+  let batchBytes = 0
+  for await (const { records, bytes } of body.open()) {
+    items += records.length
+    batchBytes = Math.max(batchBytes, bytes)
+  }
+  if (items === 0) throw httpError('empty_batch')
+  return { items, batchBytes }
+}
+
+/** Parses a whole body. Does not limit its depth: an item that is too deep fails alone. */
+export function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): WholeBody {
+  const text = jsonTextOf(bytes)
+  return bodyOfValue(settings, parseJson(text, Infinity), isExact(text))
+}
+
+/**
+ * Returns the items of a parsed body.
+ *
+ * @param exact - all values are as they were sent; see `inexactValues`
+ */
+export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolean): WholeBody {
+  const { maxItems } = settings
+  const items = itemsOf(settings, body)
+  if (items.length === 0) throw httpError('empty_batch')
+  if (items.length > maxItems) {
+    throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
+  }
+  return { whole: { records: items, last: items.length, exact, bytes: 0 } }
+}
+
+/**
+ * Returns the array that `items` points to in a parsed body.
+ *
+ * @throws {HttpError} `invalid_input`: there is no array at that place, or something beside it that
+ * is not accepted.
+ */
+function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {
+  let value = body
+  let pointer = ''
+  for (const key of path) {
+    const child = childPointer(pointer, key)
+    const isList = Array.isArray(value) && isArrayIndex(key)
+    if (!isList && !isJsonObject(value)) throw notFound(items, child, 'is required')
+    const container = value as Readonly<Record<string, unknown>>
+    if (!Object.hasOwn(container, key)) throw notFound(items, child, 'is required')
+    if (otherMembers === 'refuse') {
+      const other = Object.keys(container).find((each) => each !== key)
+      if (other !== undefined) throw unknown(items, childPointer(pointer, other))
+    }
+    value = container[key]
+    pointer = child
+  }
+  if (!Array.isArray(value)) throw notFound(items, pointer, 'must be array')
+  return value
+}
+
+function notFound(items: string, pointer: string, message: string): HttpError {
+  return httpError('invalid_input', {
+    message: `${items === '' ? 'The body' : `The value at ${items}`} must be an array.`,
+    details: [{ pointer, message }],
+  })
+}
+
+function unknown(items: string, pointer: string): HttpError {
+  return httpError('invalid_input', {
+    message: `The body must have nothing beside the array at ${items}.`,
+    details: [{ pointer, message: UNKNOWN_MEMBER }],
+  })
+}

@@ -1,0 +1,100 @@
+import type { ErrorDetail } from '../http/errors.js'
+import { isJsonObject, isTooDeep } from '../http/body/json.js'
+import type { Judge } from '../records/batch.js'
+import { failed, NOT_WRITTEN, type FailedOutcome } from '../records/outcome.js'
+import { childPointer } from '../schema/pointer.js'
+import { judge, type Validation } from '../schema/schema.js'
+import type { BulkSettings } from './options.js'
+import type { BulkRun } from './write.js'
+
+/** Returns the function that validates an item. An error of the schema fails its item. */
+export function judgeItems<T>({ settings: { schema }, reportError }: BulkRun<T>): Judge<T> {
+  const masked = (error: unknown): FailedOutcome => {
+    reportError(error)
+    return NOT_WRITTEN
+  }
+  return (item, exact) => {
+    if (isTooDeep(item)) return invalid([{ pointer: '', message: 'is nested too deeply' }])
+    if (!exact) {
+      const details = inexactValues(item)
+      if (details.length > 0) {
+        return failed('inexact_value', 'A value cannot be kept as it was sent.', details)
+      }
+    }
+    if (schema === undefined) {
+      if (isJsonObject(item)) return { value: item as T }
+      return invalid([{ pointer: '', message: 'must be object' }])
+    }
+    try {
+      const validation = judge(schema, item)
+      if (!(validation instanceof Promise)) return verdictOf(validation)
+      return validation.then(verdictOf).catch(masked)
+    } catch (error) {
+      return masked(error)
+    }
+  }
+}
+
+function verdictOf<T>(validation: Validation<T>): { readonly value: T } | FailedOutcome {
+  return 'details' in validation ? invalid(validation.details) : validation
+}
+
+function invalid(details: readonly ErrorDetail[]): FailedOutcome {
+  return failed('invalid_input', 'The item is not valid.', details)
+}
+
+/** Returns the function that finds items with the key of an earlier one. */
+export function findDuplicates<T>(
+  { key }: BulkSettings<T>,
+): ((item: T, number: number) => FailedOutcome | undefined) | undefined {
+  if (key === undefined) return undefined
+  const seen = new Map<string, number>()
+  return (item, number) => {
+    const its = key(item)
+    if (its === undefined) return undefined
+    const first = seen.get(its)
+    if (first === undefined) {
+      seen.set(its, number)
+      return undefined
+    }
+    const message = `Item ${first - 1} of this batch has the same key, so this item was not written.`
+    return failed('duplicate_item', message)
+  }
+}
+
+const HALF_PAIR = /[\ud800-\udfff]/u
+/** Maximum number of details of one item. */
+const MAX_DETAILS = 5
+
+/**
+ * Returns the values of an item that differ from what was sent, or would differ once written:
+ * integers beyond 2^53 - 1, which may have been rounded, numbers too large for a double (1e309),
+ * and texts with half of a surrogate pair. Returns the first five. Does not recurse.
+ */
+export function inexactValues(item: unknown): ErrorDetail[] {
+  const details: ErrorDetail[] = []
+  const open: [pointer: string, value: unknown][] = [['', item]]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (details.length >= MAX_DETAILS) break
+    const [pointer, value] = next
+    const message = inexactReason(value)
+    if (message !== undefined) details.push({ pointer, message })
+    if (typeof value !== 'object' || value === null) continue
+    for (const [key, child] of Object.entries(value).reverse()) {
+      if (HALF_PAIR.test(key)) {
+        details.push({ pointer, message: 'has a name with half of a surrogate pair' })
+      } else open.push([childPointer(pointer, key), child])
+    }
+  }
+  return details
+}
+
+function inexactReason(value: unknown): string | undefined {
+  if (typeof value === 'string') {
+    return HALF_PAIR.test(value) ? 'has half of a surrogate pair' : undefined
+  }
+  if (typeof value !== 'number') return undefined
+  if (!Number.isFinite(value)) return 'is too large for a number'
+  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined
+  return 'is an integer beyond 2^53 - 1; send it as text'
+}

@@ -1,0 +1,239 @@
+import type { HttpRequest } from '../http/exchange.js'
+import { httpError, isHttpError, type HttpError } from '../http/errors.js'
+import { isDisconnect } from '../http/failure.js'
+import type { Call } from '../repositories/repository.js'
+import {
+  failed, NOT_APPLIED, NOT_WRITTEN, rejectedBy, UNKNOWN_OUTCOME, type RecordOutcome,
+} from '../records/outcome.js'
+import { InterruptedWrite, isAborted, throwIfAborted } from '../records/write-loop.js'
+import { telling } from '../runtime/warning.js'
+import { isReplaced } from '../tasks/definition/resume.js'
+import type { BulkErrorPlace, BulkSettings, Writer, Written } from './options.js'
+
+/** Arguments of repository calls, and the task that makes them. */
+export interface BulkCall extends Call {
+  /** The call is aborted. Absent: `signal` has to be asked. */
+  readonly gone?: boolean | undefined
+  /** The task that does the work; absent for a synchronous request. */
+  readonly place?: BulkErrorPlace
+}
+
+/**
+ * The call of a request. Its `signal` is created when a repository reads it, because that costs
+ * more than ten items.
+ */
+export class RequestCall implements BulkCall {
+  readonly #request: HttpRequest
+  readonly owner: string | undefined
+  readonly context: unknown
+
+  constructor(
+    request: HttpRequest,
+    origin: Pick<BulkCall, 'owner' | 'context'> = { context: request.context },
+  ) {
+    this.#request = request
+    this.owner = origin.owner
+    this.context = origin.context
+  }
+
+  get signal(): AbortSignal { return this.#request.signal }
+  get gone(): boolean | undefined { return this.#request.gone }
+}
+
+/** One request, or one attempt of a task. */
+export interface BulkRun<T> {
+  readonly settings: BulkSettings<T>
+  readonly call: BulkCall
+  /** The attempt of the task. Absent for a synchronous request, which nothing repeats. */
+  readonly attempt?: { readonly isLast: boolean } | undefined
+  /** Passes an error to `onError`, up to ten times in one run. */
+  readonly reportError: (error: unknown) => void
+}
+
+const MAX_REPORTED_ERRORS = 10
+
+/** Starts a run. */
+export function startRun<T>(
+  settings: BulkSettings<T>, call: BulkCall, attempt?: BulkRun<T>['attempt'],
+): BulkRun<T> {
+  let reported = 0
+  const reportError = (error: unknown): void => {
+    if (isDisconnect(error, call) || reported++ >= MAX_REPORTED_ERRORS) return
+    telling(() => settings.onError(error, call.place))
+  }
+  return { settings, call, attempt, reportError }
+}
+
+/**
+ * Returns whether an error of the repository says that this call wrote nothing, and that a later
+ * one may succeed.
+ */
+function isUnavailable(error: unknown): error is HttpError {
+  return isHttpError(error) && (error.status === 503 || error.status === 429)
+}
+
+/**
+ * Returns whether an error of a write ends this run, so that the next attempt of the task repeats
+ * the write.
+ *
+ * @param isExact - a write of unknown outcome may be repeated, because none is made twice
+ */
+export function isRepeated<T>(
+  { attempt }: BulkRun<T>, error: unknown, isExact: boolean,
+): boolean {
+  if (attempt === undefined) return false
+  if (isUnavailable(error)) return true
+  const isRefusal = isHttpError(error) && error.status < 500
+  return isExact && !attempt.isLast && !isRefusal
+}
+
+/**
+ * Writes a batch with the methods that the repository has. If `createMany` or `updateMany` throws,
+ * all its items get `write_outcome_unknown`, or a 503 or 429, which says that nothing was written.
+ *
+ * @throws {InterruptedWrite} This run ends, and the next attempt of the task continues.
+ */
+export function writeItems<T>(
+  run: BulkRun<T>, items: readonly T[], call: BulkCall,
+): Promise<readonly RecordOutcome[]> {
+  const { many } = run.settings.writer
+  return many ? writeMany(run, items, many, call) : writeOneByOne(run, items, call)
+}
+
+async function writeMany<T>(
+  run: BulkRun<T>, items: readonly T[], many: NonNullable<Writer<T>['many']>, call: BulkCall,
+): Promise<readonly RecordOutcome[]> {
+  const { settings: { resume }, attempt, reportError } = run
+  try {
+    return outcomesOf(run, items, await many(items, call))
+  } catch (error) {
+    if (isReplaced(error)) throw error
+    const isAgain = isRepeated(run, error, resume !== undefined)
+    if (!isAgain) reportError(error)
+    const outcome = isUnavailable(error) ? rejectedBy(error) : UNKNOWN_OUTCOME
+    const outcomes = isAgain ? [] : items.map(() => outcome)
+    if (attempt === undefined) return outcomes
+    // A write that was aborted may have failed for that reason. A later run repeats it.
+    if (isAborted(call)) throw new InterruptedWrite(outcomes, call.signal.reason)
+    if (isAgain) throw new InterruptedWrite([], error)
+    return endUnlessLast(run, outcomes)
+  }
+}
+
+/**
+ * Ends the run after outcomes of which some are unknown, if there is another attempt: the database
+ * may be unavailable, so the next batch waits for it.
+ */
+function endUnlessLast<T>(
+  { settings: { resume }, attempt }: BulkRun<T>, outcomes: readonly RecordOutcome[],
+): readonly RecordOutcome[] {
+  if (resume !== undefined || attempt === undefined || attempt.isLast) return outcomes
+  throw new InterruptedWrite(outcomes, httpError('write_outcome_unknown'))
+}
+
+/**
+ * Writes `concurrency` items at a time.
+ *
+ * If the next attempt repeats a write, no further one is started. Other writes may have succeeded
+ * meanwhile. So the next attempt begins after the last item whose outcome is known.
+ */
+async function writeOneByOne<T>(
+  run: BulkRun<T>, items: readonly T[], call: BulkCall,
+): Promise<readonly RecordOutcome[]> {
+  const { settings: { writer, concurrency } } = run
+  const outcomes: RecordOutcome[] = []
+  let next = 0
+  let known = 0
+  let stop: { readonly error: unknown } | undefined
+  const worker = async (): Promise<void> => {
+    while (next < items.length && !stop && !isAborted(call)) {
+      const at = next++
+      const item = items[at] as T
+      try {
+        outcomes[at] = outcomeOf(run, item, await writer.one(item, call))
+      } catch (error) {
+        if (isHttpError(error) && isRepeated(run, error, false)) {
+          outcomes[at] = rejectedBy(error)
+          stop ??= { error }
+          continue
+        }
+        outcomes[at] = failureOf(run, error, UNKNOWN_OUTCOME)
+      }
+      known = Math.max(known, at + 1)
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, worker))
+  if (stop) {
+    if (known < items.length) throw new InterruptedWrite(outcomes.slice(0, known), stop.error)
+  } else if (next < items.length) {
+    for (let at = next; at < items.length; at++) outcomes.push(NOT_APPLIED)
+    throw new InterruptedWrite(outcomes, call.signal.reason)
+  }
+  if (!outcomes.includes(UNKNOWN_OUTCOME)) return outcomes
+  if (run.attempt && isAborted(call)) throw new InterruptedWrite(outcomes, call.signal.reason)
+  return endUnlessLast(run, outcomes)
+}
+
+/**
+ * Writes items inside a transaction: slices of `batchSize`, or one item after the other. Adds their
+ * outcomes, and continues after rejected items. Another error of a single write ends the writes:
+ * then there are fewer outcomes than items. Throws errors of `createMany` and `updateMany`, which
+ * do not say which item caused them, and errors after which the next attempt of the task starts
+ * over.
+ */
+export async function writeInside<T>(
+  run: BulkRun<T>, items: readonly T[], { many, one }: Writer<T>, outcomes: RecordOutcome[],
+): Promise<void> {
+  const { settings: { batchSize }, call } = run
+  while (outcomes.length < items.length) {
+    throwIfAborted(call)
+    const from = outcomes.length
+    if (many) {
+      const slice = items.slice(from, from + batchSize)
+      outcomes.push(...outcomesOf(run, slice, await many(slice, call)))
+      continue
+    }
+    const item = items[from] as T
+    try {
+      outcomes.push(outcomeOf(run, item, await one(item, call)))
+    } catch (error) {
+      if (isRepeated(run, error, !isHttpError(error))) throw error
+      const outcome = failureOf(run, error, NOT_WRITTEN)
+      outcomes.push(outcome)
+      if (outcome === NOT_WRITTEN) return
+    }
+  }
+}
+
+/**
+ * Returns the outcomes of a call of `createMany` or `updateMany`.
+ *
+ * @throws {TypeError} There is not one outcome for each item.
+ */
+export function outcomesOf<T>(
+  run: BulkRun<T>, items: readonly T[], written: readonly Written[],
+): RecordOutcome[] {
+  if (written.length === items.length) {
+    return written.map((each, at) => outcomeOf(run, items[at] as T, each))
+  }
+  throw new TypeError(`The repository returned ${written.length} outcomes`
+    + ` for ${items.length} records; return one for each`)
+}
+
+function outcomeOf<T>({ settings }: BulkRun<T>, item: T, written: Written): RecordOutcome {
+  if (isHttpError(written)) return rejectedBy(written)
+  if (written !== undefined) return { id: settings.idOf(written, item) }
+  if (settings.kind === 'update') return failed('not_found', 'There is no such record.')
+  throw new TypeError('The repository returned no record for one that it should have created')
+}
+
+/** Returns the outcome of a single write: an `HttpError` is shown, any other error is masked. */
+function failureOf<T>(run: BulkRun<T>, error: unknown, masked: RecordOutcome): RecordOutcome {
+  if (!isHttpError(error)) {
+    run.reportError(error)
+    return masked
+  }
+  const outcome = rejectedBy(error)
+  if (error.cause !== undefined || outcome.status >= 500) run.reportError(error)
+  return outcome
+}

@@ -1,0 +1,339 @@
+import { createHash } from 'node:crypto'
+import { decodeBytes } from '../http/body/decode.js'
+import { isWholeNumber, isJsonObject } from '../http/body/json.js'
+import { HttpError, httpError } from '../http/errors.js'
+import type { HttpRequest, HttpResponse } from '../http/exchange.js'
+import { readFailure } from '../http/failure.js'
+import { addVary, json, stream } from '../http/respond.js'
+import { batchesOf, type Block, type Judge } from '../records/batch.js'
+import { TextSink } from '../records/http.js'
+import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
+import { writeRecords, type Continuation } from '../records/write-loop.js'
+import { judge } from '../schema/schema.js'
+import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
+import { LineReader, readBatches } from './line-reader.js'
+import { NDJSON_TYPE } from './media-type.js'
+import type { UploadItem, UploadResult, UploadSettings, WriteContext } from './upload-options.js'
+
+/** Place in a body at which a line begins. */
+export interface LinePlace {
+  readonly byte: number
+  /** Number of lines before it. */
+  readonly lines: number
+}
+
+/** After this many bytes, a report lists errors with their code only. */
+const MAX_REPORT_BYTES = 524_288
+/** Bytes of blank lines after which a task commits its position. */
+const MAX_QUIET_BYTES = 1_048_576
+/** Number of records that an asynchronous schema validates at the same time. */
+const CONCURRENCY = 8
+
+/** Returns whether a value is a place of this format. */
+export const isLinePlace = (place: unknown): place is LinePlace => (
+  isJsonObject(place) && isWholeNumber(place['byte']) && isWholeNumber(place['lines'])
+)
+
+/** Reading and writing of the lines of one upload. */
+interface Upload<T> {
+  readonly settings: UploadSettings<T>
+  readonly report: Report
+  /** The context of `write`, which is the same for every batch. */
+  readonly context: Omit<WriteContext, 'lines' | 'cursor' | 'previous'>
+  /** The response has one line for each record. */
+  readonly streamResults?: boolean
+  readonly from?: { readonly place?: object | undefined, readonly done: number }
+  readonly continuation?: Continuation
+}
+
+/** Reads the records of a body and passes them to `write` in batches. Yields after each batch. */
+export function writeLines<T>(
+  bytes: AsyncIterable<Uint8Array>, upload: Upload<T>,
+): AsyncGenerator<void, void, undefined> {
+  const { settings, report, context, from, continuation } = upload
+  const batches = batchesOf<T, LinePlace>(lineBlocks(bytes, upload), {
+    batchSize: settings.batchSize, concurrency: CONCURRENCY, judge: judgeRecords(settings),
+    done: from?.done ?? 0,
+  })
+  return writeRecords({
+    report, continuation, call: context,
+    write: (records, place) => settings.write(records, { ...context, ...place }),
+  }, batches)
+}
+
+function judgeRecords<T>({ schema }: UploadSettings<T>): Judge<T> | undefined {
+  if (schema === undefined) return undefined
+  const verdictOf = (judged: Awaited<ReturnType<typeof judge<T>>>) => ('details' in judged
+    ? {
+      status: 400,
+      error: {
+        code: 'record_invalid', message: 'The record is not valid.', details: judged.details,
+      },
+    }
+    : judged)
+  return (record) => {
+    const judging = judge(schema, record)
+    return judging instanceof Promise ? judging.then(verdictOf) : verdictOf(judging)
+  }
+}
+
+/** Reads the lines of a body, from the position of an upload on. */
+async function* lineBlocks<T>(
+  bytes: AsyncIterable<Uint8Array>, { settings, streamResults = false, from, continuation }: Upload<T>,
+): AsyncGenerator<Block<LinePlace>, void, undefined> {
+  const { maxErrors, maxLineBytes, maxLines } = settings
+  // Each bad line has a line in the response, or a later run may begin behind it.
+  const describesAll = streamResults || continuation !== undefined
+  const reader = new LineReader({ maxErrors: describesAll ? Infinity : maxErrors, maxLineBytes })
+  let place: LinePlace = isLinePlace(from?.place) ? from.place : { byte: 0, lines: 0 }
+  reader.continueAt(place.byte, place.lines)
+  let byte = reader.byteCount
+  const limits = { maxQuietBytes: MAX_QUIET_BYTES, maxLines }
+  for await (const { records, lines, errors, failed, isOver } of readBatches(bytes, reader, limits)) {
+    const rejected = errors.map(({ line, code, message, excerpt }) => (
+      { number: line, outcome: { status: 400, error: { code, message } }, excerpt }
+    ))
+    yield {
+      records, numbers: lines, rejected, undescribed: failed - errors.length,
+      // A line that is too long is rejected before its end.
+      last: Math.max(reader.lineCount, rejected.at(-1)?.number ?? 0), place, bytes: reader.byteCount - byte,
+      isFlushed: streamResults || isOver === true,
+    }
+    if (isOver) {
+      throw httpError('body_too_large', { message: `The body has more than ${maxLines} lines.` })
+    }
+    place = { byte: reader.lineStart, lines: reader.lineCount }
+    byte = reader.byteCount
+  }
+}
+
+/** Returns the settings of the report of an upload. */
+export function reportSettings<T>(
+  { maxErrors }: UploadSettings<T>, streamResults = false,
+): ReportSettings {
+  return {
+    numbers: 'line', status: 200, maxBytes: streamResults ? Infinity : MAX_REPORT_BYTES,
+    ...streamResults
+      ? { selection: 'all' } : { selection: 'failed', maxItems: maxErrors },
+  }
+}
+
+/** Returns the message of an upload that has come so far. */
+export function messageOf({ total, succeeded, failed }: Report): string {
+  const records = `${total} ${total === 1 ? 'record' : 'records'}`
+  return `Read ${records}: ${succeeded} succeeded, ${failed} failed.`
+}
+
+/** One upload that is read while its client waits for the response. */
+export interface DirectUpload {
+  readonly coding: string
+  readonly report: Report
+  readonly sink: TextSink | LineSink
+  /** Reads and writes records from the body. Yields after each batch. */
+  readonly write: (
+    bytes: AsyncIterable<Uint8Array>, signal: AbortSignal,
+  ) => AsyncGenerator<void, void, undefined>
+}
+
+/**
+ * Returns the parts of a synchronous upload.
+ *
+ * @param coding - content coding of the body
+ * @param origin - owner and context of the records
+ */
+export function directUpload<T>(
+  request: HttpRequest<unknown>, settings: UploadSettings<T>, coding: string,
+  origin: Pick<WriteContext, 'owner' | 'context'>, streamResults: boolean,
+): DirectUpload {
+  const sink = streamResults ? new LineSink() : new TextSink()
+  const report = new Report(sink, reportSettings(settings, streamResults))
+  const write: DirectUpload['write'] = (bytes, signal) => {
+    const context = { ...origin, taskId: undefined, signal }
+    const body = decodeBytes(bytes, coding, settings.limits, request)
+    return writeLines(body, { settings, report, context, streamResults })
+  }
+  return { coding, report, sink, write }
+}
+
+/** Keeps the results that a response streams, until they are sent. */
+class LineSink implements ReportSink {
+  readonly separator = '\n'
+  private text = ''
+
+  add(items: string): void { this.text += `${items}\n` }
+  restart(): void { this.text = '' }
+
+  take(): string {
+    const { text } = this
+    this.text = ''
+    return text
+  }
+}
+
+/**
+ * Responds to an upload with an Idempotency-Key, and does its work once. A small upload is read
+ * before any record is written, and the work continues if the client disconnects. A larger one is
+ * read while it arrives. If it breaks after records were written, the response is the error with
+ * the report of these records, and a later request with the key gets the same response.
+ */
+export async function respondOnce<C>(
+  endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
+): Promise<HttpResponse> {
+  const chunks = request.body.stream()[Symbol.asyncIterator]()
+  try {
+    const { bytes, isWhole } = await readStart(chunks)
+    if (upload.sink instanceof LineSink && !isWhole) {
+      throw httpError('idempotency_needs_async', {
+        message: 'An upload of this size can have an Idempotency-Key only if it asks for one report: '
+          + 'send "Accept: application/json", or leave the key out.',
+      })
+    }
+    // A later request is compared by the whole of a small upload, and by the start of a larger one.
+    const start = bytes.subarray(0, MAX_WHOLE_BYTES)
+    const sha256 = createHash('sha256').update(start).digest('hex')
+    const { coding } = upload
+    const identity = isWhole ? { coding, sha256 } : { coding, start: sha256 }
+    const body = isWhole ? oneOf(bytes) : withFirst(bytes, chunks)
+    return await endpoints.respondOnce(request, identity, (began) => readOnce(upload, body, began))
+  } finally {
+    // Another request may have done the work. Its client may still be sending this body.
+    chunks.return?.().catch(() => undefined)
+  }
+}
+
+/** Reads an upload whose response is kept. A batch is written to its end if the client disconnects. */
+async function readOnce(
+  upload: DirectUpload, body: AsyncIterable<Uint8Array>, began: () => void,
+): Promise<KeptResponse> {
+  const { report, sink } = upload
+  const { signal } = new AbortController()
+  try {
+    if (!(sink instanceof LineSink)) return { response: await respondAtEnd(upload, body, signal) }
+    let text = ''
+    for await (const lines of resultLines(upload, sink, body, signal)) text += lines
+    const headers = { 'content-type': NDJSON_TYPE }
+    return {
+      response: withVary({ status: 200, headers, body: text }), short: summaryLine(report),
+    }
+  } finally {
+    if (report.total > 0) began()
+  }
+}
+
+/** Maximum size of an upload with an Idempotency-Key that is read as a whole, in bytes. */
+const MAX_WHOLE_BYTES = 1_048_576
+
+/** Reads a body until it ends or is too large to be read as a whole. */
+async function readStart(
+  chunks: AsyncIterator<Uint8Array>,
+): Promise<{ readonly bytes: Uint8Array; readonly isWhole: boolean }> {
+  const pieces: Uint8Array[] = []
+  for (let size = 0; size <= MAX_WHOLE_BYTES;) {
+    const next = await chunks.next()
+    if (next.done === true) return { bytes: Buffer.concat(pieces), isWhole: true }
+    size += next.value.byteLength
+    // A copy, because a source may reuse its chunk.
+    pieces.push(Uint8Array.prototype.slice.call(next.value))
+  }
+  return { bytes: Buffer.concat(pieces), isWhole: false }
+}
+
+/** Yields a chunk that was read, and the chunks after it. */
+async function* withFirst(
+  first: Uint8Array, chunks: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  yield first
+  yield* { [Symbol.asyncIterator]: () => chunks }
+}
+
+async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes
+}
+
+/**
+ * Responds to an upload: with the report of all records, or with one line for each record while the
+ * upload arrives.
+ */
+export function respondDirect(
+  upload: DirectUpload, body: AsyncIterable<Uint8Array>, signal: AbortSignal,
+): Promise<HttpResponse> | HttpResponse {
+  const { sink } = upload
+  if (!(sink instanceof LineSink)) return respondAtEnd(upload, body, signal)
+  const lines = resultLines(upload, sink, body, signal)
+  return withVary(stream(200, lines, { 'content-type': NDJSON_TYPE }))
+}
+
+/**
+ * If `signal` aborts, rejects at once with the report of the records that were written until then,
+ * because a policy does not wait for this handler.
+ */
+async function respondAtEnd(
+  upload: DirectUpload, body: AsyncIterable<Uint8Array>, signal: AbortSignal,
+): Promise<HttpResponse> {
+  const { report, sink } = upload
+  try {
+    await unlessAborted(readAll(upload.write(body, signal)), signal)
+  } catch (error) {
+    throw withReport(error, upload)
+  }
+  const { summary } = report
+  const items = (sink as TextSink).items<UploadItem>()
+  return withVary(json(200, { message: messageOf(report), summary, items } satisfies UploadResult))
+}
+
+/** Reads and writes to the end. */
+export async function readAll(writes: AsyncIterable<void>): Promise<void> {
+  for await (const _ of writes);
+}
+
+function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => { reject(signal.reason as Error) }
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => { signal.removeEventListener('abort', stop) })
+  })
+}
+
+async function* resultLines(
+  upload: DirectUpload, sink: LineSink, body: AsyncIterable<Uint8Array>, signal: AbortSignal,
+): AsyncGenerator<string, void, undefined> {
+  const { report } = upload
+  let begun = false
+  try {
+    for await (const _ of upload.write(body, signal)) {
+      const lines = sink.take()
+      if (lines === '') continue
+      begun = true
+      yield lines
+    }
+  } catch (error) {
+    // If no line was sent yet, the response can still be an error.
+    if (!begun) throw withReport(error, upload)
+    const { code, message, expected } = readFailure(error)
+    yield `${JSON.stringify({ error: message, code, summary: report.summary })}\n`
+    // Reports the error to the application; the binding closes the connection.
+    if (!expected) throw error
+    return
+  }
+  yield summaryLine(report)
+}
+
+function summaryLine(report: Report): string {
+  return `${JSON.stringify({ message: messageOf(report), summary: report.summary })}\n`
+}
+
+/** Returns the same error with the report of the records that were written before it. */
+function withReport(error: unknown, { report, sink }: DirectUpload): unknown {
+  if (report.total === 0 || !(sink instanceof TextSink)) return error
+  const { status, code, message, details, headers, expected } = readFailure(error)
+  return new HttpError(status, code, {
+    message, headers, members: { summary: report.summary, items: sink.items() },
+    ...details && { details },
+    ...!expected && { cause: error },
+  })
+}
+
+function withVary(response: HttpResponse): HttpResponse {
+  addVary(response.headers, 'Accept', 'Prefer')
+  return response
+}

@@ -1,0 +1,200 @@
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { FailedOutcome } from './outcome.js'
+
+/** A record that is not written, because it is not valid. */
+export interface Rejected {
+  /** Number of the record in the body, from 1. */
+  readonly number: number
+  readonly outcome: FailedOutcome
+  /** The record, or the beginning of its text. */
+  readonly record?: unknown
+  readonly excerpt?: string
+}
+
+/** Records of a body that were parsed at once, and not validated. */
+export interface Block<P extends object> {
+  readonly records: readonly unknown[]
+  /** Number of each record in the body, from 1. Absent: the first is `first`, without gaps. */
+  readonly numbers?: readonly number[]
+  readonly first?: number
+  /** Records that the format rejects, in their order. */
+  readonly rejected?: readonly Rejected[]
+  /** Number of further records that the format rejects. They are only counted. */
+  readonly undescribed?: number
+  /** All values are as they were sent; see `inexactValues`. */
+  readonly exact?: boolean
+  /** Number of the last record, or line, of the block. */
+  readonly last: number
+  /** Place in the body at which the block begins. Absent: the body is read as a whole. */
+  readonly place?: P
+  /** Bytes of the body since the block before. */
+  readonly bytes: number
+  /** Ends the batch, before the next block is read. */
+  readonly isFlushed?: boolean
+}
+
+/** Blocks of a body, in their order. */
+export type Blocks<P extends object> = Iterable<Block<P>> | AsyncIterable<Block<P>>
+
+/** Valid records that are written at once, and rejected ones between them. */
+export class Batch<T> {
+  readonly values: T[] = []
+  /** Number of each value in the body, from 1. */
+  readonly numbers: number[] = []
+  readonly rejected: Rejected[] = []
+  undescribed = 0
+  /** Number of the last record, or line, before the next batch. */
+  last = 0
+  /** Place at which a later run continues. It skips the records up to `last`. */
+  place: object | undefined
+
+  /** Returns the first values, and what was rejected before the next one. */
+  before(count: number): Batch<T> {
+    const { values, numbers, rejected, place } = this
+    const next = numbers[count] ?? Infinity
+    const part = new Batch<T>()
+    part.values.push(...values.slice(0, count))
+    part.numbers.push(...numbers.slice(0, count))
+    part.rejected.push(...rejected.filter(({ number }) => number < next))
+    part.place = place
+    part.last = next === Infinity ? this.last : next - 1
+    return part
+  }
+}
+
+/** Decides about one record: its value, or the outcome of a record that is not valid. */
+export type Judge<T> = (
+  record: unknown, exact: boolean,
+) => MaybePromise<{ readonly value: T } | FailedOutcome>
+
+/** Settings of `batchesOf`. */
+export interface BatchSettings<T> {
+  /** Maximum number of valid records in a batch. */
+  readonly batchSize: number
+  /** Absent: all records are valid. */
+  readonly judge?: Judge<T> | undefined
+  /** Number of records that an asynchronous `judge` gets at the same time. */
+  readonly concurrency: number
+  /** Number of the last record, or line, that an earlier run has committed. */
+  readonly done?: number
+  /**
+   * Compares a valid record with those before it, up to `done` too. Returns an outcome if it is not
+   * written.
+   */
+  readonly compare?: ((value: T, number: number) => FailedOutcome | undefined) | undefined
+}
+
+/** A batch ends after this many bytes, however few records it has. */
+const BATCH_BYTES = 1_048_576
+/** Rejected records of a batch. They take more memory than the bytes of the client. */
+const MAX_REJECTED = 4096
+
+/** Validates the records of a body, and divides them into batches. */
+export async function* batchesOf<T, P extends object>(
+  blocks: Blocks<P>, settings: BatchSettings<T>,
+): AsyncGenerator<Batch<T>, void, undefined> {
+  const { batchSize } = settings
+  const batcher = new Batcher<T>(settings)
+  for await (const block of blocks) {
+    batcher.begin(block)
+    for (let at = 0; at < block.records.length;) {
+      at = await batcher.take(block, at)
+      if (batcher.batch.values.length >= batchSize) yield batcher.end()
+    }
+    batcher.finish(block)
+    if (block.isFlushed || batcher.isLarge) yield batcher.end()
+  }
+  if (!batcher.isEmpty) yield batcher.end()
+}
+
+class Batcher<T> {
+  batch = new Batch<T>()
+  /** Number of bytes of the body since the last batch. */
+  private bytes = 0
+  /** Number of rejected records of the block that are in a batch. */
+  private rejected = 0
+
+  constructor(private readonly settings: BatchSettings<T>) {}
+
+  get isLarge(): boolean {
+    return this.bytes >= BATCH_BYTES || this.batch.rejected.length >= MAX_REJECTED
+  }
+
+  get isEmpty(): boolean {
+    const { values, rejected, undescribed } = this.batch
+    return values.length + rejected.length + undescribed === 0
+  }
+
+  begin({ bytes, place }: Block<object>): void {
+    this.bytes += bytes
+    this.rejected = 0
+    this.batch.place = place
+  }
+
+  /** Adds records of a block until the batch is full. Returns the index of the next record. */
+  async take(block: Block<object>, index: number): Promise<number> {
+    const { batch, settings: { batchSize, judge, concurrency, done = 0, compare } } = this
+    const { records, numbers, first = 1, rejected = [], exact = true } = block
+    const group = judge === undefined ? Infinity : concurrency
+    let from = index
+    while (from < records.length && batch.values.length < batchSize) {
+      const left = batchSize - batch.values.length
+      const to = Math.min(records.length, from + Math.min(group, left))
+      const verdicts = judge && records.slice(from, to).map((record, at) => {
+        const isNeeded = numberAt(numbers, first, from + at) > done || compare !== undefined
+        const verdict = isNeeded ? judge(record, exact) : undefined
+        // An earlier one may reject before this one is awaited.
+        if (verdict instanceof Promise) verdict.catch(() => undefined)
+        return verdict
+      })
+      for (let at = from; at < to; at++) {
+        const verdict = verdicts?.[at - from]
+        // An await for each record would double the cost of a synchronous schema.
+        const judged = verdict instanceof Promise ? await verdict : verdict
+        const number = numberAt(numbers, first, at)
+        const value = judged !== undefined && 'value' in judged ? judged.value : records[at] as T
+        const outcome = judged !== undefined && 'error' in judged ? judged : compare?.(value, number)
+        if (number <= done) continue
+        if (this.rejected < rejected.length) this.reject(rejected, number)
+        if (outcome === undefined) {
+          batch.values.push(value)
+          batch.numbers.push(number)
+        } else batch.rejected.push({ number, outcome, record: records[at] })
+        batch.last = number
+      }
+      from = to
+    }
+    return from
+  }
+
+  /** Adds what a block has after its records. */
+  finish({ rejected = [], undescribed = 0, last }: Block<object>): void {
+    this.reject(rejected, Infinity)
+    this.batch.undescribed += undescribed
+    this.batch.last = Math.max(last, this.settings.done ?? 0)
+  }
+
+  /** Returns the batch, and begins another one in the same block. */
+  end(): Batch<T> {
+    const { batch } = this
+    this.batch = new Batch()
+    this.batch.place = batch.place
+    this.batch.last = batch.last
+    this.bytes = 0
+    return batch
+  }
+
+  /** Adds the rejected records before one of a number. */
+  private reject(rejected: readonly Rejected[], before: number): void {
+    const { done = 0 } = this.settings
+    for (; this.rejected < rejected.length; this.rejected++) {
+      const each = rejected[this.rejected] as Rejected
+      if (each.number > before) return
+      if (each.number > done) this.batch.rejected.push(each)
+    }
+  }
+}
+
+function numberAt(numbers: readonly number[] | undefined, first: number, at: number): number {
+  return numbers === undefined ? first + at : numbers[at] as number
+}

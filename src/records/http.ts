@@ -1,0 +1,116 @@
+import type { Fragment } from '../openapi/operation.js'
+import type { AnyTaskDefinition } from '../tasks/definition/define.js'
+import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import type { Report, ReportSink } from './report.js'
+
+const count: Fragment = { type: 'integer', minimum: 0 }
+const text: Fragment = { type: 'string' }
+
+/** JSON is kept as bytes, outside the heap, after this many UTF-16 units. */
+const PIECE_UNITS = 65_536
+
+/** Keeps the items of a synchronous request for its response. */
+export class TextSink implements ReportSink {
+  readonly separator = ','
+  private text = ''
+  private pieces: Uint8Array[] = []
+
+  add(items: string): void {
+    const isFirst = this.text === '' && this.pieces.length === 0
+    this.text += isFirst ? items : `,${items}`
+    if (this.text.length < PIECE_UNITS) return
+    this.pieces.push(Buffer.from(this.text))
+    this.text = ''
+  }
+
+  restart(): void {
+    this.text = ''
+    this.pieces = []
+  }
+
+  /** Returns the items. */
+  items<I>(): readonly I[] {
+    return JSON.parse(`[${Buffer.concat(this.pieces).toString()}${this.text}]`) as I[]
+  }
+
+  /**
+   * Returns a JSON object with the report.
+   *
+   * @param before - the beginning of the object, without a comma at its end
+   */
+  body(
+    before: string, { summary, settings: { selection } }: Report,
+  ): string | AsyncIterable<Uint8Array | string> {
+    const { text, pieces } = this
+    const counts = `${before}${before === '{' ? '' : ','}"summary":${JSON.stringify(summary)}`
+    if (selection === 'none') return `${counts}}`
+    const start = `${counts},"items":[`
+    return pieces.length === 0 ? `${start}${text}]}` : piecesOf(start, pieces, `${text}]}`)
+  }
+}
+
+async function* piecesOf(
+  start: string, pieces: readonly Uint8Array[], end: string,
+): AsyncGenerator<Uint8Array | string, void, undefined> {
+  yield start
+  yield* pieces
+  yield end
+}
+
+/**
+ * Checks that a handler gets the endpoints of the tasks that its task is defined in.
+ *
+ * @throws {TypeError} It gets something else.
+ */
+export function checkEndpoints<C>(
+  caller: string, task: AnyTaskDefinition, endpoints: TaskEndpoints<C>,
+): void {
+  const tasks = endpoints?.tasks
+  if (!tasks) throw new TypeError(`${caller}: handler needs what taskEndpoints returned`)
+  if (tasks.definition(task.name) === task) return
+  throw new TypeError(`${caller}: the task ${task.name} is not among the definitions`
+    + ' of createTasks; add it there')
+}
+
+/** Returns the JSON Schema of an item of a report. */
+export function itemSchema(numbers: 'index' | 'line'): Fragment {
+  return {
+    type: 'object',
+    required: [numbers, 'status'],
+    properties: {
+      [numbers]: numbers === 'index' ? count : { type: 'integer', minimum: 1 },
+      status: { type: 'integer', description: 'An HTTP status for this item' },
+      id: { type: ['string', 'integer'] },
+      error: {
+        type: 'object',
+        required: ['code'],
+        properties: {
+          code: text,
+          message: text,
+          ...numbers === 'line' && { excerpt: text },
+          details: {
+            type: 'array',
+            items: { type: 'object', properties: { pointer: text, message: text } },
+          },
+        },
+      },
+    },
+  }
+}
+
+/** Returns the JSON Schema of a report. */
+export function reportSchema(numbers: 'index' | 'line', description: string): Fragment {
+  return {
+    type: 'object',
+    required: ['summary'],
+    properties: {
+      ...numbers === 'line' && { message: text },
+      summary: {
+        type: 'object',
+        required: ['total', 'succeeded', 'failed'],
+        properties: { total: count, succeeded: count, failed: count },
+      },
+      items: { type: 'array', items: itemSchema(numbers), description },
+    },
+  }
+}

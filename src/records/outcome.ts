@@ -1,0 +1,48 @@
+import { ERROR_CODES, type ErrorCode, type ErrorDetail, type HttpError } from '../http/errors.js'
+import { readFailure } from '../http/failure.js'
+
+/** Reason why a record was not written. */
+export interface RecordFault {
+  /** A stable code: one of longhaul, or of your application. */
+  readonly code: string
+  /** One sentence for the client. */
+  readonly message: string
+  /** Details with JSON pointers that begin at the record. */
+  readonly details?: readonly ErrorDetail[] | undefined
+}
+
+/** Outcome of the write of one record. */
+export interface RecordOutcome {
+  /** HTTP status of the record. Default: that of a success, or 422 if there is an `error`. */
+  readonly status?: number
+  /** Id of the written record. */
+  readonly id?: string | number | undefined
+  readonly error?: RecordFault
+}
+
+/** Outcome of a record that was not written. */
+export interface FailedOutcome extends RecordOutcome {
+  readonly status: number
+  readonly error: RecordFault
+}
+
+/** Returns the outcome of a record that was not written, with one of the codes of longhaul. */
+export function failed(
+  code: ErrorCode, message?: string, details?: readonly ErrorDetail[],
+): FailedOutcome {
+  const [status, defaultMessage] = ERROR_CODES[code]
+  return { status, error: { code, message: message ?? defaultMessage, details } }
+}
+
+/** Returns the outcome of a record that an error of the application has rejected. */
+export function rejectedBy(error: HttpError): FailedOutcome {
+  const { status, code, message, details } = readFailure(error)
+  return { status, error: { code, message, details } }
+}
+
+/** The record was not written because of another one, or because the run was stopped. */
+export const NOT_APPLIED = failed('not_applied')
+/** The write failed, and it is unknown if the record was written. */
+export const UNKNOWN_OUTCOME = failed('write_outcome_unknown')
+/** The schema or the write failed, and the record was not written. */
+export const NOT_WRITTEN = failed('internal_error')

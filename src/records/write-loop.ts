@@ -1,0 +1,103 @@
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { Batch } from './batch.js'
+import { UNKNOWN_OUTCOME, type RecordOutcome } from './outcome.js'
+import type { Report } from './report.js'
+
+/** Outcomes of the records of a batch, or `undefined` if all were written. */
+export type Outcomes = readonly (RecordOutcome | undefined)[] | undefined
+
+/** The second argument of `write`. */
+export interface WritePlace {
+  /** Number of each record in the body, from 1. */
+  readonly lines: readonly number[]
+  /** Returns the position after this batch, as a string to store with the records. */
+  readonly cursor: (outcomes?: Outcomes) => string
+  /** The cursor that this run believes to be stored. */
+  readonly previous: string | undefined
+}
+
+/** Writes a batch of records. */
+export type Write<T> = (records: T[], place: WritePlace) => MaybePromise<Outcomes | void>
+
+/**
+ * Thrown by a write that ends the run. The outcomes of the first records are known: they are
+ * reported and committed. A later run continues after them.
+ */
+export class InterruptedWrite extends Error {
+  constructor(readonly outcomes: readonly RecordOutcome[], readonly reason: unknown) {
+    super('The write was interrupted')
+  }
+}
+
+/** The part of a task that lets a later run continue. */
+export interface Continuation {
+  /** The cursor that the application has stored. */
+  readonly previous: string | undefined
+  /** Returns the position after a batch, as a string. */
+  cursorAfter(batch: Batch<unknown>, outcomes: Outcomes): string
+  /** Commits the position after a batch. */
+  commit(batch: Batch<unknown>): Promise<void>
+}
+
+/** One pass over the records of a body. */
+export interface RecordRun<T> {
+  readonly report: Report
+  readonly write: Write<T>
+  /** Asked before each batch. `gone` is cheaper than `signal`, if it is there. */
+  readonly call: { readonly gone?: boolean | undefined, readonly signal: AbortSignal }
+  /** Absent for a synchronous request, which nothing continues. */
+  readonly continuation?: Continuation | undefined
+}
+
+/**
+ * Writes batches, one after the other, reports their records and commits the position after each.
+ * Yields after each batch. The report is valid after a rejection too.
+ */
+export async function* writeRecords<T>(
+  { report, write, call, continuation }: RecordRun<T>, batches: AsyncIterable<Batch<T>>,
+): AsyncGenerator<void, void, undefined> {
+  let previous = continuation?.previous
+  for await (const batch of batches) {
+    throwIfAborted(call)
+    let outcomes: Outcomes
+    if (batch.values.length > 0) {
+      let stored: string | undefined
+      const cursor = (given: Outcomes): string => (
+        stored = continuation?.cursorAfter(batch, given) ?? ''
+      )
+      try {
+        outcomes = await write(batch.values, { lines: batch.numbers, cursor, previous }) ?? undefined
+      } catch (error) {
+        if (!(error instanceof InterruptedWrite)) throw error
+        const known = batch.before(error.outcomes.length)
+        report.add(known, error.outcomes)
+        if (known.values.length > 0 && !isAborted(call)) await continuation?.commit(known)
+        throw error.reason
+      }
+      checkOutcomes(batch, outcomes)
+      // A call that failed has stored nothing.
+      if (outcomes?.[0]?.error !== UNKNOWN_OUTCOME.error) previous = stored ?? previous
+    }
+    report.add(batch, outcomes)
+    await report.flush()
+    await continuation?.commit(batch)
+    yield
+  }
+}
+
+/** @throws {TypeError} There is not one outcome for each record. */
+export function checkOutcomes({ values }: Batch<unknown>, outcomes: Outcomes): void {
+  if (outcomes === undefined || outcomes.length === values.length) return
+  throw new TypeError(`write returned ${outcomes.length} outcomes`
+    + ` for ${values.length} records; return one for each, or nothing`)
+}
+
+/** Returns true if the client has disconnected or the task was stopped. */
+export function isAborted(call: RecordRun<never>['call']): boolean {
+  return call.gone ?? call.signal.aborted
+}
+
+/** Throws the reason if the client has disconnected or the task was stopped. */
+export function throwIfAborted(call: RecordRun<never>['call']): void {
+  if (isAborted(call)) call.signal.throwIfAborted()
+}

@@ -1,0 +1,169 @@
+import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
+import {
+  body, header, operation, response, parameter, schemaObject, type BodySchema, type Fragment,
+} from '../openapi/operation.js'
+import { errorResponses, fields, requestFields, type responseFields } from '../openapi/responses.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { Schema } from '../schema/schema.js'
+import type { PageSizes } from './pages.js'
+
+/** Media types of a PATCH. Both are read as a merge patch (RFC 7396). */
+export const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
+
+interface Described {
+  readonly item?: BodySchema
+  readonly schema: Schema
+  readonly changeSchema?: Schema
+  readonly requirePreconditions?: boolean
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+type Answer = (request: HttpRequest) => MaybePromise<HttpResponse>
+
+/** Gives the handlers of records their descriptions. */
+export function collectionOperations(
+  { item = { type: 'object' }, schema, changeSchema, requirePreconditions = false }: Described,
+) {
+  const { ifMatch, ifNoneMatch, prefer, contentDigest } = requestFields
+  const shown = (status: string, ...names: readonly (keyof typeof responseFields)[]): Fragment =>
+    response(status, { schema: item, headers: fields(...names) })
+  const conditions = {
+    ...errorResponses('precondition_failed'),
+    ...requirePreconditions && errorResponses('precondition_required'),
+  }
+  const refused = errorResponses(
+    'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
+    'nested_too_deep',
+    'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
+    'idempotency_not_supported', 'too_many_requests', 'overloaded',
+  )
+  // RFC 5789 section 2.2.
+  const { 415: unsupported } = errorResponses('unsupported_media_type')
+  const acceptPatch = header('The media types of a change that are accepted')
+  const patchFields = { ...unsupported?.['headers'] as Fragment, 'Accept-Patch': acceptPatch }
+  const otherType = { 415: { ...unsupported, headers: patchFields } }
+  const minimal = response('Done, and no body was wanted', {
+    headers: fields('ETag', 'Preference-Applied', 'Vary'),
+  })
+  const preferred = ['Content-Location', 'Preference-Applied', 'Vary'] as const
+  const made = shown('Created', 'ETag', 'Location', ...preferred)
+  const changed = shown('As it is now', 'ETag', ...preferred)
+
+  const about: Record<Method, Omit<Parameters<typeof operation>[1], 'operationId'>> = {
+    GET: {
+      summary: 'Read a record', parameters: [ifMatch, ifNoneMatch], responses: {
+        200: shown('The record', 'ETag', 'Vary', 'Cache-Control'),
+        304: response('Not changed', { headers: fields('ETag', 'Cache-Control', 'Vary') }),
+        ...errorResponses('not_found', 'not_acceptable', 'precondition_failed'),
+      },
+    },
+    POST: {
+      summary: 'Create a record', parameters: [prefer, contentDigest],
+      requestBody: body(schema), responses: { 201: made, ...refused },
+    },
+    PUT: {
+      summary: 'Replace a record, or create it', parameters: [ifMatch, ifNoneMatch, prefer, contentDigest],
+      requestBody: body(schema),
+      responses: { 200: changed, 201: made, 204: minimal, ...refused, ...conditions },
+    },
+    PATCH: {
+      summary: 'Change some fields of a record', parameters: [ifMatch, ifNoneMatch, prefer, contentDigest],
+      requestBody: body(changeSchema ?? { type: 'object' }, {
+        mediaTypes: PATCH_TYPES, description: 'A merge patch (RFC 7396)',
+      }),
+      responses: {
+        200: changed, 204: minimal, ...refused, ...otherType, ...conditions,
+        ...errorResponses('not_found'),
+      },
+    },
+    DELETE: {
+      summary: 'Remove a record', parameters: [ifMatch, ifNoneMatch],
+      responses: {
+        204: response('Gone'), ...conditions,
+        ...errorResponses('not_found', 'idempotency_not_supported'),
+      },
+    },
+  }
+  const head = operation('HEAD', {
+    ...about.GET, summary: 'The header fields of GET', responses: {
+      ...about.GET.responses,
+      200: response('As GET would answer', { headers: fields('ETag', 'Vary', 'Cache-Control') }),
+    },
+  })
+  return (method: Method, answer: Answer): Handler => describe(answer, [
+    operation(method, about[method]), ...method === 'GET' ? [head] : [],
+  ])
+}
+
+/** Returns the OpenAPI operations of a list. */
+export function listOperations(
+  { batchSize, maxBatchSize, paging }: PageSizes, item: BodySchema,
+): readonly Operation[] {
+  const record = schemaObject(item, 'output')
+  const byPosition = paging === 'position'
+  const count = { type: 'integer', minimum: 0 }
+  const page: Fragment = {
+    type: 'object',
+    required: ['items', 'batch_size'],
+    properties: {
+      items: { type: 'array', items: record },
+      start: { ...count, description: 'The position of the first record' },
+      batch_size: { type: 'integer', description: 'How many records a page has at most' },
+      total: { ...count, description: 'How many records there are, where that is known' },
+      next: { type: 'string', description: 'The path of the next page; absent at the end' },
+    },
+  }
+  const unit = header('The range unit that is understood (RFC 9110 section 14.3)', {
+    type: 'string', const: 'items',
+  })
+  const headers = {
+    ...fields('ETag', 'Link', 'Vary', 'Cache-Control'),
+    ...byPosition && { 'Accept-Ranges': unit },
+  }
+  const shown = { schema: page, headers }
+  const parameters = [
+    parameter('query', 'batch_size', {
+      description: `Records of a page; more than ${maxBatchSize} are cut to that`,
+      schema: { type: 'integer', minimum: 1, default: batchSize },
+    }),
+    byPosition
+      ? parameter('query', 'start', {
+        description: 'The position at which the page starts', schema: { ...count, default: 0 },
+      })
+      : parameter('query', 'cursor', { description: 'What the `next` of the page before says' }),
+    requestFields.ifNoneMatch,
+    ...byPosition ? [requestFields.range] : [],
+  ]
+  const failures = errorResponses('invalid_query', 'not_acceptable', 'precondition_failed')
+  const partFields = { ...headers, ...fields('Content-Range') }
+  const cached = fields('ETag', 'Cache-Control', 'Vary', 'Link')
+  const ranges = byPosition ? fields('Accept-Ranges') : {}
+  return [
+    operation('GET', {
+      summary: 'Read a page', parameters,
+      responses: {
+        200: { ...response('The page', shown), content: contentOf(page, record) },
+        ...byPosition && {
+          206: {
+            ...response('The records that Range asked for', { headers: partFields }),
+            content: contentOf(page, record),
+          },
+        },
+        304: response('Not changed', { headers: { ...cached, ...ranges } }),
+        ...failures, ...byPosition && errorResponses('range_not_satisfiable'),
+      },
+    }),
+    operation('HEAD', {
+      summary: 'The header fields of GET', parameters,
+      responses: { 200: response('As GET would answer', { headers }), ...failures },
+    }),
+  ]
+}
+
+function contentOf(page: Fragment, record: Fragment): Fragment {
+  const description = `Each line: ${JSON.stringify(record)}`
+  return {
+    'application/json': { schema: page },
+    'application/x-ndjson': { schema: { type: 'string', description } },
+  }
+}
