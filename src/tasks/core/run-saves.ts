@@ -1,7 +1,7 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
-import { validate } from '../../schema/validate.js'
+import { validate } from '../../schema/schema.js'
 import type { Checkpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
 import type { AnyTaskDefinition } from '../definition/define.js'

@@ -1,5 +1,5 @@
 import { httpError } from '../../http/errors.js'
-import { validate } from '../../schema/validate.js'
+import { validate } from '../../schema/schema.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskContext } from '../definition/run-context.js'
 import { toResultText } from '../definition/json-values.js'
