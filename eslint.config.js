@@ -62,7 +62,7 @@ export default defineConfig(
   { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar], 'no-console': ['error', { allow: ['error'] }] } },
   {
     files: ['adapters/**'],
-    ignores: ['adapters/redis/task-engine/load-bullmq.ts'],
+    ignores: ['adapters/redis/load-bullmq.ts'],
     rules: {
       '@typescript-eslint/no-restricted-imports': ['error', {
         paths: [{ name: 'bullmq', allowTypeImports: true, message: 'Call loadBullMQ(), so that BullMQ loads at its first use.' }]

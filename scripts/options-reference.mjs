@@ -127,6 +127,11 @@ function docsOf(option, checker) {
   return { meaning: [first, ...list, more].filter((each) => each).join(' '), byDefault: tagged || value.trim() || marked }
 }
 
+/** Returns what the docstring of an option says about its default; `''` if it says nothing. */
+export function defaultOf(option, checker) {
+  return docsOf(option, checker).byDefault
+}
+
 if (argv[1] === fileURLToPath(import.meta.url)) {
   const text = optionsReference()
   writeFileSync(PAGE, text)

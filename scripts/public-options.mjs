@@ -18,9 +18,16 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
  * exports. Follows the types that these functions return. A parameter holds options if it is named
  * so, is destructured in the signature, or has a type named `…Options` or without a name.
  *
- * @returns {{ found: WithOptions[], checker: ts.TypeChecker }}
+ * @returns {{ found: WithOptions[], checker: ts.TypeChecker, program: ts.Program }}
  */
 export function publicOptions() {
+  return made ??= find()
+}
+
+/** @type {{ found: WithOptions[], checker: ts.TypeChecker, program: ts.Program } | undefined} */
+let made
+
+function find() {
   const entries = Object.entries(ENTRY_POINTS)
   const { config } = ts.readConfigFile(resolve(root, 'tsconfig.json'), ts.sys.readFile)
   const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
@@ -39,7 +46,7 @@ export function publicOptions() {
     })
     walk.exports(checker.getExportsOfModule(module))
   }
-  return { found: [...found.values()], checker }
+  return { found: [...found.values()], checker, program }
 }
 
 /** Goes through the functions that a module exports, and the methods of the types that they return. */

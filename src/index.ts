@@ -18,8 +18,8 @@ export {
 } from './http/requester.js'
 export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
-export { router, type RouterOptions } from './resources/router.js'
-export type { Methods } from './resources/resource.js'
+export { router } from './resources/router.js'
+export type { MethodOptions, Methods } from './resources/methods.js'
 export {
   defineTask, type AnyTaskDefinition, type Backoff, type ContextOf, type Definitions,
   type InputOf, type NameOf, type ResultOf, type TaskDefinition, type TaskOptions,

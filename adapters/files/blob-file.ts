@@ -1,7 +1,35 @@
-import { open, type FileHandle } from 'node:fs/promises'
-import { HEADER_BYTES, readHeader, type BlobHeader } from './blob-header.js'
+import { createHash } from 'node:crypto'
+import { link, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { BlobInfo } from '../../src/stores/blobs.js'
+import { countedBytes, countedBytesOf, PARTIAL, partialName, type FolderClock } from './folder-space.js'
 
 const CHUNK = 64 * 1024
+/** Size of the header in bytes. */
+export const HEADER_BYTES = 64
+/** Position of the expiry in the header. */
+const EXPIRY_AT = 16
+
+const MAGIC = 'longhaul blob 1\n'
+const TAG_BYTES = 16
+const KEY_BYTES = 16
+/** Number of attempts to renew a blob that others replace at the same time. */
+const MAX_TRIES = 5
+/** Age in milliseconds after which an incomplete file is removed, because its writer has died. */
+const ABANDONED_MS = 24 * 3_600_000
+
+/**
+ * Time in milliseconds for which an expired blob stays. A renewal that began before the expiry is
+ * complete by then, so that no reader misses the file while `removeExpired` looks at it.
+ */
+const SLACK_MS = 1000
+
+/** Header of a blob's file. */
+export interface BlobHeader {
+  readonly info: BlobInfo
+  /** Time of expiry in milliseconds since 1970, by the clock of the folder. */
+  readonly expiresAt: number
+}
 
 /** An open blob. The caller closes `handle`. */
 export interface OpenBlob extends BlobHeader {
@@ -80,4 +108,148 @@ export async function writeAll(
     )
     done += bytesWritten
   }
+}
+
+/**
+ * Returns the file name of a key: a hash, because keys may have characters that file names cannot
+ * have, and some file systems ignore case.
+ */
+export function fileOfKey(key: string): string {
+  return `${createHash('sha256').update(key).digest('hex')}.blob`
+}
+
+/**
+ * Returns the header of a blob. Layout: 16 bytes of magic, expiry and size (IEEE 754 doubles), 16
+ * bytes of the tag, 16 bytes of the key's hash.
+ */
+export function writeHeader(key: string, tag: Uint8Array, size: number, expiresAt: number): Buffer {
+  const header = Buffer.alloc(HEADER_BYTES)
+  header.write(MAGIC, 'latin1')
+  header.writeDoubleBE(expiresAt, EXPIRY_AT)
+  header.writeDoubleBE(size, 24)
+  header.set(tag.subarray(0, TAG_BYTES), 32)
+  createHash('sha256').update(key).digest().copy(header, 48, 0, KEY_BYTES)
+  return header
+}
+
+/** Returns the size and the entity tag of a blob. */
+export function infoOf(tag: Uint8Array, size: number): BlobInfo {
+  return {
+    size,
+    etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"`,
+  }
+}
+
+/**
+ * Parses a header. Returns `undefined` if it is not valid, or if the file does not have the stated
+ * length because the disk failed midway.
+ */
+function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
+  if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) {
+    return undefined
+  }
+  const size = header.readDoubleBE(24)
+  if (size + HEADER_BYTES !== fileSize) return undefined
+  return {
+    info: infoOf(header.subarray(32, 32 + TAG_BYTES), size),
+    expiresAt: header.readDoubleBE(EXPIRY_AT),
+  }
+}
+
+/**
+ * Makes the blob in a file live for at least `ttlMs` from now. Returns `undefined` if there is no
+ * such blob or it has expired.
+ *
+ * A sweep takes the name from a file first and then reads its expiry. A renewal writes the expiry
+ * first and then looks whether the file still has its name. So a file that has its name after the
+ * write is not removed by any sweep.
+ */
+export async function renewFile(
+  path: string, ttlMs: number, clock: Pick<FolderClock, 'now'>,
+): Promise<BlobInfo | undefined> {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const blob = await openBlob(path, 'r+')
+    if (blob === undefined) return undefined
+    try {
+      const now = await clock.now()
+      if (blob.expiresAt <= now) return undefined
+      if (blob.expiresAt < now + ttlMs) await writeExpiry(blob, now + ttlMs)
+      const named = await fileNow(path)
+      if (named === undefined) return undefined
+      // Otherwise another process has replaced the blob meanwhile.
+      if (named === (await blob.handle.stat({ bigint: true })).ino) return blob.info
+    } finally {
+      await blob.handle.close()
+    }
+  }
+  throw new Error('The blob was replaced each time that it was renewed')
+}
+
+/** Writes eight bytes that lie within one sector, so a crash leaves the old expiry or the new one. */
+async function writeExpiry({ handle }: OpenBlob, expiresAt: number): Promise<void> {
+  const bytes = Buffer.alloc(8)
+  bytes.writeDoubleBE(expiresAt)
+  await writeAll(handle, bytes, EXPIRY_AT)
+}
+
+/** Returns the number of the file that has a name now; `undefined` if none has it. */
+async function fileNow(path: string): Promise<bigint | undefined> {
+  try {
+    return (await stat(path, { bigint: true })).ino
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/**
+ * Removes expired blobs from a folder, one file at a time. Calls `stopped` before each file. `now`
+ * is the time by the folder's clock.
+ *
+ * @param isReserved - true for files that do not count, because their bytes are known already
+ * @returns the bytes that the remaining files count
+ */
+export async function sweepFolder(
+  folder: string,
+  now: number,
+  stopped: () => boolean,
+  isReserved: (name: string) => boolean,
+): Promise<number> {
+  let bytes = 0
+  for (const name of await readdir(folder)) {
+    if (stopped()) break
+    const path = join(folder, name)
+    if (name.endsWith('.blob')) {
+      const header = await blobHeader(path)
+      if (isSwept(header, now)) await removeExpired(folder, path, now)
+      bytes += await countedBytesOf(path)
+    } else if (name.endsWith(PARTIAL)) {
+      const stats = await stat(path).catch(() => undefined)
+      if (stats === undefined) continue
+      if (stats.mtimeMs < now - ABANDONED_MS) await rm(path, { force: true })
+      else if (!isReserved(name)) bytes += countedBytes(stats.size)
+    }
+  }
+  return bytes
+}
+
+function isSwept(header: BlobHeader | undefined, now: number): boolean {
+  return header !== undefined && header.expiresAt <= now - SLACK_MS
+}
+
+/**
+ * Renames the file first, because another process may have written a new blob under its name, or
+ * renewed this one. A blob that has not expired gets its name back, unless a newer one has it.
+ */
+async function removeExpired(folder: string, path: string, now: number): Promise<void> {
+  const aside = join(folder, partialName())
+  try {
+    await rename(path, aside)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+    throw error
+  }
+  const header = await blobHeader(aside)
+  if (header !== undefined && !isSwept(header, now)) await link(aside, path).catch(() => undefined)
+  await rm(aside, { force: true })
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/fields/digests.js'
-import { checkNames } from '../../src/runtime/option-names.js'
+import { readOptions, whole, type OptionTable } from '../../src/runtime/options.js'
 import { readFilePart, type FoundFile } from './read.js'
 
 /** Options of the digests of files. */
@@ -20,38 +20,30 @@ export interface FileDigestOptions {
    */
   readonly maxEntries?: number
   /**
-   * Maximum number of files that are read for their digest at the same time. A request above it is
-   * answered without a digest.
+   * Maximum number of files that are read for their digest at the same time. A request above it
+   * gets no digest.
    *
    * @default 2
    */
   readonly concurrency?: number
 }
 
-const KNOWN = {
-  maxFileBytes: 0, maxEntries: 0, concurrency: 0,
-} satisfies Record<keyof FileDigestOptions, 0>
+const DIGESTS = {
+  maxFileBytes: whole({ min: 1, infinity: true, default: 268_435_456 }),
+  maxEntries: whole({ min: 1, infinity: true, default: 10_000 }),
+  concurrency: whole({ min: 1, infinity: true, default: 2 }),
+} satisfies OptionTable<FileDigestOptions>
 
 /** Computes the digests of files that clients want, and keeps them for one version of the file. */
 export class FileDigests {
-  private readonly maxFileBytes: number
-  private readonly maxEntries: number
-  private readonly concurrency: number
+  private readonly options: Required<FileDigestOptions>
   /** Digests by path, entity tag and algorithm, in the order of their last use. */
   private readonly kept = new Map<string, string>()
   private readonly running = new Map<string, Promise<string | undefined>>()
 
   /** @throws {TypeError} An option is unknown or not valid. */
   constructor(caller: string, options: FileDigestOptions) {
-    checkNames(`${caller}: digests`, options, KNOWN)
-    const { maxFileBytes = 268_435_456, maxEntries = 10_000, concurrency = 2 } = options
-    for (const [name, value] of Object.entries({ maxFileBytes, maxEntries, concurrency })) {
-      if (value >= 1) continue
-      throw new TypeError(`${caller}: digests.${name} must be 1 or more`)
-    }
-    this.maxFileBytes = maxFileBytes
-    this.maxEntries = maxEntries
-    this.concurrency = concurrency
+    this.options = readOptions(`${caller}: digests`, options, DIGESTS)
   }
 
   /**
@@ -61,8 +53,8 @@ export class FileDigests {
   async digestOf(
     file: FoundFile, etag: string, algorithm: DigestAlgorithm,
   ): Promise<string | undefined> {
-    if (etag.startsWith('W/') || file.version.size > this.maxFileBytes) return undefined
-    // The host may have its own tags, which need be unique for one file only.
+    if (etag.startsWith('W/') || file.version.size > this.options.maxFileBytes) return undefined
+    // Tags of the application need be unique for one file only.
     const key = `${algorithm} ${etag} ${file.path}`
     const known = this.kept.get(key)
     if (known !== undefined) {
@@ -70,7 +62,7 @@ export class FileDigests {
       return known
     }
     const running = this.running.get(key)
-    if (running !== undefined || this.running.size >= this.concurrency) return running
+    if (running !== undefined || this.running.size >= this.options.concurrency) return running
     const computing = this.compute(key, file, algorithm)
     this.running.set(key, computing)
     return computing
@@ -97,7 +89,7 @@ export class FileDigests {
   private keep(key: string, digest: string): void {
     this.kept.delete(key)
     this.kept.set(key, digest)
-    if (this.kept.size <= this.maxEntries) return
+    if (this.kept.size <= this.options.maxEntries) return
     const [oldest] = this.kept.keys()
     if (oldest !== undefined) this.kept.delete(oldest)
   }

@@ -3,21 +3,20 @@ import { mkdirSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { checkNames } from '../../src/runtime/option-names.js'
+import { flag, func, readOptions, timer, whole, type OptionTable } from '../../src/runtime/options.js'
 import {
   BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent,
 } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import { blobHeader, openBlob, readBlob, writeAll } from './blob-file.js'
-import { renewFile } from './blob-renewal.js'
-import { fileOfKey, HEADER_BYTES, infoOf, writeHeader } from './blob-header.js'
-import { partialName, sweepFolder } from './blob-sweep.js'
-import { FolderClock } from './folder-clock.js'
-import { countedBytes, countedBytesOf, FolderSpace, type Reservation } from './folder-space.js'
+import {
+  blobHeader, fileOfKey, HEADER_BYTES, infoOf, openBlob, readBlob, renewFile, sweepFolder, writeAll,
+  writeHeader,
+} from './blob-file.js'
+import {
+  countedBytes, countedBytesOf, FolderClock, FolderSpace, partialName, type Reservation,
+} from './folder-space.js'
 
-const KNOWN = {
-  shared: 0, maxBytes: 0, sweepMs: 0, now: 0,
-} satisfies Record<keyof FolderBlobsOptions, 0>
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 /** Options of `FolderBlobs`. */
@@ -42,6 +41,13 @@ export interface FolderBlobsOptions {
    */
   readonly now?: () => number
 }
+
+const FOLDER_BLOBS = {
+  shared: flag({ default: false }),
+  maxBytes: whole({ min: 1, infinity: true, default: Infinity }),
+  sweepMs: timer({ min: 100, default: 60_000 }),
+  now: func(),
+} satisfies OptionTable<FolderBlobsOptions>
 
 /**
  * Blobs as files in a folder. Creates the folder if necessary, readable for this user only. A blob
@@ -72,22 +78,11 @@ export class FolderBlobs implements Blobs {
 
   /** @throws {TypeError} The folder cannot be created, or an option is unknown or out of range. */
   constructor(folder: string, options: FolderBlobsOptions = {}) {
-    checkNames('FolderBlobs', options, KNOWN)
-    const { shared = false, maxBytes = Infinity, sweepMs = 60_000, now } = options
+    const { shared, maxBytes, sweepMs, now } = readOptions('FolderBlobs', options, FOLDER_BLOBS)
     this.#folder = resolve(folder)
     this.shared = shared
     this.#clock = new FolderClock(this.#folder, now)
-    if (maxBytes !== Infinity && !(Number.isSafeInteger(maxBytes) && maxBytes >= 1)) {
-      throw new TypeError(
-        `FolderBlobs: maxBytes must be a whole number of bytes from 1, not ${String(maxBytes)}`,
-      )
-    }
     this.#space = new FolderSpace(maxBytes, () => this.#clock.now(), () => this.sweep())
-    if (!Number.isFinite(sweepMs) || sweepMs < 100 || sweepMs > 2 ** 31 - 1) {
-      throw new TypeError(
-        `FolderBlobs: sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`,
-      )
-    }
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     } catch (cause) {

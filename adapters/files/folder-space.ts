@@ -1,4 +1,6 @@
-import { stat } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { open, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 
 /** Size in bytes that each file counts in addition, because file systems store whole blocks. */
@@ -9,6 +11,15 @@ const NEAR = 3 / 4
 const FRESH_MS = 2000
 /** Minimum time between two measurements near the limit, as a multiple of the last one's time. */
 const REST = 10
+/** Validity of one reading of the clock in milliseconds. */
+const CLOCK_FRESH_MS = 60_000
+/** End of the name of a file that is not a complete blob. */
+export const PARTIAL = '.partial'
+
+/** Returns a new name for a file that is not a complete blob. */
+export function partialName(): string {
+  return `${randomBytes(16).toString('hex')}${PARTIAL}`
+}
 
 /** Bytes that an unfinished `put` has reserved. */
 export interface Reservation {
@@ -126,5 +137,38 @@ export class FolderSpace {
       if (Math.abs((await this.now()) - this.#measuredAt) < this.#restMs) return
     }
     await this.sweep()
+  }
+}
+
+/**
+ * Clock of the file system of a folder, in milliseconds since 1970. It is the same for all
+ * processes and machines that share the folder. Reads the time from a new file, at most once a
+ * minute.
+ */
+export class FolderClock {
+  /** Difference to `performance.now()`. */
+  private offset = 0
+  private lookedAt = -Infinity
+
+  /** @param own - a clock for tests */
+  constructor(private readonly folder: string, private readonly own: (() => number) | undefined) {}
+
+  async now(): Promise<number> {
+    if (this.own) return this.own()
+    if (performance.now() - this.lookedAt > CLOCK_FRESH_MS) await this.look()
+    return this.offset + performance.now()
+  }
+
+  private async look(): Promise<void> {
+    const path = join(this.folder, partialName())
+    const handle = await open(path, 'wx', 0o600)
+    try {
+      const { mtimeMs } = await handle.stat()
+      this.lookedAt = performance.now()
+      this.offset = mtimeMs - this.lookedAt
+    } finally {
+      await handle.close()
+      await rm(path, { force: true })
+    }
   }
 }

@@ -60,8 +60,8 @@ export class PoolConnections implements Connections {
   private replies = 0
   /** Increased when a statement was cancelled and no other one had a reply meanwhile. */
   private generation = 0
-  /** Generation in which each connection last answered. */
-  private readonly lastAnswer = new WeakMap<PostgresPoolClient, number>()
+  /** Generation in which each connection last had a reply. */
+  private readonly lastReply = new WeakMap<PostgresPoolClient, number>()
   /** Statements whose connection was closed before their reply. */
   private readonly late: { readonly processId: number, readonly text: string }[] = []
   private isStopping = false
@@ -161,15 +161,15 @@ export class PoolConnections implements Connections {
   }
 
   /**
-   * Takes a client from the pool. After a statement had no answer, a connection that has not
-   * answered since then may be half-open. It is closed, so that the pool connects again.
+   * Takes a client from the pool. After a statement had no reply, a connection that has had none
+   * since then may be half-open. It is closed, so that the pool connects again.
    */
   private async checkOut(): Promise<PostgresPoolClient> {
     for (;;) {
       const client = await this.pool.connect()
-      const last = this.lastAnswer.get(client)
+      const last = this.lastReply.get(client)
       if (last === undefined || last === this.generation) {
-        this.lastAnswer.set(client, this.generation)
+        this.lastReply.set(client, this.generation)
         return client
       }
       client.release(true)
@@ -222,7 +222,7 @@ export class PoolConnections implements Connections {
   private release({ cancelled, client }: StatementState, destroy: boolean): void {
     if (cancelled || !client) return
     this.replies++
-    this.lastAnswer.set(client, this.generation)
+    this.lastReply.set(client, this.generation)
     client.release(destroy)
   }
 }

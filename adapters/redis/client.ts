@@ -1,3 +1,8 @@
+import { createHash } from 'node:crypto'
+import { Notices } from '../../src/runtime/notices.js'
+import { text, value } from '../../src/runtime/options.js'
+import { SHARES } from '../../src/stores/share-limits.js'
+
 /**
  * The part of a Redis client that longhaul uses: ioredis 5 or 6, a single server, a Cluster or
  * Sentinel. Told by shape, so that any version of the caller's fits. The caller makes it,
@@ -34,4 +39,61 @@ export interface RedisClient {
   readonly stream?: { readonly bytesRead?: number } | null
   /** Listens to `message`, `ready` and `error`. */
   on(event: string, listener: (...args: string[]) => void): unknown
+}
+
+function isClient(client: unknown): boolean {
+  const { evalsha, duplicate } = (client ?? {}) as Partial<RedisClient>
+  return typeof evalsha === 'function' && typeof duplicate === 'function'
+}
+
+/** Options of the engine and of the store. */
+export const REDIS = {
+  client: value(
+    'an ioredis client: new Redis(url), or new Redis.Cluster([…])', isClient, { required: true },
+  ),
+  namespace: text({
+    pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -', default: 'longhaul',
+  }),
+  ...SHARES,
+}
+
+/** A Lua script and the name under which a server that has seen it knows it. */
+export interface Script {
+  readonly source: string
+  readonly sha: string
+}
+
+/** Returns the script of a Lua source. */
+export function script(source: string): Script {
+  return { source, sha: createHash('sha1').update(source).digest('hex') }
+}
+
+/** No key; ARGV: channels, each of which gets a notice. */
+const NOTIFY = script(`
+for _, channel in ipairs(ARGV) do redis.call('PUBLISH', channel, '') end
+return 0
+`)
+
+/**
+ * Returns the sender of notices. It waits for no reply, because a connection that is lost would hold
+ * up the notices.
+ */
+export function noticesOf(client: RedisClient): Notices {
+  return new Notices(async ([channel = '', ...others]) => {
+    const sent = others.length === 0
+      ? client.publish(channel, '') : runScript(client, NOTIFY, 0, channel, ...others)
+    sent.catch(() => undefined)
+  })
+}
+
+/**
+ * Runs a script by its digest. If the server does not know it (new, restarted), sends the source.
+ */
+export function runScript(
+  client: RedisClient, { source, sha }: Script, keys: number, ...args: (string | number)[]
+): Promise<unknown> {
+  return client.evalsha(sha, keys, ...args).catch((error: unknown) => {
+    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
+    return client.eval(source, keys, ...args)
+  })
 }

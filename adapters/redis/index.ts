@@ -1,5 +1,42 @@
-export { redis, type RedisParts, type RedisOptions } from './engine.js'
-export { type RedisTaskEngineOptions } from './task-engine/options.js'
-export { RedisTaskEngine } from './task-engine/task-engine.js'
-export { RedisStore, type RedisStoreOptions } from './store.js'
+import { readOptions } from '../../src/runtime/options.js'
+import { REDIS_TASK_ENGINE, RedisTaskEngine, type RedisTaskEngineOptions } from './engine.js'
+import { RedisStore } from './store.js'
+
 export type { RedisClient } from './client.js'
+export { RedisTaskEngine, type RedisTaskEngineOptions } from './engine.js'
+export { RedisStore, type RedisStoreOptions } from './store.js'
+
+/**
+ * Options of `redis`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit two things, each on its own:
+ * the finished tasks of one owner, and its stored responses and finished uploads.
+ */
+export type RedisOptions = RedisTaskEngineOptions
+
+/** The parts that `redis()` creates. */
+export interface RedisParts {
+  readonly engine: RedisTaskEngine
+  readonly store: RedisStore
+}
+
+/**
+ * Creates a task engine and a store on one Redis. The engine also needs the package `bullmq`. A
+ * blob store is not part of it: use `FolderBlobs` of `longhaul/files`.
+ *
+ * @example
+ * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), definitions })
+ *
+ * @throws {TypeError} An option is unknown or out of range.
+ */
+export function redis(options: RedisOptions): RedisParts {
+  readOptions('redis', options, REDIS_TASK_ENGINE)
+  const engine = new RedisTaskEngine(options)
+  const { client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner } = options
+  const store = new RedisStore({
+    client,
+    ...namespace !== undefined && { namespace },
+    ...timeoutMs !== undefined && { timeoutMs },
+    ...maxEntriesPerOwner !== undefined && { maxEntriesPerOwner },
+    ...maxBytesPerOwner !== undefined && { maxBytesPerOwner },
+  })
+  return { engine, store }
+}

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Revision } from '../../src/stores/store.js'
-import type { RedisClient } from './client.js'
-import { runScript, script } from './scripts.js'
+import { runScript, script, type RedisClient } from './client.js'
 
 /**
  * Counts an entry for its owner. Names the entries to remove if the owner has too many: those that

@@ -1,19 +1,69 @@
 import { randomBytes } from 'node:crypto'
 import type { Notices } from '../../src/runtime/notices.js'
-import { checkNames } from '../../src/runtime/option-names.js'
+import { duration, readOptions, type OptionTable } from '../../src/runtime/options.js'
 import { observed, type Breaker, type StoreEvent } from '../../src/stores/calls.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
-  type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe,
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
+  type Existing, type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe,
   type WriteOptions,
 } from '../../src/stores/store.js'
-import { shareLimits, checkNamespace } from '../../src/stores/share-limits.js'
-import type { RedisClient } from './client.js'
+import { noticesOf, REDIS, runScript, script, type RedisClient, type Script } from './client.js'
+import { redisBreaker, Silence } from './faults.js'
 import { RedisOwnerShares } from './owner-shares.js'
-import { redisBreaker } from './redis-breaker.js'
-import { Silence } from './silence.js'
-import { DELETE, INCREMENT, noticesOf, REPLACE, runScript, type Script } from './scripts.js'
 import { Watches } from './watches.js'
+
+/*
+ * Every script here touches at most one key, so all of them are safe in a Cluster. An entry is the
+ * text `<revision>\n<value>`. Lifetimes are durations, so that only the clock of Redis decides when
+ * a key expires.
+ */
+
+/**
+ * KEYS[1] entry; ARGV: 1 revision that must be there, 2 new text, 3 channel, 4 (optional) lifetime
+ * in ms; without it the key keeps its expiry. Gives {1}, or {0, text that is there or nil}.
+ */
+const REPLACE = script(`
+local now = redis.call('GET', KEYS[1])
+if not now or string.sub(now, 1, #ARGV[1] + 1) ~= ARGV[1] .. '\\n' then return {0, now} end
+if ARGV[4] then
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[4])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+end
+redis.call('PUBLISH', ARGV[3], '')
+return {1}
+`)
+
+/**
+ * KEYS[1] entry; ARGV: 1 channel, 2 (may be left out) revision that must be there. Gives how many
+ * were removed.
+ */
+const DELETE = script(`
+if ARGV[2] then
+  local now = redis.call('GET', KEYS[1])
+  if not now or string.sub(now, 1, #ARGV[2] + 1) ~= ARGV[2] .. '\\n' then return 0 end
+end
+local removed = redis.call('DEL', KEYS[1])
+if removed == 1 then redis.call('PUBLISH', ARGV[1], '') end
+return removed
+`)
+
+/**
+ * KEYS[1] counter; ARGV: 1 by, 2 lifetime in ms for the first writer.
+ * Gives {value as text, ms until it expires}, or {} when the sum would be no safe integer.
+ */
+const INCREMENT = script(`
+local before = redis.call('GET', KEYS[1])
+local sum = (before or 0) + ARGV[1]
+if math.abs(sum) > 9007199254740991 then return {} end
+local text = string.format('%.0f', sum)
+if before then
+  redis.call('SET', KEYS[1], text, 'KEEPTTL')
+  return {text, redis.call('PTTL', KEYS[1])}
+end
+redis.call('SET', KEYS[1], text, 'PX', ARGV[2])
+return {text, tonumber(ARGV[2])}
+`)
 
 /** Options of `RedisStore`. */
 export interface RedisStoreOptions {
@@ -36,10 +86,9 @@ export interface RedisStoreOptions {
   readonly maxBytesPerOwner?: number
 }
 
-/** Names of the options. */
-export const REDIS_STORE = {
-  client: 0, namespace: 0, timeoutMs: 0, maxEntriesPerOwner: 0, maxBytesPerOwner: 0,
-} satisfies Record<keyof RedisStoreOptions, 0>
+const REDIS_STORE = {
+  ...REDIS, timeoutMs: duration({ min: 10, max: 60_000, default: 1500 }),
+} satisfies OptionTable<RedisStoreOptions>
 
 /**
  * A store on Redis 6.2 or later (or Valkey). Each method takes one round trip: a plain command if
@@ -64,18 +113,10 @@ export class RedisStore implements Store {
 
   /** @throws {TypeError} An option is not valid or unknown. */
   constructor(options: RedisStoreOptions) {
-    checkNames('RedisStore', options, REDIS_STORE)
-    const { client, namespace = 'longhaul', timeoutMs = 1500 } = options
-    const limits = shareLimits('RedisStore', options)
-    if (typeof client?.evalsha !== 'function' || typeof client.duplicate !== 'function') {
-      const advice = 'new Redis(url), or new Redis.Cluster([…])'
-      throw new TypeError(`RedisStore: client must be an ioredis client: ${advice}`)
-    }
-    if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {
-      throw new TypeError('RedisStore: timeoutMs must be from 10 to 60000')
-    }
+    const { client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner } =
+      readOptions('RedisStore', options, REDIS_STORE)
+    const limits = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
     this.client = client
-    checkNamespace('RedisStore', namespace)
     this.prefix = `${namespace}:`
     this.silence = new Silence(() => client, timeoutMs)
     this.breaker = redisBreaker(timeoutMs, () => { void this.silence.check() })

@@ -60,7 +60,7 @@ export function tunnel(options: TunnelOptions): ConnectListener {
     const upstream = connect({
       host, port, allowHalfOpen: true, noDelay: true, autoSelectFamily: true,
       lookup: (_, __, callback) => {
-        resolve(host).then((addresses) => {
+        void resolve(host).then((addresses): void => {
           const isAllowed = addresses.every(({ address }) => (
             isLocalName(host) || isPublic(address) || allowed.has(keyOf({ host: address, port }))
           ))

@@ -3,7 +3,7 @@ import { isJsonObject, isTooDeep } from '../http/body/json.js'
 import type { Judge } from '../records/batch.js'
 import { failed, NOT_WRITTEN, type FailedOutcome } from '../records/outcome.js'
 import { childPointer } from '../schema/pointer.js'
-import { judge, type Validation } from '../schema/validate.js'
+import { judge, type Validation } from '../schema/schema.js'
 import type { BulkSettings } from './options.js'
 import type { BulkRun } from './write.js'
 

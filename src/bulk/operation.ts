@@ -2,8 +2,7 @@ import type { HttpRequest, Operation } from '../http/exchange.js'
 import { httpError } from '../http/errors.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { ItemSelection } from '../records/report.js'
-import { errorResponses } from '../openapi/errors.js'
-import { fields, requestFields } from '../openapi/fields.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
   body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'

@@ -208,8 +208,8 @@ export function checkTransaction(where: string, transaction: unknown): void {
 }
 
 /**
- * The places for runs of one process, by pool. Runs of queued tasks and runs that answer a request
- * directly share them.
+ * The places for runs of one process, by pool. Runs of queued tasks and runs of synchronous
+ * requests share them.
  */
 export class Places {
   private readonly free = new Map<string, number>()

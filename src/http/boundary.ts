@@ -1,7 +1,7 @@
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
 import { isDisconnect, readFailure } from './failure.js'
-import { checkNames } from '../runtime/option-names.js'
+import { func, readOptions, type OptionTable } from '../runtime/options.js'
 import { errorResponse } from './respond.js'
 import { getRequestId } from './request.js'
 import { telling, warn } from '../runtime/warning.js'
@@ -11,8 +11,8 @@ import { HttpError, isHttpError } from './errors.js'
 /**
  * Receives every error that is not the client's: unknown errors, 5xx, a store that failed, and
  * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, the stored failure of a
- * task, nor what stopped because the client has disconnected. Refusals such as 503 `queue_full` are
- * counted: it receives one for each code and minute, whose `stack` is one line. What it throws or
+ * task, nor what stopped because the client has disconnected. Rejected requests, such as those with 503
+ * `queue_full`, are counted: it receives one for each code and minute, whose `stack` is one line. What it throws or
  * rejects with becomes a process warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
@@ -26,23 +26,22 @@ export interface GuardOptions {
   readonly onError?: OnError | undefined
 }
 
-const KNOWN = { onError: 0 } satisfies Record<keyof GuardOptions, 0>
+const OPTIONS = { onError: func() } satisfies OptionTable<GuardOptions>
 
 type Result = MaybePromise<HttpResponse | undefined>
 
 /**
- * Wraps a handler in the error boundary, which belongs outside all policies. Answers an error, a
- * rejection or a value that is not a response with `errorResponse`. The result never throws or
- * rejects, and is synchronous if `handler` is.
+ * Wraps a handler in the error boundary, which belongs outside all policies. For an error, a
+ * rejection or a value that is not a response, the client gets `errorResponse`. The result never
+ * throws or rejects, and is synchronous if `handler` is.
  *
  * @example
  * const safe = guard(handler, { onError: (error) => logger.error(error) })
  *
- * @throws {TypeError} An option is unknown.
+ * @throws {TypeError} An option is not valid or unknown.
  */
 export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
-  checkNames('guard', options, KNOWN)
-  const { onError } = options
+  const { onError } = readOptions('guard', options, OPTIONS)
   const guarded = (request: HttpRequest<C>): Result => {
     try {
       const result: unknown = handler(request)
@@ -89,7 +88,7 @@ function isResponse(result: unknown): result is HttpResponse {
 function noResponse(): TypeError {
   return new TypeError(
     'A handler must return a response { status, headers, body? }, ' +
-    'or undefined when the request is not its own',
+    'or undefined to decline the request',
   )
 }
 
@@ -131,8 +130,8 @@ const reports = channel(NAME)
  * Calls `listener` for every error that this process masks to clients: in requests of all handlers,
  * in policies and in tasks. Call it once, where the process starts. An `onError` of a binding or of
  * `createTasks` is called as well. Process warnings, and the reports to the log of Fastify and to
- * the `error` event of Koa, stop. Refusals such as 503 `queue_full` are counted: the listener gets
- * one for each code and minute. The messages also go through the diagnostics channel
+ * the `error` event of Koa, stop. Rejected requests, such as those with 503 `queue_full`, are
+ * counted: the listener gets one error for each code and minute. The messages also go through the diagnostics channel
  * `longhaul:error`, as `{ error, request }` or `{ error, task }`.
  *
  * @example
@@ -157,12 +156,12 @@ export function reportErrorsTo(
   return () => { unsubscribe(NAME, onReport) }
 }
 
-/** Returns whether `reportErrorsTo` has a listener, or its channel a subscriber. */
+/** Returns true if `reportErrorsTo` has a listener, or its channel a subscriber. */
 export function hasErrorListener(): boolean {
   return reports.hasSubscribers
 }
 
-/** Reports an error to all listeners. Returns whether there are any. */
+/** Reports an error to all listeners. Returns true if there are any. */
 export function publishError(report: ErrorReport): boolean {
   if (!reports.hasSubscribers) return false
   reports.publish(report)
@@ -173,7 +172,7 @@ export function publishError(report: ErrorReport): boolean {
 const QUIET_MS = 60_000
 
 /**
- * Codes of requests that the server has refused because of its own limits. Any client can cause
+ * Codes of requests that the server has rejected because of its own limits. Any client can cause
  * them at will, so a report for each request would fill the log.
  */
 const REFUSALS = new Set([
@@ -185,18 +184,18 @@ const REFUSALS = new Set([
 interface LastReport {
   /** Time by `performance.now()`. */
   at: number
-  /** Number of refusals since then. */
+  /** Number of rejected requests since then. */
   more: number
 }
 
 const lastReports = new WeakMap<object, Map<string, LastReport>>()
 
 /**
- * Returns what to tell a listener about an error. A refusal is told once for each code and minute,
- * as an error whose stack is one line, with the number of those since the last one. Other refusals
- * are only counted.
+ * Returns the error that a listener gets. Of requests that the server has rejected it gets one error
+ * for each code and minute. The stack of that error is one line, and its message has the number of
+ * such requests since the last one.
  *
- * @returns `undefined`: nothing is to be told
+ * @returns `undefined`: the listener gets nothing
  */
 export function dueReport(
   listener: object, error: unknown,

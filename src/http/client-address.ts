@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js'
 import type { HttpRequest } from './exchange.js'
 import { Memo } from '../runtime/collections.js'
-import { checkNames } from '../runtime/option-names.js'
+import { readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import { fieldText } from './fields/reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
@@ -11,7 +11,7 @@ export interface ClientAddressOptions {
   /**
    * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`.
    * `X-Forwarded-For` is read only from these, from right to left, up to the first address that is
-   * not a trusted proxy. Default: none, so the field is not read.
+   * not a trusted proxy. Default: none, so the header is not read.
    */
   readonly trustedProxies?: readonly string[]
   /**
@@ -21,14 +21,17 @@ export interface ClientAddressOptions {
   readonly ipv6Prefix?: number
 }
 
-const KNOWN = { trustedProxies: 0, ipv6Prefix: 0 } satisfies Record<keyof ClientAddressOptions, 0>
+const OPTIONS = {
+  trustedProxies: value<never>('an array of addresses and ranges', Array.isArray),
+  ipv6Prefix: whole({ min: 1, max: 128, default: 64 }),
+} satisfies OptionTable<ClientAddressOptions>
 /** Maximum number of proxies in a row that are trusted. */
 const HOPS = 16
 
 /**
  * Returns a function that finds the network address of a request's client: an IPv4 address, or an
  * IPv6 prefix such as `2001:db8::/64`. An IPv4-mapped address (`::ffff:192.0.2.1`) counts as IPv4.
- * The function returns `undefined` if the host does not know the peer.
+ * Returns `undefined` if the address of the peer is not known.
  *
  * @example
  * const addressOf = clientAddress({ trustedProxies: ['10.0.0.0/8'] })
@@ -39,11 +42,7 @@ const HOPS = 16
 export function clientAddress(
   options: ClientAddressOptions = {},
 ): (request: HttpRequest) => string | undefined {
-  checkNames('clientAddress', options, KNOWN)
-  const { trustedProxies = [], ipv6Prefix = 64 } = options
-  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) {
-    throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')
-  }
+  const { trustedProxies = [], ipv6Prefix } = readOptions('clientAddress', options, OPTIONS)
   const trusted = trustedProxies.map(toRange)
   const isTrusted = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean =>
     trusted.some(([range, bits]) => range.kind() === address.kind() && address.match(range, bits))

@@ -149,7 +149,7 @@ const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
  * A failure that the client may see. Its status, code, message and details are sent as they are.
- * Any other thrown value is masked as `internal_error`. Hosts throw it with codes of their own.
+ * Any other thrown value is masked as `internal_error`. Throw it with your own codes.
  * Test for it with `isHttpError`, because `instanceof` fails across copies of this package.
  *
  * @example
@@ -185,7 +185,7 @@ export class HttpError extends Error {
   }
 }
 
-/** Returns whether `error` is an `HttpError` of any copy of this package. */
+/** Returns true if `error` is an `HttpError` of any copy of this package. */
 export function isHttpError(error: unknown): error is HttpError {
   return typeof error === 'object' && error !== null && BRAND in error
 }

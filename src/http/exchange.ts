@@ -14,7 +14,7 @@ export type ResponseBody = string | Uint8Array | AsyncIterable<Uint8Array | stri
  * read once. Handlers use `readBytes` and `readJson`.
  */
 export interface BodySource {
-  /** Value from the host's body parser, wrapped so that `undefined` is a possible value. */
+  /** Value from your framework's body parser, wrapped so that `undefined` is a possible value. */
   readonly parsed: { readonly value: unknown } | undefined
   /**
    * Resolves to all bytes as sent, content codings included. Resolves to `undefined` and stops
@@ -36,13 +36,13 @@ export interface BodySource {
   stop?(): void
 }
 
-/** Members of a request that `with` replaces. An absent member keeps its value. */
+/** Properties of a request that `with` replaces. An absent property keeps its value. */
 export interface RequestChanges<C = unknown> {
   readonly method?: string
   readonly path?: string
-  /** The query as sent: `''`, or text that starts with `?`. */
+  /** The query as sent: `''`, or a string that starts with `?`. */
   readonly search?: string
-  /** All header fields, with lower-case names. */
+  /** All headers, with lower-case names. */
   readonly headers?: RequestHeaders
   readonly body?: BodySource
   readonly context?: C
@@ -55,7 +55,7 @@ export interface RequestChanges<C = unknown> {
 
 /**
  * One request as a value, independent of any server. Bindings create it; handlers only read it. Its
- * members are created when they are read, so a copy such as `{ ...request }` lacks them. Use `with`.
+ * properties are created when they are read, so a copy such as `{ ...request }` lacks them. Use `with`.
  */
 export interface HttpRequest<C = unknown> {
   /** Upper-case method, as sent. */
@@ -63,7 +63,7 @@ export interface HttpRequest<C = unknown> {
   /** The path as the client sent it, mount path included, percent-encoded, without the query. */
   readonly path: string
   /**
-   * Part of `path` under which the host mounted this handler. `''` at the root; never ends in `/`.
+   * Part of `path` under which this handler is mounted. `''` at the root; never ends in `/`.
    */
   readonly mountPath: string
   /** Path parameters of the router, percent-decoded. */
@@ -71,7 +71,7 @@ export interface HttpRequest<C = unknown> {
   /** Query parameters, parsed on first access. */
   readonly query: URLSearchParams
   /**
-   * Query as sent: `''`, or text that starts with `?`. Absent if the binding does not know it.
+   * Query as sent: `''`, or a string that starts with `?`. Absent if the binding does not know it.
    * Shows that there is no query without parsing it.
    */
   readonly search?: string | undefined
@@ -84,13 +84,13 @@ export interface HttpRequest<C = unknown> {
    * read the signal then.
    */
   readonly gone?: boolean | undefined
-  /** Version that `versions` selected, as the host wrote it. Absent without `versions`. */
+  /** Version that `versions` selected, as your code wrote it. Absent without `versions`. */
   readonly version?: string | undefined
-  /** Values from the host, such as user, tenant and request id. */
+  /** Values that your framework and policies have added, such as user, tenant and request id. */
   readonly context: C
-  /** Address of the connected peer, if the host knows it. Forwarding headers are not read. */
+  /** Address of the connected peer, if it is known. Forwarding headers are not read. */
   readonly peerAddress: string | undefined
-  /** Request and response objects of the host's framework. */
+  /** Request and response objects of your framework. */
   readonly raw: unknown
   /**
    * Sends an informational response (RFC 9110 section 15.2), such as 104, before the final one.
@@ -99,7 +99,7 @@ export interface HttpRequest<C = unknown> {
    */
   inform?(status: number, headers: ResponseHeaders): void
   /**
-   * Returns this request with some members replaced. This is the one way to pass a changed request
+   * Returns this request with some properties replaced. This is the one way to pass a changed request
    * to `next` or to another handler. The original stays as it is.
    *
    * @example
@@ -110,7 +110,7 @@ export interface HttpRequest<C = unknown> {
    * @throws {TypeError} A name is unknown.
    */
   with<D>(changes: RequestChanges<D> & { readonly context: D }): HttpRequest<D>
-  /** Returns this request with some members replaced. Its context has the same type. */
+  /** Returns this request with some properties replaced. Its context has the same type. */
   with(changes: RequestChanges<C>): HttpRequest<C>
 }
 
@@ -126,20 +126,20 @@ export interface Operation {
   /** Upper-case method. */
   readonly method: string
   /**
-   * Path template such as `/api/status/{id}`, without the mount path. Absent if only the host knows
-   * it.
+   * Path template such as `/api/status/{id}`, without the mount path. Absent if only your framework
+   * knows it.
    */
   readonly path?: string
   /** First path segment, such as `v1`, if it selects this operation. See `byPath()`. */
   readonly versionSegment?: string
   /** The OpenAPI 3.1 operation object. */
   readonly openapi: Readonly<Record<string, unknown>>
-  /** Security schemes that the `security` member names, as OpenAPI objects. */
+  /** Security schemes that the `security` property names, as OpenAPI objects. */
   readonly securitySchemes?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
 /**
- * A function from a request to a response. `undefined` declines the request, and the host
+ * A function from a request to a response. `undefined` declines the request, and your framework
  * continues.
  */
 export interface Handler<C = unknown> {
@@ -151,7 +151,7 @@ export interface Handler<C = unknown> {
 }
 
 /**
- * A rule around handlers. It answers itself, or calls `next` and may change the response. `C` is
+ * A rule around handlers. It responds itself, or calls `next` and may change the response. `C` is
  * the context that it reads. It passes the whole context on, so it fits in front of handlers that
  * read more.
  */
@@ -185,7 +185,7 @@ export interface PolicyPlace {
   readonly behind?: Readonly<Record<string, string>>
   /**
    * Set if the policy needs more than the request head. `waits` runs until the response head is
-   * sent. `cuts` interrupts the run or the body, so it cannot stand before a handler of the host.
+   * sent. `cuts` interrupts the run or the body, so it cannot stand before a handler of your framework.
    * Absent: the policy reads the request head and adds header fields.
    */
   readonly wholeRun?: 'waits' | 'cuts'
@@ -277,7 +277,7 @@ function checkOrder(places: readonly PolicyPlace[]): void {
 }
 
 /**
- * Key of a member that each request of our bindings has, and that refers to the request itself. A
+ * Key of a property that each request of our bindings has, and that refers to the request itself. A
  * copy refers to its original, and so do a proxy and an object that inherits from a request.
  */
 export const ITSELF = Symbol.for('longhaul.request')

@@ -18,7 +18,7 @@ export interface Failure {
    * read at most 16 KiB of header fields.
    */
   readonly headers: Readonly<Record<string, string>>
-  /** True for an error of the client that was thrown on purpose. The host need not see it. */
+  /** True for an error of the client that was thrown on purpose. It is not reported. */
   readonly expected: boolean
 }
 
@@ -77,7 +77,7 @@ for (const [code, [status, message]] of Object.entries(ERROR_CODES)) {
   if (!FIRST_CODES.has(status)) FIRST_CODES.set(status, { code, message })
 }
 
-/** Header fields that the response itself sets. */
+/** Headers that the response itself sets. */
 const BODY_HEADERS = new Set([
   'content-type',
   'content-length',
@@ -97,7 +97,7 @@ const MASKED: Failure = failure(500, { expected: false })
  *
  * - `HttpError`: as it is.
  * - `StoreUnavailableError`: 503.
- * - Errors of the host's framework (http-errors, Boom, Fastify): by status. The message is kept
+ * - Errors of your framework (http-errors, Boom, Fastify): by status. The message is kept
  *   only for a 4xx that is marked as public.
  * - Everything else: a masked 500.
  */
@@ -111,8 +111,8 @@ export function readFailure(error: unknown): Failure {
 
 /**
  * Adds response headers to a thrown value. Policies use it for errors that pass through them, for
- * example for the state of a rate limit. Fields that the error has itself take precedence. `vary`,
- * `link` and the rate limit fields are joined. Does nothing for a thrown primitive.
+ * example for the state of a rate limit. Headers that the error has itself take precedence. `vary`,
+ * `link` and the rate limit headers are joined. Does nothing for a thrown primitive.
  */
 export function addFailureHeaders(
   error: unknown,
@@ -125,7 +125,7 @@ export function addFailureHeaders(
 }
 
 /**
- * Headers by thrown value. Kept apart, because a thrown object may be frozen or belong to the host.
+ * Headers by thrown value. Kept apart, because a thrown object may be frozen or belong to others.
  */
 const additions = new WeakMap<object, Readonly<Record<string, string>>>()
 
@@ -236,7 +236,7 @@ function limitDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] |
         { pointer: '', message: `… and ${details.length - beyond} more` },
       ]
   } catch {
-    // The host's details cannot be written as JSON.
+    // The details cannot be written as JSON.
     return undefined
   }
 }
@@ -284,7 +284,7 @@ interface ConnectionState {
   readonly gone?: boolean | undefined
 }
 
-/** Returns whether `error` only means that the client of `request` has disconnected. */
+/** Returns true if `error` only means that the client of `request` has disconnected. */
 export function isDisconnect(error: unknown, request: ConnectionState): boolean {
   if (!(request.gone ?? request.signal.aborted)) return false
   const { reason } = request.signal as { readonly reason: unknown }

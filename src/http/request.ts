@@ -9,7 +9,7 @@ const KNOWN = {
   signal: 0,
 } satisfies Record<keyof RequestChanges, 0>
 
-/** Members that the requests of all bindings share. */
+/** Properties that the requests of all bindings share. */
 export abstract class BaseRequest {
   readonly [ITSELF]: unknown = this
 
@@ -19,7 +19,7 @@ export abstract class BaseRequest {
   }
 }
 
-/** Returns a request whose members are all there from the start. */
+/** Returns a request whose properties are all there from the start. */
 export function plainRequest<C>(members: Omit<HttpRequest<C>, 'with'>): HttpRequest<C> {
   return Object.assign(new PlainRequest(), members)
 }
@@ -27,7 +27,7 @@ export function plainRequest<C>(members: Omit<HttpRequest<C>, 'with'>): HttpRequ
 class PlainRequest extends BaseRequest {}
 
 /**
- * A request that differs from another one in some members. Reads all other members from the
+ * A request that differs from another one in some properties. Reads all other properties from the
  * original when they are needed. A copy would run lazy getters, and a prototype would lose private
  * fields.
  */
@@ -112,7 +112,7 @@ export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
 }
 
 /**
- * Returns the request with more members in its context. Policies use it to pass values to the
+ * Returns the request with more properties in its context. Policies use it to pass values to the
  * handlers behind them.
  */
 export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
@@ -179,7 +179,7 @@ export function cleanMountPath(mountPath: string): string {
   return clean
 }
 
-/** Returns whether `path` is `mountPath` or lies below it. */
+/** Returns true if `path` is `mountPath` or lies below it. */
 function isUnder(path: string, mountPath: string): boolean {
   return (
     path.startsWith(mountPath) &&
@@ -188,8 +188,8 @@ function isUnder(path: string, mountPath: string): boolean {
 }
 
 /**
- * Returns the path as the client sent it, for a host that sets a mount path. `hostMount` is the
- * prefix that the framework removed. Restores the prefix that a proxy or router removed, unless the
+ * Returns the path as the client sent it, if a mount path is set. `hostMount` is the prefix that the
+ * framework removed. Restores the prefix that a proxy or router removed, unless the
  * path still has it.
  */
 export function pathUnder(mountPath: string, path: string, hostMount: string): string {
@@ -210,7 +210,7 @@ export function toReference(path: string): string {
   return escaped.startsWith('//') ? `/.${escaped}` : escaped
 }
 
-/** Members that the default context of a binding has, or that `authenticate` adds. */
+/** Properties that the default context of a binding has, or that `authenticate` adds. */
 type HostMember = 'user' | 'principal'
 
 /**
@@ -224,7 +224,7 @@ export type ContextArguments<C, Argument extends object, Given extends string = 
     ? [options?: Argument]
     : [optionsWithContext: Argument & WithContext<Argument>]
 
-/** The member `context` of an argument, required. */
+/** The property `context` of an argument, required. */
 export type WithContext<Argument extends object> = {
   readonly [K in keyof Argument as K extends 'context' ? K : never]-?: NonNullable<Argument[K]>
 }

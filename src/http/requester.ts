@@ -3,8 +3,8 @@ import { httpError } from './errors.js'
 import { clientAddress } from './client-address.js'
 
 /**
- * Authenticated sender of a request. Hosts may add members such as roles, a tenant or the claims of
- * a token.
+ * Authenticated sender of a request. Applications may add properties such as roles, a tenant or the
+ * claims of a token.
  */
 export interface Principal {
   /**
@@ -17,8 +17,8 @@ export interface Principal {
 /** The context that the bindings of Express, Connect, Fastify and Koa make by default. */
 export interface HostContext {
   /**
-   * The user that the host has authenticated: `req.user`, `request.user` or `ctx.state.user`. Its
-   * type is known to the host only.
+   * The user that your framework has authenticated: `req.user`, `request.user` or `ctx.state.user`.
+   * Its type is known to your application only.
    */
   readonly user?: any
 }
@@ -46,7 +46,7 @@ export function principalOrNobody<P extends Principal = Principal>(
 }
 
 /**
- * Returns the principal that `authenticate` or the host stored in `context.principal`, or
+ * Returns the principal that `authenticate` or your framework stored in `context.principal`, or
  * `undefined` for an anonymous request.
  *
  * @example
@@ -59,13 +59,12 @@ export function principalOf<P extends Principal = Principal>(
 }
 
 /**
- * Tells an endpoint the owner of a request.
+ * Finds the owner of a request.
  *
- * - A function: returns the owner's id, a text that is not empty, or `undefined` for an anonymous
+ * - A function: returns the owner's id, a string that is not empty, or `undefined` for an anonymous
  *   client. An anonymous client creates tasks without an owner and can see only such tasks.
- * - `'principal'`: the `subject` of the principal that `authenticate` or the host
- *   (`context.principal`) has found. A request without a principal is answered with 401
- *   `unauthorized`.
+ * - `'principal'`: the `subject` of the principal that `authenticate` has found, or that your
+ *   framework has set as `context.principal`. A request without a principal gets 401 `unauthorized`.
  * - `'anyone'`: all tasks are without an owner. Whoever knows the id of a task may see and cancel
  *   it.
  */
@@ -177,10 +176,10 @@ export function countedWithoutOwner(address: string | undefined): string {
   return `address ${address ?? 'unknown'}`
 }
 
-/** Context member that `cors` sets when it allows the origin of a request by name. */
+/** Context property that `cors` sets when it allows the origin of a request by name. */
 export const KNOWN_ORIGIN: unique symbol = Symbol('longhaul.knownOrigin')
 
-/** Returns whether `cors` allowed the origin of this request by name. */
+/** Returns true if `cors` allowed the origin of this request by name. */
 export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
   return (
     (request.context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[
@@ -190,7 +189,7 @@ export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
 }
 
 /**
- * Returns whether a page of another site made a browser send this request, and `cors` does not
+ * Returns true if a page of another site made a browser send this request, and `cors` does not
  * allow its origin by name.
  *
  * Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers, and `http` beyond the local
@@ -208,7 +207,7 @@ export function isCrossSite(
   return !isKnownOrigin(request)
 }
 
-/** Returns whether the origin has the host and port of the request. */
+/** Returns true if the origin has the host and port of the request. */
 function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): boolean {
   const host = headers['host'] ?? headers[':authority']
   if (typeof origin !== 'string' || typeof host !== 'string') return false
@@ -216,7 +215,7 @@ function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): bo
     const url = new URL(origin)
     return url.host !== '' && url.host === new URL(`${url.protocol}//${host}`).host
   } catch {
-    // `null`, and what is no origin.
+    // `null`, or another string that is no origin.
     return false
   }
 }

@@ -63,7 +63,7 @@ export function empty(status: number, headers?: Readonly<ResponseHeaders>): Http
  * @example
  * import { createReadStream } from 'node:fs'
  *
- * const answer = stream(200, createReadStream('export.csv'), { 'content-type': 'text/csv' })
+ * const response = stream(200, createReadStream('export.csv'), { 'content-type': 'text/csv' })
  */
 export function stream(
   status: number, body: AsyncIterable<Uint8Array | string>, headers?: Readonly<ResponseHeaders>,
@@ -108,7 +108,7 @@ function errorText(failure: Failure, problem: boolean): string {
   try {
     return JSON.stringify({ ...plain, details, ...members, ...plain })
   } catch {
-    // The host's details or members cannot be written as JSON.
+    // The details or members cannot be written as JSON.
     return JSON.stringify(plain)
   }
 }
@@ -117,7 +117,7 @@ const JSON_RANGE = { type: JSON_TYPE, params: new Map<string, string>() }
 const problems = new Memo((text: string) => ({ wanted: wantsProblem(parseAccept(text)) }))
 
 /**
- * Returns whether errors are sent as `application/problem+json`. Requires that `Accept` names this
+ * Returns true if errors are sent as `application/problem+json`. Requires that `Accept` names this
  * type with a `q` above 0. The `q` must not be lower than that of `application/json`, named or by
  * wildcard.
  */
@@ -132,11 +132,11 @@ function wantsProblem(asked: readonly MediaRange[]): boolean {
   return named !== undefined && named.q > 0 && named.q >= (closest(asked, JSON_RANGE)?.q ?? 0)
 }
 
-/** Adds header fields to `headers`, in place. Called for responses and for failures alike. */
+/** Adds headers to `headers`, in place. Called for responses and for failures alike. */
 export type AddHeaders = (headers: ResponseHeaders) => void
 
 /**
- * Calls `next` and adds header fields to its outcome: a response, a failure, or the 404 for a
+ * Calls `next` and adds headers to its outcome: a response, a failure, or the 404 for a
  * request that it declines. The response is copied, because a handler may return the same object
  * every time. Returns a promise only if `next` does.
  */
@@ -178,8 +178,8 @@ function toFailure(error: unknown, addHeaders: AddHeaders): unknown {
 }
 
 /**
- * Header fields for the 404 that the binding sends if every handler declines a request. Keyed by
- * the binding's request. The outer policies add to the fields of the inner ones.
+ * Headers for the 404 that the binding sends if every handler declines a request. Keyed by
+ * the binding's request. The outer policies add to the headers of the inner ones.
  */
 const notFoundHeaders = new WeakMap<object, ResponseHeaders>()
 
@@ -187,22 +187,22 @@ function headersForNotFound(request: HttpRequest): ResponseHeaders {
   return { ...notFoundHeaders.get(DerivedRequest.root(request)) }
 }
 
-/** Returns the 404 for a request that every handler declined, with the fields of policies. */
+/** Returns the 404 for a request that every handler declined, with the headers of policies. */
 export function notFound(request: HttpRequest): HttpError {
   const error = httpError('not_found')
   addFailureHeaders(error, headersForNotFound(request))
   return error
 }
 
-/** Header fields that describe the content of one response. All others describe the exchange. */
+/** Headers that describe the content of one response. All others describe the exchange. */
 const CONTENT_FIELDS = new Set([
   'accept-ranges', 'cache-control', 'etag', 'expires', 'last-modified', 'link', 'location',
   'preference-applied', 'repr-digest', 'retry-after', 'transfer-encoding',
 ])
 
 /**
- * Copies the header fields of a response that describe the exchange, such as the request id, to the
- * error that is sent instead. A streamed response can fail before its head is sent.
+ * Copies the headers of a response that describe the exchange, such as the request id, to the error
+ * that is sent instead. A streamed response can fail before its headers are sent.
  */
 export function copyHeadersToError(
   error: unknown, { headers }: { readonly headers: ResponseHeaders },

@@ -1,6 +1,5 @@
 import { compileJson } from '../http/body/compile-json.js'
-import { isSchema, type Schema } from '../schema/schema.js'
-import { toJsonSchema } from '../schema/to-json-schema.js'
+import { isSchema, type Schema, toJsonSchema } from '../schema/schema.js'
 
 /** A JSON Schema as plain data. */
 export type JsonSchema = Readonly<Record<string, unknown>>

@@ -7,11 +7,9 @@ import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { negotiate } from '../http/fields/accept.js'
-import { errorResponses } from '../openapi/errors.js'
-import { fields, requestFields } from '../openapi/fields.js'
-import { addResponseHeaders } from '../openapi/merge.js'
+import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
-  body, operation, response, schemaObject, type Fragment,
+  addResponseHeaders, body, type Fragment, operation, response, schemaObject,
 } from '../openapi/operation.js'
 import { checkEndpoints, reportSchema } from '../records/http.js'
 import type { Schema } from '../schema/schema.js'

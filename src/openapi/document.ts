@@ -1,13 +1,11 @@
 import type { Handler, Operation } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
-import { errorContent, errorSchema, problemSchema } from './errors.js'
-import { requestFields, responseFields } from './fields.js'
-import { mergeOperations } from './merge.js'
-import { operationIds } from './operation-id.js'
-import type { Fragment } from './operation.js'
+import { readOptions, value, type OptionTable } from '../runtime/options.js'
+import { Components } from './components.js'
+import { mergeOperations, type Fragment } from './operation.js'
+import { errorContent, errorSchema, problemSchema } from './responses.js'
 
 /**
- * Members of a document beside the operations: members of the OpenAPI object (OpenAPI 3.1 section
+ * Parts of a document beside the operations: properties of the OpenAPI object (OpenAPI 3.1 section
  * 4.8.1).
  */
 export interface DocumentOptions {
@@ -25,32 +23,24 @@ export interface DocumentOptions {
   readonly securitySchemes?: Readonly<Record<string, Fragment>>
 }
 
-const KNOWN = {
-  info: 0, servers: 0, tags: 0, security: 0, externalDocs: 0, securitySchemes: 0,
-} satisfies Record<keyof DocumentOptions, 0>
-
-type Components = Record<string, Record<string, unknown>>
+const OPTIONS = {
+  info: value('{ title, version }', (info) => typeof info === 'object', { required: true }),
+  servers: value(), tags: value(), security: value(), externalDocs: value(),
+  securitySchemes: value(),
+} satisfies OptionTable<DocumentOptions>
 
 /** Operations that OpenAPI 3.1 has a place for; others (CONNECT, QUERY) can't be written down. */
 const METHODS: readonly string[] = ['GET', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'TRACE']
-const UNFORESEEN: Fragment = {
-  description: 'Any other failure, in the one shape that all of them have', content: errorContent,
+const UNEXPECTED: Fragment = {
+  description: 'Any other error. All errors have the same form', content: errorContent,
 }
-/**
- * Fragments that occur everywhere are named once. They are the same values, so they are found by
- * identity.
- */
-const SHARED = new Map<unknown, readonly [section: string, name: string]>(
-  [[errorSchema, ['schemas', 'Error']], [problemSchema, ['schemas', 'Problem']]]
-)
-for (const [name, field] of Object.entries(responseFields)) SHARED.set(field, ['headers', name])
-for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['parameters', name])
 
 /**
  * Returns the OpenAPI 3.1 document of a `router()`, or of handlers whose paths are known, as a
  * plain value. Several handlers at one method and path, as under `versions()`, become one operation
- * with the answers of all of them. If the handlers are behind a mount path, pass `servers: [{ url:
- * '/mount' }]`.
+ * with the responses of all of them. Schemas, responses, headers and parameters that occur more
+ * than once are components that operations refer to. HEAD is left out if there is a GET. If the
+ * handlers are behind a mount path, pass `servers: [{ url: '/mount' }]`.
  *
  * @example
  * const document = openapi(handler, { info: { title: 'Reports', version: '1.0.0' } })
@@ -62,13 +52,14 @@ for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['p
 export function openapi(
   handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions,
 ): Fragment {
-  checkNames('openapi', options, KNOWN)
   const operations = [handlers].flat().flatMap((handler) => (handler as Handler).operations ?? [])
   if (operations.length === 0) {
     throw new TypeError('openapi: none of these handlers describes itself; pass a router(), or handlers made with describe()')
   }
   const paths = new Map<string, Map<string, Operation>>()
-  const schemes: Record<string, Fragment> = { ...options.securitySchemes }
+  const { info, servers, tags, security, externalDocs, securitySchemes: own } =
+    readOptions('openapi', options, OPTIONS)
+  const schemes: Record<string, Fragment> = { ...own }
   for (const operation of operations) {
     const { method, path, securitySchemes } = operation
     if (path === undefined) {
@@ -81,11 +72,23 @@ export function openapi(
     const other = item.get(method)
     item.set(method, other === undefined ? operation : mergeOperations(other, operation))
   }
+  for (const item of paths.values()) if (item.has('GET')) item.delete('HEAD')
   const ids = operationIds([...paths.values()].flatMap((item) => [...item.values()]))
-  const used: Components = {}
-  const described = [...paths].map(([path, item]) => [path, Object.fromEntries([...item].map(([method, operation]) =>
-    [method.toLowerCase(), named(operation, ids.get(operation) as string, used)]))])
-  const { info, servers, tags, security, externalDocs } = options
+  const components = new Components()
+  components.name('schemas', 'Error', errorSchema)
+  components.name('schemas', 'Problem', problemSchema)
+  const described = Object.fromEntries([...paths].map(([path, item]) => {
+    const operations = [...item].map(([method, operation]) => {
+      const { responses, ...rest } = operation.openapi
+      const all = { ...responses as Fragment }
+      const operationId = ids.get(operation) as string
+      const complete = {
+        ...rest, operationId, responses: { ...all, default: all['default'] ?? UNEXPECTED },
+      }
+      return [method.toLowerCase(), components.operation(operationId, complete)] as const
+    })
+    return [path, Object.fromEntries(operations)]
+  }))
   return {
     openapi: '3.1.1',
     info,
@@ -93,31 +96,28 @@ export function openapi(
     ...servers && { servers },
     ...tags && { tags },
     ...security && { security },
-    paths: Object.fromEntries(described) as Fragment,
-    components: {
-      ...used,
-      schemas: { Error: errorSchema, Problem: problemSchema },
-      ...Object.keys(schemes).length > 0 && { securitySchemes: schemes },
-    },
+    ...components.finish(described, schemes),
   }
 }
 
-function named(
-  { openapi: { responses, ...rest } }: Operation, operationId: string, used: Components,
-): Fragment {
-  const told = { ...rest, operationId, responses: { ...(responses as Fragment), default: (responses as Fragment)['default'] ?? UNFORESEEN } }
-  return refer(told, used) as Fragment
+/**
+ * An id for each operation: its own, else made of its method and path, as `getApiStatusId`. Ids
+ * have to be unique in a document, so one that is taken gets a number.
+ */
+export function operationIds(operations: readonly Operation[]): Map<Operation, string> {
+  const taken = new Set<string>()
+  return new Map(operations.map((operation) => {
+    const wanted = typeof operation.openapi['operationId'] === 'string'
+      ? operation.openapi['operationId']
+      : made(operation)
+    let id = wanted
+    for (let number = 2; taken.has(id); number++) id = `${wanted}${number}`
+    taken.add(id)
+    return [operation, id]
+  }))
 }
 
-/** The same with what is shared replaced by references, and without members that are undefined. */
-function refer(value: unknown, used: Components): unknown {
-  const shared = SHARED.get(value)
-  if (shared !== undefined) {
-    const [section, name] = shared
-    ;(used[section] ??= {})[name] = value
-    return { $ref: `#/components/${section}/${name}` }
-  }
-  if (Array.isArray(value)) return value.map((each) => refer(each, used))
-  if (value === null || typeof value !== 'object') return value
-  return Object.fromEntries(Object.entries(value).flatMap(([key, member]) => (member === undefined ? [] : [[key, refer(member, used)]])))
+function made({ method, path = '' }: Operation): string {
+  const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
+  return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
 }

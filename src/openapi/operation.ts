@@ -1,7 +1,6 @@
 import type { Operation } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
-import { isSchema, type Schema } from '../schema/schema.js'
-import { toJsonSchema } from '../schema/to-json-schema.js'
+import { flag, readOptions, value, type OptionTable } from '../runtime/options.js'
+import { isSchema, toJsonSchema, type Schema } from '../schema/schema.js'
 
 /** A piece of an OpenAPI document: plain data, never changed. */
 export type Fragment = Readonly<Record<string, unknown>>
@@ -35,8 +34,10 @@ export interface OperationOptions {
 }
 
 const OPERATION = {
-  summary: 0, description: 0, tags: 0, operationId: 0, parameters: 0, requestBody: 0, responses: 0, security: 0, deprecated: 0,
-} satisfies Record<keyof OperationOptions, 0>
+  summary: value(), description: value(), tags: value(), operationId: value(),
+  parameters: value(), requestBody: value(), responses: value(), security: value(),
+  deprecated: flag(),
+} satisfies OptionTable<OperationOptions>
 
 /**
  * Creates the OpenAPI 3.1 operation of a handler for one method (upper case). The path comes from
@@ -48,8 +49,7 @@ const OPERATION = {
  * })])
  */
 export function operation(method: string, options: OperationOptions): Operation {
-  checkNames('operation', options, OPERATION)
-  return { method, openapi: { ...options } }
+  return { method, openapi: { ...readOptions('operation', options, OPERATION) } }
 }
 
 /**
@@ -66,13 +66,13 @@ export interface ParameterOptions {
   readonly description?: string
   /** If `true`, the parameter must be sent. Default: false. A path parameter is always required. */
   readonly required?: boolean
-  /** Schema of the value. Default: text. */
+  /** Schema of the value. Default: a string. */
   readonly schema?: BodySchema
 }
 
 const PARAMETER = {
-  description: 0, required: 0, schema: 0,
-} satisfies Record<keyof ParameterOptions, 0>
+  description: value(), required: flag({ default: false }), schema: value(),
+} satisfies OptionTable<ParameterOptions>
 
 /**
  * Creates a parameter object.
@@ -83,13 +83,10 @@ const PARAMETER = {
 export function parameter(
   where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {},
 ): Fragment {
-  checkNames('parameter', options, PARAMETER)
+  const { required, schema = { type: 'string' }, ...rest } =
+    readOptions('parameter', options, PARAMETER)
   return {
-    name,
-    in: where,
-    ...options,
-    required: where === 'path' || (options.required ?? false),
-    schema: schemaObject(options.schema ?? { type: 'string' }),
+    name, in: where, ...rest, required: required || where === 'path', schema: schemaObject(schema),
   }
 }
 
@@ -103,7 +100,9 @@ export interface BodyOptions {
   readonly mediaTypes?: readonly string[]
 }
 
-const BODY = { description: 0, required: 0, mediaTypes: 0 } satisfies Record<keyof BodyOptions, 0>
+const BODY = {
+  description: value(), required: flag({ default: true }), mediaTypes: value(),
+} satisfies OptionTable<BodyOptions>
 
 /**
  * Creates a request body object.
@@ -112,9 +111,8 @@ const BODY = { description: 0, required: 0, mediaTypes: 0 } satisfies Record<key
  * body({ type: 'object' }, { required: true })
  */
 export function body(schema: BodySchema, options: BodyOptions = {}): Fragment {
-  checkNames('body', options, BODY)
-  const { mediaTypes, ...rest } = options
-  return { required: true, ...rest, content: content(schemaObject(schema), mediaTypes) }
+  const { mediaTypes, ...rest } = readOptions('body', options, BODY)
+  return { ...rest, content: content(schemaObject(schema), mediaTypes) }
 }
 
 /** Options of `response`. */
@@ -127,7 +125,9 @@ export interface ResponseOptions {
   readonly mediaTypes?: readonly string[]
 }
 
-const RESPONSE = { headers: 0, schema: 0, mediaTypes: 0 } satisfies Record<keyof ResponseOptions, 0>
+const RESPONSE = {
+  headers: value(), schema: value(), mediaTypes: value(),
+} satisfies OptionTable<ResponseOptions>
 
 /**
  * Creates a response object.
@@ -136,8 +136,7 @@ const RESPONSE = { headers: 0, schema: 0, mediaTypes: 0 } satisfies Record<keyof
  * response('The user', { schema: { type: 'object' } })
  */
 export function response(description: string, options: ResponseOptions = {}): Fragment {
-  checkNames('response', options, RESPONSE)
-  const { headers, schema, mediaTypes } = options
+  const { headers, schema, mediaTypes } = readOptions('response', options, RESPONSE)
   return {
     description,
     ...(headers && { headers }),
@@ -157,4 +156,121 @@ export function header(description: string, schema: Fragment = { type: 'string' 
 
 function content(schema: Fragment, mediaTypes: readonly string[] = ['application/json']): Fragment {
   return Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }]))
+}
+
+type Responses = Readonly<Record<string, Fragment>>
+
+/**
+ * Adds responses to an operation. Responses of a status that it already has are merged.
+ *
+ * @example
+ * const [described] = handler.operations ?? []
+ * if (described) addResponses(described, errorResponses('forbidden'))
+ */
+export function addResponses(
+  operation: Operation, responses: Readonly<Record<string, Fragment>>,
+): Operation {
+  const own = operation.openapi['responses'] as Responses
+  const joined = joinByName(own, responses, joinResponses)
+  return { ...operation, openapi: { ...operation.openapi, responses: joined } }
+}
+
+/**
+ * Adds headers to each response of an operation, errors included.
+ *
+ * @example
+ * const [described] = handler.operations ?? []
+ * if (described) addResponseHeaders(described, { 'X-Region': header('The region of the server') })
+ */
+export function addResponseHeaders(
+  operation: Operation, headers: Readonly<Record<string, Fragment>>,
+): Operation {
+  const own = operation.openapi['responses'] as Responses
+  return {
+    ...operation,
+    openapi: {
+      ...operation.openapi,
+      responses: Object.fromEntries(Object.entries(own).map(([status, response]) => {
+        const joined = { ...headers, ...response['headers'] as Fragment | undefined }
+        return [status, { ...response, headers: joined }]
+      })),
+    },
+  }
+}
+
+/**
+ * Adds parameters that an operation does not have yet.
+ *
+ * @example
+ * const [described] = handler.operations ?? []
+ * if (described) addParameters(described, [parameter('query', 'locale')])
+ */
+export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
+  const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
+  const added = parameters.filter((one) => !own.some((other) => (
+    other['in'] === one['in'] && other['name'] === one['name']
+  )))
+  if (added.length === 0) return operation
+  return { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
+}
+
+/**
+ * Merges two operations of one method and path into one that may respond like either. Other
+ * properties come from the first.
+ */
+export function mergeOperations(first: Operation, second: Operation): Operation {
+  const joined = addResponses(first, second.openapi['responses'] as Responses)
+  // One that is partly deprecated is not deprecated.
+  const deprecated = first.openapi['deprecated'] !== second.openapi['deprecated']
+  const bodies = [first.openapi['requestBody'], second.openapi['requestBody']] as (Fragment | undefined)[]
+  const [one, other] = bodies
+  const requestBody = one && other ? joinContents(one, other) : one ?? other
+  const openapi = {
+    ...joined.openapi, ...requestBody && { requestBody }, ...deprecated && { deprecated: false },
+  }
+  const parameters = (second.openapi['parameters'] ?? []) as readonly Fragment[]
+  return addParameters({ ...joined, openapi }, parameters)
+}
+
+function joinResponses(first: Fragment, second: Fragment): Fragment {
+  const [one, other] = [String(first['description']), String(second['description'])]
+  const headers = {
+    ...(second['headers'] as Fragment | undefined), ...(first['headers'] as Fragment | undefined),
+  }
+  return {
+    ...joinContents(first, second),
+    description: one.includes(other) ? one : other.includes(one) ? other : `${one} ${other}`,
+    ...Object.keys(headers).length > 0 && { headers },
+  }
+}
+
+function joinContents(first: Fragment, second: Fragment): Fragment {
+  const content = joinByName(
+    (first['content'] ?? {}) as Responses, (second['content'] ?? {}) as Responses,
+    (one, other) => ({ ...one, schema: eitherOf(one['schema'], other['schema']) }),
+  )
+  return { ...first, ...Object.keys(content).length > 0 && { content } }
+}
+
+/** Returns `anyOf` without duplicates. */
+function eitherOf(first: unknown, second: unknown): unknown {
+  const all = [...choicesOf(first), ...choicesOf(second)]
+  const distinct = [...new Map(all.map((schema) => [JSON.stringify(schema), schema])).values()]
+  return distinct.length === 1 ? distinct[0] : { anyOf: distinct }
+}
+
+function choicesOf(schema: unknown): readonly unknown[] {
+  const { anyOf, ...rest } = schema as { readonly anyOf?: readonly unknown[] }
+  return anyOf !== undefined && Object.keys(rest).length === 0 ? anyOf : [schema]
+}
+
+function joinByName(
+  first: Responses, second: Responses, join: (one: Fragment, other: Fragment) => Fragment,
+): Responses {
+  const all: Record<string, Fragment> = { ...first }
+  for (const [name, value] of Object.entries(second)) {
+    const there = all[name]
+    all[name] = there === undefined || there === value ? value : join(there, value)
+  }
+  return all
 }

@@ -1,15 +1,18 @@
 import { LRUCache } from 'lru-cache'
-import { after, isPending, type MaybePromise } from '../runtime/maybe-promise.js'
-import { withHeaders } from '../http/respond.js'
-import { withContext } from '../http/request.js'
 import { httpError } from '../http/errors.js'
-import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
+import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { checkNames } from '../runtime/option-names.js'
-import type { Principal } from '../http/requester.js'
-import { securedBy } from './describe.js'
-import type { Scheme } from './schemes.js'
-import { secretDigest } from './secret.js'
+import { withContext } from '../http/request.js'
+import { principalOrNobody, type Principal } from '../http/requester.js'
+import { withHeaders } from '../http/respond.js'
+import type { Fragment } from '../openapi/operation.js'
+import { addFailures } from '../openapi/responses.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import {
+  duration, flag, func, readOptions, text, value, whole, type OptionTable,
+} from '../runtime/options.js'
+import { AFTER_ID } from './request-id.js'
+import { secretDigest, type Scheme } from './schemes.js'
 
 /** Options of `authenticate`. */
 export interface AuthenticateOptions<P extends Principal> {
@@ -22,7 +25,7 @@ export interface AuthenticateOptions<P extends Principal> {
   readonly realm?: string
   /**
    * If `true`, a request without valid credentials passes as anonymous, for handlers that are
-   * partly public. An `authorize` behind it still answers 401.
+   * partly public. An `authorize` behind it still responds with 401.
    * @default false
    */
   readonly optional?: boolean
@@ -41,26 +44,37 @@ export interface CredentialCache {
   readonly ttlMs: number
   /**
    * Returns all that `verify` reads of the request beside the credentials, such as the client's
-   * address, as one text. Without it, `verify` gets the credentials only: a `verify` that declares
-   * the parameter `request` is refused when the policy is created.
+   * address, as one string. Without it, a `verify` that reads the request fails.
    */
   readonly key?: (request: HttpRequest) => string
 }
 
-const KNOWN = {
-  schemes: 0, realm: 0, optional: 0, cache: 0,
-} satisfies Record<keyof AuthenticateOptions<Principal>, 0>
-const CACHE = { maxEntries: 0, ttlMs: 0, key: 0 } satisfies Record<keyof CredentialCache, 0>
-const BEHIND = { requestId: 'what is refused here would have no id' }
-const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...BEHIND, cors: 'browsers send no credentials with a preflight, so each would get a 401' } }
-const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
+const OPTIONS = {
+  schemes: value('a list of one or more schemes, such as [bearer({ verify })]', areSchemes, { required: true }),
+  realm: text({
+    default: 'longhaul', pattern: /^[ !#-[\]-~]+$/,
+    expects: 'printable ASCII without quotes and backslashes',
+  }),
+  optional: flag({ default: false }),
+  cache: value('{ maxEntries, ttlMs, key? }'),
+} satisfies OptionTable<AuthenticateOptions<Principal>>
+
+const CACHE = {
+  maxEntries: whole({ min: 1, required: true }),
+  ttlMs: duration({ min: 1, required: true }),
+  key: func(),
+} satisfies OptionTable<CredentialCache>
+
+const NO_PREFLIGHT = 'browsers send no credentials with a preflight, so each would get a 401'
+const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...AFTER_ID, cors: NO_PREFLIGHT } }
+const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: AFTER_ID }
 
 /**
- * Identifies the sender of a request from its head, before the body is read. Handlers behind it
- * call `principalOf(request)`. Without valid credentials the answer is 401 `unauthorized` with a
+ * Identifies the sender of a request from its headers, before the body is read. Handlers behind it
+ * call `principalOf(request)`. Without valid credentials the client gets 401 `unauthorized` with a
  * challenge for each scheme (RFC 9110 section 15.5.2). A `verify` that throws causes a 503 or 500,
- * never a 401. The host's context must be a plain object or absent; it is copied with `principal`
- * added.
+ * never a 401. The context of your framework must be a plain object or absent; it is copied with
+ * `principal` added.
  *
  * @example
  * const verify = tokens({ s3cret: { subject: 'ann' } })
@@ -71,164 +85,192 @@ const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
 export function authenticate<P extends Principal, C = unknown>(
   options: AuthenticateOptions<P>,
 ): Policy<C> {
-  if (isScheme(options)) {
-    throw new TypeError(
-      'authenticate: pass the scheme in a list: authenticate({ schemes: [bearer({ verify })] })'
-    )
-  }
-  checkNames('authenticate', options, KNOWN)
-  const { schemes, realm = 'longhaul', optional = false, cache } = options
-  if (!(schemes?.length > 0)) {
-    throw new TypeError(
-      'authenticate: schemes must be a list with at least one scheme, such as [bearer({ verify })]'
-    )
-  }
-  if (!schemes.every(isScheme)) {
-    throw new TypeError('authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })')
-  }
-  if (!/^[ !#-[\]-~]+$/.test(realm)) {
-    throw new TypeError(
-      'authenticate: realm must be printable ASCII without quotes and backslashes'
-    )
-  }
-  const remember = cache === undefined ? undefined : remembering(cache, schemes)
+  const { schemes, realm, optional, cache } = readOptions('authenticate', options, OPTIONS)
+  const verify: Verify<P> = cache === undefined
+    ? (scheme, credentials, request) => scheme.verify(credentials, request)
+    : cached(cache, schemes)
 
-  const verify = (scheme: Scheme<P>, credentials: string, request: HttpRequest<C>): MaybePromise<P | undefined> =>
-    remember === undefined || !scheme.cacheable
-      ? scheme.verify(credentials, request)
-      : remember(scheme, credentials, request)
-
-  const identify = (request: HttpRequest<C>, refused: Scheme<P>[], from: number): MaybePromise<P | undefined> => {
-    for (let at = from; at < schemes.length; at++) {
-      const scheme = schemes[at] as Scheme<P>
+  const policy: Policy<C> = async (request, next) => {
+    const rejected: Scheme<P>[] = []
+    let principal: P | undefined
+    for (const scheme of schemes) {
       const credentials = scheme.read(request)
       if (credentials === undefined) continue
-      const found = credentials === '' ? undefined : verify(scheme, credentials, request)
-      if (isPending(found)) {
-        return found.then((late) => {
-          if (late !== undefined) return late
-          refused.push(scheme)
-          return identify(request, refused, at + 1)
-        })
-      }
-      if (found !== undefined) return found
-      refused.push(scheme)
+      if (credentials !== '') principal = await verify(scheme, credentials, request)
+      if (principal !== undefined) break
+      rejected.push(scheme)
     }
-    return undefined
-  }
-
-  const policy: Policy<C> = (request, next) => {
-    const refused: Scheme<P>[] = []
-    const go = (principal: P | undefined): ReturnType<Policy<C>> => {
-      if (principal !== undefined) {
-        return next(withContext(request, { principal: checked(principal) }))
-      }
-      const challenge = (): string =>
-        schemes.map((scheme) => scheme.challenge(realm, refused.includes(scheme))).join(', ')
-      if (!optional) {
-        throw httpError('unauthorized', { headers: { 'www-authenticate': challenge() } })
-      }
-      return challenged(withContext(request, { principal }), next, challenge)
+    if (principal !== undefined) {
+      return next(withContext(request, { principal: checked(principal) }))
     }
-    return after(identify(request, refused, 0), go)
+    const challenge = (): string => (
+      schemes.map((scheme) => scheme.challenge(realm, rejected.includes(scheme))).join(', ')
+    )
+    if (!optional) {
+      throw httpError('unauthorized', { headers: { 'www-authenticate': challenge() } })
+    }
+    let status = 0
+    const anonymous: typeof next = async (inner) => {
+      try {
+        const response = await next(inner)
+        status = response?.status ?? 0
+        return response
+      } catch (error) {
+        status = readFailure(error).status
+        throw error
+      }
+    }
+    return withHeaders(anonymous, withContext(request, { principal }), (headers) => {
+      if (status === 401) headers['www-authenticate'] ??= challenge()
+    })
   }
   return Object.assign(policy, {
     place: optional ? OPTIONAL : PLACE, describe: securedBy(schemes as readonly Scheme[], optional),
   })
 }
 
-function isScheme(each: unknown): boolean {
-  const { read, verify, challenge } = (each ?? {}) as Readonly<Record<string, unknown>>
-  return [read, verify, challenge].every((member) => typeof member === 'function')
-}
-
-/** Adds challenges to a 401 from a handler behind. */
-function challenged<C>(
-  request: HttpRequest<C>, next: Parameters<Policy<C>>[1], challenge: () => string,
-): ReturnType<Policy<C>> {
-  let status = 0
-  const watched: typeof next = (inner) => {
-    const failed = (error: unknown): never => {
-      status = readFailure(error).status
-      throw error
-    }
-    try {
-      const answer = next(inner)
-      if (isPending(answer)) {
-        return answer.then((late) => { status = late?.status ?? 0; return late }, failed)
-      }
-      status = answer?.status ?? 0
-      return answer
-    } catch (error) {
-      return failed(error)
-    }
-  }
-  return withHeaders(watched, request, (headers) => {
-    if (status === 401) headers['www-authenticate'] ??= challenge()
+function areSchemes(list: unknown): boolean {
+  return Array.isArray(list) && list.length > 0 && list.every((scheme: unknown) => {
+    const { read, verify, challenge } = (scheme ?? {}) as Readonly<Record<string, unknown>>
+    return [read, verify, challenge].every((method) => typeof method === 'function')
   })
 }
 
 function checked<P extends Principal>(principal: P): P {
   if (typeof principal.subject === 'string' && principal.subject !== '') return principal
-  throw new TypeError('authenticate: verify must give a principal with a subject, a text that is not empty, or undefined')
+  throw new TypeError('authenticate: verify must return a principal with a subject, a string that is not empty, or undefined')
 }
 
-type Remember<P extends Principal> = (
+type Verify<P extends Principal> = (
   scheme: Scheme<P>, credentials: string, request: HttpRequest,
 ) => MaybePromise<P | undefined>
 
-function remembering<P extends Principal>(
-  cache: CredentialCache, schemes: readonly Scheme<P>[],
-): Remember<P> {
-  checkNames('authenticate: cache', cache, CACHE)
-  const { maxEntries, ttlMs, key: keyOf } = cache
-  const isCount = Number.isSafeInteger(maxEntries) && maxEntries > 0
-  if (!isCount || !Number.isFinite(ttlMs) || ttlMs <= 0) {
-    throw new TypeError('authenticate: cache needs maxEntries and ttlMs, both above 0')
-  }
-  if (keyOf === undefined) {
-    const asks = schemes.find(
-      ({ cacheable, verify, asksRequest = verify.length > 1 }) => cacheable && asksRequest
-    )
-    if (asks) {
-      throw new TypeError(`authenticate: verify of ${asks.name} takes the request, but the cache remembers by the credentials; ${NAME_IT}`)
-    }
-  } else if (typeof keyOf !== 'function') {
-    throw new TypeError(
-      'authenticate: cache: key must be a function of the request that returns a text'
-    )
-  }
+/** Returns a `verify` that remembers principals and joins concurrent calls. */
+function cached<P extends Principal>(
+  options: CredentialCache, schemes: readonly Scheme<P>[],
+): Verify<P> {
+  const { maxEntries, ttlMs, key: keyOf } = readOptions('authenticate: cache', options, CACHE)
   const known = new LRUCache<string, P>({ max: maxEntries, ttl: ttlMs })
-  const asked = new Map<string, Promise<P | undefined>>()
+  const pending = new Map<string, Promise<P | undefined>>()
   return (scheme, credentials, request) => {
-    const key = secretDigest(
-      JSON.stringify([schemes.indexOf(scheme), more(keyOf, request), credentials])
-    )
-    const before = known.get(key) ?? asked.get(key)
-    if (before !== undefined) return before
-    const keep = (found: P | undefined): P | undefined => {
-      if (found !== undefined) known.set(key, found)
-      return found
+    if (!scheme.cacheable) return scheme.verify(credentials, request)
+    const more: unknown = keyOf === undefined ? '' : keyOf(request)
+    if (typeof more !== 'string') {
+      throw new TypeError('authenticate: cache: key must return a string')
     }
-    const found = scheme.verify(credentials, keyOf === undefined ? NO_REQUEST : request)
-    if (!isPending(found)) return keep(found)
-    const pending = found.then(keep).finally(() => { asked.delete(key) })
-    asked.set(key, pending)
-    return pending
+    const key = secretDigest(JSON.stringify([schemes.indexOf(scheme), more, credentials]))
+    const before = known.get(key) ?? pending.get(key)
+    if (before !== undefined) return before
+    const verified = (async () => {
+      try {
+        const found = await scheme.verify(credentials, keyOf === undefined ? NO_REQUEST : request)
+        if (found !== undefined) known.set(key, found)
+        return found
+      } finally {
+        pending.delete(key)
+      }
+    })()
+    pending.set(key, verified)
+    return verified
   }
 }
 
-const NAME_IT = 'name what verify reads of the request: cache: { maxEntries, ttlMs, key: (request) => request.peerAddress ?? \'\' }'
-
-/** Replaces the request for a `verify` whose cache key does not cover the request. */
+/** Replaces the request for a `verify` if the key of the cache does not cover the request. */
 const NO_REQUEST = new Proxy({} as HttpRequest, {
   get: (_, name) => {
-    throw new TypeError(`authenticate: verify reads ${String(name)} of the request, but the cache remembers by the credentials; ${NAME_IT}`)
+    throw new TypeError(`authenticate: verify reads ${String(name)} of the request, but the cache remembers by the credentials; `
+      + "return what verify reads: cache: { maxEntries, ttlMs, key: (request) => request.peerAddress ?? '' }")
   },
 })
 
-function more(keyOf: CredentialCache['key'], request: HttpRequest): string {
-  const text: unknown = keyOf === undefined ? '' : keyOf(request)
-  if (typeof text !== 'string') throw new TypeError('authenticate: cache: key must return a text')
-  return text
+/** Describes that one of the schemes is needed. With `optional`, only operations with a 401 need it. */
+function securedBy(
+  schemes: readonly Scheme[], optional: boolean,
+): (operation: Operation) => Operation {
+  const described = schemes.filter(({ openapi }) => openapi !== undefined)
+  const security = described.map(({ name }) => ({ [name]: [] }))
+  const securitySchemes = Object.fromEntries(
+    described.map(({ name, openapi }) => [name, openapi as Fragment]),
+  )
+  const unauthorized = addFailures('unauthorized')
+  return (operation) => {
+    const { openapi } = operation
+    if (optional && !('401' in (openapi['responses'] as Fragment))) {
+      return { ...operation, openapi: { ...openapi, security: openapi['security'] ?? [] } }
+    }
+    const failing = unauthorized(operation)
+    if (described.length === 0) return failing
+    return {
+      ...failing,
+      openapi: { ...failing.openapi, security },
+      securitySchemes: { ...operation.securitySchemes, ...securitySchemes },
+    }
+  }
+}
+
+/** Options of `authorize`. */
+export interface AuthorizeOptions<P extends Principal, C = unknown> {
+  /**
+   * Returns `true` if the principal may send this request. It decides from the headers: the body is
+   * not read yet.
+   */
+  readonly allow: (principal: P, request: HttpRequest<C>) => MaybePromise<boolean>
+  /** The property `reason` of the 403, for programs, such as `needs_writer`. */
+  readonly reason: string | ((principal: P, request: HttpRequest<C>) => string)
+  /** The message of the 403, for people. Do not reveal anything in it. */
+  readonly message?: string | ((principal: P, request: HttpRequest<C>) => string)
+}
+
+const isTextOrFunction = (given: unknown): boolean => (
+  typeof given === 'function' || (typeof given === 'string' && given !== '')
+)
+const AUTHORIZE = {
+  allow: func({ required: true }),
+  reason: value(
+    'a code that tells programs why, such as needs_writer, or a function that returns one',
+    isTextOrFunction, { required: true },
+  ),
+  message: value('a string, or a function that returns one', isTextOrFunction),
+} satisfies OptionTable<AuthorizeOptions<Principal>>
+
+const AUTHORIZE_PLACE: PolicyPlace = {
+  name: 'authorize',
+  behind: {
+    ...AFTER_ID,
+    authenticate: 'the client is not authenticated there yet, so every request would get a 401',
+  },
+}
+
+/**
+ * Responds with 403 `forbidden` and `reason` beside `code` if `allow` returns anything but `true`,
+ * and with 401 `unauthorized` to an anonymous request. Put it behind `authenticate`, or set
+ * `context.principal` in your framework.
+ *
+ * @example
+ * interface Member extends Principal { readonly role: string }
+ * const allow = ({ role }: Member) => role === 'writer'
+ * const writersOnly = authorize<Member>({ allow, reason: 'needs_writer' })
+ * compose(authenticate({ schemes }), writersOnly, handler)
+ *
+ * @throws {TypeError} `allow` or `reason` is missing, or an option is unknown.
+ */
+export function authorize<P extends Principal, C = unknown>(
+  options: AuthorizeOptions<P, C>,
+): Policy<C> {
+  const { allow, reason, message } = readOptions('authorize', options, AUTHORIZE)
+  const policy: Policy<C> = async (request, next) => {
+    const principal = principalOrNobody<P>(request, 'authorize')
+    if (principal === undefined) throw httpError('unauthorized')
+    const allowed: unknown = await allow(principal, request)
+    // Only true will do: a check that forgot to return must not let anybody in.
+    if (allowed === true) return next(request)
+    const shown = typeof message === 'function' ? message(principal, request) : message
+    throw httpError('forbidden', {
+      members: { reason: typeof reason === 'function' ? reason(principal, request) : reason },
+      ...shown !== undefined && { message: shown },
+    })
+  }
+  return Object.assign(policy, {
+    place: AUTHORIZE_PLACE, describe: addFailures('unauthorized', 'forbidden'),
+  })
 }

@@ -1,8 +1,9 @@
-import { isCrossSite } from '../http/requester.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
-import { failing } from './describe.js'
+import { isCrossSite } from '../http/requester.js'
+import { addFailures } from '../openapi/responses.js'
+import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
+import { AFTER_ID } from './request-id.js'
 
 /** Options of `crossSite`. */
 export interface CrossSiteOptions {
@@ -19,23 +20,37 @@ export interface CrossSiteOptions {
   readonly sameSite?: 'allow' | 'refuse'
 }
 
-const KNOWN = { origins: 0, sameSite: 0 } satisfies Record<keyof CrossSiteOptions, 0>
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
+
+/** Returns true for a list of origins as browsers send them. */
+function areOrigins(list: unknown): boolean {
+  return Array.isArray(list)
+    && list.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))
+}
+
+const OPTIONS = {
+  origins: value(
+    'a list of origins such as https://app.example.com, lower-case and without a path',
+    areOrigins, { default: [] as readonly string[] },
+  ),
+  sameSite: oneOf(['allow', 'refuse'], { default: 'allow' }),
+} satisfies OptionTable<CrossSiteOptions>
+
 /**
  * Methods that change nothing (RFC 9110 section 9.2.1). A link or an image on another site may
  * cause them.
  */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
 const PLACE: PolicyPlace = {
   name: 'crossSite',
   behind: {
-    requestId: 'what is refused here would have no id',
+    ...AFTER_ID,
     cors: 'it does not know there which origins cors lets in, and their pages could not read its 403',
   },
 }
 
 /**
- * Refuses requests that a page of another site makes a browser send with its user's cookies: 403
+ * Rejects requests that a page of another site makes a browser send with its user's cookies: 403
  * `cross_site`. Put it in front of everything that is protected by cookies, HTTP authentication,
  * client certificates or the network.
  *
@@ -44,37 +59,29 @@ const PLACE: PolicyPlace = {
  * - Any other method passes if `Sec-Fetch-Site` (Fetch Metadata) is `same-origin` or `none`, and if
  *   it is `same-site` unless `sameSite` is `'refuse'`.
  * - Without `Sec-Fetch-Site` (older browsers, and `http` beyond the local machine), `Origin` must
- *   name the host of `Host`. `Origin: null` is refused.
- * - Without both fields the request passes, because no browser sends it.
+ *   name the host of `Host`. `Origin: null` is rejected.
+ * - Without both headers the request passes, because no browser sends it.
  *
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), crossSite(), handler)
  *
- * @throws {TypeError} an origin is not written as browsers send it, or an option is unknown.
+ * @throws {TypeError} An origin is not written as browsers send it, or an option is unknown.
  */
 export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C> {
-  checkNames('crossSite', options, KNOWN)
-  const { origins = [], sameSite = 'allow' } = options
-  if (sameSite !== 'allow' && sameSite !== 'refuse') {
-    throw new TypeError("crossSite: sameSite must be 'allow' or 'refuse'")
-  }
-  for (const origin of origins as readonly unknown[]) {
-    if (typeof origin === 'string' && ORIGIN.test(origin)) continue
-    throw new TypeError(`crossSite: ${JSON.stringify(origin)} is no origin as browsers send it, ` +
-      'such as https://app.example.com, lower-case and without a path')
-  }
+  const { origins, sameSite } = readOptions('crossSite', options, OPTIONS)
   const named = new Set(origins)
   const passes = (request: HttpRequest<C>): boolean => {
-    if (SAFE.has(request.method)) return true
-    const { origin } = request.headers
-    return (typeof origin === 'string' && named.has(origin)) || !isCrossSite(request, sameSite)
+    const { method, headers: { origin } } = request
+    return SAFE.has(method) || (typeof origin === 'string' && named.has(origin))
+      || !isCrossSite(request, sameSite)
   }
   const policy: Policy<C> = (request, next) => {
     if (passes(request)) return next(request)
     throw httpError('cross_site')
   }
-  const refused = failing('cross_site')
-  const told = (operation: Operation): Operation =>
-    SAFE.has(operation.method) ? operation : refused(operation)
-  return Object.assign(policy, { place: PLACE, describe: told })
+  const rejects = addFailures('cross_site')
+  const describe = (operation: Operation): Operation => (
+    SAFE.has(operation.method) ? operation : rejects(operation)
+  )
+  return Object.assign(policy, { place: PLACE, describe })
 }

@@ -1,19 +1,19 @@
-export { authenticate, type AuthenticateOptions, type CredentialCache } from './authenticate.js'
-export { authorize, type AuthorizeOptions } from './authorize.js'
 export {
-  apiKey, basic, bearer, hostUser, tokens, type ApiKeyPlace, type VerifyPassword, type VerifyToken,
+  authenticate, authorize, type AuthenticateOptions, type AuthorizeOptions, type CredentialCache,
+} from './authenticate.js'
+export {
+  apiKey, basic, bearer, hostUser, sameSecret, tokens, type ApiKeyPlace, type Credentials,
+  type Scheme, type VerifyPassword, type VerifyToken,
 } from './schemes.js'
-export { sameSecret } from './secret.js'
-export type { Credentials, Scheme } from './schemes.js'
 export { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
 export { crossSite, type CrossSiteOptions } from './cross-site.js'
 export {
   bodyBytes, consume, rateLimit, type RateLimitEvent, type RateLimitOptions, type RateLimitPolicy,
 } from './rate-limit.js'
-export type { LimitBy } from './limit-key.js'
-export { limitBody, type LimitBodyOptions } from './limit-body.js'
-export { limitHeaders, type LimitHeadersOptions } from './limit-headers.js'
-export { limitConcurrency, type LimitConcurrencyOptions } from './limit-concurrency.js'
+export {
+  limitBody, limitConcurrency, limitHeaders, type LimitBodyOptions, type LimitBy,
+  type LimitConcurrencyOptions, type LimitHeadersOptions,
+} from './limits.js'
 export { requestId, requestIdOf, type RequestIdOptions } from './request-id.js'
 export { timeouts, type TimeoutsOptions } from './timeouts.js'
 export { idempotent, type IdempotentOptions } from '../idempotency/policy.js'

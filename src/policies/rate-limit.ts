@@ -1,22 +1,23 @@
 import { channel } from 'node:diagnostics_channel'
-import { withHeaders } from '../http/respond.js'
-import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
-import { withContext } from '../http/request.js'
-import type {
-  Handler, HttpRequest, Policy, PolicyPlace, ResponseHeaders,
-} from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
-import { isToken } from '../http/fields/reader.js'
-import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
-import { adding, failing, RATE_FIELDS } from './describe.js'
-import { Charge, type Limit } from './charge.js'
-import { limitKeys, type LimitBy } from './limit-key.js'
+import { httpError } from '../http/errors.js'
+import type { HttpRequest, Operation, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
+import { isToken } from '../http/fields/reader.js'
+import { withContext } from '../http/request.js'
+import { withHeaders } from '../http/respond.js'
+import { addResponseHeaders, header } from '../openapi/operation.js'
+import { addFailures } from '../openapi/responses.js'
+import {
+  func, oneOf, readOptions, text, value, whole, type OptionTable,
+} from '../runtime/options.js'
+import { isStoreUnavailable, type Store } from '../stores/store.js'
+import { BY, limitKeys, type LimitBy } from './limits.js'
+import { AFTER_ID } from './request-id.js'
 
 /** One limit: a number of requests in a number of seconds. */
 export interface RateLimitPolicy<C = unknown> {
   /**
-   * Name in the header fields and in the keys of the store: a token of up to 64 characters, such as
+   * Name in the headers and in the keys of the store: a token of up to 64 characters, such as
    * `default`.
    */
   readonly name: string
@@ -24,7 +25,7 @@ export interface RateLimitPolicy<C = unknown> {
   readonly limit: number
   readonly windowSeconds: number
   /**
-   * Returns the cost of a request from its head, a whole number from 0. Use `bodyBytes()` to count
+   * Returns the cost of a request from its headers, a whole number from 0. Use `bodyBytes()` to count
    * bytes, and `consume` for costs that only the handler knows. Default: 1.
    */
   readonly cost?: (request: HttpRequest<C>) => number
@@ -40,11 +41,11 @@ export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
   /** Keeps the counters. Processes that share it share the limits. */
   readonly store: Store
   /**
-   * The limits, in this order; name the tightest first. If one refuses, those after it are not
-   * charged.
+   * The limits, in this order; name the tightest first. If one rejects a request, those after it are
+   * not charged.
    */
   readonly policies: readonly RateLimitPolicy<C>[]
-  /** While the store fails, `allow` lets requests pass without a limit, and `deny` answers 503. */
+  /** While the store fails, `allow` lets requests pass without a limit, and `deny` responds with 503. */
   readonly onStoreError: 'allow' | 'deny'
   /**
    * Prefix of the keys in the store.
@@ -54,12 +55,12 @@ export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
 }
 
 /**
- * A message of the diagnostics channel `longhaul:rate-limit`: a request was refused, or passed
+ * A message of the diagnostics channel `longhaul:rate-limit`: a request was rejected, or passed
  * because the store failed.
  */
 export interface RateLimitEvent {
   readonly outcome: 'refused' | 'store_away'
-  /** The name of the policy that refused. */
+  /** The name of the policy that rejected the request. */
   readonly policy: string | undefined
   readonly method: string
   readonly path: string
@@ -67,23 +68,46 @@ export interface RateLimitEvent {
 }
 
 const events = channel('longhaul:rate-limit')
-const KNOWN = {
-  store: 0, policies: 0, onStoreError: 0, prefix: 0, trustedProxies: 0, ipv6Prefix: 0,
-} satisfies Record<keyof RateLimitOptions, 0>
+
+const OPTIONS = {
+  store: value('a store, such as memory().store', (store) => (
+    typeof (store as Partial<Store> | null)?.increment === 'function'
+  ), { required: true }),
+  policies: value('a list of one or more limits, such as [{ name, limit, windowSeconds }]', (policies) => (
+    Array.isArray(policies) && policies.length > 0
+  ), { required: true }),
+  onStoreError: oneOf(['allow', 'deny'], { required: true }),
+  prefix: text({
+    default: 'rl', pattern: /^[\w.:-]{1,64}$/, expects: '1 to 64 letters, digits and . : _ -',
+  }),
+  trustedProxies: value(),
+  ipv6Prefix: value(),
+} satisfies OptionTable<RateLimitOptions>
+
 const POLICY = {
-  name: 0, limit: 0, windowSeconds: 0, cost: 0, by: 0,
-} satisfies Record<keyof RateLimitPolicy, 0>
-const OUTER = { requestId: 'what is refused here would have no id' }
-const BEHIND = {
-  ...OUTER, authenticate: 'it counts by principal, and the client is not authenticated there yet',
+  name: value('a token of up to 64 characters', (name) => (
+    typeof name === 'string' && isToken(name) && name.length <= 64
+  ), { required: true }),
+  limit: whole({ min: 1, required: true }),
+  windowSeconds: whole({ min: 1, required: true }),
+  cost: func(),
+  by: BY,
+} satisfies OptionTable<RateLimitPolicy>
+
+const FIELDS = {
+  'RateLimit-Policy': header(
+    'The limits that apply (RateLimit header fields for HTTP, draft of the IETF)',
+  ),
+  'RateLimit': header('What is left of each, and for how long'),
 }
+const NO_PRINCIPAL = 'it counts by principal, and the client is not authenticated there yet'
 
 /**
  * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is
  * fixed and begins with the first request. One atomic increment counts a request, so the limit
- * holds for all processes on the store. All answers have `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a whole window is 413
- * `body_too_large`.
+ * holds for all processes on the store. All responses have `RateLimit-Policy` and `RateLimit`
+ * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a whole window gets
+ * 413 `body_too_large`.
  *
  * @example
  * const policies = [{ name: 'default', limit: 100, windowSeconds: 60 }]
@@ -93,76 +117,57 @@ const BEHIND = {
  * option is unknown.
  */
 export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> {
-  checkNames('rateLimit', options, KNOWN)
-  const { store, policies, onStoreError, prefix = 'rl', trustedProxies, ipv6Prefix } = options
-  if (onStoreError !== 'allow' && onStoreError !== 'deny') {
-    throw new TypeError("rateLimit: choose onStoreError, 'allow' to let requests pass while the store is away, or 'deny' to answer 503")
-  }
-  if (typeof store?.increment !== 'function') {
-    throw new TypeError('rateLimit: pass a store, such as memory().store')
-  }
-  if (!(policies?.length > 0)) throw new TypeError('rateLimit: name at least one policy')
-  if (!/^[\w.:-]{1,64}$/.test(prefix)) {
-    throw new TypeError('rateLimit: prefix must be 1 to 64 letters, digits and . : _ -')
-  }
-  policies.forEach(check)
-  if (new Set(policies.map(({ name }) => name)).size < policies.length) {
-    throw new TypeError('rateLimit: two policies have one name')
-  }
+  const { store, policies, onStoreError, prefix, trustedProxies, ipv6Prefix } =
+    readOptions('rateLimit', options, OPTIONS)
   const addressOf = clientAddress({
     ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix },
   })
-  const announced = policies
+  const limits = policies.map((policy): Limit<C> => {
+    const { name, limit, windowSeconds, cost, by } =
+      readOptions('rateLimit: a policy', policy, POLICY)
+    const keyOf = limitKeys<C>(`${prefix}:${name}`, by, addressOf)
+    return { name, limit, windowSeconds, cost, keyOf, by }
+  })
+  if (new Set(limits.map(({ name }) => name)).size < limits.length) {
+    throw new TypeError('rateLimit: two policies have one name')
+  }
+  const announced = limits
     .map(({ name, limit, windowSeconds }) => `"${name}";q=${limit};w=${windowSeconds}`)
     .join(', ')
-  const limits = policies.map(({ name, limit, windowSeconds, cost, by = 'principal' }): Limit<C> =>
-    ({ name, limit, windowMs: windowSeconds * 1000, cost, keyOf: limitKeys(`${prefix}:${name}`, by, addressOf) }))
-
   const passes = (error: unknown): boolean => onStoreError === 'allow' && isStoreUnavailable(error)
 
-  const policy: Policy<C> = (request, next) => {
-    const charge = new Charge(store, limits, passes, chargeOf(request))
-    let taking: MaybePromise<void>
+  const policy: Policy<C> = async (request, next) => {
+    const charge = new Charge<C>(store, limits, passes, chargeOf(request))
+    const addLeft = (headers: ResponseHeaders): void => {
+      append(headers, 'ratelimit-policy', announced)
+      append(headers, 'ratelimit', charge.left())
+    }
     try {
-      taking = charge.take(request)
+      await charge.take(request)
     } catch (error) {
-      return failed(error, charge, request, next)
+      if (passes(error)) {
+        publish('store_away', undefined, request, error)
+        return next(request)
+      }
+      const { rejectedBy } = charge
+      if (rejectedBy !== undefined) publish('refused', rejectedBy, request, undefined)
+      return withHeaders(() => { throw error }, request, addLeft)
     }
-    if (!isPending(taking)) return go(charge, request, next)
-    return taking.then(
-      () => go(charge, request, next), (error: unknown) => failed(error, charge, request, next),
-    )
+    return withHeaders(next, withContext(request, { [CHARGE]: charge }), addLeft)
   }
-  const go = (charge: Charge<C>, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> =>
-    withHeaders(
-      next,
-      withContext(request, { [Charge.key]: charge }),
-      (headers) => { tellLeft(headers, charge) },
-    )
-  const failed = (error: unknown, charge: Charge<C>, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> => {
-    if (passes(error)) {
-      tell('store_away', undefined, request, error)
-      return next(request)
-    }
-    if (charge.refusedBy !== undefined) tell('refused', charge.refusedBy, request, undefined)
-    return withHeaders(() => { throw error }, request, (headers) => { tellLeft(headers, charge) })
+  const byPrincipal = limits.some(({ by }) => by === 'principal')
+  const place: PolicyPlace = {
+    name: 'rateLimit', behind: { ...AFTER_ID, ...byPrincipal && { authenticate: NO_PRINCIPAL } },
   }
-  const tellLeft = (headers: ResponseHeaders, charge: Charge<C>): void => {
-    // Beside what a rateLimit behind this one has said.
-    const { 'ratelimit-policy': policiesBehind, ratelimit: behind } = headers
-    headers['ratelimit-policy'] = policiesBehind === undefined
-      ? announced
-      : `${String(policiesBehind)}, ${announced}`
-    const { field } = charge
-    if (field !== '') {
-      headers['ratelimit'] = behind === undefined ? field : `${String(behind)}, ${field}`
-    }
-  }
-  const byPrincipal = policies.some(({ by = 'principal' }) => by === 'principal')
-  const place: PolicyPlace = { name: 'rateLimit', behind: byPrincipal ? BEHIND : OUTER }
-  return Object.assign(policy, {
-    place, describe: adding(RATE_FIELDS, failing('too_many_requests')),
-  })
+  const failing = addFailures('too_many_requests')
+  const describe = (operation: Operation) => addResponseHeaders(failing(operation), FIELDS)
+  return Object.assign(policy, { place, describe })
+}
+
+/** Adds a value behind that of a `rateLimit` behind this one. */
+function append(headers: ResponseHeaders, name: string, added: string): void {
+  const before = headers[name]
+  if (added !== '') headers[name] = before === undefined ? added : `${String(before)}, ${added}`
 }
 
 /**
@@ -175,17 +180,13 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
  *
  * @throws {HttpError} 429 `too_many_requests`: do nothing more. Nothing was charged.
  */
-export function consume(
+export async function consume(
   request: HttpRequest<unknown>, amount: number, policy?: string,
-): MaybePromise<void> {
+): Promise<void> {
   if (!Number.isSafeInteger(amount) || amount < 0) {
-    throw new TypeError('consume: the amount must be a whole number from 0 on')
+    throw new TypeError('consume: the amount must be a whole number from 0')
   }
-  return chargeOf(request)?.more(amount, policy)
-}
-
-function chargeOf(request: HttpRequest<unknown>): Charge | undefined {
-  return (request.context as { readonly [Charge.key]?: Charge } | null | undefined)?.[Charge.key]
+  await chargeOf(request)?.more(amount, policy)
 }
 
 /**
@@ -208,21 +209,114 @@ export function bodyBytes(unit = 1024): (request: HttpRequest) => number {
   }
 }
 
-function check<C>(policy: RateLimitPolicy<C>): void {
-  checkNames('rateLimit: a policy', policy, POLICY)
-  const { name, limit, windowSeconds } = policy
-  if (typeof name !== 'string' || !isToken(name) || name.length > 64) {
-    throw new TypeError('rateLimit: the name of a policy must be a token of up to 64 characters')
+/** The property of a request's context that holds its charge. */
+const CHARGE: unique symbol = Symbol('longhaul.charge')
+
+function chargeOf(request: HttpRequest<unknown>): Charge<never> | undefined {
+  return (request.context as { readonly [CHARGE]?: Charge<never> } | null | undefined)?.[CHARGE]
+}
+
+/** One limit, the same for all requests. */
+interface Limit<C> extends Omit<RateLimitPolicy<C>, 'cost'> {
+  /** Cost of a request; absent: 1. */
+  readonly cost: RateLimitPolicy<C>['cost']
+  /** Key of a request's counter; `undefined` if the request is not limited. */
+  readonly keyOf: (request: HttpRequest<C>) => string | undefined
+}
+
+/** A counter as read. `resetAt` is the end of its window, on `performance.now()`. */
+interface Count {
+  readonly value: number
+  readonly resetAt: number
+}
+
+/** The charges of one request against its limits. */
+class Charge<C> {
+  /** Name of the limit that rejected the request. */
+  rejectedBy: string | undefined
+  /** Keys of the limits that have been charged so far. */
+  readonly #keys: (string | undefined)[] = []
+  /** Last known counters of the limits. */
+  readonly #counts: (Count | undefined)[] = []
+
+  /**
+   * @param passes - returns `true` for failures of the store that let a later charge pass
+   * @param outer - the charge of a `rateLimit` in front of this one
+   */
+  constructor(
+    private readonly store: Store,
+    private readonly limits: readonly Limit<C>[],
+    private readonly passes: (error: unknown) => boolean,
+    private readonly outer: Charge<never> | undefined,
+  ) {}
+
+  /** Returns the value of RateLimit: rest and seconds of each limit. */
+  left(): string {
+    return this.limits.flatMap(({ name, limit }, at) => {
+      const count = this.#counts[at]
+      if (count === undefined) return []
+      return `"${name}";r=${Math.max(0, limit - count.value)};t=${secondsTo(count)}`
+    }).join(', ')
   }
-  if (!(Number.isSafeInteger(limit) && limit > 0)) {
-    throw new TypeError(`rateLimit: the limit of ${name} must be a whole number above 0`)
+
+  /** Charges the cost of the request. Rejects with 429, 413, or the error of the store. */
+  async take(request: HttpRequest<C>): Promise<void> {
+    for (const [at, { cost, keyOf }] of this.limits.entries()) {
+      const key = this.#keys[at] = keyOf(request)
+      if (key !== undefined) await this.#takeOne(at, key, cost === undefined ? 1 : cost(request))
+    }
   }
-  if (!(Number.isSafeInteger(windowSeconds) && windowSeconds > 0)) {
-    throw new TypeError(`rateLimit: windowSeconds of ${name} must be a whole number above 0`)
+
+  /** Charges more to all limits or to the one named, here and in front. */
+  async more(amount: number, policy: string | undefined): Promise<void> {
+    await this.outer?.more(amount, policy)
+    try {
+      for (const [at, key] of this.#keys.entries()) {
+        const isMeant = policy === undefined || this.limits[at]?.name === policy
+        if (key !== undefined && isMeant) await this.#takeOne(at, key, amount)
+      }
+    } catch (error) {
+      if (!this.passes(error)) throw error
+    }
+  }
+
+  async #takeOne(at: number, key: string, cost: number): Promise<void> {
+    const { name, limit } = this.limits[at] as Limit<C>
+    if (!Number.isSafeInteger(cost) || cost < 0) {
+      throw new TypeError(`rateLimit: the cost of ${name} must be a whole number from 0`)
+    }
+    if (cost > limit) {
+      const message = `This request costs ${cost}, and the limit is ${limit}.`
+      throw httpError('body_too_large', { message })
+    }
+    // A cost that would not fit is not charged, so the rest is left for smaller requests. A cost of
+    // 1 needs no check beforehand, because nothing smaller could use the rest.
+    if (cost > 1) {
+      const before = await this.#add(at, key, 0)
+      if (before.value + cost > limit) this.#reject(name, before)
+    }
+    const count = await this.#add(at, key, cost)
+    if (cost > 0 && count.value > limit) this.#reject(name, count)
+  }
+
+  async #add(at: number, key: string, by: number): Promise<Count> {
+    const { windowSeconds } = this.limits[at] as Limit<C>
+    const { value, resetMs } = await this.store.increment(key, by, { ttlMs: windowSeconds * 1000 })
+    return this.#counts[at] = { value, resetAt: performance.now() + resetMs }
+  }
+
+  #reject(name: string, count: Count): never {
+    this.rejectedBy = name
+    throw httpError('too_many_requests', { headers: { 'retry-after': String(secondsTo(count)) } })
   }
 }
 
-function tell(
+/** Returns whole seconds, at least 1: with 0 a client would return before the window ends. */
+function secondsTo({ resetAt }: Count): number {
+  return Math.max(1, Math.ceil((resetAt - performance.now()) / 1000))
+}
+
+function publish(
   outcome: RateLimitEvent['outcome'],
   policy: string | undefined,
   { method, path }: HttpRequest,

@@ -1,15 +1,14 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { HttpRequest } from '../http/exchange.js'
-import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { checkNames } from '../runtime/option-names.js'
 import type { HostContext, Principal } from '../http/requester.js'
-import { isToken } from '../http/fields/reader.js'
-import { SecretTable } from './secret.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { func, readOptions, text } from '../runtime/options.js'
 
-/** Credentials longer than this are refused unread, in characters. */
+/** Credentials longer than this are not read, in characters. */
 const LONGEST_CREDENTIALS = 8192
 
 /**
- * Credentials of a request as text. `''` means malformed; `undefined` means that there are none.
+ * Credentials of a request. `''` means malformed; `undefined` means that there are none.
  */
 export type Credentials = string | undefined
 
@@ -19,7 +18,7 @@ export type Credentials = string | undefined
  */
 export interface Scheme<P extends Principal = Principal> {
   readonly name: string
-  /** Reads the credentials from the head of the request. */
+  /** Reads the credentials from the headers or the query of the request. */
   readonly read: (request: HttpRequest) => Credentials
   /**
    * Returns the principal of the credentials; `undefined` if they are not valid. It throws if it
@@ -28,13 +27,11 @@ export interface Scheme<P extends Principal = Principal> {
   readonly verify: (credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
   /** If `true`, the cache of `authenticate` may keep results. */
   readonly cacheable: boolean
-  /** If `true`, `verify` reads the request. Default: `true` if it declares a second parameter. */
-  readonly asksRequest?: boolean
   /**
-   * Returns the challenge of a 401 (RFC 9110 section 11.6.1). `refused` is `true` if the request
+   * Returns the challenge of a 401 (RFC 9110 section 11.6.1). `rejected` is `true` if the request
    * had credentials of this kind.
    */
-  readonly challenge: (realm: string, refused: boolean) => string
+  readonly challenge: (realm: string, rejected: boolean) => string
   /** The OpenAPI security scheme object, if there is one. */
   readonly openapi?: Readonly<Record<string, unknown>>
 }
@@ -54,8 +51,11 @@ export type VerifyPassword<P extends Principal> = (
 /** RFC 6750 section 2.1 (token68). */
 const TOKEN68 = /^[A-Za-z0-9._~+/-]+=*$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/
-const VERIFY = { verify: 0 }
-const API_KEY = { header: 0, query: 0, verify: 0 }
+const VERIFY = { verify: func({ required: true }) }
+const PLACE = text({
+  pattern: /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, expects: 'the name of a header or query parameter',
+})
+const API_KEY = { header: PLACE, query: PLACE, ...VERIFY }
 const CONTROL = /[\0-\x1f\x7f]/
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -72,9 +72,7 @@ export function bearer<P extends Principal>(options: {
   /** Returns the principal of a token, or `undefined` if it is not valid. */
   readonly verify: VerifyToken<P>,
 }): Scheme<P> {
-  checkNames('bearer', options, VERIFY)
-  const { verify } = options
-  needsVerify('bearer', verify)
+  const { verify } = readOptions('bearer', options, VERIFY)
   return {
     name: 'bearer', verify, cacheable: true, openapi: { type: 'http', scheme: 'bearer' },
     read: (request) => {
@@ -82,8 +80,8 @@ export function bearer<P extends Principal>(options: {
       return token === undefined || TOKEN68.test(token) ? token : ''
     },
     // RFC 6750 section 3: no error code for a request that has no credentials at all.
-    challenge: (realm, refused) =>
-      `Bearer realm="${realm}"${refused ? ', error="invalid_token"' : ''}`,
+    challenge: (realm, rejected) =>
+      `Bearer realm="${realm}"${rejected ? ', error="invalid_token"' : ''}`,
   }
 }
 
@@ -102,11 +100,9 @@ export function basic<P extends Principal>(options: {
   /** Returns the principal of a user name and password, or `undefined` if they are not valid. */
   readonly verify: VerifyPassword<P>,
 }): Scheme<P> {
-  checkNames('basic', options, VERIFY)
-  const { verify } = options
-  needsVerify('basic', verify)
+  const { verify } = readOptions('basic', options, VERIFY)
   return {
-    name: 'basic', cacheable: true, asksRequest: verify.length > 2, openapi: { type: 'http', scheme: 'basic' },
+    name: 'basic', cacheable: true, openapi: { type: 'http', scheme: 'basic' },
     read: (request) => {
       const text = authorization(request, 'basic')
       return text === undefined ? undefined : decodeBasic(text)
@@ -133,7 +129,7 @@ function decodeBasic(text: string): string {
 export type ApiKeyPlace = { readonly header: string } | { readonly query: string }
 
 /**
- * Accepts an API key in a header field such as `x-api-key`, or in a query parameter.
+ * Accepts an API key in a header such as `x-api-key`, or in a query parameter.
  *
  * @example
  * const verify = tokens({ k3y: { subject: 'billing' } })
@@ -146,35 +142,33 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & {
   /** Returns the principal of a key, or `undefined` if it is not valid. */
   readonly verify: VerifyToken<P>,
 }): Scheme<P> {
-  checkNames('apiKey', options, API_KEY)
-  const { verify, ...place } = options
-  needsVerify('apiKey', verify)
-  const inHeader = 'header' in place
-  const name = inHeader ? place.header.toLowerCase() : place.query
-  if (typeof name !== 'string' || !isToken(name)) {
-    throw new TypeError(
-      'apiKey: name the header or the query parameter, as in { header: \'x-api-key\' }'
-    )
+  const { header, query, verify } = readOptions(
+    'apiKey', options as { header?: string, query?: string, verify: VerifyToken<P> }, API_KEY,
+  )
+  const name = header?.toLowerCase() ?? query
+  if (name === undefined) {
+    throw new TypeError("apiKey: name the header or the query parameter, such as header: 'x-api-key'")
   }
-  const read = (request: HttpRequest): string | undefined => {
-    if (inHeader) return single(request.headers[name])
+  const place = header === undefined ? 'query' : 'header'
+  const read = (request: HttpRequest): Credentials => {
+    if (header !== undefined) return single(request.headers[name])
     const values = request.query.getAll(name)
     return values.length > 1 ? '' : values[0]
   }
   return {
-    name: 'apiKey', verify, cacheable: true, openapi: { type: 'apiKey', in: inHeader ? 'header' : 'query', name },
+    name: 'apiKey', verify, cacheable: true, openapi: { type: 'apiKey', in: place, name },
     read: (request) => {
       const key = read(request)
       return key !== undefined && (key.length > LONGEST_CREDENTIALS || CONTROL.test(key)) ? '' : key
     },
     challenge: (realm) =>
-      `ApiKey realm="${realm}", in="${inHeader ? 'header' : 'query'}", name="${name}"`,
+      `ApiKey realm="${realm}", in="${place}", name="${name}"`,
   }
 }
 
 /**
- * Trusts the host's own authentication: a session, Passport's `req.user`, a mutual TLS peer. `find`
- * returns the principal; `undefined` for an anonymous request.
+ * Trusts the authentication of your framework: a session, Passport's `req.user`, a mutual TLS peer.
+ * `find` returns the principal; `undefined` for an anonymous request.
  *
  * @example
  * const signedIn = authenticate({
@@ -187,7 +181,7 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & {
 export function hostUser<P extends Principal, C = HostContext>(
   find: (request: HttpRequest<C>) => MaybePromise<P | undefined>,
 ): Scheme<P> {
-  needsVerify('hostUser', find)
+  if (typeof find !== 'function') throw new TypeError('hostUser: find must be a function')
   return {
     name: 'hostUser', cacheable: false,
     read: () => 'host',
@@ -197,8 +191,8 @@ export function hostUser<P extends Principal, C = HostContext>(
 }
 
 /**
- * Creates a `verify` for a few fixed tokens or keys. Comparison time reveals at most the lengths of
- * the tokens. More than 16 are compared by digests under a salt of this process.
+ * Creates a `verify` for some fixed tokens or keys. They are compared by digests under a salt of
+ * this process, so the time of a comparison reveals nothing.
  *
  * @example
  * bearer({ verify: tokens({ s3cret: { subject: 'ann' } }) })
@@ -208,33 +202,53 @@ export function hostUser<P extends Principal, C = HostContext>(
 export function tokens<P extends Principal>(
   table: Readonly<Record<string, P>>,
 ): (token: string) => P | undefined {
-  const known = new SecretTable<P>()
-  for (const [token, principal] of Object.entries(table)) {
-    if (token === '') throw new TypeError('tokens: an empty text can be no token')
+  const all = Object.entries(table)
+  for (const [token, principal] of all) {
+    if (token === '') throw new TypeError('tokens: an empty string can be no token')
     if (typeof principal?.subject !== 'string') {
-      throw new TypeError('tokens: give each token a principal, as in { subject: \'ann\' }')
+      throw new TypeError("tokens: give each token a principal, as in { subject: 'ann' }")
     }
-    known.add(token, principal)
   }
-  return (token) => known.get(token)
-}
-
-function needsVerify(where: string, verify: unknown): void {
-  if (typeof verify !== 'function') {
-    throw new TypeError(`${where}: verify must be a function that returns the principal of valid credentials, else undefined`)
+  // At first use, because a Worker has no random salt while its module loads.
+  let known: Map<string, P> | undefined
+  return (token) => {
+    known ??= new Map(all.map(([each, principal]) => [secretDigest(each), principal]))
+    return known.get(secretDigest(token))
   }
 }
 
-/** Returns the value of a field that may occur once only; `''` if it occurs more often. */
+let drawn: string | undefined
+
+function salt(): string {
+  return drawn ??= randomBytes(32).toString('base64url')
+}
+
+/** Returns a digest under a salt of this process. It replaces a secret in maps and caches. */
+export function secretDigest(secret: string): string {
+  return hash('sha256', salt() + secret, 'base64url')
+}
+
+/**
+ * Compares two secrets in a time that does not depend on where they differ, for a `verify` of your
+ * own. The time reveals at most their lengths.
+ *
+ * @example
+ * sameSecret(String(request.headers['x-api-key']), 's3cret')
+ */
+export function sameSecret(a: string, b: string): boolean {
+  return timingSafeEqual(hash('sha256', salt() + a, 'buffer'), hash('sha256', salt() + b, 'buffer'))
+}
+
+/** Returns the value of a header that may occur once only; `''` if it occurs more often. */
 function single(field: string | string[] | undefined): Credentials {
   if (field === undefined || typeof field === 'string') return field
   return field.length === 1 ? field[0] : field.length === 0 ? undefined : ''
 }
 
 /**
- * Returns the credentials in an Authorization field of a scheme (RFC 9110 section 11.4; the name in
- * any case). `undefined` if the field is missing or names another scheme; `''` if they are missing
- * or too long, or if there are several fields.
+ * Returns the credentials in an Authorization header of a scheme (RFC 9110 section 11.4; the name in
+ * any case). `undefined` if the header is missing or names another scheme; `''` if they are missing
+ * or too long, or if there are several headers.
  */
 function authorization(request: HttpRequest, scheme: string): Credentials {
   const field = request.headers['authorization']

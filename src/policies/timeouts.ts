@@ -2,20 +2,21 @@ import { isPending } from '../runtime/maybe-promise.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { checkNames } from '../runtime/option-names.js'
+import { addFailures } from '../openapi/responses.js'
+import { readOptions, timer, whole, type OptionTable } from '../runtime/options.js'
 import { closeUnread } from '../http/body/source.js'
-import { failing } from './describe.js'
+import { AFTER_ID } from './request-id.js'
 
 /** Options of `timeouts`. */
 export interface TimeoutsOptions {
   /**
    * Time for a body that is read as a whole, or for each next piece of a streamed one, in
-   * milliseconds. Then the answer is 408 `request_timeout`. Default: no limit.
+   * milliseconds. Then the client gets 408 `request_timeout`. Default: no limit.
    */
   readonly readMs?: number
   /**
-   * Time from the request to the head of the answer, in milliseconds. Then `request.signal` aborts
-   * and the answer is 503 `run_timeout`. Default: no limit.
+   * Time from the request to the start of the response, in milliseconds. Then `request.signal` aborts
+   * and the client gets 503 `run_timeout`. Default: no limit.
    */
   readonly runMs?: number
   /**
@@ -26,19 +27,15 @@ export interface TimeoutsOptions {
   readonly retryAfterSeconds?: number
 }
 
-const KNOWN = {
-  readMs: 0, runMs: 0, retryAfterSeconds: 0,
-} satisfies Record<keyof TimeoutsOptions, 0>
-const PLACE: PolicyPlace = {
-  name: 'timeouts',
-  wholeRun: 'cuts',
-  behind: { requestId: 'what is refused here would have no id' },
-}
+const OPTIONS = {
+  readMs: timer(), runMs: timer(), retryAfterSeconds: whole({ default: 5 }),
+} satisfies OptionTable<TimeoutsOptions>
+const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: AFTER_ID }
 
 /**
  * Limits how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a
- * handler may take to answer (503). After the abort the handler is not waited for, and its late
- * answer is dropped. If the handler is late because the body is, the answer is 408.
+ * handler may take to respond (503). After the abort the handler is not waited for, and its late
+ * response is dropped. If the handler is late because the body is, the client gets a 408.
  *
  * @example
  * compose(timeouts({ readMs: 10_000, runMs: 30_000 }), handler)
@@ -47,26 +44,20 @@ const PLACE: PolicyPlace = {
  * is unknown.
  */
 export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
-  checkNames('timeouts', options, KNOWN)
-  const { readMs, runMs, retryAfterSeconds = 5 } = options
+  const { readMs, runMs, retryAfterSeconds } = readOptions('timeouts', options, OPTIONS)
   if (readMs === undefined && runMs === undefined) {
     throw new TypeError('timeouts: set readMs, runMs or both')
-  }
-  for (const [name, ms] of Object.entries({ readMs, runMs })) {
-    if (ms !== undefined && !(Number.isSafeInteger(ms) && ms > 0 && ms < 2 ** 31)) {
-      throw new TypeError(`timeouts: ${name} must be a whole number of milliseconds from 1`)
-    }
   }
   const policy: Policy<C> = (request, next) => {
     const body = new TimedBody(request.body, readMs)
     if (runMs === undefined) return next(request.with({ body }))
     const controller = new AbortController()
     const signal = (): AbortSignal => AbortSignal.any([request.signal, controller.signal])
-    const answer = next(request.with({ body, signal }))
-    if (!isPending(answer)) return answer
+    const running = next(request.with({ body, signal }))
+    if (!isPending(running)) return running
     return new Promise<HttpResponse | undefined>((resolve, reject) => {
       let late: HttpError | undefined
-      const timer = setTimeout(() => {
+      const timeout = setTimeout(() => {
         late = body.waiting
           ? httpError('request_timeout')
           : tooLong(request.method, retryAfterSeconds)
@@ -74,18 +65,21 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
         // A handler that rejects with this error at once may add what it has done so far.
         setImmediate(reject, late)
       }, runMs)
-      timer.unref()
-      answer.then((response) => {
-        clearTimeout(timer)
+      timeout.unref()
+      running.then((response) => {
+        clearTimeout(timeout)
         if (late !== undefined) closeUnread(response?.body)
         else resolve(response)
       }).catch((error: Error) => {
-        clearTimeout(timer)
+        clearTimeout(timeout)
         if (late === undefined || readFailure(error).code === late.code) reject(error)
       })
     })
   }
-  return Object.assign(policy, { place: PLACE, describe: runMs === undefined ? failing('request_timeout') : failing('request_timeout', 'run_timeout') })
+  const describe = runMs === undefined
+    ? addFailures('request_timeout')
+    : addFailures('request_timeout', 'run_timeout')
+  return Object.assign(policy, { place: PLACE, describe })
 }
 
 /** Methods whose requests may be repeated (RFC 9110 section 9.2.2). */
@@ -102,23 +96,18 @@ function tooLong(method: string, retryAfterSeconds: number): HttpError {
 class TimedBody implements BodySource {
   /** `true` while a reader waits for the client. */
   waiting = false
-  readonly #body: BodySource
-  readonly #ms: number | undefined
 
-  constructor(body: BodySource, ms: number | undefined) {
-    this.#body = body
-    this.#ms = ms
-  }
+  constructor(private readonly body: BodySource, private readonly ms: number | undefined) {}
 
-  get parsed(): BodySource['parsed'] { return this.#body.parsed }
+  get parsed(): BodySource['parsed'] { return this.body.parsed }
 
   bytes(limit: number): Promise<Uint8Array | undefined> {
-    return this.#within(this.#body.bytes(limit), this.#ms)
+    return this.#within(this.body.bytes(limit), this.ms)
   }
 
   async * stream(isWhole = false): AsyncIterable<Uint8Array> {
-    const pieces = this.#body.stream(isWhole)[Symbol.asyncIterator]()
-    let ms = this.#ms
+    const pieces = this.body.stream(isWhole)[Symbol.asyncIterator]()
+    let ms = this.ms
     let over = false
     try {
       for (;;) {
@@ -137,16 +126,16 @@ class TimedBody implements BodySource {
 
   async #within<T>(reading: Promise<T>, ms: number | undefined): Promise<T> {
     this.waiting = true
-    let timer: NodeJS.Timeout | undefined
+    let timeout: NodeJS.Timeout | undefined
     try {
       if (ms === undefined) return await reading
       const late = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => { reject(httpError('request_timeout')) }, ms)
-        timer.unref()
+        timeout = setTimeout(() => { reject(httpError('request_timeout')) }, ms)
+        timeout.unref()
       })
       return await Promise.race([reading, late])
     } finally {
-      clearTimeout(timer)
+      clearTimeout(timeout)
       this.waiting = false
     }
   }

@@ -1,18 +1,27 @@
 import type { Handler, HttpRequest } from '../http/exchange.js'
 import { refuseIdempotencyKey } from '../http/respond.js'
-import { checkNames } from '../runtime/option-names.js'
-import { assertSchema } from '../schema/schema.js'
-import { collectionOperations } from './collection-operations.js'
-import type { CollectionOptions } from './collection-options.js'
-import { Items } from './items.js'
+import {
+  bytes, flag, func, readOptions, text, value, type OptionTable,
+} from '../runtime/options.js'
+import { isSchema } from '../schema/schema.js'
+import { Items, type CollectionOptions } from './items.js'
 import { LIST_OPTIONS, listHandler } from './list.js'
-import { resource, type Methods } from './resource.js'
+import { resource, type Methods } from './methods.js'
+import { collectionOperations } from './operations.js'
 import { router } from './router.js'
 
-const KNOWN = {
-  ...LIST_OPTIONS, schema: 0, changeSchema: 0, id: 0, path: 0, param: 0, requirePreconditions: 0,
-  etag: 0, maxBodyBytes: 0,
-} satisfies Record<keyof CollectionOptions<object>, 0>
+const SCHEMA = 'a zod, valibot or arktype schema, or jsonSchema({ … })'
+const OPTIONS = {
+  ...LIST_OPTIONS,
+  schema: value(SCHEMA, isSchema, { required: true }),
+  changeSchema: value(SCHEMA, isSchema),
+  id: value('{ parse, of }', (id) => typeof id === 'object'),
+  path: text({ default: '/' }),
+  param: text({ default: 'id' }),
+  requirePreconditions: flag({ default: false }),
+  etag: func(),
+  maxBodyBytes: bytes({ min: 1, default: 1_048_576 }),
+} satisfies OptionTable<CollectionOptions<object>>
 
 /** A handler for a collection, and the handlers of its two resources. */
 export interface Collection<C = unknown> extends Handler<C> {
@@ -23,28 +32,28 @@ export interface Collection<C = unknown> extends Handler<C> {
 }
 
 /**
- * Serves the records of a repository over HTTP (SPEC 4.1), at `path` and `path/{id}`. The resources
- * of both are also available as `list` and `item`. A method that the repository cannot do is a 405.
+ * Serves the records of a repository over HTTP, at `path` and `path/{id}`. The resources
+ * of both are also available as `list` and `item`. A method that the repository does not have gets a 405.
  *
  * - GET and HEAD: a page (see `list`), or the record with its ETag; 304, 404.
  * - POST creates: 201 with Location, ETag and the record.
  * - PUT replaces: 200, or creates: 201 with Location. The body needs no id. If it has another id
- * than the path, the answer is 400.
- * - PATCH changes the fields that the body names: 200. It takes `application/json` and
- * `application/merge-patch+json`, both as a merge patch (RFC 7396). Another media type is 415 with
- * Accept-Patch.
+ * than the path, the client gets a 400.
+ * - PATCH changes the properties that the body names: 200. It takes `application/json` and
+ * `application/merge-patch+json`, both as a merge patch (RFC 7396). Another media type gets a 415
+ * with Accept-Patch.
  * - DELETE: 204, or 404.
- * - `Prefer: return=minimal` (RFC 7240 section 4.2): POST and PUT that create answer 201 without a
- * body, PUT and PATCH 204.
+ * - `Prefer: return=minimal` (RFC 7240 section 4.2): a POST or PUT that creates a record
+ * gets 201 without a body, other requests 204.
  * - If-Match and If-None-Match (RFC 9110 section 13.1): 412 if they do not hold. If the repository
  * offers `transaction`, the check and the write are in one transaction. Its `get` must lock the
  * record there, or transactions must be serialisable. Otherwise a concurrent request may write in
  * between.
  *
- * A request that changes something and has an Idempotency-Key is 400 `idempotency_not_supported`,
- * unless the policy `idempotent()` is in front.
+ * A request that changes something and has an Idempotency-Key gets a 400
+ * `idempotency_not_supported`, unless the policy `idempotent()` is in front.
  *
- * A body that does not fit the schema is 400 `invalid_input`. A duplicate is what the repository
+ * A body that does not fit the schema gets a 400 `invalid_input`. For a duplicate, the repository
  * throws: 409 `conflict`.
  *
  * @example
@@ -57,25 +66,19 @@ export interface Collection<C = unknown> extends Handler<C> {
 export function collection<
   Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string, C = unknown,
 >(options: CollectionOptions<Item, Draft, Change, Id>): Collection<C> {
-  checkNames('collection', options, KNOWN)
-  const { repository, schema, changeSchema, path = '/', param = 'id' } = options
-  const { maxBodyBytes = 1_048_576 } = options
-  assertSchema(schema, 'collection: schema')
-  if (changeSchema !== undefined) assertSchema(changeSchema, 'collection: changeSchema')
-  if (!(maxBodyBytes >= 1)) throw new TypeError('collection: maxBodyBytes must be 1 or more')
-  if (!repository) throw new TypeError(`collection: pass a repository, with a ${METHODS}`)
+  const settings = readOptions('collection', options, OPTIONS)
+  const { repository, path, param } = settings
   for (const method of ['replace', 'update', 'delete'] as const) {
     if (!repository[method] || repository.get) continue
-    const reason = 'to hold conditions against it'
-    throw new TypeError(`collection: a repository with ${method} needs get, ${reason}`)
+    throw new TypeError(`collection: a repository with ${method} needs get, for conditions`)
   }
-  const items = new Items<Item, Draft, Change, Id>(options)
-  const about = collectionOperations(options)
+  const items = new Items<Item, Draft, Change, Id>(settings)
+  const about = collectionOperations(settings)
   const has = (needed: keyof typeof repository, methods: Methods<C>): Methods<C> => {
     return typeof repository[needed] === 'function' ? methods : {}
   }
   const many = {
-    ...repository.list && { GET: listHandler<Item, C>({ ...options, repository }) },
+    ...repository.list && { GET: listHandler<Item, C>(settings) },
     ...has('create', { POST: about('POST', keyless(items.create)) }),
   }
   const one = {
@@ -85,7 +88,7 @@ export function collection<
     ...has('delete', { DELETE: about('DELETE', keyless(items.remove)) }),
   }
   if (Object.keys({ ...many, ...one }).length === 0) {
-    throw new TypeError(`collection: the repository has no ${METHODS}`)
+    throw new TypeError('collection: the repository has no method of list, create, get, replace, update, delete')
   }
   const parts = { list: orNothing(many), item: orNothing(one) }
   const routes: Record<string, Handler<C>> = {}
@@ -93,8 +96,6 @@ export function collection<
   if (Object.keys(one).length > 0) routes[`${path === '/' ? '' : path}/{${param}}`] = parts.item
   return Object.assign(router<C>(routes), parts)
 }
-
-const METHODS = 'method of list, create, get, replace, update, delete'
 
 /** Returns a handler that rejects requests with an Idempotency-Key. */
 function keyless<R>(

@@ -1,16 +1,13 @@
 import { withHeaders, addVary } from '../http/respond.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import type {
-  Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace, ResponseHeaders,
+  Handler, HttpRequest, HttpResponse, Policy, PolicyPlace, ResponseHeaders,
 } from '../http/exchange.js'
 import { KNOWN_ORIGIN } from '../http/requester.js'
 import { withContext } from '../http/request.js'
 import { readFailure } from '../http/failure.js'
-import { checkNames } from '../runtime/option-names.js'
+import { flag, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import { fieldText, isToken } from '../http/fields/reader.js'
-import { addResponseHeaders } from '../openapi/merge.js'
-import { fields as describeFields } from '../openapi/fields.js'
-import { header } from '../openapi/operation.js'
 
 /** Options of `cors`. */
 export interface CorsOptions<C = unknown> {
@@ -21,10 +18,10 @@ export interface CorsOptions<C = unknown> {
    * credentials, which a preflight never has: GET, HEAD, POST, PUT, PATCH and DELETE.
    */
   readonly methods?: readonly string[]
-  /** Request fields that a preflight allows. Default: those that it asks for. */
+  /** Request headers that a preflight allows. Default: those that it asks for. */
   readonly headers?: readonly string[]
   /**
-   * Fields of answers that pages may read, beside the few that they always may. Default: the fields
+   * Response headers that pages may read, beside the few that they always may. Default: the headers
    * that longhaul sends.
    */
   readonly exposeHeaders?: readonly string[]
@@ -34,15 +31,36 @@ export interface CorsOptions<C = unknown> {
    */
   readonly credentials?: boolean
   /**
-   * Time for which browsers cache the answer to a preflight, in seconds, up to 86,400. Default:
+   * Time for which browsers cache the response to a preflight, in seconds, up to 86,400. Default:
    * that of the browser, about 5 s.
    */
   readonly maxAgeSeconds?: number
 }
 
-const KNOWN = {
-  origins: 0, methods: 0, headers: 0, exposeHeaders: 0, credentials: 0, maxAgeSeconds: 0,
-} satisfies Record<keyof CorsOptions, 0>
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
+
+function areOrigins(origins: unknown): boolean {
+  if (Array.isArray(origins)) {
+    return origins.length > 0
+      && origins.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))
+  }
+  return origins === '*' || typeof origins === 'function'
+}
+
+const NAMES = value('a list of names', (names) => (
+  Array.isArray(names) && names.every((name) => typeof name === 'string' && isToken(name))
+))
+const OPTIONS = {
+  origins: value(
+    "'*', a function, or a list of origins such as https://app.example.com, lower-case and without a path",
+    areOrigins, { required: true },
+  ),
+  methods: NAMES,
+  headers: NAMES,
+  exposeHeaders: NAMES,
+  credentials: flag({ default: false }),
+  maxAgeSeconds: whole({ max: 86_400 }),
+} satisfies OptionTable<CorsOptions>
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** Methods that no page can send. */
 const NEVER = ['TRACE', 'CONNECT']
@@ -53,43 +71,25 @@ const EXPOSED = [
   'Upload-Complete', 'Upload-Length', 'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate',
   'X-Request-Id',
 ]
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
-/** Maximum length of the requested field names that a preflight repeats. */
+/** Maximum length of the requested header names that a preflight repeats. */
 const LONGEST = 2048
 /**
  * Maximum length of an origin: a scheme, a name of up to 253 characters and a port. A longer one is
- * refused without asking the function `origins`.
+ * rejected without a call of the function `origins`.
  */
 const LONGEST_ORIGIN = 512
 
-const DESCRIBED = {
-  'Access-Control-Allow-Origin': header(
-    'The origin whose pages may read this (Fetch, section 3.2.3)',
-  ),
-  'Access-Control-Expose-Headers': header('The fields that they may read'),
-}
-const CREDENTIALS = {
-  'Access-Control-Allow-Credentials': header('`true`: requests may carry cookies'),
-}
-
-/** Fields of the answer to a preflight. */
-const OF_PREFLIGHT = {
-  ...describeFields('Vary'),
-  'Access-Control-Allow-Methods': header('The methods that they may send (Fetch, section 3.2.3)'),
-  'Access-Control-Allow-Headers': header('The request fields that they may send'),
-  'Access-Control-Max-Age': header('Time for which a browser may keep this, in seconds'),
-}
-
 const PLACE: PolicyPlace = {
-  name: 'cors', behind: { requestId: 'what is answered here would have no id' },
+  name: 'cors', behind: { requestId: 'its responses would have no id' },
 }
 
 /**
- * Lets pages of other origins read answers, errors included. Answers their preflights with 200 and
- * without credentials (SPEC 4.1; the Fetch standard, section 3.2). Put it in front of
+ * Lets pages of other origins read responses, errors included. Responds to their preflights with
+ * 200 and without credentials (Fetch standard, section 3.2). Put it in front of
  * `authenticate`. Other OPTIONS requests pass. `crossSite` behind it accepts origins that are
  * allowed by name, or by a function with `credentials`. An origin that is not allowed gets no CORS
- * fields, so its browser hides the answer. Answers that depend on the origin have `Vary: Origin`.
+ * headers, so its browser hides the response. Responses that depend on the origin have `Vary:
+ * Origin`.
  *
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), handler)
@@ -98,10 +98,17 @@ const PLACE: PolicyPlace = {
  * credentials.
  */
 export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
-  checkNames('cors', options, KNOWN)
-  check(options)
-  const { origins, methods, headers, exposeHeaders = EXPOSED } = options
-  const { credentials = false, maxAgeSeconds } = options
+  const { origins, methods, headers, exposeHeaders = EXPOSED, credentials, maxAgeSeconds } =
+    readOptions('cors', options, OPTIONS)
+  if (credentials) {
+    if (origins === '*') {
+      throw new TypeError("cors: browsers reject '*' with credentials; name the origins")
+    }
+    const lists = [...methods ?? [], ...headers ?? [], ...exposeHeaders]
+    if (lists.includes('*')) {
+      throw new TypeError("cors: with credentials, '*' is no wildcard; name methods and headers")
+    }
+  }
   const names = Array.isArray(origins) ? new Set<string>(origins) : undefined
   const allows = (origin: string, request: HttpRequest<C>): boolean =>
     (typeof origins === 'function' ? origins(origin, request) : names?.has(origin) ?? true)
@@ -149,13 +156,7 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
       fields['access-control-expose-headers'] = exposeHeaders.join(', ')
     })
   }
-  const described = {
-    ...DESCRIBED, ...credentials && CREDENTIALS, ...origins !== '*' && describeFields('Vary'),
-  }
-  const describe = (operation: Operation) => addResponseHeaders(
-    operation, operation.method === 'OPTIONS' ? { ...described, ...OF_PREFLIGHT } : described,
-  )
-  return Object.assign(policy, { place: PLACE, describe })
+  return Object.assign(policy, { place: PLACE })
 }
 
 type Answer = HttpResponse | undefined
@@ -172,7 +173,7 @@ function methodsOf(allow: string | string[] | undefined): readonly string[] {
 }
 
 /**
- * Sends OPTIONS to the resource, whose answer lists its methods. If the resource fails, for example
+ * Sends OPTIONS to the resource, whose response lists its methods. If the resource fails, for example
  * because it does not exist, the preflight gets the same error.
  */
 function askResource<C>(
@@ -199,39 +200,4 @@ function tokens(field: string | readonly string[] | undefined): string {
   const text = field === undefined ? '' : fieldText(field)
   const names = text.split(',').map((name) => name.trim()).filter((name) => name !== '')
   return text.length <= LONGEST && names.every(isToken) ? names.join(', ') : ''
-}
-
-function check<C>(options: CorsOptions<C>): void {
-  const { origins, methods = [], headers = [], exposeHeaders = [] } = options
-  const { credentials = false, maxAgeSeconds = 0 } = options
-  if (origins === '*') {
-    if (credentials) {
-      throw new TypeError("cors: browsers refuse '*' with credentials; name the origins")
-    }
-  } else if (Array.isArray(origins)) {
-    if (origins.length === 0) {
-      throw new TypeError("cors: there are no origins; name some, or '*' for any")
-    }
-    for (const origin of origins as readonly unknown[]) {
-      if (typeof origin !== 'string' || !ORIGIN.test(origin)) {
-        const rule = 'such as https://app.example.com, lower-case and without a path'
-        const shown = JSON.stringify(origin)
-        throw new TypeError(`cors: ${shown} is no origin as browsers send it, ${rule}`)
-      }
-    }
-  } else if (typeof origins !== 'function') {
-    throw new TypeError("cors: origins must be '*', a list of origins, or a function")
-  }
-  for (const name of [...methods, ...headers, ...exposeHeaders]) {
-    if (!isToken(name)) {
-      throw new TypeError(`cors: ${JSON.stringify(name)} is no name of a method or a field`)
-    }
-    if (name === '*' && credentials) {
-      const advice = 'name methods and fields'
-      throw new TypeError(`cors: with credentials, '*' stands for nothing but itself; ${advice}`)
-    }
-  }
-  if (!(Number.isInteger(maxAgeSeconds) && maxAgeSeconds >= 0 && maxAgeSeconds <= 86_400)) {
-    throw new TypeError('cors: maxAgeSeconds must be a whole number of seconds from 0 to 86400')
-  }
 }

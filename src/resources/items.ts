@@ -1,18 +1,65 @@
 import { countingBody } from '../http/body/counted-body.js'
-import { negotiate } from '../http/fields/accept.js'
-import { httpError } from '../http/errors.js'
-import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
-import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { readJson } from '../http/body/body.js'
 import { isJsonObject } from '../http/body/json.js'
-import { evaluatePreconditions, contentTag } from '../http/fields/preconditions.js'
+import { httpError, isHttpError, type HttpError } from '../http/errors.js'
+import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
+import { negotiate } from '../http/fields/accept.js'
+import { contentTag, evaluatePreconditions } from '../http/fields/preconditions.js'
+import { parsePrefer } from '../http/fields/prefer.js'
+import { toReference } from '../http/request.js'
 import type { Call, Repository } from '../repositories/repository.js'
-import type { CollectionOptions, IdFormat } from './collection-options.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer } from '../schema/pointer.js'
-import { toJsonSchema } from '../schema/to-json-schema.js'
-import type { Schema } from '../schema/schema.js'
-import { invalidInput, PATCH_TYPES, readBody, validated } from './item-body.js'
-import { written } from './item-written.js'
-import { mergePatch } from './merge-patch.js'
+import { toJsonSchema, validate, type Schema } from '../schema/schema.js'
+import type { ListOptions } from './list.js'
+import { PATCH_TYPES } from './operations.js'
+
+/** Conversion between ids and path segments. */
+export interface IdFormat<Item, Id> {
+  /** Reads a percent-decoded path segment. Returns `undefined` if it is not an id: a 404. */
+  readonly parse: (text: string) => Id | undefined
+  /** Returns the id of a record. */
+  readonly of: (item: Item) => Id
+}
+
+/** Options of `collection`. */
+export interface CollectionOptions<
+  Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string,
+>
+  extends Omit<ListOptions<Item>, 'repository'> {
+  /** The source of the records. Its methods determine the HTTP methods. */
+  readonly repository: Repository<Item, Draft, Change, Id>
+  /** Schema of the bodies of POST and PUT. The repository gets the validated value. */
+  readonly schema: Schema<Draft>
+  /**
+   * Schema of a patch. The repository gets the validated value. Default: the record with the patch
+   * merged into it must satisfy `schema`. The repository then gets the patched properties, `null` for
+   * a removed one.
+   */
+  readonly changeSchema?: Schema<Change>
+  /** Conversion between ids and paths. Default: a string, the property `id` of the record. */
+  readonly id?: IdFormat<Item, Id>
+  /** Path of the collection, if it routes requests itself. Default `/`. */
+  readonly path?: string
+  /**
+   * Name of the path parameter with the id, if your framework routes requests to `item`. Default
+   * `id`.
+   */
+  readonly param?: string
+  /**
+   * If `true`, PUT, PATCH and DELETE require `If-Match` or `If-None-Match`, so that no client
+   * overwrites a change that it has not seen. Without them the client gets 428
+   * `precondition_required` (RFC 6585 section 3). Default `false`.
+   */
+  readonly requirePreconditions?: boolean
+  /**
+   * Returns the strong entity tag of a record with its quotes, made of its version, for example.
+   * Default: a hash of its JSON.
+   */
+  readonly etag?: (item: Item) => string
+  /** Maximum size of a body, in bytes. Default 1 MiB. */
+  readonly maxBodyBytes?: number
+}
 
 const OFFERS = ['application/json']
 
@@ -233,4 +280,76 @@ function callOf({ signal, context }: Request): Call {
 
 function isConditional({ headers }: Request): boolean {
   return headers['if-match'] !== undefined || headers['if-none-match'] !== undefined
+}
+
+/** Reads the body as JSON. With `mediaTypes`, a 415 lists them as in RFC 5789 section 2.2. */
+async function readBody(
+  request: HttpRequest<unknown>, maxBodyBytes: number, mediaTypes?: readonly string[],
+): Promise<unknown> {
+  if (mediaTypes === undefined) return await readJson(request, { maxBodyBytes })
+  try {
+    return await readJson(request, { maxBodyBytes, mediaTypes })
+  } catch (error) {
+    if (!isHttpError(error) || error.code !== 'unsupported_media_type') throw error
+    const headers = { ...error.headers, 'accept-patch': mediaTypes.join(', ') }
+    throw httpError('unsupported_media_type', { headers })
+  }
+}
+
+/** Validates a value. Throws `invalid_input` (400). */
+async function validated<T>(schema: Schema<T>, value: unknown): Promise<T> {
+  const result = await validate(schema, value)
+  if ('details' in result) throw httpError('invalid_input', { details: result.details })
+  return result.value
+}
+
+/** Returns the error for one fault of a body. */
+function invalidInput(pointer: string, message: string): HttpError {
+  return httpError('invalid_input', { details: [{ pointer, message }] })
+}
+
+/** A record as JSON, with its entity tag. */
+interface Shown {
+  readonly body: string
+  readonly etag: string
+}
+
+/** Path of a record, and true if the write has created it. */
+interface Place {
+  readonly path: string
+  readonly created: boolean
+}
+
+/** Answers a write: 201 with Location, 200, or 204 for a client that prefers no body. */
+function written(
+  { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown,
+  { path, created }: Place,
+): HttpResponse {
+  const wish = parsePrefer(asked['prefer']).return
+  const minimal = wish === 'minimal'
+  const headers: ResponseHeaders = { vary: 'Prefer' }
+  const reference = toReference(path)
+  if (created) headers['location'] = reference
+  if (wish !== undefined) headers['preference-applied'] = `return=${wish}`
+  // RFC 9110 section 9.3.4: the stored record may differ from the one that PUT sent, so a client
+  // without the record must not get the tag.
+  if (!(minimal && method === 'PUT')) headers['etag'] = etag
+  if (minimal) return created ? { status: 201, headers, body: '' } : { status: 204, headers }
+  headers['content-type'] = 'application/json'
+  headers['content-location'] = reference
+  return { status: created ? 201 : 200, headers, body }
+}
+
+/**
+ * Applies a JSON merge patch (RFC 7396) to a value, without changing either. `null` removes a
+ * member.
+ */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isJsonObject(patch)) return patch
+  const merged: Record<string, unknown> = isJsonObject(target) ? { ...target } : {}
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) Reflect.deleteProperty(merged, name)
+    else merged[name] = mergePatch(Object.hasOwn(merged, name) ? merged[name] : undefined, value)
+  }
+  return merged
 }

@@ -5,14 +5,15 @@ import {
   type ResponseHeaders,
 } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { checkNames } from '../runtime/option-names.js'
+import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import { evaluatePreconditions, ifRangeHolds, contentTag } from '../http/fields/preconditions.js'
 import { contentRange, selectRanges } from '../http/fields/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
 import type { Schema } from '../schema/schema.js'
-import { listOperations } from './list-operation.js'
-import { cursorLinks, positionLinks } from './page-links.js'
-import { MAX_CURSOR, readPageQuery, type PageQuery, type PageSizes } from './page-query.js'
+import { listOperations } from './operations.js'
+import {
+  cursorLinks, MAX_CURSOR, positionLinks, readPageQuery, type PageQuery, type PageSizes,
+} from './pages.js'
 
 /** Options of `list`. */
 export interface ListOptions<Item extends object = object> {
@@ -33,14 +34,21 @@ export interface ListOptions<Item extends object = object> {
   readonly paging?: 'position' | 'cursor'
   /** Schema of a record, for OpenAPI. */
   readonly item?: Schema | Readonly<Record<string, unknown>>
-  /** Cache-Control of the answers. Default `private, no-cache`. */
+  /** Cache-Control of the responses. Default `private, no-cache`. */
   readonly cacheControl?: string
 }
 
-/** The names of the options of `list`. */
+/** The options of `list`. */
 export const LIST_OPTIONS = {
-  repository: 0, batchSize: 0, maxBatchSize: 0, paging: 0, item: 0, cacheControl: 0,
-} satisfies Record<keyof ListOptions, 0>
+  repository: value('an object with methods such as list(page, call)', (repository) => (
+    typeof repository === 'object' && repository !== null
+  ), { required: true }),
+  batchSize: whole({ min: 1, default: 100 }),
+  maxBatchSize: whole({ min: 1, default: 1000 }),
+  paging: oneOf(['position', 'cursor'], { default: 'position' }),
+  item: value(),
+  cacheControl: text({ default: 'private, no-cache' }),
+} satisfies OptionTable<ListOptions>
 
 interface ListPlan<Item extends object> extends PageSizes {
   readonly list: NonNullable<Repository<Item>['list']>
@@ -53,7 +61,7 @@ const OFFERS = [JSON_TYPE, NDJSON_TYPE]
 const UNIT = 'items'
 
 /**
- * Serves the records of a repository in pages, to GET and HEAD (SPEC 4.2). The query has
+ * Serves the records of a repository in pages, to GET and HEAD. The query has
  * `batch_size` (default 100, at most 1000) and `start` (default 0), or `cursor`. The body is `{
  * items, start, batch_size, total?, next? }`; `next` is the path of the next page. `Link` names
  * `first`, `prev`, `next` and `last` as far as they are known. A client that prefers
@@ -77,35 +85,30 @@ const UNIT = 'items'
 export function list<Item extends object = object, C = unknown>(
   options: ListOptions<Item>,
 ): Handler<C> {
-  checkNames('list', options, LIST_OPTIONS)
-  return listHandler(options)
+  return listHandler(readOptions('list', options, LIST_OPTIONS))
 }
 
-/** Returns the handler of `list`, from options that may have more members than `ListOptions`. */
-export function listHandler<Item extends object, C>(options: ListOptions<Item>): Handler<C> {
-  const { repository, batchSize = 100, maxBatchSize = 1000, paging = 'position', item } = options
-  const { cacheControl = 'private, no-cache' } = options
-  if (typeof repository?.list !== 'function') {
+type ReadListOptions<Item extends object> = ListOptions<Item> & Pick<
+  Required<ListOptions<Item>>, 'batchSize' | 'maxBatchSize' | 'paging' | 'cacheControl'
+>
+
+/** Returns the handler of `list`, from options that were read and may have more properties. */
+export function listHandler<Item extends object, C>(
+  { repository, batchSize, maxBatchSize, paging, item, cacheControl }: ReadListOptions<Item>,
+): Handler<C> {
+  if (typeof repository.list !== 'function') {
     throw new TypeError('list: the repository needs a method list(page, call)')
   }
-  if (!isCount(maxBatchSize)) {
-    throw new TypeError('list: maxBatchSize must be a whole number from 1')
-  }
-  if (!isCount(batchSize) || batchSize > maxBatchSize) {
-    throw new TypeError('list: batchSize must be a whole number from 1 to maxBatchSize')
-  }
-  if (paging !== 'position' && paging !== 'cursor') {
-    throw new TypeError("list: paging must be 'position' or 'cursor'")
-  }
+  if (batchSize > maxBatchSize) throw new TypeError('list: batchSize must be at most maxBatchSize')
   const plan: ListPlan<Item> = {
     list: repository.list.bind(repository), batchSize, maxBatchSize, paging, cacheControl,
   }
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined =>
-    (request.method === 'GET' || request.method === 'HEAD' ? answer(request, plan) : undefined)
+    (request.method === 'GET' || request.method === 'HEAD' ? respond(request, plan) : undefined)
   return describe(handler, listOperations(plan, item ?? { type: 'object' }))
 }
 
-async function answer<Item extends object>(
+async function respond<Item extends object>(
   request: HttpRequest<unknown>, plan: ListPlan<Item>,
 ): Promise<HttpResponse> {
   const { headers: asked, query, signal, context } = request
@@ -122,7 +125,7 @@ async function answer<Item extends object>(
   const call: ListCall<Item> = { request, type, headers, plan, read }
 
   const range = await wantedRange(call, pageQuery)
-  const part = range && await answerRange(call, range)
+  const part = range && await respondWithRange(call, range)
   if (part !== undefined) return part
   const { start, limit, cursor } = pageQuery
   const wanted: PageRequest = { start, limit, ...cursor !== undefined && { cursor } }
@@ -131,11 +134,11 @@ async function answer<Item extends object>(
   return conditional(call, contentTag(body)) ?? { status: 200, headers, body }
 }
 
-/** A request that is being answered. */
+/** A request, while its response is made. */
 interface ListCall<Item extends object> {
   readonly request: HttpRequest<unknown>
   readonly type: string
-  /** The header fields of the answer so far. */
+  /** The headers of the response so far. */
   readonly headers: ResponseHeaders
   readonly plan: ListPlan<Item>
   readonly read: (page: PageRequest) => Promise<Page<Item>>
@@ -157,12 +160,12 @@ function conditional<Item extends object>(
 }
 
 /**
- * Answers Range. Returns `undefined` if the whole page must be sent instead.
+ * Responds to Range. Returns `undefined` if the whole page must be sent instead.
  *
  * The entity tag is that of the 200 with these records (RFC 9110 section 15.3.7): of the first page
  * if they are on it, otherwise of the page that `start` and `batch_size` would return.
  */
-async function answerRange<Item extends object>(
+async function respondWithRange<Item extends object>(
   call: ListCall<Item>, range: PageRequest,
 ): Promise<HttpResponse | undefined> {
   const { request: { headers: asked }, headers, plan: { batchSize }, read } = call
@@ -253,8 +256,4 @@ function checked<Item>(page: Page<Item>, { limit }: PageRequest): Page<Item> {
     throw new RangeError(`list: a cursor must have from 1 to ${MAX_CURSOR} characters`)
   }
   return page
-}
-
-function isCount(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 1
 }

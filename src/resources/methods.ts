@@ -1,5 +1,74 @@
+import { httpError } from '../http/errors.js'
 import type { Handler, HttpResponse, Operation, ResponseHeaders } from '../http/exchange.js'
 import { nearest } from '../runtime/option-names.js'
+import { readOptions, value, type OptionTable } from '../runtime/options.js'
+
+/** The handlers of a resource by method: `{ GET, PUT, DELETE }`. */
+export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
+
+/** Options of `resource` and `router`. */
+export interface MethodOptions {
+  /**
+   * Methods that may have a handler although they are not registered with IANA, such as `BREW`.
+   * Default: none, so that a misspelt method is found.
+   */
+  readonly extensionMethods?: readonly string[]
+}
+
+const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/
+/** The table of `MethodOptions`. */
+export const METHOD_OPTIONS = {
+  extensionMethods: value('a list of methods', Array.isArray, { default: [] as readonly string[] }),
+} satisfies OptionTable<MethodOptions>
+
+/**
+ * Combines handlers for the methods of one resource (RFC 9110 section 9). Use it if your
+ * framework routes by path only. `router()` does the same for many paths.
+ *
+ * - HEAD calls the handler of GET; the response has no body.
+ * - OPTIONS: 200 with `Allow`, and with `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the
+ * handlers describe them.
+ * - Another method: 405 `method_not_allowed` with `Allow`. If it is not in RFC 9110 or RFC 5789:
+ * 501 `not_implemented`.
+ * - CONNECT never arrives here: see `attach` of `longhaul/node`.
+ *
+ * @example
+ * app.all('/time', toNode(resource({ GET: () => json(200, { now: new Date().toISOString() }) })))
+ *
+ * @throws {TypeError} There is no method, or a method is unknown, not in upper case or has no
+ * function.
+ */
+export function resource<C = unknown>(
+  methods: Methods<C>, options: MethodOptions = {},
+): Handler<C> {
+  const { extensionMethods } = readOptions('resource', options, METHOD_OPTIONS)
+  const table = new MethodTable<C>()
+  for (const [method, handler] of Object.entries(methods)) {
+    if (!METHOD.test(method)) {
+      const advice = 'write it in upper case, such as GET'
+      throw new TypeError(`resource: ${JSON.stringify(method)} is no method; ${advice}`)
+    }
+    const fault = unknownMethod(method, extensionMethods)
+    if (fault !== undefined) throw new TypeError(`resource: ${fault}`)
+    if (typeof handler !== 'function') {
+      throw new TypeError(`resource: ${method} needs a handler, a function`)
+    }
+    table.add(method, handler)
+  }
+  if (table.allow === '') {
+    throw new TypeError('resource: there are no methods; pass an object such as { GET: handler }')
+  }
+
+  const handle: Handler<C> = (request) => {
+    const { method } = request
+    const handler = table.find(method)
+    if (handler !== undefined) return handler(request)
+    if (method === 'OPTIONS') return table.options()
+    if (!STANDARD_METHODS.includes(method)) throw httpError('not_implemented')
+    throw httpError('method_not_allowed', { headers: { allow: table.allow } })
+  }
+  return Object.assign(handle, { operations: table.operations() })
+}
 
 /** The methods of RFC 9110 section 9, and PATCH (RFC 5789), in the order of Allow. */
 export const STANDARD_METHODS: readonly string[] = [
@@ -15,7 +84,7 @@ export function allowValue(methods: Iterable<string>): string {
 }
 
 /**
- * Answers OPTIONS if no handler does (RFC 9110 section 9.3.7). Lists the allowed methods, and as
+ * Responds to OPTIONS if no handler does (RFC 9110 section 9.3.7). Lists the allowed methods, and as
  * far as the handlers describe them, the bodies of PATCH and POST (RFC 5789 section 3.1, W3C LDP
  * 7.1) and the ranges of GET.
  */
@@ -24,18 +93,18 @@ export function optionsResponse(
 ): HttpResponse {
   const headers: ResponseHeaders = { allow }
   for (const { method, openapi } of operations) {
-    const taken = METHOD_FIELDS[method]
+    const taken = METHOD_HEADERS[method]
     const { requestBody, responses } = openapi as Described
     const content = requestBody?.content
     if (taken !== undefined && content) headers[taken] ??= Object.keys(content).join(', ')
     const unit = responses?.['200']?.headers?.['Accept-Ranges']?.schema?.const
     if (method === 'GET' && unit !== undefined) headers['accept-ranges'] ??= unit
   }
-  // Empty text rather than no body, so that the binding sends `Content-Length: 0`.
+  // An empty string rather than no body, so that the response has `Content-Length: 0`.
   return { status: 200, headers, body: '' }
 }
 
-const METHOD_FIELDS: Readonly<Record<string, string>> = {
+const METHOD_HEADERS: Readonly<Record<string, string>> = {
   PATCH: 'accept-patch', POST: 'accept-post',
 }
 
@@ -87,7 +156,7 @@ export class MethodTable<C> {
     return [...handlers].flatMap(reached)
   }
 
-  /** Returns a new answer to OPTIONS, because policies may add to it. */
+  /** Returns a new response to OPTIONS, because policies may add to it. */
   options(): HttpResponse {
     return optionsResponse(this.allow, this.operations())
   }

@@ -1,37 +1,25 @@
 import { httpError } from '../http/errors.js'
 import { type Handler, type HttpRequest, checkCall } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
+import { readOptions } from '../runtime/options.js'
 import {
-  allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
+  allowValue, METHOD_OPTIONS, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
+  type MethodOptions,
 } from './methods.js'
-import { parseRoute, shapeOf, type Route } from './route.js'
-import { RouteTree } from './route-tree.js'
-import { routeOperations } from './route-operation.js'
+import { parseRoute, routeOperations, RouteTree, shapeOf, type Route } from './routes.js'
 
 interface Entry<C> {
   readonly route: Route
   readonly table: MethodTable<C>
 }
 
-/** Options of `router`. */
-export interface RouterOptions {
-  /**
-   * Methods that are not registered with IANA but may occur in routes, such as `BREW`. Default:
-   * none, so that a misspelt method is found.
-   */
-  readonly extensionMethods?: readonly string[]
-}
-
-const KNOWN = { extensionMethods: 0 } satisfies Record<keyof RouterOptions, 0>
-
 /**
  * Combines handlers by method and path, for servers without a router of their own.
  *
  * Keys are one method, several or any, and a path below the mount path: `'POST /start-job'`,
  * `'GET|DELETE /jobs/{id}'`, `'* /x'` or `'/x'`. A parameter fills one segment and is never empty.
- * It is percent-decoded in `request.params`, beside the parameters of the host.
+ * It is percent-decoded in `request.params`, beside the parameters of your framework.
  *
- * - A path without a route is declined: the host's next handler gets it.
+ * - A path without a route is declined: the next handler of your framework gets it.
  * - Literal segments win over parameters, from left to right, and a path belongs to one template:
  * with `POST /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
  * - HEAD calls the handler of GET. OPTIONS without a handler: 200 with `Allow`, and with
@@ -50,10 +38,9 @@ const KNOWN = { extensionMethods: 0 } satisfies Record<keyof RouterOptions, 0>
  * @throws {TypeError} A route is malformed, or two routes conflict.
  */
 export function router<C = unknown>(
-  routes: Readonly<Record<string, Handler<C>>>, options: RouterOptions = {},
+  routes: Readonly<Record<string, Handler<C>>>, options: MethodOptions = {},
 ): Handler<C> {
-  checkNames('router', options, KNOWN)
-  const { extensionMethods = [] } = options
+  const { extensionMethods } = readOptions('router', options, METHOD_OPTIONS)
   const tree = new RouteTree<Entry<C>>()
   const shapes = new Map<string, Entry<C>>()
   const described: { route: Route, table: MethodTable<C>, handler: Handler<C> }[] = []

@@ -1,8 +1,8 @@
 import { httpError, type HttpError } from '../http/errors.js'
 import { describe, type Handler, type Operation } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
-import { addResponses } from '../openapi/merge.js'
-import { errorResponses } from '../openapi/errors.js'
+import { readOptions, value, type OptionTable } from '../runtime/options.js'
+import { addResponses } from '../openapi/operation.js'
+import { errorResponses } from '../openapi/responses.js'
 
 /** Options of `strictQuery`. */
 export interface StrictQueryOptions {
@@ -22,12 +22,14 @@ interface Parameter {
 /** The query parameters of one method, with `true` for those that may be repeated. */
 type Known = ReadonlyMap<string, boolean>
 
-const KNOWN = { also: 0 } satisfies Record<keyof StrictQueryOptions, 0>
+const OPTIONS = {
+  also: value('a list of names', Array.isArray),
+} satisfies OptionTable<StrictQueryOptions>
 /** Maximum length of an unknown name in a message. */
 const LONGEST = 64
 
 /**
- * Refuses query parameters that the handler's description does not name, and repeated ones: 400
+ * Rejects query parameters that the handler's description does not name, and repeated ones: 400
  * `invalid_query`. So `?batchsize=2` is an error instead of a page of 100. All handlers of this
  * package have a description; add one to your own handlers with `describe`. A method without a
  * description is not checked.
@@ -40,13 +42,12 @@ const LONGEST = 64
 export function strictQuery<C = unknown>(
   handler: Handler<C>, options: StrictQueryOptions = {},
 ): Handler<C> {
-  checkNames('strictQuery', options, KNOWN)
   const { operations } = handler
   if (operations === undefined || operations.length === 0) {
     const advice = 'give it one with describe(handler, [operation(…)])'
     throw new TypeError(`strictQuery: the handler has no description; ${advice}`)
   }
-  const also = new Set(options.also)
+  const also = new Set(readOptions('strictQuery', options, OPTIONS).also)
   const known = new Map<string, Known>()
   for (const operation of operations) {
     const before = known.get(operation.method) ?? []

@@ -86,8 +86,11 @@ export const flag = <E extends Extra<boolean>>(extra: E = {} as E): Option<boole
   { ...extra, expects: 'true or false', accepts: (value) => typeof value === 'boolean' }
 )
 
+/** An option without the type of its value. */
+type Untyped<E, T = unknown> = Pick<Option<T>, 'expects' | 'accepts'> & NoInfer<E>
+
 /** A function. */
-export const func = <E extends Extra<never>>(extra: E = {} as E): Option<never> & E => (
+export const func = <E extends Extra<never> = Record<never, never>>(extra: E = {} as E): Untyped<E> => (
   { ...extra, expects: 'a function', accepts: (value) => typeof value === 'function' }
 )
 
@@ -100,9 +103,9 @@ export function text<E extends Extra<string> & { readonly pattern?: RegExp, read
 }
 
 /** A value that `accepts` recognises. Default: anything. */
-export const value = <T = never, E extends Extra<T> = Extra<T>>(
+export const value = <T = never, E extends Extra<unknown> = Record<never, never>>(
   expects = 'anything', accepts: (value: unknown) => boolean = () => true, extra: E = {} as E,
-): Option<T> & E => ({ ...extra, expects, accepts })
+): Untyped<E, T> => ({ ...extra, expects, accepts })
 
 /**
  * Checks options against their table, and returns them with their defaults.
@@ -134,6 +137,8 @@ export function readOptions<O extends object, T extends OptionTable<O>>(
 function shown(given: unknown): string {
   if (typeof given === 'string') return JSON.stringify(given.length > 40 ? `${given.slice(0, 40)}…` : given)
   if (typeof given === 'function') return 'a function'
-  if (Array.isArray(given)) return 'an array'
+  if (Array.isArray(given)) {
+    return `[${given.slice(0, 3).map(shown).join(', ')}${given.length > 3 ? ', …' : ''}]`
+  }
   return typeof given === 'object' && given !== null ? 'an object' : String(given)
 }

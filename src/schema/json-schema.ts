@@ -1,46 +1,46 @@
-import type { Format, ValidateFunction } from 'ajv/dist/2020.js'
+import type { ErrorObject, Format, ValidateFunction } from 'ajv/dist/2020.js'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { codeGenerationAdvice } from '../runtime/warning.js'
-import { checkNames } from '../runtime/option-names.js'
+import { flag, readOptions, value as anyValue, type OptionTable } from '../runtime/options.js'
 import { loadAjv } from './ajv.js'
-import { ajvIssues } from './ajv-issue.js'
-import type { DescribedSchema } from './schema.js'
-import { schemaFault } from './schema-fault.js'
+import { fromPointer } from './pointer.js'
+import { MAX_DETAILS, type DescribedSchema } from './schema.js'
 import { hasAtMost } from '../runtime/json.js'
 import { linearUniqueItems } from './unique-items.js'
-import { MAX_DETAILS } from './validate.js'
 
 /** JSON Schema 2020-12, the dialect of OpenAPI 3.1 and the only one read here. */
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
-/** Values with more members and items than this stop at the first error. */
+/** Values with more properties and items than this stop at the first error. */
 const MAX_COLLECTED_FROM = 1000
 
-/** Annotations of OpenAPI that ajv's strict mode would refuse as misspelt keywords. */
+/** Annotations of OpenAPI that ajv's strict mode would reject as misspelt keywords. */
 const ANNOTATIONS = ['discriminator', 'example', 'externalDocs', 'xml']
 
 /** Options of `jsonSchema`. */
 export interface JsonSchemaOptions {
   /**
-   * Checks for the `format` keyword, by name: a pattern, a function, or `true` to accept any text.
+   * Checks for the `format` keyword, by name: a pattern, a function, or `true` to accept any string.
    * If set, every format that the schema names must be listed. Default: none, and `format` is an
    * annotation that checks nothing, as in 2020-12.
    */
   readonly formats?: Readonly<Record<string, RegExp | ((text: string) => boolean) | true>>
   /**
-   * Sets each member that is missing to its `default` in the schema, **in the value that is
+   * Sets each property that is missing to its `default` in the schema, **in the value that is
    * checked**. Default: false.
    */
   readonly useDefaults?: boolean
 }
 
-const KNOWN = { formats: 0, useDefaults: 0 } satisfies Record<keyof JsonSchemaOptions, 0>
+const OPTIONS = {
+  formats: anyValue(), useDefaults: flag({ default: false }),
+} satisfies OptionTable<JsonSchemaOptions>
 
 /**
  * Compiles a schema from JSON Schema 2020-12 with ajv. `T` is the type of the values that it
  * accepts, as declared by the caller.
  *
- * The check is strict: it coerces nothing, and refuses unknown keywords. It changes no value,
+ * The check is strict: it coerces nothing, and rejects unknown keywords. It changes no value,
  * except with `useDefaults`. Small values list up to 20 errors; large ones stop at the first.
  * `uniqueItems` takes linear time. Regular expressions in `pattern`, `patternProperties` and
  * `formats` are yours: one with nested repetition, such as `^(a+)+$`, takes exponential time.
@@ -59,9 +59,9 @@ const KNOWN = { formats: 0, useDefaults: 0 } satisfies Record<keyof JsonSchemaOp
 export function jsonSchema<T = unknown, In = T>(
   schema: object, options: JsonSchemaOptions = {},
 ): DescribedSchema<T, In> {
-  checkNames('jsonSchema', options, KNOWN)
+  const settings = readOptions('jsonSchema', options, OPTIONS)
   const own = checked(schema)
-  const first = compile(own, options, false)
+  const first = compile(own, settings, false)
   let all: Check | undefined
 
   const run = (value: unknown): StandardSchemaV1.Result<T> => {
@@ -70,7 +70,7 @@ export function jsonSchema<T = unknown, In = T>(
       if (!hasAtMost(value, MAX_COLLECTED_FROM)) {
         return { issues: ajvIssues(first.validate.errors ?? [], MAX_DETAILS, own) }
       }
-      all ??= compileAll(own, options) ?? first
+      all ??= compileAll(own, settings) ?? first
       all.validate(value)
       const errors = all.validate.errors ?? first.validate.errors ?? []
       return { issues: ajvIssues(errors, MAX_DETAILS, own) }
@@ -117,15 +117,6 @@ function checked(schema: object): Record<string, unknown> {
   if (own['$async'] !== undefined) {
     const advice = 'use a schema library for asynchronous checks'
     throw new TypeError(`jsonSchema: $async schemas are not supported; ${advice}`)
-  }
-  let fault: string | undefined
-  try {
-    fault = schemaFault(own)
-  } catch (cause) {
-    throw unusable(cause)
-  }
-  if (fault !== undefined) {
-    throw new TypeError(`jsonSchema: the schema is not valid JSON Schema 2020-12: ${fault}`)
   }
   return own
 }
@@ -195,11 +186,110 @@ function unusable(cause: unknown): TypeError {
 
 function hint(why: string): string {
   if (why.includes('unknown format')) {
-    return '; add it to the option formats (true lets every text pass)'
+    return '; add it to the option formats (true accepts every string)'
   }
   if (why.includes('unknown keyword')) return '; check its spelling, or leave it out'
   if (why.includes("can't resolve reference")) {
     return '; put what it refers to under $defs of this schema'
   }
   return ''
+}
+
+/** Maximum length of the JSON text of allowed values, and of a title, in a message. */
+const MAX_NAMED = 120
+
+/** Messages for the usual formats of JSON Schema. */
+const FORMATS: Readonly<Record<string, string>> = {
+  'date': 'must be a date, such as 2026-12-24',
+  'date-time': 'must be a date and a time, such as 2026-12-24T18:00:00Z',
+  'duration': 'must be a duration, such as PT90M',
+  'email': 'must be an e-mail address',
+  'hostname': 'must be a host name',
+  'idn-email': 'must be an e-mail address',
+  'ipv4': 'must be an IPv4 address',
+  'ipv6': 'must be an IPv6 address',
+  'time': 'must be a time, such as 18:00:00Z',
+  'uri': 'must be an absolute URI',
+  'uri-reference': 'must be a URI, or a path',
+  'url': 'must be a URL',
+  'uuid': 'must be a UUID',
+}
+
+/**
+ * Converts ajv's errors to Standard Schema issues. The path leads to the property that is wrong, not to
+ * the object around it. The message continues the name of the property: `is required`. It never
+ * has a regular expression, which means nothing to a client.
+ *
+ * @param schema - the schema of the errors
+ */
+function ajvIssues(
+  errors: readonly ErrorObject[], limit: number, schema: object,
+): StandardSchemaV1.Issue[] {
+  const issues: StandardSchemaV1.Issue[] = []
+  for (const error of errors) {
+    if (issues.length === limit) break
+    // `propertyNames` is reported after the errors of the name itself, and knows the key. The
+    // errors of the schema inside an `if` are in the list, too.
+    if (error.propertyName !== undefined || error.keyword === 'if') continue
+    const key = culprit(error)
+    const path = fromPointer(error.instancePath)
+    const message = sentence(error, schema)
+    issues.push({ message, path: key === undefined ? path : [...path, key] })
+  }
+  return issues
+}
+
+/** Returns the key of an error that ajv reports at the object around it. */
+function culprit({ params }: ErrorObject): string | undefined {
+  const named = params as Record<string, unknown>
+  const key = named['missingProperty'] ?? named['additionalProperty']
+    ?? named['unevaluatedProperty'] ?? named['propertyName']
+  return typeof key === 'string' ? key : undefined
+}
+
+function sentence(error: ErrorObject, schema: object): string {
+  const params = error.params as Record<string, unknown>
+  switch (error.keyword) {
+    case 'required': return 'is required'
+    case 'dependentRequired':
+    case 'dependencies': return `is required beside ${JSON.stringify(params['property'])}`
+    case 'additionalProperties':
+    case 'unevaluatedProperties':
+    case 'not':
+    case 'false schema': return 'is not allowed'
+    case 'propertyNames': return 'is not an allowed name'
+    case 'type': return `must be ${[params['type']].flat().join(' or ')}`
+    case 'pattern': return misfit(error, schema)
+    case 'format': {
+      const format = String(params['format'])
+      return FORMATS[format] ?? `must have the format ${format}`
+    }
+    case 'const': return allowed('must be', [params['allowedValue']]) ?? 'is not the allowed value'
+    case 'enum':
+      return allowed('must be one of', params['allowedValues'])
+        ?? 'is not one of the allowed values'
+    case 'anyOf': return 'must match at least one of the allowed forms'
+    case 'oneOf': return 'must match exactly one of the allowed forms'
+    case 'uniqueItems':
+      return `must not have equal items (${String(params['j'])} and ${String(params['i'])} are)`
+    default: return (error.message ?? 'is not valid').replace(' NOT ', ' not ')
+  }
+}
+
+/** Returns the message for a `pattern`, with the title or the description beside it. */
+function misfit({ schemaPath }: ErrorObject, schema: object): string {
+  let beside: unknown = schema
+  for (const key of fromPointer(schemaPath.replace(/^#/, '')).slice(0, -1)) {
+    beside = (beside as Record<string, unknown> | undefined)?.[key]
+  }
+  const { title, description } = (beside ?? {}) as Record<string, unknown>
+  const text = title ?? description
+  const isShort = typeof text === 'string' && text !== '' && text.length <= MAX_NAMED
+  return isShort ? `does not match the pattern: ${text}` : 'does not match the pattern'
+}
+
+function allowed(start: string, values: unknown): string | undefined {
+  if (!Array.isArray(values)) return undefined
+  const text = values.map((value) => JSON.stringify(value)).join(', ')
+  return text.length <= MAX_NAMED ? `${start} ${text}` : undefined
 }

@@ -109,7 +109,7 @@ export async function takeContent(
 
 /**
  * Does not wait for `return`, because a generator that waits for its source ends only when the
- * source answers.
+ * source does.
  */
 function close(iterator: AsyncIterator<Uint8Array>): void {
   try {

@@ -28,7 +28,7 @@ export interface BreakerOptions {
   /** Called after calls have timed out. */
   readonly onLate?: () => void
   /**
-   * Each call has a connection of its own. A call that is late while others were answered, such as
+   * Each call has a connection of its own. A call that is late while others got a reply, such as
    * one that waits for a lock, then says nothing about the server. Default `false`.
    */
   readonly hasManyConnections?: boolean
@@ -42,7 +42,7 @@ class Pending implements Linked<Pending> {
 
   /**
    * @param due - the tick at which the call is late
-   * @param answers - number of calls that were answered before it began
+   * @param answers - number of replies before it began
    */
   constructor(
     readonly due: number,

@@ -1,4 +1,4 @@
-import { readOptions, text, whole } from '../runtime/options.js'
+import { readOptions, whole } from '../runtime/options.js'
 
 /** Limits of what one owner leaves behind in a store. */
 export interface ShareLimits {
@@ -6,17 +6,10 @@ export interface ShareLimits {
   readonly maxBytes: number
 }
 
-/** The option for a namespace that becomes part of keys. */
-export const NAMESPACE = text({ pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -' })
 /** The options for the share of one owner of a store on a server. */
 export const SHARES = {
   maxEntriesPerOwner: whole({ min: 1, default: 100_000 }),
   maxBytesPerOwner: whole({ min: 1, default: 64 * 2 ** 20 }),
-}
-
-/** @throws {TypeError} The namespace is not 1 to 64 of `A-Z a-z 0-9 . _ -`. */
-export function checkNamespace(where: string, namespace: string): void {
-  readOptions(where, { namespace }, { namespace: NAMESPACE })
 }
 
 /**

@@ -26,7 +26,7 @@ export interface InjectOptions<C = unknown> {
    * `content-type: application/json` unless `headers` names a type. Default: no body.
    */
   readonly body?: unknown
-  /** Path parameters of the host's router, decoded. @default {} */
+  /** Path parameters of your router, decoded. @default {} */
   readonly params?: Readonly<Record<string, string>>
   /** The front of the path under which the handler is mounted. @default '' */
   readonly mountPath?: string
@@ -36,7 +36,7 @@ export interface InjectOptions<C = unknown> {
   readonly signal?: AbortSignal
   /** Receives the errors that are masked to the client. Default: a process warning. */
   readonly onError?: OnError
-  /** Facts of the host about the request, such as its user. Required by handlers that read it. */
+  /** Facts of your framework about the request, such as its user. Required by handlers that read it. */
   readonly context?: C
 }
 
@@ -56,13 +56,14 @@ const OPTIONS = {
 const NO_BODY = new Uint8Array(0)
 
 /**
- * Calls a handler with a request and returns its answer, without a server and without a port. The
- * error boundary is that of a server: what the handler throws becomes an error answer. A request
+ * Calls a handler with a request and returns its response, without a server and without a port. The
+ * error boundary is that of a server: what the handler throws becomes an error response. A request
  * that the handler declines is a 404.
  *
  * @example
- * const answer = await inject(handler, { method: 'POST', path: '/reports', body: { year: 2025 } })
- * answer.status // 200 await answer.json()
+ * const response = await inject(handler, { method: 'POST', path: '/reports', body: { year: 2025 } })
+ * response.status // 200
+ * await response.json()
  *
  * @throws {TypeError} `path` does not start with `/`, `body` cannot be sent, or an option is
  * unknown.
@@ -73,14 +74,14 @@ export async function inject<C>(
   const exchange = toRequest<C>(request)
   const { onError } = request
   const boundary = { onError }
-  const answer = await guard(handler, boundary)(exchange)
+  const response = await guard(handler, boundary)(exchange)
   const rescue = async (error: unknown): Promise<HttpResponse> =>
     await guard<C>(() => { throw error }, boundary)(exchange) as HttpResponse
-  if (answer === undefined) return received(exchange, await rescue(notFound(exchange)), rescue)
+  if (response === undefined) return received(exchange, await rescue(notFound(exchange)), rescue)
   try {
-    return await received(exchange, answer, rescue)
+    return await received(exchange, response, rescue)
   } catch (error) {
-    copyHeadersToError(error, answer)
+    copyHeadersToError(error, response)
     return received(exchange, await rescue(error), rescue)
   }
 }
@@ -132,7 +133,7 @@ function isStream(body: unknown): body is AsyncIterable<Uint8Array | string> {
 }
 
 /**
- * Rejects when a server could not send the answer: a refused header, a stream that fails at once.
+ * Rejects when a server could not send the response: an invalid header, a stream that fails at once.
  */
 async function received(
   request: HttpRequest, { status, headers, body }: HttpResponse,
@@ -238,7 +239,7 @@ export class InjectedBody implements BodySource {
 
 type Headers = Readonly<Record<string, string | string[]>>
 
-/** The answer of a handler, as a client would receive it. */
+/** The response of a handler, as a client would receive it. */
 export class InjectedResponse {
   readonly status: number
   /** Lower-case names. A list is sent as that many field lines. */
@@ -296,7 +297,7 @@ export class InjectedResponse {
       yield await this.bytes()
       return
     }
-    if (this.#streamed) throw new Error('The body of this answer was read before')
+    if (this.#streamed) throw new Error('The body of this response was read before')
     this.#streamed = true
     try {
       for (let step = await source.next(); step.done !== true; step = await source.next()) {
@@ -304,7 +305,7 @@ export class InjectedResponse {
       }
     } catch (error) {
       this.#onFailure(error)
-      throw new Error('The stream of this answer failed before its end', { cause: error })
+      throw new Error('The stream of this response failed before its end', { cause: error })
     } finally {
       source.close()
     }

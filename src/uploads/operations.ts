@@ -1,9 +1,8 @@
 import type { Handler, Operation } from '../http/exchange.js'
-import { errorResponses } from '../openapi/errors.js'
-import { fields } from '../openapi/fields.js'
-import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
+import { errorResponses, fields } from '../openapi/responses.js'
 import {
-  body, header, operation, parameter, response, type Fragment,
+  addParameters, addResponseHeaders, addResponses, body, type Fragment, header, operation,
+  parameter, response,
 } from '../openapi/operation.js'
 import { PARTIAL_UPLOAD } from './protocol.js'
 

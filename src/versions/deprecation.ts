@@ -1,9 +1,10 @@
 import { withHeaders } from '../http/respond.js'
 import { httpDate } from '../http/fields/dates.js'
 import { linkValue, type Link } from '../http/fields/link.js'
-import type { Policy, ResponseHeaders } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
-import { deprecate } from './describe.js'
+import type { Operation, Policy, ResponseHeaders } from '../http/exchange.js'
+import { addResponseHeaders } from '../openapi/operation.js'
+import { fields } from '../openapi/responses.js'
+import { oneOf, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 
 /**
  * Options of the deprecation of a version, or of any handler. Dates are `Date`s or anything that
@@ -21,19 +22,24 @@ export interface DeprecationOptions {
   /** The replacement; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
-   * Format of `Deprecation`. `http-date` (default) is the date of SPEC 9.2, such as `Sun, 11 Nov
+   * Format of `Deprecation`. `http-date` (default) is a date such as `Sun, 11 Nov
    * 2026 23:59:59 GMT`. Parsers of RFC 9745 ignore it. `rfc9745` is a structured date, which is an
    * at sign and the seconds since 1970.
    */
   readonly format?: 'http-date' | 'rfc9745'
 }
 
-/** The names of the options of a deprecation. */
-export const DEPRECATION = {
-  deprecated: 0, sunset: 0, link: 0, sunsetLink: 0, successor: 0, format: 0,
-} satisfies Record<keyof DeprecationOptions, 0>
+const isDate = (given: unknown): boolean => !Number.isNaN(new Date(given as string).getTime())
 
-/** The fields of a deprecation, made once. */
+/** The options of a deprecation. */
+export const DEPRECATION = {
+  deprecated: value('a date', isDate, { required: true }),
+  sunset: value('a date', isDate),
+  link: text(), sunsetLink: text(), successor: text(),
+  format: oneOf(['http-date', 'rfc9745'], { default: 'http-date' }),
+} satisfies OptionTable<DeprecationOptions>
+
+/** The headers of a deprecation, made once. */
 export interface Deprecation {
   readonly headers: Readonly<Record<string, string>>
   readonly links: string | undefined
@@ -42,46 +48,37 @@ export interface Deprecation {
 }
 
 /**
- * Computes the header fields of a deprecation.
+ * Computes the headers of a deprecation.
  *
- * @throws {TypeError} A date is not valid, or the sunset is before the deprecation.
+ * @throws {TypeError} The sunset is before the deprecation.
  */
-export function toDeprecation(options: DeprecationOptions, where: string): Deprecation {
-  const at = toTime(options.deprecated, `${where}: deprecated`)
-  const sunsetAt = options.sunset === undefined
-    ? Infinity
-    : toTime(options.sunset, `${where}: sunset`)
+export function toDeprecation(
+  { deprecated: since, sunset, link, sunsetLink, successor, format }: DeprecationOptions,
+  where: string,
+): Deprecation {
+  const at = new Date(since).getTime()
+  const sunsetAt = sunset === undefined ? Infinity : new Date(sunset).getTime()
   if (sunsetAt < at) throw new TypeError(`${where}: sunset must not be before deprecated`)
   const links: Link[] = []
-  if (options.link !== undefined) {
-    links.push({ target: options.link, rel: 'deprecation', type: 'text/html' })
-  }
-  if (options.sunsetLink !== undefined) {
-    links.push({ target: options.sunsetLink, rel: 'sunset', type: 'text/html' })
-  }
-  if (options.successor !== undefined) {
-    links.push({ target: options.successor, rel: 'successor-version' })
-  }
+  if (link !== undefined) links.push({ target: link, rel: 'deprecation', type: 'text/html' })
+  if (sunsetLink !== undefined) links.push({ target: sunsetLink, rel: 'sunset', type: 'text/html' })
+  if (successor !== undefined) links.push({ target: successor, rel: 'successor-version' })
+  const date = format === 'rfc9745' ? `@${String(Math.floor(at / 1000))}` : httpDate(at)
   return {
-    headers: {
-      deprecation: options.format === 'rfc9745'
-        ? `@${String(Math.floor(at / 1000))}`
-        : httpDate(at),
-      ...(sunsetAt === Infinity ? {} : { sunset: httpDate(sunsetAt) }),
-    },
+    headers: { deprecation: date, ...sunsetAt < Infinity && { sunset: httpDate(sunsetAt) } },
     links: links.length > 0 ? linkValue(links) : undefined,
     sunsetAt,
   }
 }
 
 /**
- * Adds the fields to an answer. A `Link` or `Sunset` of the answer itself, such as that of a task,
- * stays.
+ * Adds the headers to a response. A `Link` or `Sunset` of the response itself, such as that of a
+ * task, stays.
  */
 export function addDeprecation(
-  headers: ResponseHeaders, { headers: fields, links }: Deprecation,
+  headers: ResponseHeaders, { headers: added, links }: Deprecation,
 ): void {
-  for (const name in fields) headers[name] ??= fields[name] as string
+  for (const name in added) headers[name] ??= added[name] as string
   if (links === undefined) return
   const there = headers['link']
   headers['link'] = there === undefined
@@ -90,7 +87,7 @@ export function addDeprecation(
 }
 
 /**
- * Adds `Deprecation`, `Sunset` and `Link` to the answers of any handler.
+ * Adds `Deprecation`, `Sunset` and `Link` to the responses of any handler.
  *
  * @example
  * const old = deprecated({ deprecated: '2026-01-01', sunset: '2027-01-01' })
@@ -100,15 +97,14 @@ export function addDeprecation(
  * unknown.
  */
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {
-  checkNames('deprecated', options, DEPRECATION)
-  const deprecation = toDeprecation(options, 'deprecated')
+  const deprecation = toDeprecation(readOptions('deprecated', options, DEPRECATION), 'deprecated')
   const policy: Policy<C> = (request, next) =>
     withHeaders(next, request, (headers) => { addDeprecation(headers, deprecation) })
   return Object.assign(policy, { describe: deprecate })
 }
 
-function toTime(date: Date | string, what: string): number {
-  const time = new Date(date).getTime()
-  if (Number.isNaN(time)) throw new TypeError(`${what} must be a date`)
-  return time
+/** Adds a deprecation to an operation. */
+export function deprecate(operation: Operation): Operation {
+  const described = addResponseHeaders(operation, fields('Deprecation', 'Sunset', 'Link'))
+  return { ...described, openapi: { ...described.openapi, deprecated: true } }
 }

@@ -1,89 +1,75 @@
 import { parseAccept } from '../http/fields/accept.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { Memo } from '../runtime/collections.js'
-import { checkNames } from '../runtime/option-names.js'
+import { readOptions, text } from '../runtime/options.js'
 import { fieldText } from '../http/fields/reader.js'
 import { parameter as describeParameter } from '../openapi/operation.js'
 
 /** A version that a request names. */
 export interface Candidate {
-  /** As sent; may be no version at all. */
+  /** The string as sent. It may be no version at all. */
   readonly text: string
   /** Weight of the preference, above 0 up to 1. */
   readonly q: number
-  /** The place in the field, for equals. */
+  /** Index in the header, which orders equal weights. */
   readonly at: number
-  /** The media type that it was asked in, for the answer. */
+  /** The media type that named it, for the response. */
   readonly mediaType?: string
 }
 
-/** The version that a request names in one of the four ways. */
+/** The versions that a request names in one way. */
 export interface Asked {
   readonly candidates: readonly Candidate[]
-  /** The client would also take an answer of any version. */
+  /** True if the client also accepts a response of any version. */
   readonly optional: boolean
 }
 
-/** One way to choose a version (SPEC 9). */
+/** One way to choose a version. */
 export interface Selector {
   readonly way: 'path' | 'query' | 'media-type' | 'media-type-parameter'
-  /**
-   * The status that says a version is not served: 404 in the path, 400 in the query, 406 in Accept.
-   */
+  /** Status for a version that is not served: 404 in the path, 400 in the query, 406 in Accept. */
   readonly unsupported: 400 | 404 | 406
-  /** The request field that the choice depends on, where it is a negotiation. */
+  /** The request header that the choice depends on, if the version is negotiated. */
   readonly vary?: string
-  /** `undefined` when the request says nothing in this way. */
+  /** Returns the versions that the request names in this way; `undefined` for none. */
   readonly ask: (request: HttpRequest) => Asked | undefined
-  /**
-   * The mount path below which the handler is to see the request, where the version stands in the
-   * path.
-   */
+  /** Returns the mount path of the handler, if the version is a part of the path. */
   readonly mountPath?: (request: HttpRequest) => string | undefined
-  /** The vendor's media types, which handlers know as `application/json`. */
+  /** Returns true for media types of the vendor. Handlers see `application/json` instead. */
   readonly isVendorType?: (type: string, subtype: string) => boolean
-  /**
-   * Addition to a description: the query parameter that it reads, the media type or the path in
-   * which a version is answered.
-   */
+  /** Additions to the OpenAPI description. */
   readonly describe?: {
-    /** The parameter object of what it reads. */
+    /** The query parameter that it reads. */
     readonly parameter?: Readonly<Record<string, unknown>>
-    /** The media type that stands for a version. */
+    /** Returns the media type of a version. */
     readonly mediaType?: (version: string) => string
-    /** The first segment of the paths that a version has for itself. */
+    /** Returns the first segment of the paths of a version. */
     readonly segment?: (version: string) => string
   }
 }
 
 const NAME = /^[a-z0-9][a-z0-9!#$&^_-]{0,63}$/
-/** Matches text that is meant as a version, right or wrong; `8-engine` is not. */
+/** Matches strings that are meant as a version, valid or not; `8-engine` is not. */
 const MEANT = /^\d[\d.]*(?:-[0-9A-Za-z.-]*)?$/
 
-function checkName(what: string, name: string): string {
-  if (!NAME.test(name)) {
-    throw new TypeError(
-      `${what} must be lower-case letters, digits and - _, not ${JSON.stringify(name)}`
-    )
-  }
-  return name
-}
+const expects = 'lower-case letters, digits and - _'
+const VENDOR = text({ pattern: NAME, expects, required: true })
+const PREFIX = text({ pattern: NAME, expects, default: 'v' })
+const PARAMETER = text({ pattern: NAME, expects, default: 'version' })
 
 /**
  * Reads the version from the first segment below the mount path: `/v1/users`. A segment that is no
- * version, such as `v8-engine`, belongs to a path without a version. `prefix` stands in front of
- * the number; default `v`.
+ * version, such as `v8-engine`, belongs to a path without a version. `prefix` is the string before
+ * the number.
  *
  * @example
  * versions({ '1.0.0': handler }, { select: [byPath()] })
  */
 export function byPath(options: {
-  /** The text before the number, in lower case. Default `v`, as in `/v1/users`. */
+  /** The string before the number, in lower case. Default `v`, as in `/v1/users`. */
   readonly prefix?: string,
 } = {}): Selector {
-  checkNames('byPath', options, { prefix: 0 })
-  const { prefix = 'v' } = options
-  checkName('byPath: prefix', prefix)
+  const { prefix } = readOptions('byPath', options, { prefix: PREFIX })
   const segment = ({ path, mountPath }: HttpRequest): string => {
     const start = mountPath.length + 1
     const end = path.indexOf('/', start)
@@ -112,7 +98,7 @@ export function byPath(options: {
 }
 
 /**
- * Reads the version from a query parameter: `?version=1`. Two different values are a 400.
+ * Reads the version from a query parameter: `?version=1`. Two different values get a 400.
  *
  * @example
  * versions({ '1.0.0': handler }, { select: [byQuery({ parameter: 'api-version' })] })
@@ -121,9 +107,7 @@ export function byQuery(options: {
   /** Name of the query parameter. Default `version`. */
   readonly parameter?: string,
 } = {}): Selector {
-  checkNames('byQuery', options, { parameter: 0 })
-  const { parameter = 'version' } = options
-  if (parameter === '') throw new TypeError('byQuery: parameter must not be empty')
+  const { parameter } = readOptions('byQuery', options, { parameter: text({ default: 'version' }) })
   return {
     way: 'query',
     unsupported: 400,
@@ -148,9 +132,9 @@ export function byVendorMediaType(options: {
   /** The vendor in the media type: `acme` for `application/vnd.acme.v1+json`. */
   readonly vendor: string,
 }): Selector {
-  checkNames('byVendorMediaType', options, { vendor: 0 })
-  const { vendor } = options
-  const before = `vnd.${checkName('byVendorMediaType: vendor', vendor)}.v`
+  const { vendor } = readOptions('byVendorMediaType', options, { vendor: VENDOR })
+  const before = `vnd.${vendor}.v`
+  const mediaType = (version: string): string => `application/${before}${version}+json`
   const isVendorType = (type: string, subtype: string): boolean =>
     type === 'application' && subtype.startsWith(before) && subtype.endsWith('+json')
   return {
@@ -158,12 +142,10 @@ export function byVendorMediaType(options: {
     unsupported: 406,
     vary: 'Accept',
     ask: accepted(
-      isVendorType,
-      (subtype) => subtype.slice(before.length, -'+json'.length),
-      (version) => `application/${before}${version}+json`,
+      isVendorType, (subtype) => subtype.slice(before.length, -'+json'.length), mediaType,
     ),
     isVendorType,
-    describe: { mediaType: (version) => `application/${before}${version}+json` },
+    describe: { mediaType },
   }
 }
 
@@ -180,27 +162,23 @@ export function byMediaTypeParameter(options: {
   /** Name of the parameter of the media type. Default `version`. */
   readonly parameter?: string,
 }): Selector {
-  checkNames('byMediaTypeParameter', options, { vendor: 0, parameter: 0 })
-  const { vendor, parameter = 'version' } = options
-  const name = `vnd.${checkName('byMediaTypeParameter: vendor', vendor)}+json`
-  checkName('byMediaTypeParameter: parameter', parameter)
+  const { vendor, parameter } =
+    readOptions('byMediaTypeParameter', options, { vendor: VENDOR, parameter: PARAMETER })
+  const name = `vnd.${vendor}+json`
+  const mediaType = (version: string): string => `application/${name};${parameter}=${version}`
   const isVendorType = (type: string, subtype: string): boolean =>
     type === 'application' && subtype === name
   return {
     way: 'media-type-parameter',
     unsupported: 406,
     vary: 'Accept',
-    ask: accepted(
-      isVendorType,
-      (_, params) => params.get(parameter),
-      (version) => `application/${name};${parameter}=${version}`,
-    ),
+    ask: accepted(isVendorType, (_, params) => params.get(parameter), mediaType),
     isVendorType,
-    describe: { mediaType: (version) => `application/${name};${parameter}=${version}` },
+    describe: { mediaType },
   }
 }
 
-/** The versions in an Accept field, cached by the few texts that clients send. */
+/** Returns the versions in Accept, cached by the few values that clients send. */
 function accepted(
   isVendorType: (type: string, subtype: string) => boolean,
   read: (
@@ -224,4 +202,53 @@ function accepted(
   const known = new Memo((accept: string) => ({ asked: askedIn(accept) }))
   return ({ headers: { accept } }) =>
     accept === undefined || accept === '*/*' ? undefined : known.get(fieldText(accept)).asked
+}
+
+/**
+ * Returns a function that makes the request for the handler of one version: a version in the path
+ * is part of the mount path, and `application/json` replaces the media types of the vendor.
+ * `version` becomes `request.version`.
+ */
+export function innerRequests<C>(
+  select: readonly Selector[],
+): (request: HttpRequest<C>, version?: string) => HttpRequest<C> {
+  const known = new Memo((accept: string) => ({ plain: plainAccept(accept, select) }))
+  return (request, version) => {
+    let mountPath: string | undefined
+    for (const selector of select) mountPath ??= selector.mountPath?.(request)
+    const { accept } = request.headers
+    const plain = accept === undefined || accept === '*/*'
+      ? undefined
+      : known.get(fieldText(accept)).plain
+    if (mountPath === undefined && plain === undefined && version === undefined) return request
+    return request.with({
+      ...version === undefined ? {} : { version },
+      ...mountPath === undefined ? {} : { mountPath },
+      ...plain === undefined ? {} : { headers: { ...request.headers, accept: plain } },
+    })
+  }
+}
+
+/**
+ * Returns Accept with one `application/json` for all media types of the vendor; `undefined` if it
+ * names none of them.
+ */
+function plainAccept(accept: string, select: readonly Selector[]): string | undefined {
+  const ranges = parseAccept(accept)
+  const isVendor = ({ type, subtype }: { type: string; subtype: string }): boolean =>
+    select.some((selector) => selector.isVendorType?.(type, subtype))
+  const vendors = ranges.filter(isVendor)
+  if (vendors.length === 0) return undefined
+  const others = ranges.filter((range) => !isVendor(range)).map(({ type, subtype, params, q }) => {
+    const rest = [...params]
+      .map(([name, value]) => `;${name}="${value.replaceAll(/["\\]/g, '\\$&')}"`).join('')
+    return `${type}/${subtype}${rest}${weight(q)}`
+  })
+  const q = Math.max(...vendors.map((range) => range.q))
+  // A vendor type with q=0 excludes one version, not the others.
+  return (q === 0 ? others : [`application/json${weight(q)}`, ...others]).join(', ') || '*/*'
+}
+
+function weight(q: number): string {
+  return q === 1 ? '' : `;q=${String(q)}`
 }

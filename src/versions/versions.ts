@@ -2,20 +2,21 @@ import { channel } from 'node:diagnostics_channel'
 import { withHeaders, addVary } from '../http/respond.js'
 import { httpError } from '../http/errors.js'
 import {
-  describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
+  describe, type Handler, type HttpRequest, type HttpResponse, type Operation, type ResponseHeaders,
 } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { Memo } from '../runtime/collections.js'
-import { checkNames } from '../runtime/option-names.js'
+import { flag, func, oneOf, readOptions, text, value, type OptionTable } from '../runtime/options.js'
+import { addParameters, addResponseHeaders, addResponses, header, type Fragment } from '../openapi/operation.js'
+import { errorContent, errorResponses, fields } from '../openapi/responses.js'
 import { principalOf } from '../http/requester.js'
-import { choose, type Chosen } from './choose.js'
 import {
-  addDeprecation, DEPRECATION, toDeprecation, type Deprecation, type DeprecationOptions,
+  bestVersion, choose, isVersion, sortVersions, toFull, type Chosen, type Named,
+} from './choose.js'
+import {
+  addDeprecation, deprecate, DEPRECATION, toDeprecation, type Deprecation, type DeprecationOptions,
 } from './deprecation.js'
-import { describeVersion } from './describe.js'
-import { innerRequests } from './inner-request.js'
-import type { Selector } from './selectors.js'
-import { bestVersion, isVersion, sortVersions, toFull, type Named } from './version.js'
+import { innerRequests, type Selector } from './selectors.js'
 
 /** One version: its handler, and its dates if it is deprecated. */
 export interface VersionOptions<C> extends Partial<DeprecationOptions> {
@@ -25,8 +26,8 @@ export interface VersionOptions<C> extends Partial<DeprecationOptions> {
 /** Options of `versions`. */
 export interface VersionsOptions<C> {
   /**
-   * The ways in which a client may choose a version, those of SPEC 9 or some of them. If two of
-   * them find different versions, the answer is a 400.
+   * The ways in which a client may choose a version. If two of them find different versions, the
+   * client gets a 400.
    */
   readonly select: readonly Selector[]
   /**
@@ -36,17 +37,17 @@ export interface VersionsOptions<C> {
    */
   readonly default?: string
   /**
-   * The answer of a version after its sunset: as before (`serve`), or 410 `version_gone` (`gone`).
+   * The response of a version after its sunset: as before (`serve`), or 410 `version_gone` (`gone`).
    * @default 'serve'
    */
   readonly afterSunset?: 'serve' | 'gone'
   /**
-   * If `true`, every answer has `Api-Supported-Versions` and `Api-Deprecated-Versions`.
+   * If `true`, every response has `Api-Supported-Versions` and `Api-Deprecated-Versions`.
    * @default true
    */
   readonly advertise?: boolean
   /**
-   * Returns the caller that the channel `longhaul:version` reports. Default: the subject that
+   * Returns the principal that the channel `longhaul:version` reports. Default: the subject that
    * `authenticate` has found.
    */
   readonly principal?: (request: HttpRequest<C>) => string | undefined
@@ -55,7 +56,7 @@ export interface VersionsOptions<C> {
 /** Message of the diagnostics channel `longhaul:version`, one for each request. */
 export interface VersionUse {
   readonly version: string
-  /** The way in which it was chosen; `default` when the request did not say. */
+  /** The way in which it was chosen; `default` if the request named none. */
   readonly way: Selector['way'] | 'default'
   readonly deprecated: boolean
   readonly principal: string | undefined
@@ -69,16 +70,27 @@ interface Served<C> {
 }
 
 const uses = channel('longhaul:version')
-const KNOWN = {
-  select: 0, default: 0, afterSunset: 0, advertise: 0, principal: 0,
-} satisfies Record<keyof VersionsOptions<unknown>, 0>
-const VERSION = { handler: 0, ...DEPRECATION } satisfies Record<keyof VersionOptions<unknown>, 0>
+const SELECT = value('a list of ways to select, such as [byPath()]', (select) => (
+  Array.isArray(select) && select.length > 0
+), { required: true })
+const OPTIONS = {
+  select: SELECT,
+  default: text({ default: 'latest' }),
+  afterSunset: oneOf(['serve', 'gone'], { default: 'serve' }),
+  advertise: flag({ default: true }),
+  principal: func(),
+} satisfies OptionTable<VersionsOptions<unknown>>
+const VERSION = {
+  handler: func({ required: true }),
+  ...DEPRECATION,
+  deprecated: { ...DEPRECATION.deprecated, required: false },
+} satisfies OptionTable<VersionOptions<unknown>>
 
 /**
- * Combines several versions of a handler (SPEC 9). `1` chooses the newest 1.x.y, `1.2` the newest
+ * Combines several versions of a handler. `1` chooses the newest 1.x.y, `1.2` the newest
  * 1.2.x (semver.org). A pre-release must be named in full. The chosen handler sees
  * `application/json` instead of vendor media types, and a version in the path as a part of the
- * mount path. Errors have the same version fields as answers.
+ * mount path. Errors have the same version headers as other responses.
  *
  * Errors: 400 `version_required`, `version_invalid`, `version_ambiguous`; 410 `version_gone`;
  * `version_unsupported` is 404 in the path, 406 in Accept and 400 in the query.
@@ -95,28 +107,20 @@ export function versions<C = unknown>(
 ): Handler<C> {
   const named = sortVersions(Object.keys(served ?? {}))
   if (named.length === 0) throw new TypeError('versions: name at least one version')
-  checkNames('versions', options, KNOWN)
   const {
-    select,
-    afterSunset = 'serve',
-    advertise = true,
-    principal = (request) => principalOf(request)?.subject,
-  } = options
-  if (!(select?.length > 0)) {
-    throw new TypeError('versions: name at least one way to select, such as byPath()')
-  }
-  if (afterSunset !== 'serve' && afterSunset !== 'gone') {
-    throw new TypeError('versions: afterSunset must be serve or gone')
-  }
+    select, default: policy, afterSunset, advertise,
+    principal = (request: HttpRequest<C>) => principalOf(request)?.subject,
+  } = readOptions('versions', options, OPTIONS)
   const table = new Map(
     named.map(({ name }) => [name, toServed(name, served[name] as VersionOptions<C> | Handler<C>)])
   )
   const isOld = (name: string): boolean => table.get(name)?.deprecation !== undefined
-  const fallback = defaultVersion(options.default ?? 'latest', named, isOld)
+  const fallback = defaultVersion(policy, named, isOld)
   const vary = [...new Set(select.flatMap((selector) => selector.vary ?? []))]
-  const listed = (old: boolean): string => advertise ? named.filter(({ name }) => isOld(name) === old).map(({ name }) => name).join(', ') : ''
-  const [supported, superseded] = [listed(false), listed(true)]
-  const all = named.map(({ name }) => name).join(', ')
+  const names = named.map(({ name }) => name)
+  const all = names.join(', ')
+  const supported = names.filter((name) => !isOld(name)).join(', ')
+  const superseded = names.filter(isOld).join(', ')
   const inner = innerRequests<C>(select)
   const known = new Memo((text: string) => ({ name: bestVersion(text, named) }))
   const varied = new Memo((text: string) => ({ text: withVary(text, vary) }))
@@ -127,7 +131,10 @@ export function versions<C = unknown>(
     if (uses.hasSubscribers) {
       const { name: version, way } = chosen
       const { method, path } = request
-      uses.publish({ version, way, deprecated: deprecation !== undefined, principal: principal(request), method, path } satisfies VersionUse)
+      uses.publish({
+        version, way, deprecated: deprecation !== undefined, principal: principal(request), method,
+        path,
+      } satisfies VersionUse)
     }
     if (deprecation === undefined && chosen.mediaType === undefined) {
       return handler(inner(request, chosen.name))
@@ -147,6 +154,7 @@ export function versions<C = unknown>(
   }
   const finish = (headers: ResponseHeaders): void => {
     if (vary.length > 0) headers['vary'] = varied.get(String(headers['vary'] ?? '')).text
+    if (!advertise) return
     if (supported !== '') headers['api-supported-versions'] = supported
     if (superseded !== '') headers['api-deprecated-versions'] = superseded
   }
@@ -159,16 +167,15 @@ export function versions<C = unknown>(
     (request: HttpRequest<C>) => withHeaders(unfinished, request, finish),
     { places: [{ name: 'versions' }] },
   )
-  const operations = [...table].flatMap(([name, { handler: own, deprecation }]) =>
-    describeVersion({ name, handler: own, deprecated: deprecation !== undefined, isDefault: name === fallback?.name }, select, advertise))
+  const operations = [...table].flatMap(([name, { handler: own, deprecation }]) => describeVersion({
+    name, handler: own, deprecated: deprecation !== undefined, isDefault: name === fallback?.name,
+  }, select, advertise))
   return operations.length > 0 ? Object.assign(handler, { operations }) : handler
 }
 
 function toServed<C>(name: string, given: VersionOptions<C> | Handler<C>): Served<C> {
   if (typeof given === 'function') return { handler: given, deprecation: undefined }
-  checkNames(`versions: ${name}`, given, VERSION)
-  const { handler, deprecated, ...rest } = given
-  if (typeof handler !== 'function') throw new TypeError(`versions: ${name} has no handler`)
+  const { handler, deprecated, ...rest } = readOptions(`versions: ${name}`, given, VERSION)
   if (deprecated === undefined) {
     if (rest.sunset !== undefined) {
       throw new TypeError(`versions: ${name} has a sunset but no deprecated date`)
@@ -183,11 +190,15 @@ function defaultVersion(
 ): Chosen | undefined {
   if (policy === 'required') return undefined
   const stable = named.filter(({ full }) => full.prerelease.length === 0)
-  const found = policy === 'lowest' ? (stable[0] ?? named[0])
-    : policy === 'latest' ? (stable.findLast(({ name }) => !isDeprecated(name)) ?? stable.at(-1) ?? named.at(-1))
-      : named.find(({
-        name, full,
-      }) => name === policy || (isVersion(policy) && full.compare(toFull(policy)) === 0))
+  let found: Named | undefined
+  if (policy === 'lowest') found = stable[0] ?? named[0]
+  else if (policy === 'latest') {
+    found = stable.findLast(({ name }) => !isDeprecated(name)) ?? stable.at(-1) ?? named.at(-1)
+  } else {
+    found = named.find(({ name, full }) => (
+      name === policy || (isVersion(policy) && full.compare(toFull(policy)) === 0)
+    ))
+  }
   if (!found) {
     throw new TypeError(`versions: default ${JSON.stringify(policy)} is neither latest, lowest, required nor a version that is served`)
   }
@@ -201,7 +212,7 @@ function withVary(text: string, names: readonly string[]): string {
 }
 
 /**
- * Serves a handler in every version, such as a health check. It answers requests that name any
+ * Serves a handler in every version, such as a health check. It serves requests that name any
  * version, an unknown one included, or none. The handler sees the request as a handler of
  * `versions` does.
  *
@@ -212,12 +223,91 @@ export function versionNeutral<C = unknown>(handler: Handler<C>, options: {
   /** The selectors of `versions`, which find the version that the request names. */
   readonly select: readonly Selector[],
 }): Handler<C> {
-  checkNames('versionNeutral', options, { select: 0 })
-  const { select } = options
-  if (select.length === 0) {
-    throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
-  }
+  const { select } = readOptions('versionNeutral', options, { select: SELECT })
   const inner = innerRequests<C>(select)
   const neutral: Handler<C> = (request) => handler(inner(request))
   return handler.operations ? describe(neutral, handler.operations) : neutral
+}
+
+type Content = Readonly<Record<string, Fragment>>
+
+const ADVERTISED = {
+  'Api-Supported-Versions': header('Versions that are served'),
+  'Api-Deprecated-Versions': header('Deprecated versions that are still served'),
+}
+const FAILURES = errorResponses(
+  'version_ambiguous', 'version_invalid', 'version_required', 'version_unsupported',
+)
+const UNSUPPORTED = {
+  description: '`version_unsupported`: This version is not served.',
+  headers: fields('Cache-Control', 'Vary'),
+  content: errorContent,
+}
+
+/** One version, for its description. */
+interface DescribedVersion {
+  readonly name: string
+  readonly handler: Handler<never>
+  readonly deprecated: boolean
+  /** `true` if a request without a version gets this one. */
+  readonly isDefault: boolean
+}
+
+/**
+ * Returns the operations of one version. A version in the path is another operation, with the
+ * segment that chooses it. The path without a version is described as well if
+ * a request without one is served, or if another way chooses a version there.
+ */
+function describeVersion(
+  { name, handler, deprecated, isDefault }: DescribedVersion,
+  select: readonly Selector[],
+  advertise: boolean,
+): Operation[] {
+  const segments = select.flatMap(({ describe }) => describe?.segment?.(name) ?? [])
+  const others = select.filter(({ describe }) => describe?.segment === undefined)
+  const finish = (operation: Operation, ways: readonly Selector[]): Operation => {
+    const told = addResponses(chosenBy(operation, name, ways), FAILURES)
+    const complete = deprecated ? deprecate(told) : told
+    return advertise ? addResponseHeaders(complete, ADVERTISED) : complete
+  }
+  return ((handler as Handler).operations ?? []).flatMap((operation) => [
+    ...segments.map((versionSegment) => {
+      const { path } = operation
+      const below = path === undefined
+        ? {}
+        : { path: `/${versionSegment}${path === '/' ? '' : path}` }
+      return finish(
+        { ...operation, ...below, versionSegment },
+        others.filter(({ describe }) => describe?.parameter === undefined),
+      )
+    }),
+    ...segments.length === 0 || others.length > 0 || isDefault ? [finish(operation, others)] : [],
+  ])
+}
+
+function chosenBy(operation: Operation, name: string, ways: readonly Selector[]): Operation {
+  let told = operation
+  for (const { unsupported: status, describe } of ways) {
+    if (status !== 400) told = addResponses(told, { [status]: UNSUPPORTED })
+    if (describe?.parameter !== undefined) told = addParameters(told, [describe.parameter])
+    if (describe?.mediaType !== undefined) told = withMediaType(told, describe.mediaType(name))
+  }
+  return told
+}
+
+/** Adds the media type of the vendor to JSON responses. */
+function withMediaType(operation: Operation, mediaType: string): Operation {
+  const responses = operation.openapi['responses'] as Readonly<Record<string, Fragment>>
+  return {
+    ...operation,
+    openapi: {
+      ...operation.openapi,
+      responses: Object.fromEntries(Object.entries(responses).map(([status, response]) => {
+        const content = response['content'] as Content | undefined
+        const json = content?.['application/json']
+        if (json === undefined || Number(status) >= 400) return [status, response]
+        return [status, { ...response, content: { ...content, [mediaType]: json } }]
+      })),
+    },
+  }
 }

@@ -120,7 +120,7 @@ const FILTERS = 'filters of owner, status and name select their tasks'
 const DELETE = 'delete removes a final task at its version only'
 const FILE_SHARE = 'files have a share of their own, and only tasks with files make room'
 const SHARE = 'a caller over its share loses its own oldest final tasks, and nobody else does'
-const RANDOM = 'with lost answers, delays and crashes, every acknowledged task ends once and nothing is left'
+const RANDOM = 'with lost responses, delays and crashes, every acknowledged task ends once and nothing is left'
 
 export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   // Creation and keys.
@@ -318,7 +318,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return real.change(ref, expected, change)
     },
   })),
-  rules('a retry applies at any version', 'a retry whose answer is lost is repeated without a second run', (real) => ({
+  rules('a retry applies at any version', 'a retry whose response is lost is repeated without a second run', (real) => ({
     holds: (task, expected) => real.holds(task, expected) || ('version' in expected && isFinalStatus(task.status)),
     change: (ref, expected, change) => {
       const row = real.rows.get(ref.id)
@@ -649,7 +649,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   })),
 
   // One call is one change.
-  calls('a repetition of a create is refused', 'the answer is lost of a create', (real) => {
+  calls('a repetition of a create is refused', 'the response is lost of a create', (real) => {
     const seen = new Set<string>()
     return {
       create: async (task) => {

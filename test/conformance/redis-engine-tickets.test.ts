@@ -4,7 +4,7 @@ import { after, test, type TestContext } from 'node:test'
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { Redis } from 'ioredis'
 import { redis as makeParts, RedisTaskEngine, type RedisClient } from 'longhaul/redis'
-import { BEGIN, DUE } from '../../adapters/redis/task-engine/work-scripts.js'
+import { BEGIN, DUE } from '../../adapters/redis/work-scripts.js'
 import { eventually, Latch } from '../../src/conformance/waiting.js'
 import { Places, type TaskRun } from '../../src/engine/engine.js'
 import type { NewTask } from '../../src/engine/task.js'
@@ -179,7 +179,7 @@ test('a begin whose reply is lost is found again, and is no crash', async (t) =>
 test('an option that is unknown or out of range is a TypeError', () => {
   for (const [options, message] of [
     [{ client: {} }, /must be an ioredis client/], [{ client: redis, lease: 1 }, /lease/],
-    [{ client: redis, leaseMs: 1 }, /leaseMs must be from 100/], [{ client: redis, timeoutMs: 1e6 }, /timeoutMs/],
+    [{ client: redis, leaseMs: 1 }, /leaseMs must be a number of milliseconds from 100 to/], [{ client: redis, timeoutMs: 1e6 }, /timeoutMs/],
     [{ client: redis, namespace: 'a b' }, /namespace/], [{ client: redis, maxBytesPerOwner: 0 }, /maxBytesPerOwner/],
   ] as const) {
     for (const make of [() => new RedisTaskEngine(options as never), () => makeParts(options as never)]) {

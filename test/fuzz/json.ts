@@ -9,7 +9,7 @@ import {
   isTooDeep, isJsonObject, hasUnsafeKey, parseJson, parseJsonBytes,
 } from '../../src/http/body/json.js'
 import { jsonFault } from '../../src/http/body/json-fault.js'
-import { mergePatch } from '../../src/resources/merge-patch.js'
+import { mergePatch } from '../../src/resources/items.js'
 import { jsonSchema } from '../../src/schema/json-schema.js'
 import { fromPointer, toPointer } from '../../src/schema/pointer.js'
 import { linear } from './frame/linear.js'

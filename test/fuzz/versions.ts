@@ -7,7 +7,7 @@ import {
   byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
 } from '../../src/versions/selectors.js'
 import { versions } from '../../src/versions/versions.js'
-import { bestVersion, isVersion, sortVersions } from '../../src/versions/version.js'
+import { bestVersion, isVersion, sortVersions } from '../../src/versions/choose.js'
 import { fakeRequest } from '../unit/http/fake-request.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'

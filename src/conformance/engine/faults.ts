@@ -4,9 +4,9 @@ import { isStoreUnavailable, StoreUnavailableError } from '../../stores/store.js
 import { pause } from '../waiting.js'
 
 /**
- * Fault of one call. `lost`: the call is made, and its answer is lost. `failed`: the call is not
+ * Fault of one call. `lost`: the call is made, and its response is lost. `failed`: the call is not
  * made. `late`: the call is made after some milliseconds. A promise: the call is made when it
- * resolves. `slow`: its answer comes after some milliseconds.
+ * resolves. `slow`: its response comes after some milliseconds.
  */
 export type Fault = 'lost' | 'failed' | 'late' | 'slow' | Promise<void>
 
@@ -30,7 +30,7 @@ export function withFaults(engine: TaskEngine, next: NextFault): TaskEngine {
     if (fault === 'late') await pause(20)
     if (fault instanceof Promise) await fault
     const outcome = await make()
-    if (fault === 'lost') throw new StoreUnavailableError('The answer is lost, on purpose.')
+    if (fault === 'lost') throw new StoreUnavailableError('The response is lost, on purpose.')
     if (fault === 'slow') await pause(20)
     return outcome
   }
@@ -54,7 +54,7 @@ export function withFaults(engine: TaskEngine, next: NextFault): TaskEngine {
   }
 }
 
-/** Makes a call until it gets an answer, or until the process that makes it has died. */
+/** Makes a call until it gets a response, or until the process that makes it has died. */
 export async function insist<T>(
   make: () => MaybePromise<T>, hasDied: () => boolean = () => false,
 ): Promise<T> {

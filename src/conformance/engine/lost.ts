@@ -12,15 +12,15 @@ import { withFaults } from './faults.js'
 const pool = 'nobody'
 const callers = ['ann']
 
-/** Makes a call on an engine that loses the answer. */
+/** Makes a call on an engine that loses the response. */
 async function lose(engine: TaskEngine, call: (lossy: TaskEngine) => MaybePromise<unknown>): Promise<void> {
   const lossy = withFaults(engine, () => 'lost')
   await assert.rejects(async () => call(lossy), StoreUnavailableError)
 }
 
-/** Tests of calls whose answer is lost: the change was made wholly, and a repetition says so. */
+/** Tests of calls whose response is lost: the change was made wholly, and a repetition says so. */
 export const lostCases: Cases<EngineContext> = {
-  'the answer is lost of a create': async (context) => {
+  'the response is lost of a create': async (context) => {
     const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: COUNTED, owner: 'ann', pool })
     await lose(context.engine, (lossy) => lossy.create(task))
     const other = (await context.open()).engine
@@ -29,7 +29,7 @@ export const lostCases: Cases<EngineContext> = {
     await assertWhole(context, other, callers)
   },
 
-  'the answer is lost of a create, which somebody else repeats with the same key': async (context) => {
+  'the response is lost of a create, which somebody else repeats with the same key': async (context) => {
     const first = context.task({ id: 'one', key: 'key', pool })
     await lose(context.engine, (lossy) => lossy.create(first))
     const other = (await context.open()).engine
@@ -56,7 +56,7 @@ export const lostCases: Cases<EngineContext> = {
     assert.equal((await assertWhole(context, other, callers)).length, 2)
   },
 
-  'the answer is lost of an end of a run': async (context) => {
+  'the response is lost of an end of a run': async (context) => {
     const worker = context.work(context.first, { callbacks: 0, run: untilOpened })
     for (const status of ['completed', 'failed', 'cancelled'] as const) {
       const task = await context.created({ id: status, key: status, caller: 'ann', limit: COUNTED })
@@ -72,7 +72,7 @@ export const lostCases: Cases<EngineContext> = {
     await assertWhole(context, (await context.open()).engine, callers)
   },
 
-  'the answer is lost of a checkpoint, which is saved again': async (context) => {
+  'the response is lost of a checkpoint, which is saved again': async (context) => {
     const worker = context.work(context.first, { run: untilOpened })
     const task = await context.created({ id: 'one' })
     const begun = await worker.ran('one')
@@ -84,7 +84,7 @@ export const lostCases: Cases<EngineContext> = {
     worker.begun[1]?.latch.open()
   },
 
-  'the answer is lost of a retry, which makes one further run': async (context) => {
+  'the response is lost of a retry, which makes one further run': async (context) => {
     const worker = context.work(context.first)
     const task = await context.ended(
       { id: 'one', caller: 'ann', limit: COUNTED, pool }, { status: 'failed' },
@@ -100,7 +100,7 @@ export const lostCases: Cases<EngineContext> = {
     await assertWhole(context, (await context.open()).engine, callers)
   },
 
-  'the answer is lost of a cancellation': async (context) => {
+  'the response is lost of a cancellation': async (context) => {
     const task = await context.created({ id: 'one', caller: 'ann', limit: COUNTED, pool })
     await lose(context.engine, (lossy) => lossy.change(task, { version: 1 }, { status: 'cancelled' }))
     const now = await context.conflict(task, { version: 1 }, { status: 'cancelled' })
@@ -108,7 +108,7 @@ export const lostCases: Cases<EngineContext> = {
     await assertWhole(context, context.engine, callers)
   },
 
-  'the answer is lost of a deletion': async (context) => {
+  'the response is lost of a deletion': async (context) => {
     const task = await context.ended(
       { id: 'one', key: 'key', caller: 'ann', limit: COUNTED, pool }, { status: 'failed' },
     )
@@ -136,8 +136,8 @@ async function killDuring(
     const process = await context.fixture.open()
     const call = await prepare(process.engine, round)
     const outcome = Promise.resolve(call()).catch(() => undefined)
-    // In the last round the call is answered.
-    if (round === ROUNDS - 1) await context.soon(outcome, 'the call is answered')
+    // In the last round the call gets its response.
+    if (round === ROUNDS - 1) await context.soon(outcome, 'the call gets its response')
     else if (round > 0) await pause((round - 1) * 2)
     await process.kill?.()
     await context.quiet()

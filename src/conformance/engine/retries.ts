@@ -110,7 +110,7 @@ export const retryCases: Cases<EngineContext> = {
     assert.deepEqual(await other.readByKey('key'), completed)
   },
 
-  'a retry whose answer is lost is repeated without a second run': async (context) => {
+  'a retry whose response is lost is repeated without a second run': async (context) => {
     const worker = context.work(context.first, {
       run: async ({ task }, begun) => { await begun.change({ status: task.run === 1 ? 'failed' : 'completed' }) },
     })

@@ -68,7 +68,7 @@ function groupsFor(
     'watch': { cases: watchCases, settings: LONG },
     'close': { cases: closeCases, settings: LONG },
     ...isShared && { 'close of one process': { cases: sharedCloseCases, settings: SHORT } },
-    'lost answers': { cases: lostCases, settings: LONG },
+    'lost responses': { cases: lostCases, settings: LONG },
     ...isShared && { 'a process is killed during a call': { cases: halfCases, settings: SHORT } },
     'random faults': { cases: randomCases, settings: SHORT },
     ...hasTransactions && { 'transactions': { cases: transactionCases, settings: LONG } },

@@ -29,8 +29,8 @@ const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
 const DIGITS = /^[0-9]+$/
 
 /**
- * Reads the body as bytes. Uses the bytes or text that the host's own parser has read. An error of
- * the connection is passed on unchanged.
+ * Reads the body as bytes. Uses the bytes or the string that your framework's parser has read. An
+ * error of the connection is passed on unchanged.
  *
  * @example
  * const csv = await readBytes(request, { maxBodyBytes: 1_048_576 })
@@ -57,11 +57,11 @@ export async function readBytes(
 }
 
 /**
- * Reads the body as JSON. A value that the host's parser has made is returned without a promise,
- * after the same checks of its keys, depth and size. Text from the host's parser stays a string,
- * and bytes are parsed. Errors are thrown if the value is there, and else rejected.
+ * Reads the body as JSON. A value that your framework's parser has made is returned without a
+ * promise, after the same checks of its keys, depth and size. A string from that parser stays a
+ * string, and bytes are parsed. Errors are thrown if the value is there, and else rejected.
  *
- * A body without Content-Type is refused, because a page of another site can make a browser send
+ * A body without Content-Type is rejected, because a page of another site can make a browser send
  * one with the user's cookies and without a preflight. `charset` must be UTF-8 or US-ASCII.
  *
  * @example
@@ -109,7 +109,7 @@ export function readJsonBody(
   })
 }
 
-/** Checks the Content-Digest of bytes that the host's parser has read, and returns them. */
+/** Checks the Content-Digest of bytes that your framework's parser has read, and returns them. */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
   return ContentDigest.ofParsed(headers)?.check(bytes) ?? bytes
 }
@@ -123,7 +123,7 @@ function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): 
 }
 
 /**
- * Returns true if the body that the host has parsed is larger than `maxBodyBytes`. Compares
+ * Returns true if the body that your framework has parsed is larger than `maxBodyBytes`. Compares
  * Content-Length, or measures the value if the body was chunked or coded. The value must not be
  * nested too deeply.
  */
@@ -175,7 +175,7 @@ export function readContentLength(headers: RequestHeaders): number | undefined {
   return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
 }
 
-/** Returns true if the header fields announce a body. */
+/** Returns true if the headers announce a body. */
 export function announcesBody(headers: RequestHeaders): boolean {
   const length = headers['content-length']
   return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')

@@ -62,8 +62,8 @@ export function requestCoding(headers: RequestHeaders): string {
 }
 
 /**
- * Streams the body, decoded, with backpressure. Holds no more than a few chunks. Text and bytes
- * that the host's own parser has read count as decoded. A body that ends inside its coding is an
+ * Streams the body, decoded, with backpressure. Holds no more than a few chunks. A string or bytes
+ * that your framework's parser has read count as decoded. A body that ends inside its coding is an
  * `incomplete_body`. Bytes after the end of the coding are malformed, except further members of
  * gzip and frames of zstd.
  *
@@ -234,7 +234,7 @@ async function nextOf(pump: ZlibPump): Promise<Uint8Array | undefined> {
   try {
     return await pump.next()
   } catch (error) {
-    // No cause, because bytes from a client are no failure of the host.
+    // No cause, because bytes from a client are no failure of the server.
     const isCut = (error as { code?: unknown }).code === 'Z_BUF_ERROR'
     throw httpError(isCut ? 'incomplete_body' : 'malformed_coding')
   }

@@ -17,7 +17,7 @@ import { LONGEST_MS } from '../../runtime/options.js'
 /** Options of one task that is submitted. */
 export interface SubmitOptions extends OwnedSubmitOptions {
   /**
-   * The id of the owner, a non-empty string. Leave it out for a task of the host's own, which has
+   * The id of the owner, a non-empty string. Leave it out for your own task, which has
    * no owner and is not counted by `maxPerOwner`. `undefined` is a `TypeError`. If a client may be
    * anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
    */

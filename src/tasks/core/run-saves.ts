@@ -1,7 +1,7 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
-import { validate } from '../../schema/validate.js'
+import { validate } from '../../schema/schema.js'
 import type { Checkpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -83,7 +83,7 @@ async function read(
     const schema = definition.checkpoint as NonNullable<typeof definition.checkpoint>
     const outcome = await validate(schema, JSON.parse(checkpoint.slice(end + 1)))
     if (!('details' in outcome)) return { value: outcome.value }
-    return { fault: dropped(`The schema of ${name} refuses it.`, outcome.details) }
+    return { fault: dropped(`The schema of ${name} rejects it.`, outcome.details) }
   } catch (error) {
     return { fault: dropped(`The schema of ${name} failed on it.`, error) }
   }

@@ -52,21 +52,21 @@ export interface TaskSettings {
    */
   readonly retentionMs?: number
   /**
-   * Maximum number of unfinished tasks of this kind for one owner. More are answered with 429
+   * Maximum number of unfinished tasks of this kind for one owner. More get a 429
    * `too_many_tasks`. A client without an owner counts by its principal, or by its network address.
-   * The host's own tasks (`tasks.submit` without `owner`) are not counted. Default: for requests, 100 unfinished
+   * Your own tasks (`tasks.submit` without `owner`) are not counted. Default: for requests, 100 unfinished
    * tasks of all kinds without `maxPerOwner` together; for your own calls of `submit`, no limit.
    * `Infinity`: no limit.
    */
   readonly maxPerOwner?: number
   /**
-   * `false` if the work needs something that only this process has. Then `createTasks` refuses it
+   * `false` if the work needs something that only this process has. Then `createTasks` rejects it
    * together with an engine that several processes share.
    */
   readonly shared?: boolean
   /**
-   * `true` if `run` writes files. `createTasks` then needs `blobs`. A request for a direct answer
-   * becomes a task, too: its answer has the result, and `Location` names the task with the files.
+   * `true` if `run` writes files. `createTasks` then needs `blobs`. A synchronous request
+   * becomes a task, too: its response has the result, and `Location` names the task with the files.
    *
    * @default false
    */
@@ -120,7 +120,7 @@ export interface TaskOptions<
   /**
    * Schema of the value that `checkpoint.save` stores, so that a later run continues where an
    * earlier one stopped. It types `checkpoint.value`, and validates the value when it is read. A
-   * refused value is dropped, `onError` gets `checkpoint_dropped`, and the task starts over.
+   * rejected value is dropped, `onError` gets `checkpoint_dropped`, and the task starts over.
    * Default: runs save nothing, and every run starts over.
    */
   readonly checkpoint?: Schema<P & JsonSafe<P>>
@@ -286,8 +286,8 @@ export type ContextOf<T extends AnyTaskDefinition> = TypesOf<T>['context']
 export type ResultOf<T extends AnyTaskDefinition> = TaskResult<TypesOf<T>['result']>
 
 /**
- * A result as it is stored (SPEC 2.5): always an object with a message. An object without a message
- * gains one. Any other value becomes the member `value`.
+ * A result as it is stored: always an object with a message. An object without a message
+ * gains one. Any other value becomes the property `value`.
  */
 export type TaskResult<R> =
   unknown extends R ? { readonly message: string, readonly [name: string]: unknown }

@@ -18,7 +18,7 @@ export interface ExternalResource<I> {
   /**
    * Makes it live for at least `ttlMs` milliseconds from now. Called when the task ends failed or
    * cancelled, before a retry, and before a task for later is accepted. Return `false` if it no
-   * longer exists: that request is then answered with 410 `gone`. What it throws is the answer, too.
+   * longer exists: that request then gets a 410 `gone`. The request gets what it throws, too.
    * Default: it is not renewed, and a retry without it fails in its run.
    */
   readonly renew?: (name: string, ttlMs: number) => MaybePromise<boolean>

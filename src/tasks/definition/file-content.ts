@@ -50,12 +50,12 @@ const MAX_TYPE_LENGTH = 255
 
 /** Letters, digits, marks, punctuation and symbols of any script, and the space. */
 const CHARACTERS = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$/u
-/** Characters that file systems refuse, or that separate folders. */
+/** Characters that file systems reject, or that separate folders. */
 const FORBIDDEN = /[/\\:*?"<>|]|^[. ]|[. ]$/
 
 /**
  * Checks the name of a result file. A client can save a file under each valid name, on any system.
- * Controls and invisible characters are refused, because they can disguise the end of a name.
+ * Controls and invisible characters are rejected, because they can disguise the end of a name.
  *
  * @throws {TypeError} the name is not valid
  */

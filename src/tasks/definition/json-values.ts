@@ -1,7 +1,7 @@
 import { childPointer } from '../../schema/pointer.js'
 import type { Checkpoint } from './run-context.js'
 
-/** Values that JSON leaves out, empties or refuses. */
+/** Values that JSON leaves out, empties or rejects. */
 type NotJson = ((...args: never) => unknown) | bigint | symbol
   | ReadonlyMap<unknown, unknown> | ReadonlySet<unknown> | WeakKeyed | ArrayBuffer | ArrayBufferView
 type WeakKeyed = WeakMap<WeakKey, unknown> | WeakSet<WeakKey>
@@ -9,7 +9,7 @@ type WeakKeyed = WeakMap<WeakKey, unknown> | WeakSet<WeakKey>
 type Scalar = string | number | boolean | null | undefined
 
 /**
- * The type of a value after `JSON.parse(JSON.stringify(value))`: what clients and hosts see of a
+ * The type of a value after `JSON.parse(JSON.stringify(value))`: what clients and applications see of a
  * result. A `Date` becomes a `string`, as does every value whose `toJSON` returns one. An
  * `undefined` in an array becomes `null`.
  */
@@ -27,7 +27,7 @@ export type JsonForm<T> =
 
 type JsonItem<T> = T extends undefined ? null : JsonForm<T>
 
-/** A compiler shows the name of the member for a value that JSON can't carry. */
+/** A compiler shows the name of the property for a value that JSON can't carry. */
 interface NotJsonError {
   readonly 'JSON cannot carry this value: no function, Map, Set, symbol, bigint or buffer': never
 }
@@ -47,7 +47,7 @@ export type JsonSafe<T> =
 const DONE = 'The task is completed.'
 
 /**
- * Returns the result of a run as JSON text. It is always an object with a `message` (SPEC 2.5): an
+ * Returns the result of a run as JSON text. It is always an object with a `message`: an
  * object without one gains one, any other value becomes `{ message, value }`.
  *
  * @throws {TypeError} JSON cannot carry the value: a circle, a BigInt, a Map, a Set, a promise.
@@ -59,7 +59,7 @@ export function toResultText(value: unknown): string {
   if (!text.startsWith('{')) return `{"message":"${DONE}","value":${text}}`
   // The usual case.
   if (text.startsWith('{"message":"')) return text
-  // What was written decides, not the object: toJSON may have changed it, and some members are not
+  // What was written decides, not the object: toJSON may have changed it, and some properties are not
   // written.
   const message = text.includes('"message":')
     ? (JSON.parse(text) as { message?: unknown }).message
@@ -101,7 +101,7 @@ function jsonOf(task: string, value: unknown): string {
 /** Refuses what JSON leaves out of objects without an error. */
 function refuseFunctions(name: string, value: unknown): unknown {
   if (typeof value !== 'function' && typeof value !== 'symbol') return value
-  throw new TypeError(`${name === '' ? 'it' : `its member ${name}`} is a ${typeof value}`)
+  throw new TypeError(`${name === '' ? 'it' : `its property ${name}`} is a ${typeof value}`)
 }
 
 /** Objects whose content JSON leaves out: each is written as `{}`. */
@@ -109,7 +109,7 @@ const EMPTIED = new Set(['Map', 'Set', 'WeakMap', 'WeakSet', 'Promise', 'ArrayBu
 
 /**
  * Refuses a `Map`, a `Set`, a promise and the like in a value, because JSON would store `{}` in its
- * place. The types of `defineTask` refuse them too, but a cast or plain JavaScript gets around
+ * place. The types of `defineTask` reject them too, but a cast or plain JavaScript gets around
  * types.
  *
  * Walks through the value only if its text has a `{}`. So it costs one search in the text.
@@ -129,14 +129,14 @@ export function refuseEmptied(value: unknown, text: string): void {
   }
 }
 
-/** Returns true for an object that JSON writes member by member. */
+/** Returns true for an object that JSON writes property by property. */
 function isWritten(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null
     && typeof (value as { toJSON?: unknown }).toJSON !== 'function'
 }
 
 function emptied(kind: string, pointer: string): TypeError {
-  const place = pointer === '' ? 'it' : `its member ${pointer}`
+  const place = pointer === '' ? 'it' : `its property ${pointer}`
   return new TypeError(`${place} is of type ${kind}, which JSON writes as {}. ${advice(kind)}`)
 }
 
@@ -155,7 +155,7 @@ export const UNDECLARED: Checkpoint = {
 }
 
 /**
- * Returns the checkpoint of a run that no other run continues, such as that of a direct answer. It
+ * Returns the checkpoint of a run that no other run continues, such as that of a synchronous request. It
  * checks values and keeps nothing.
  */
 export function unsavedCheckpoint(

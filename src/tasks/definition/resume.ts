@@ -65,7 +65,7 @@ const SAVE_EACH_MS = 500
  * Returns the function that saves the position of a run after each batch. If the application stores
  * the cursor, it saves only the first one and then one in each half second: they show the engine
  * that the task gets on, so that a crash after them counts as the first one. If another run has begun
- * meanwhile, because this process was suspended, the save is refused and this run ends.
+ * meanwhile, because this process was suspended, the save is rejected and this run ends.
  */
 export function positionSaver<P>(
   resume: unknown, checkpoint: Pick<TaskContext<unknown, P>['checkpoint'], 'save'>,

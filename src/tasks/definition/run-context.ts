@@ -4,13 +4,13 @@
  * is the type of the checkpoint.
  */
 export interface TaskContext<C = unknown, P = unknown> {
-  /** The task's id. `undefined` while the work runs for a direct (synchronous) answer. */
+  /** The task's id. `undefined` while the work runs for a synchronous request. */
   readonly taskId: string | undefined
   /** The number of this run, from 1. More than 1 if an earlier run failed or its process died. */
   readonly attempt: number
   readonly lastAttempt: boolean
   /**
-   * Aborts on cancel, time-out and shutdown. For a direct answer, also when the client disconnects.
+   * Aborts on cancel, time-out and shutdown. For a synchronous request, also when the client disconnects.
    *
    * A task with a `checkpoint` on Redis or PostgreSQL is notified when the shutdown begins: the
    * reason is a `WorkerClosingError`. The run may save and end within the drain time. Another
@@ -32,7 +32,7 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly files: TaskFiles
   /**
    * Value that an earlier run of this task has saved, and the function that saves the next one.
-   * Needs the option `checkpoint` of `defineTask`. A direct answer has no later run: `save` checks
+   * Needs the option `checkpoint` of `defineTask`. A synchronous request has no later run: `save` checks
    * the value and keeps nothing.
    */
   readonly checkpoint: Checkpoint<P>
@@ -86,7 +86,7 @@ export interface TaskFile {
   readonly digest: string
 }
 
-/** The member `files` of the context of `run`. */
+/** The property `files` of the context of `run`. */
 export interface TaskFiles {
   /**
    * Writes one file of the result to the blobs of `createTasks`. Reads `content` only as fast as it

@@ -33,7 +33,7 @@ export interface SpoolOptions {
   readonly onBytes: (arrived: number) => Promise<void> | undefined
 }
 
-/** Checks of members by their names. */
+/** Checks of properties by their names. */
 type MemberChecks = Readonly<Record<string, (value: unknown) => boolean>>
 
 const DAY_MS = 86_400_000
@@ -82,7 +82,7 @@ export class Spool {
   }
 
   /**
-   * Returns the schema of a spooled body with further members, each with its check. The check of
+   * Returns the schema of a spooled body with further properties, each with its check. The check of
    * the key prevents a client that starts tasks by name from reading other blobs. Written out,
    * because ajv would be a cost for handlers without background tasks too.
    */

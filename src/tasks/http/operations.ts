@@ -1,10 +1,8 @@
 import type { Operation } from '../../http/exchange.js'
-import { addResponseHeaders } from '../../openapi/merge.js'
 import {
-  body, header, operation, parameter, response, type Fragment,
+  addResponseHeaders, body, type Fragment, header, operation, parameter, response,
 } from '../../openapi/operation.js'
-import { errorResponses } from '../../openapi/errors.js'
-import { fields, requestFields } from '../../openapi/fields.js'
+import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../lists.js'

@@ -113,7 +113,7 @@ export function callbackOf({ callbackAt, details }: StoredTask): CallbackState |
 }
 
 /**
- * Reason why a callback is not delivered, or not yet: nobody answered, a status that is no 2xx, or a
+ * Reason why a callback is not delivered, or not yet: no response, a status that is not 2xx, or a
  * process that went away.
  */
 export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
@@ -125,7 +125,7 @@ export interface CallbackState {
   readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
   /** Requests made so far. */
   readonly attempts: number
-  /** The status of the last answer. */
+  /** The status of the last response. */
   readonly lastStatus?: number | undefined
   readonly fault?: CallbackFault | undefined
   readonly nextAttemptAt?: number | undefined

@@ -70,7 +70,7 @@ export type OnTaskError = (
   error: unknown, at: { taskId: string; name: string; attempt: number },
 ) => unknown
 
-/** Reports a failure to the host. Its listener cannot change how a task ends. */
+/** Reports a failure to `onError`. The listener cannot change how a task ends. */
 export function reportError(
   { onError }: { readonly onError: OnTaskError }, cause: unknown,
   task: { readonly taskId: string, readonly name: string }, attempt: number,
@@ -79,7 +79,7 @@ export function reportError(
 }
 
 /**
- * Returns a listener that reports to `reportErrorsTo` and to the host's `onError`. If there is
+ * Returns a listener that reports to `reportErrorsTo` and to `onError`. If there is
  * neither, it emits a process warning.
  */
 export function reportingTo(onError: OnTaskError | undefined): OnTaskError {

@@ -22,9 +22,9 @@ export function newBirth(madeId = newId()): string {
 export type OwnerId = string | undefined
 
 /**
- * Returns the owner of a task that the host's own code submits.
+ * Returns the owner of a task that the application submits.
  *
- * @throws {TypeError} `owner` is there but is no id. `undefined` is refused too, because it may be
+ * @throws {TypeError} `owner` is there but is no id. `undefined` is rejected too, because it may be
  * an anonymous client's.
  */
 export function ownerToSubmitFor(options: { readonly owner?: string }): OwnerId {
@@ -35,7 +35,7 @@ export function ownerToSubmitFor(options: { readonly owner?: string }): OwnerId 
 }
 
 /**
- * Refuses `owner` where the host's code sees all tasks: `{ owner: undefined }` showed every task.
+ * Rejects `owner` where the application sees all tasks: `{ owner: undefined }` showed every task.
  */
 export function refuseOwner(call: string, options: object): void {
   if (!('owner' in options)) return
@@ -51,5 +51,5 @@ export function belongsTo(task: { readonly owner?: OwnerId }, owner: OwnerId): b
 /** Returns whether the caller may see the task. */
 export type IsVisible = (task: { readonly owner?: OwnerId }) => boolean
 
-/** Makes all tasks visible, for the host's own code. */
+/** Makes all tasks visible, for the application. */
 export const allTasks: IsVisible = () => true

@@ -15,7 +15,7 @@ export type FileRun = readonly [run: string, slots: number]
  */
 const MAX_FILE_RUNS = 10
 
-/** The members of a record that belong to its result files. */
+/** The details of a task that belong to its result files. */
 export interface RecordFiles {
   /** The files of a completed task, as clients see them. */
   readonly files?: readonly TaskFile[] | undefined

@@ -76,7 +76,7 @@ const STATUS: Readonly<Record<TaskStatus, string>> = {
 }
 
 /**
- * Returns the task as clients see it (SPEC 2.4, 2.5), as JSON text: the body of the 202 and of the
+ * Returns the task as clients see it, as JSON text: the body of the 202 and of the
  * status resource. A queued task reads `processing`; only the job format shows `queued`.
  */
 export function toTaskText(task: StoredTask): string {

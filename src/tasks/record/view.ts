@@ -16,7 +16,7 @@ export interface PastAttempt extends Omit<AttemptView, 'startedAt' | 'endedAt'> 
   readonly endedAt: Date
 }
 
-/** The members that a task has in every status. */
+/** The properties that a task has in every status. */
 interface AnyStatus<T extends AnyTaskDefinition> {
   readonly taskId: string
   /** The name of its definition. */
@@ -43,7 +43,7 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly startedAt?: Date
 }
 
-/** The members of a task that is not final. */
+/** The properties of a task that is not final. */
 interface Unfinished {
   readonly result?: never
   readonly files?: never
@@ -100,10 +100,10 @@ type InEachStatus<T extends AnyTaskDefinition> =
   | CompletedTask<T> | FailedTask<T> | CancelledTask<T>
 
 /**
- * A task: a union on `status`, with the member names of the status resource. `Task<typeof report>`
+ * A task: a union on `status`, with the property names of the status resource. `Task<typeof report>`
  * types the result. For several definitions it is also a union on `task`, their names.
  *
- * A status resource says `processing` for tasks that are `scheduled` or `queued` (SPEC 2.4).
+ * A status resource says `processing` for tasks that are `scheduled` or `queued`.
  */
 export type Task<T extends AnyTaskDefinition = AnyTaskDefinition> =
   T extends AnyTaskDefinition ? InEachStatus<T> : never

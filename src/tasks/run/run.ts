@@ -1,5 +1,5 @@
 import { httpError } from '../../http/errors.js'
-import { validate } from '../../schema/validate.js'
+import { validate } from '../../schema/schema.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskContext } from '../definition/run-context.js'
 import { toResultText } from '../definition/json-values.js'
@@ -12,7 +12,7 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 /** Outcome of one run. */
 export type Outcome =
   | { readonly kind: 'completed', readonly result: string }
-  /** `cause` is the error that a direct answer throws. */
+  /** `cause` is the error that a synchronous request gets. */
   | { readonly kind: 'failed', readonly failure: Failure, readonly cause: unknown, readonly timedOut: boolean }
   /** Stopped from outside. `reason` is that of the signal. */
   | { readonly kind: 'aborted', readonly reason: unknown }

@@ -102,11 +102,11 @@ export class Stop {
   }
 }
 
-/** Time for aborted runs to end and be answered, in milliseconds. */
+/** Time for aborted runs to end and for their responses, in milliseconds. */
 const GRACE_MS = 2000
 
 /**
- * The active runs of direct answers. No engine knows them, so a process that shuts down waits for
+ * The active runs of synchronous requests. No engine knows them, so a process that shuts down waits for
  * them here.
  */
 export class DirectRuns {

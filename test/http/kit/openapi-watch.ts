@@ -4,6 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { dereference } from './dereference.js'
 
 type Fragment = Readonly<Record<string, unknown>>
 
@@ -12,7 +13,7 @@ interface Described {
 }
 
 /** Of the connection and the framing, or said by the content of the document. */
-const UNSAID = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding'])
+const UNSAID = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding', 'access-control-allow-origin', 'access-control-expose-headers', 'access-control-allow-credentials', 'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age'])
 const LONGEST = 4_000_000
 const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = { gzip: gunzipSync, deflate: inflateSync, br: brotliDecompressSync }
 
@@ -36,7 +37,8 @@ export class AnswerWatch {
   }
 
   static async of(url: string): Promise<AnswerWatch> {
-    return new AnswerWatch(url, await (await fetch(`${url}/openapi.json`)).json() as Fragment)
+    const document = await (await fetch(`${url}/openapi.json`)).json() as Fragment
+    return new AnswerWatch(url, dereference<Fragment>(document))
   }
 
   /** How many answers were compared. */

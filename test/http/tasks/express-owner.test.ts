@@ -6,7 +6,7 @@ import express, { type NextFunction, type Request, type Response } from 'express
 import { memory } from '../../../adapters/memory/index.js'
 import { toMiddleware, toNode, type NodeOptions } from '../../../adapters/node/index.js'
 import { authenticate } from '../../../src/policies/authenticate.js'
-import { authorize } from '../../../src/policies/authorize.js'
+import { authorize } from '../../../src/policies/authenticate.js'
 import { hostUser } from '../../../src/policies/schemes.js'
 import { rateLimit } from '../../../src/policies/rate-limit.js'
 import { router } from '../../../src/resources/router.js'

@@ -3,11 +3,13 @@ import { describe as suite, test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { compose, describe, type Handler, type Policy } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { addParameters, addResponseHeaders, addResponses } from '../../../src/openapi/merge.js'
-import { body, header, operation, parameter, response } from '../../../src/openapi/operation.js'
-import { errorResponses } from '../../../src/openapi/errors.js'
+import {
+  addParameters, addResponseHeaders, addResponses, body, header, operation, parameter, response,
+} from '../../../src/openapi/operation.js'
+import { errorResponses } from '../../../src/openapi/responses.js'
 import { openapi } from '../../../src/openapi/document.js'
 import { router } from '../../../src/resources/router.js'
+import { dereference } from '../../http/kit/dereference.js'
 
 const INFO = { title: 'Users', version: '1.0.0', license: { name: 'MIT', identifier: 'MIT' } }
 const shape = { type: 'object', required: ['id'], properties: { id: { type: 'integer' } } }
@@ -44,8 +46,34 @@ suite('openapi', () => {
     assert.equal(get?.operationId, 'getUsersId')
     assert.deepEqual(get.parameters, [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }])
     assert.deepEqual(get.responses['404']?.content['application/json'], { schema: { $ref: '#/components/schemas/Error' } })
-    assert.deepEqual(get.responses['default']?.content['application/problem+json'], { schema: { $ref: '#/components/schemas/Problem' } })
+    assert.deepEqual(get.responses['default'], { $ref: '#/components/responses/UnexpectedError' })
     assert.deepEqual(await problems(document), [])
+  })
+
+  test('parts that occur more than once are components with readable names', () => {
+    const limited = addResponseHeaders(operation('GET', {
+      summary: 'A summary', responses: { 200: response('Fine', { schema: shape }), ...errorResponses('not_found') },
+    }), { RateLimit: header('Requests that are left in this window, and the time until it ends') })
+    const list = { type: 'array', items: { ...shape, title: 'a user', description: 'Somebody who may sign in' } }
+    const page = { type: 'object', required: ['list', 'next'], properties: { list, next: list }, additionalProperties: false }
+    const document = made(router({
+      'GET /users': describe(() => json(200, {}), [limited]),
+      'GET /people': describe(() => json(200, {}), [limited, operation('HEAD', { summary: 'As GET', responses: {} })]),
+      'POST /people': answering('POST', { requestBody: body(page), responses: { 200: response('All', { schema: page }) } }),
+    }), { info: INFO })
+    const { components } = document as unknown as { components: Record<string, object> }
+    const names = Object.fromEntries(Object.entries(components).map(([section, parts]) => [section, Object.keys(parts)]))
+    assert.deepEqual(names, {
+      headers: ['RateLimit'], responses: ['GetUsers200', 'NotFound', 'UnexpectedError'],
+      schemas: ['AUser', 'DetailsItem', 'Error', 'PostPeopleRequest', 'Problem'],
+    })
+    const { responses } = document.paths['/people']?.['get'] ?? {}
+    assert.deepEqual(responses, {
+      200: { $ref: '#/components/responses/GetUsers200' }, 404: { $ref: '#/components/responses/NotFound' },
+      default: { $ref: '#/components/responses/UnexpectedError' },
+    })
+    assert.deepEqual(Object.keys(document.paths['/people'] ?? {}), ['get', 'post'], 'HEAD is that of GET')
+    assert.ok(JSON.stringify(document).length < JSON.stringify(dereference(document)).length / 2)
   })
 
   test('the linter finds faults', async () => {

@@ -7,8 +7,9 @@ import { ERROR_CODES, httpError, type ErrorCode } from '../../../src/http/errors
 import type { HttpRequest } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
 import { body, header, operation, parameter, response } from '../../../src/openapi/operation.js'
-import { errorResponses, errorSchema, problemSchema } from '../../../src/openapi/errors.js'
-import { fields, requestFields, responseFields } from '../../../src/openapi/fields.js'
+import {
+  errorResponses, errorSchema, fields, problemSchema, requestFields, responseFields,
+} from '../../../src/openapi/responses.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 
 /** Nothing of OpenAPI's outer shape is left to taste: what each object must and may have (OpenAPI 3.1.1 section 4.8). */

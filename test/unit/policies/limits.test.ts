@@ -3,8 +3,8 @@ import { describe, test } from 'node:test'
 import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
 import { readJson } from '../../../src/http/body/body.js'
 import { json } from '../../../src/http/respond.js'
-import { limitBody } from '../../../src/policies/limit-body.js'
-import { limitHeaders } from '../../../src/policies/limit-headers.js'
+import { limitBody } from '../../../src/policies/limits.js'
+import { limitHeaders } from '../../../src/policies/limits.js'
 import { fakeRequest } from '../http/fake-request.js'
 import { ask } from './request.js'
 
@@ -97,6 +97,6 @@ describe('limitHeaders', () => {
 test('invalid options throw at construction', () => {
   for (const [make, what] of [
     [() => limitBody({ maxBodyBytes: -1 }), /maxBodyBytes/], [() => limitBody({} as never), /maxBodyBytes/], [() => limitBody({ maxBodyBytes: 1.5 }), /maxBodyBytes/],
-    [() => limitHeaders({}), /set maxHeaderBytes, maxFields/], [() => limitHeaders({ maxHeaderBytes: 0 }), /whole numbers/], [() => limitHeaders({ maxFields: 1.5 }), /whole numbers/],
+    [() => limitHeaders({}), /set maxHeaderBytes, maxFields/], [() => limitHeaders({ maxHeaderBytes: 0 }), /whole number/], [() => limitHeaders({ maxFields: 1.5 }), /whole number/],
   ] as const) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
 })

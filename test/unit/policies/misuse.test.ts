@@ -10,17 +10,16 @@ const make = { authenticate, bearer, rateLimit, timeouts } as unknown as Record<
 const verify = () => undefined
 const schemes = [bearer({ verify })]
 const limit = { store: memory().store, onStoreError: 'deny', policies: [{ name: 'x', limit: 1, windowSeconds: 1 }] }
-const none = 'authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })'
+const none = 'authenticate: schemes must be a list of one or more schemes, such as [bearer({ verify })], not '
 
 refuses([
   [() => make.authenticate(), 'authenticate: pass options, such as { schemes }'],
   [() => make.authenticate({ scheme: schemes }), 'authenticate: there is no option "scheme"; did you mean "schemes"?'],
-  [() => make.authenticate({ schemes: [() => {}] }), none],
-  [() => make.authenticate(bearer({ verify })), 'authenticate: pass the scheme in a list: authenticate({ schemes: [bearer({ verify })] })'],
-  [() => make.authenticate({ schemes: bearer({ verify }) }), 'authenticate: schemes must be a list with at least one scheme, such as [bearer({ verify })]'],
-  [() => make.bearer({}), 'bearer: verify must be a function that returns the principal of valid credentials, else undefined'],
-  [() => make.authenticate({ schemes: [...schemes, undefined] }), none],
-  [() => make.authenticate({ schemes: [...schemes, { read: verify, verify }] }), none],
+  [() => make.authenticate({ schemes: [() => {}] }), `${none}[a function]`],
+  [() => make.authenticate({ schemes: bearer({ verify }) }), `${none}an object`],
+  [() => make.bearer({}), 'bearer: the option verify is missing; it must be a function'],
+  [() => make.authenticate({ schemes: [...schemes, undefined] }), `${none}[an object, undefined]`],
+  [() => make.authenticate({ schemes: [...schemes, { read: verify, verify }] }), `${none}[an object, an object]`],
   [() => make.authenticate({ schemes, cache: { maxEntries: 1, ttl: 5 } }), 'authenticate: cache: there is no option "ttl"; did you mean "ttlMs"?'],
   [() => make.rateLimit(), 'rateLimit: pass options, such as { store }'],
   [() => make.rateLimit({ ...limit, trustedProxys: [] }), 'rateLimit: there is no option "trustedProxys"; did you mean "trustedProxies"?'],

@@ -5,8 +5,8 @@ import { compose, type BodySource, type Handler } from '../../../src/http/exchan
 import { httpError, type HttpError } from '../../../src/http/errors.js'
 import { readBytes } from '../../../src/http/body/body.js'
 import { json } from '../../../src/http/respond.js'
-import { authorize } from '../../../src/policies/authorize.js'
-import { limitConcurrency } from '../../../src/policies/limit-concurrency.js'
+import { authorize } from '../../../src/policies/authenticate.js'
+import { limitConcurrency } from '../../../src/policies/limits.js'
 import { requestId, requestIdOf } from '../../../src/policies/request-id.js'
 import { timeouts } from '../../../src/policies/timeouts.js'
 import { fakeRequest } from '../http/fake-request.js'
@@ -137,7 +137,7 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => json(201, {})))).status, 201, 'later')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => { throw httpError('conflict') }))).status, 409, 'its failure')
     assert.throws(() => timeouts({}), TypeError, 'nothing set')
-    for (const ms of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31]) {
+    for (const ms of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31]) {
       assert.throws(() => timeouts({ runMs: ms }), TypeError, `runMs ${ms}`)
       assert.throws(() => timeouts({ readMs: ms }), TypeError, `readMs ${ms}`)
     }

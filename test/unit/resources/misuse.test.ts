@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { collection } from '../../../src/resources/collection.js'
 import { cors } from '../../../src/resources/cors.js'
 import { list } from '../../../src/resources/list.js'
-import { resource } from '../../../src/resources/resource.js'
+import { resource } from '../../../src/resources/methods.js'
 import { router } from '../../../src/resources/router.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { refuses, type Loose } from '../refuses.js'
@@ -23,7 +23,7 @@ refuses([
   [() => make.list(), 'list: pass options, such as { repository }'],
   [() => make.list({ repository, batchsize: 5 }), 'list: there is no option "batchsize"; did you mean "batchSize"?'],
   [() => make.collection(), 'collection: pass options, such as { repository }'],
-  [() => make.collection({ schema }), 'collection: pass a repository, with a method of list, create, get, replace, update, delete'],
+  [() => make.collection({ schema }), 'collection: the option repository is missing; it must be an object with methods such as list(page, call)'],
   [() => make.collection({ repository, schema, requirePrecondition: true }), 'collection: there is no option "requirePrecondition"; did you mean "requirePreconditions"?'],
 ])
 

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { fromPointer, toPointer, type PathStep } from '../../../src/schema/pointer.js'
 import { hasAtMost } from '../../../src/runtime/json.js'
-import { validate } from '../../../src/schema/validate.js'
+import { validate } from '../../../src/schema/schema.js'
 
 const awkward = fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('', '/', '~', '~1', '~01', '__proto__', 'constructor', 'a b', '0', '"', '\u0000'))
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { EqualValues } from '../../../src/schema/equal-values.js'
+import { EqualValues } from '../../../src/schema/unique-items.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 
 const issuesOf = (schema: object, value: unknown) => {

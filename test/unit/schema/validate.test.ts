@@ -4,9 +4,9 @@ import { type } from 'arktype'
 import * as v from 'valibot'
 import { z } from 'zod'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { assertSchema, isSchema, type InferInput, type InferOutput, type Schema } from '../../../src/schema/schema.js'
-import { toJsonSchema } from '../../../src/schema/to-json-schema.js'
-import { validate } from '../../../src/schema/validate.js'
+import {
+  assertSchema, type InferInput, type InferOutput, isSchema, type Schema, toJsonSchema, validate,
+} from '../../../src/schema/schema.js'
 
 /** Fails to compile unless both types are the same. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : never

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { compose, describe as told, type Handler, type Operation } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
+import { dereference } from '../../http/kit/dereference.js'
 import { openapi } from '../../../src/openapi/document.js'
 import { router } from '../../../src/resources/router.js'
 import {
@@ -77,7 +78,7 @@ describe('the description of versions', () => {
     const info = { title: 'Users', version: '1' }
     type Paths = Record<string, Record<string, { deprecated?: boolean, parameters?: { in: string, name: string }[], responses: Responses }>>
     type Responses = Record<string, { headers?: object, content?: object }>
-    const pathsOf = (handler: Handler): Paths => openapi(handler, { info })['paths'] as Paths
+    const pathsOf = (handler: Handler): Paths => dereference<{ paths: Paths }>(openapi(handler, { info })).paths
     const deprecations = (handler: Handler) => Object.fromEntries(Object.entries(pathsOf(handler)).map(([path, { get }]) => [path, get?.deprecated]))
     const served = (select: readonly Selector[], more: { default?: string } = {}) =>
       versions({ 1: { handler: inRouter, deprecated: '2025-01-01' }, 2: inRouter }, { select, ...more })

@@ -81,9 +81,9 @@ describe('results', () => {
   test('a result with a Map, a Set or a promise is refused, with the place', () => {
     const cases: [unknown, RegExp][] = [
       [new Map([[1, 2]]), /^it is of type Map, which JSON writes as \{\}\. Return an object: Object.fromEntries\(map\)\.$/],
-      [{ a: [{}, { 'b/c': new Set([1]) }] }, /^its member \/a\/1\/b~1c is of type Set, .* Return an array\.$/],
-      [{ message: 'm', late: Promise.resolve(1) }, /^its member \/late is of type Promise, .* Await it\.$/],
-      [[new ArrayBuffer(8)], /^its member \/0 is of type ArrayBuffer/],
+      [{ a: [{}, { 'b/c': new Set([1]) }] }, /^its property \/a\/1\/b~1c is of type Set, .* Return an array\.$/],
+      [{ message: 'm', late: Promise.resolve(1) }, /^its property \/late is of type Promise, .* Await it\.$/],
+      [[new ArrayBuffer(8)], /^its property \/0 is of type ArrayBuffer/],
     ]
     for (const [value, message] of cases) assert.throws(() => toResultText(value), { name: 'TypeError', message })
   })

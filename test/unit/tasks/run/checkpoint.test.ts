@@ -80,9 +80,9 @@ describe('checkpoint', () => {
   for (const [what, value, message] of [
     ['more than 64 KiB', { text: 'é'.repeat(32_768) }, /has 65547 bytes as JSON; at most 65536 are allowed/],
     ['a function', () => 1, /it is a function/],
-    ['a function inside', { next: () => 1 }, /its member next is a function/],
+    ['a function inside', { next: () => 1 }, /its property next is a function/],
     ['undefined', undefined, /it is undefined/],
-    ['a Map', { seen: new Map() }, /its member \/seen is of type Map/],
+    ['a Map', { seen: new Map() }, /its property \/seen is of type Map/],
     ['a BigInt', { line: 1n }, /BigInt/],
     ['a cycle', cycle(), /circular/],
   ] as const) {

@@ -1,7 +1,8 @@
 import { setTimeout, clearTimeout, setImmediate } from '../../src/runtime/timers.js'
+import { Breaker, type Fault } from '../../src/stores/calls.js'
 import type { RedisClient } from './client.js'
 
-/** The members of an ioredis client, or of a node of a Cluster, that are used here. */
+/** The properties of an ioredis client, or of a node of a Cluster, that are used here. */
 export type Connection = Pick<
   RedisClient, 'status' | 'stream' | 'ping' | 'duplicate' | 'disconnect' | 'on'
 >
@@ -102,4 +103,15 @@ export class Silence {
       })
     })
   }
+}
+
+/** Returns a breaker for the calls to one Redis. `onLate` is called after calls have timed out. */
+export function redisBreaker(timeoutMs: number, onLate?: () => void): Breaker {
+  return new Breaker({ server: 'Redis', timeoutMs, faultOf, ...onLate && { onLate } })
+}
+
+function faultOf(error: unknown): Fault {
+  const answered = error instanceof Error && error.name === 'ReplyError'
+  const isFull = answered && error.message.includes('OOM ')
+  return { answered, reason: isFull ? 'full' : 'unavailable' }
 }

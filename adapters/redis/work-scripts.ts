@@ -1,4 +1,4 @@
-import { script } from '../scripts.js'
+import { script } from './client.js'
 import { CHANGES, READS } from './lua.js'
 
 /*

@@ -1,8 +1,8 @@
-import type { ListedStatus, TaskQuery } from '../../../src/engine/engine.js'
+import type { ListedStatus, TaskQuery } from '../../src/engine/engine.js'
 import {
   isVisibleChange, type Expected, type NewTask, type StoredTask, type TaskChange, type TaskDetails,
   type TaskStatus,
-} from '../../../src/engine/task.js'
+} from '../../src/engine/task.js'
 
 type Text = string | null
 type Argument = string | number

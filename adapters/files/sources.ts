@@ -1,0 +1,231 @@
+import { statSync, type BigIntStats } from 'node:fs'
+import { realpath } from 'node:fs/promises'
+import { basename, join, resolve, sep } from 'node:path'
+import type { ContentSource, FindContent } from '../../src/content/source.js'
+import { httpError } from '../../src/http/errors.js'
+import type { HttpRequest } from '../../src/http/exchange.js'
+import { flag, func, oneOf, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
+import { FileDigests, type FileDigestOptions } from './file-digests.js'
+import { etagOf, isAbsent, readFilePart, versionOf, type FoundFile } from './read.js'
+import { typeOfName } from './types.js'
+
+/**
+ * Characters that no name may have: separators of any system, U+0000, and on Windows the colon of
+ * drives and streams.
+ */
+const UNSAFE = process.platform === 'win32' ? /[/\\\0:]|[. ]$/ : /[/\\\0]/
+
+/** Handling of symbolic links below the folder. */
+export type Symlinks = 'refuse' | 'inside' | 'follow'
+
+/** A file, for the `etag` option. */
+export interface FileFacts {
+  /** Absolute path. */
+  readonly path: string
+  readonly stats: BigIntStats
+}
+
+/** Options of every source of files. */
+export interface FileOptions {
+  /**
+   * Returns the strong entity tag, with its quotes. Default: a hash of device, inode, size and
+   * times to the nanosecond, which differs between machines. If several machines serve copies of
+   * the same files, derive it from what the copies share, such as a stored checksum. Otherwise
+   * clients that reach another machine start again.
+   */
+  readonly etag?: (file: FileFacts) => Promise<string> | string
+  /**
+   * Computes digests for clients that send `Want-Repr-Digest` (RFC 9530), and keeps them beside the
+   * strong entity tag: `{}` for the default limits. Default: no digests.
+   */
+  readonly digests?: FileDigestOptions
+}
+
+/** Options of `fileSource`. */
+export interface FileSourceOptions extends FileOptions {
+  /** Media type. Default: derived from the extension. */
+  readonly type?: string
+  /** File name for downloads. Default: the name of the file. */
+  readonly name?: string
+}
+
+const FILE_SOURCE = {
+  type: text(), name: text(), etag: func(), digests: value(),
+} satisfies OptionTable<FileSourceOptions>
+
+/**
+ * Serves one file with `content()`. Follows symbolic links. Reads the state of the file for each
+ * request, so the file may be replaced at any time. Replace it by renaming another file over it:
+ * running downloads of the old file then complete.
+ *
+ * @example
+ * const handler = content(fileSource('/srv/export.csv'))
+ *
+ * @throws {TypeError} The path is no string, or an option is unknown.
+ */
+export function fileSource(path: string, options: FileSourceOptions = {}): FindContent {
+  const { type, name, etag } = readOptions('fileSource', options, FILE_SOURCE)
+  if (typeof path !== 'string') {
+    throw new TypeError('fileSource: path must be a string, such as /srv/export.csv')
+  }
+  const digests = options.digests && new FileDigests('fileSource', options.digests)
+  const absolute = resolve(path)
+  return async () => {
+    const version = await versionOf(absolute, 'follow')
+    const file = version && { path: absolute, version, exact: false }
+    return (
+      file &&
+      sourceOf(file, {
+        type: type ?? typeOfName(absolute), name: name ?? basename(absolute), etag, digests,
+      })
+    )
+  }
+}
+
+/** Options of `folderSource`. */
+export interface FolderSourceOptions<C = unknown> extends FileOptions {
+  /** Serves files and folders whose names begin with a dot. Default: false. */
+  readonly hidden?: boolean
+  /**
+   * Handling of symbolic links below the folder. `refuse` (default): not served. `inside`: followed
+   * if the target is in the folder. `follow`: always followed. The folder itself may be a link.
+   */
+  readonly symlinks?: Symlinks
+  /**
+   * Media types by extension, in lower case without the dot. They take precedence over the known
+   * ones: `{ gpx: 'application/gpx+xml' }`.
+   */
+  readonly types?: Readonly<Record<string, string>>
+  /**
+   * Returns the decoded path below the folder, with `/`. Default: the part after the mount path.
+   */
+  readonly path?: (request: HttpRequest<C>) => string | undefined
+}
+
+const FOLDER_SOURCE = {
+  hidden: flag({ default: false }), symlinks: oneOf(['refuse', 'inside', 'follow'], { default: 'refuse' }),
+  types: value(), path: func(), etag: func(), digests: value(),
+} satisfies OptionTable<FolderSourceOptions>
+
+/**
+ * Serves the files of a folder and its subfolders with `content()`. Never serves a file outside:
+ * not by `..`, encoded or not, and not by a link. On Linux this includes a name that is replaced by
+ * a link during the request. Serves only regular files; folders have no listing. `fileSource`
+ * describes how to replace files.
+ *
+ * @example
+ * app.use('/files', toNode(content(folderSource('/srv/files'))))
+ *
+ * @throws {TypeError} The folder does not exist, or an option is unknown.
+ */
+export function folderSource<C = unknown>(
+  folder: string,
+  options: FolderSourceOptions<C> = {},
+): FindContent<C> {
+  if (typeof folder !== 'string') {
+    throw new TypeError('folderSource: folder must be a string, such as /srv/files')
+  }
+  const { hidden, symlinks, types, path, etag } =
+    readOptions('folderSource', options, FOLDER_SOURCE)
+  const digests = options.digests && new FileDigests('folderSource', options.digests)
+  const root = resolve(folder)
+  if (statSync(root, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw new TypeError(`folderSource: ${root} is no folder; create it first, or name another`)
+  }
+  return async (request) => {
+    const names = path === undefined ? localPath(request) : path(request)?.split('/')
+    if (names === undefined || !areNames(names, hidden)) return undefined
+    const real = await realPlace(root, names, symlinks)
+    const version = real === undefined ? undefined : await versionOf(real, 'refuse')
+    if (real === undefined || version === undefined) return undefined
+    const name = names.at(-1) as string
+    return sourceOf(
+      { path: real, version, exact: true },
+      { type: typeOfName(name, types), name, etag, digests },
+    )
+  }
+}
+
+/** Returns the content source of a file. */
+async function sourceOf(
+  file: FoundFile,
+  { type, name, etag, digests }: {
+    readonly type: string
+    readonly name: string
+    readonly etag: FileOptions['etag']
+    readonly digests: FileDigests | undefined
+  },
+): Promise<ContentSource> {
+  const { path, version } = file
+  const tag = etag === undefined ? etagOf(version) : await etag({ path, stats: version })
+  return {
+    // Above 2^53 the number is not exact, and `content()` rejects it.
+    size: Number(version.size),
+    type,
+    name,
+    etag: tag,
+    lastModified: Number(version.mtimeMs),
+    open: (start, end) => readFilePart(file, start, end),
+    ...digests && { digest: (algorithm) => digests.digestOf(file, tag, algorithm) },
+  }
+}
+
+/**
+ * Returns the decoded names of a request's path below the mount path, or `undefined` if it is not
+ * below it.
+ *
+ * @throws {HttpError} `invalid_path` (400): the percent-encoding is not valid.
+ */
+function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefined {
+  if (!path.startsWith(`${mountPath}/`)) return undefined
+  try {
+    // Decodes each name by itself, because an encoded slash is part of a name, which is rejected
+    // later.
+    return path.slice(mountPath.length + 1).split('/').map(decodeURIComponent)
+  } catch {
+    throw httpError('invalid_path')
+  }
+}
+
+/**
+ * Returns whether the names are safe: names of folders and a file that cannot lead out of the
+ * folder.
+ */
+function areNames(names: readonly string[], hidden: boolean): boolean {
+  return (
+    names.length > 0 &&
+    names.every(
+      (name) =>
+        name !== '' &&
+        name !== '.' &&
+        name !== '..' &&
+        (hidden || !name.startsWith('.')) &&
+        !UNSAFE.test(name),
+    )
+  )
+}
+
+/**
+ * Resolves `names` below `root` to a real path. Returns `undefined` if there is nothing, or a link
+ * that is not allowed.
+ */
+async function realPlace(
+  root: string,
+  names: readonly string[],
+  symlinks: Symlinks,
+): Promise<string | undefined> {
+  try {
+    // Resolved for each call, because the folder may be a link that changes.
+    const base = await realpath(root)
+    const asked = join(base, ...names)
+    const real = await realpath(asked)
+    if (symlinks === 'refuse') return real === asked ? real : undefined
+    if (symlinks === 'inside') {
+      return real.startsWith(base.endsWith(sep) ? base : base + sep) ? real : undefined
+    }
+    return real
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,151 @@
+import { ERROR_CODES, type ErrorCode } from '../http/errors.js'
+import type { Operation } from '../http/exchange.js'
+import { addResponses, header, parameter, type Fragment } from './operation.js'
+
+/** Request headers that several operations read. */
+export const requestFields = {
+  prefer: parameter('header', 'Prefer', {
+    description: 'Preferences (RFC 7240), such as `respond-async` or `wait=10`',
+  }),
+  idempotencyKey: parameter('header', 'Idempotency-Key', {
+    description: 'Makes retries of this request take effect once',
+  }),
+  ifNoneMatch: parameter('header', 'If-None-Match', {
+    description: 'Entity tags that the client has (RFC 9110 section 13.1.2)',
+  }),
+  ifMatch: parameter('header', 'If-Match', {
+    description: 'Go on only if one of these entity tags is current (RFC 9110 section 13.1.1)',
+  }),
+  contentDigest: parameter('header', 'Content-Digest', {
+    description: 'Digests that the body must have, such as `sha-256=:…:` (RFC 9530 section 2)',
+  }),
+  wantReprDigest: parameter('header', 'Want-Repr-Digest', {
+    description: 'The digests that are wanted, such as `sha-256=10` (RFC 9530 section 4)',
+  }),
+  range: parameter(
+    'header', 'Range', { description: 'The part that is wanted (RFC 9110 section 14.2)' },
+  ),
+} as const satisfies Record<string, Fragment>
+
+/** Response headers that several operations send, by their name in a response object. */
+export const responseFields = {
+  'Location': header('Path of the resource that was made (RFC 9110 section 10.2.2)'),
+  'Content-Location': header(
+    'Path of the resource that this body represents (RFC 9110 section 8.7)'
+  ),
+  'Preference-Applied': header('The preferences that were honoured (RFC 7240 section 3)'),
+  'Retry-After': header('Seconds until it is worth asking again (RFC 9110 section 10.2.3)', {
+    type: 'integer', minimum: 0,
+  }),
+  'ETag': header('Changes with the representation (RFC 9110 section 8.8.3)'),
+  'Last-Modified': header('HTTP date of the last change (RFC 9110 section 8.8.2)'),
+  'Vary': header('The request fields that this answer depends on (RFC 9110 section 12.5.5)'),
+  'Cache-Control': header('How long it may be reused, and by whom (RFC 9111 section 5.2)'),
+  'Link': header('Related resources (RFC 8288)'),
+  'Allow': header('The methods that are allowed (RFC 9110 section 10.2.1)'),
+  'Content-Range': header('Which part this is (RFC 9110 section 14.4)'),
+  'Repr-Digest': header('Digests of the whole representation (RFC 9530 section 3)'),
+  'Accept-Ranges': header('The range units that are understood (RFC 9110 section 14.3)'),
+  'Deprecation': header('When this became, or becomes, deprecated'),
+  'Sunset': header('HTTP date when this resource is expected to go (RFC 8594)'),
+  'Idempotency-Key': header(
+    'The Idempotency-Key of the request, because it is honoured: the request may be sent again'
+  ),
+  'Idempotent-Replayed': header(
+    '`true` when an earlier request with this Idempotency-Key was answered'
+  ),
+} as const satisfies Record<string, Fragment>
+
+/**
+ * Picks some of `responseFields` for the headers of one response.
+ *
+ * @example
+ * fields('Location', 'Retry-After')
+ */
+export function fields(
+  ...names: readonly (keyof typeof responseFields)[]
+): Record<string, Fragment> {
+  return Object.fromEntries(names.map((name) => [name, responseFields[name]]))
+}
+
+const text: Fragment = { type: 'string' }
+
+const properties: Fragment = {
+  error: { type: 'string', description: 'One sentence' },
+  code: { type: 'string', description: 'Stable: branch on it' },
+  details: {
+    type: 'array',
+    items: {
+      type: 'object',
+      required: ['pointer', 'message'],
+      properties: {
+        pointer: { type: 'string', description: 'JSON pointer (RFC 6901) to what is wrong' },
+        message: text,
+      },
+    },
+  },
+}
+
+/** The one error body: `{ error, code, details? }`. */
+export const errorSchema: Fragment = {
+  type: 'object', required: ['error', 'code'], properties,
+}
+
+/** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
+export const problemSchema: Fragment = {
+  type: 'object',
+  required: ['error', 'code', 'status', 'title', 'detail'],
+  properties: { ...properties, status: { type: 'integer' }, title: text, detail: text },
+}
+
+/** The content of every error response: the error body, and the same as a problem. */
+export const errorContent: Fragment = {
+  'application/json': { schema: errorSchema },
+  'application/problem+json': { schema: problemSchema },
+}
+
+/** Headers of every error: it is not stored, and its shape depends on Accept. */
+const ALL = fields('Cache-Control', 'Vary')
+
+const retryAfter = { 'Retry-After': header('Seconds, or an HTTP date (RFC 9110 section 10.2.3)') }
+
+/** Headers that belong to one error status. */
+const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = {
+  401: { 'WWW-Authenticate': header('The schemes that are accepted (RFC 9110 section 11.6.1)') },
+  405: { 'Allow': header('The methods that are (RFC 9110 section 10.2.1)') },
+  412: fields('ETag'),
+  415: {
+    'Accept': header('The media types that are accepted (RFC 9110 section 12.5.1)'),
+    'Accept-Encoding': header('The content codings that are (RFC 9110 section 12.5.3)'),
+  },
+  416: fields('Content-Range', 'Accept-Ranges', 'ETag'),
+  429: retryAfter,
+  503: retryAfter,
+}
+
+/**
+ * Builds the response objects, by status, for the error codes of an operation. Codes of one status
+ * share a response that names them.
+ *
+ * @example
+ * errorResponses('invalid_input', 'malformed_json') // { 400: … }
+ */
+export function errorResponses(...codes: readonly ErrorCode[]): Record<string, Fragment> {
+  const sentences = new Map<number, string[]>()
+  for (const code of new Set(codes)) {
+    const [status, sentence] = ERROR_CODES[code]
+    sentences.set(status, [...(sentences.get(status) ?? []), `\`${code}\`: ${sentence}`])
+  }
+  // An endpoint that reads keys acknowledges them in its failures too.
+  const ofKey = codes.includes('invalid_idempotency_key') ? fields('Idempotency-Key') : {}
+  return Object.fromEntries([...sentences].map(([status, lines]) => {
+    const headers = { ...ALL, ...BY_STATUS[status], ...ofKey }
+    return [String(status), { description: lines.join(' '), headers, content: errorContent }]
+  }))
+}
+
+/** Returns a function that adds the responses of some errors to an operation. */
+export function addFailures(...codes: readonly ErrorCode[]): (operation: Operation) => Operation {
+  const responses = errorResponses(...codes)
+  return (operation) => addResponses(operation, responses)
+}
