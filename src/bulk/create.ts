@@ -34,7 +34,7 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
 const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<object, object>>
 
 /**
- * Creates a handler for POST that creates many records (SPEC 4.3) from a JSON array. The array is
+ * Creates a handler for POST that creates many records from a JSON array. The array is
  * the body, or stands anywhere in it (`items`). Each item is validated on its own. Bodies may be
  * coded with gzip, deflate, br, and zstd where Node supports it.
  *

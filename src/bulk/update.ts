@@ -39,7 +39,7 @@ const UPDATE = {
 } satisfies OptionTable<BulkUpdateOptions<object, never, ItemId>>
 
 /**
- * Creates a handler for PATCH that changes many records (SPEC 4.4). The body is a JSON object whose
+ * Creates a handler for PATCH that changes many records. The body is a JSON object whose
  * member `updates` is an array; `items` names another place. Batches are atomic if the repository
  * has a transaction. The answer is that of `bulkCreate`, with 200 if all items succeeded. An item
  * whose record does not exist is a 404. The report of an atomic batch names all such items at once,

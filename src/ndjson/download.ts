@@ -54,7 +54,7 @@ const DOWNLOAD = {
 const OFFERS = [NDJSON_TYPE, 'application/json']
 
 /**
- * Creates a handler for GET and HEAD that streams records (SPEC 4.9). The body has one JSON object
+ * Creates a handler for GET and HEAD that streams records. The body has one JSON object
  * on each line, or is one JSON array for a client that prefers `application/json`. Fails with
  * `not_acceptable` (406), and with the errors of `records`.
  *

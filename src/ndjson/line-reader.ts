@@ -58,7 +58,7 @@ const MAX_LINE_BYTES = 268_435_456
 const BOM = 0xfeff
 
 /**
- * Splits bytes into lines and parses each line as a record (SPEC 4.9). The result does not depend
+ * Splits bytes into lines and parses each line as a record. The result does not depend
  * on how the bytes are divided into chunks.
  *
  * Lines end at the byte 0x0A, before anything is decoded. CRLF, white space around a record, blank

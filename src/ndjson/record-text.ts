@@ -26,7 +26,7 @@ export class RecordText<T> {
     return this.text.length >= FULL_UNITS
   }
 
-  /** @throws {TypeError} The record is not an object (SPEC 4.9), or JSON cannot represent it. */
+  /** @throws {TypeError} The record is not an object, or JSON cannot represent it. */
   add(record: T): void {
     if (typeof record !== 'object' || record === null) {
       const type = record === null ? 'null' : typeof record

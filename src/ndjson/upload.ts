@@ -36,7 +36,7 @@ export interface BackgroundUpload {
 }
 
 /**
- * Creates a handler for POST that reads records as NDJSON (SPEC 4.9). Its memory does not grow with
+ * Creates a handler for POST that reads records as NDJSON. Its memory does not grow with
  * the number of records. Each line is one JSON object; a bad line is skipped and counted. Bodies
  * may be coded with gzip, deflate, br, and zstd where Node supports it.
  *

@@ -119,14 +119,14 @@ export const members = {
   finishedAt: time,
 }
 
-/** The words of the task format. A task that waits reads `processing` (SPEC 2.4). */
+/** The words of the task format. A task that waits reads `processing`. */
 export const TASK_STATUSES = {
   processing: ['scheduled', 'queued', 'processing'],
   completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
 } as const
 
 /**
- * The task format (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?,
+ * The task format: `{ taskId, status, message, progress?, result?, error?,
  * createdAt, … }`.
  */
 export const taskFormat: TaskFormat = {
@@ -147,7 +147,7 @@ export const taskFormat: TaskFormat = {
 }
 
 /**
- * The job format (SPEC 2.6): `{ id, state, jobId, statusUrl, … }`. The 202 and the status resource
+ * The job format: `{ id, state, jobId, statusUrl, … }`. The 202 and the status resource
  * share it, because the 202 names the status resource in Content-Location.
  */
 export const jobFormat: TaskFormat = {
