@@ -20,7 +20,6 @@ export interface FetchFacts<C> {
   readonly peerAddress?: string
 }
 
-/** A fetch `Request` as a handler sees it. */
 export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly raw: Request
   readonly method: string

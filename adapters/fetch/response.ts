@@ -9,7 +9,6 @@ const encoder = new TextEncoder()
 /** Statuses with which `new Response` accepts no body. */
 const NULL_BODY = new Set([204, 205, 304])
 
-/** Converts a failure to an error response, and reports it. */
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 
 /**

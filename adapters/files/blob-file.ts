@@ -63,7 +63,6 @@ export async function openBlob(
   }
 }
 
-/** Reads the header of a blob's file. */
 export async function blobHeader(path: string): Promise<BlobHeader | undefined> {
   const blob = await openBlob(path)
   await blob?.handle.close()
@@ -132,7 +131,6 @@ export function writeHeader(key: string, tag: Uint8Array, size: number, expiresA
   return header
 }
 
-/** Returns the size and the entity tag of a blob. */
 export function infoOf(tag: Uint8Array, size: number): BlobInfo {
   return {
     size,

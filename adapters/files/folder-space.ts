@@ -64,7 +64,6 @@ export class FolderSpace {
   /** Time by the folder's clock at the end of the last sweep. */
   #measuredAt = 0
   #restMs = 0
-  /** Names of the unfinished files of this process. */
   readonly #unfinished = new Set<string>()
 
   constructor(

@@ -28,7 +28,6 @@ const TICK_MS = 20
 /** Error codes that mean that there is no readable file. */
 const ABSENT = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'EACCES', 'EPERM', 'EINVAL'])
 
-/** A file and its state when it was found. */
 export interface FoundFile {
   readonly path: string
   readonly version: BigIntStats
@@ -153,7 +152,6 @@ export async function versionOf(
   }
 }
 
-/** Returns whether two states are of the same version of the same file. */
 export function isSameVersion(a: BigIntStats, b: BigIntStats): boolean {
   return a.ino === b.ino && a.dev === b.dev && a.ctimeNs === b.ctimeNs && hasSameContent(a, b)
 }

@@ -146,7 +146,6 @@ export function folderSource<C = unknown>(
   }
 }
 
-/** Returns the content source of a file. */
 async function sourceOf(
   file: FoundFile,
   { type, name, etag, digests }: {

@@ -95,7 +95,6 @@ function emitError(...[error, { raw }]: Parameters<OnError>): void {
   ctx.app.emit('error', error, ctx)
 }
 
-/** Returns the prefix that koa-mount has removed from the path. */
 function mountPathOf({ originalUrl, path }: ParameterizedContext): string {
   const { path: sent } = splitTarget(originalUrl)
   if (path === '/' && !sent.endsWith('/')) return sent

@@ -53,7 +53,6 @@ export class CallerTasks {
     return count ?? { caller: ownText(caller), group, tasks: 0 }
   }
 
-  /** Adds an unfinished task, if there is space. */
   add(node: StoredNode): boolean {
     const { maxTasks, maxBytes } = this.limits
     if (this.unfinished >= maxTasks) return false
@@ -72,7 +71,6 @@ export class CallerTasks {
     this.#makeSpace(node)
   }
 
-  /** Sets what a task keeps outside of the engine. */
   setFiles(node: StoredNode, files: FileShare): void {
     const isCounted = node.share !== undefined
     if (isCounted) this.#countFiles(node, -1)
@@ -80,7 +78,6 @@ export class CallerTasks {
     if (isCounted) this.#countFiles(node, 1)
   }
 
-  /** Removes a task. */
   remove(node: StoredNode): void {
     this.#leave(node, node.status)
   }

@@ -3,12 +3,10 @@ import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 /** Number of empty lines that a level keeps for the next items of their callers. */
 const KEPT_LINES = 64
 
-/** A task, as far as the queues know it. */
 export interface Queued {
   readonly caller: string | undefined
 }
 
-/** The next run of a task, or the next attempt at its callback. */
 export class Due<T extends Queued> implements Linked<Due<T>> {
   /** Place in the heap of what is delayed. -1: none. */
   position = -1
@@ -26,7 +24,6 @@ export class Due<T extends Queued> implements Linked<Due<T>> {
 export class DueTimes<T extends Queued> {
   readonly #heap: Due<T>[] = []
 
-  /** The earliest one. */
   get first(): Due<T> | undefined {
     return this.#heap[0]
   }
@@ -41,7 +38,6 @@ export class DueTimes<T extends Queued> {
     this.#rise(due, this.#heap.length - 1)
   }
 
-  /** Removes something if it is here. */
   remove(due: Due<T>): void {
     const { position } = due
     if (position < 0) return
@@ -95,7 +91,6 @@ class Line<T extends Queued> extends LinkedList<Due<T>> implements Linked<Line<T
   }
 }
 
-/** The waiting items of one priority. */
 class Level<T extends Queued> {
   /** By caller. Most stay when they are empty: a `Map` that changes with each item is slow. */
   readonly lines = new Map<string | undefined, Line<T>>()
@@ -119,7 +114,6 @@ export class Queue<T extends Queued> {
   /** @param pool - pool of the runs; `undefined` for callbacks */
   constructor(readonly pool: string | undefined) {}
 
-  /** The item that comes next. */
   get first(): Due<T> | undefined {
     return this.#levels[0]?.turns.first?.first
   }
@@ -163,7 +157,6 @@ export class Queue<T extends Queued> {
     return item
   }
 
-  /** Removes an item. */
   remove(item: Due<T>): void {
     const line = item.line as Line<T>
     const { level } = line

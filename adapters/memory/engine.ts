@@ -59,7 +59,6 @@ export interface MemoryTaskEngineUsage {
   readonly watches: number
 }
 
-/** The options, with their ranges and defaults. */
 export const MEMORY_TASK_ENGINE = {
   maxUnfinished: whole({ min: 1, max: 1_000_000, default: 10_000 }),
   maxTasks: whole({ min: 1, max: MAP_LIMIT, default: 1_000_000 }),
@@ -252,7 +251,6 @@ export class MemoryTaskEngine implements TaskEngine {
     return node && this.#live(node.id, now)
   }
 
-  /** Removes a task from everything. */
   #drop(node: StoredNode): void {
     const { id, key } = node
     this.#byId.delete(id)

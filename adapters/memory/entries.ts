@@ -9,7 +9,6 @@ const OVERHEAD = 256
 /** Suffix of every stored value. Flattening a concatenation always makes a copy; see `ownText`. */
 const END = '\n'
 
-/** An entry as the store keeps it. */
 export class StoredEntry implements Linked<StoredEntry> {
   #text: string
   /** Kept as a number, which needs no separate memory. Callers see it as text. */
@@ -184,7 +183,6 @@ export class Entries {
     this.#shares = new OwnerShares<StoredEntry>()
   }
 
-  /** Returns whether pinned entries leave enough space. */
   #hasRoom(stored: StoredEntry, before: StoredEntry | undefined): boolean {
     const isPinned = before?.evictable === false
     const count = this.#pinned + (isPinned ? 0 : 1)
@@ -192,7 +190,6 @@ export class Entries {
     return count <= this.#limits.maxEntries && bytes <= this.#limits.maxBytes
   }
 
-  /** Removes the oldest entries of the owner of `stored` that are beyond the share of one owner. */
   #limit(stored: StoredEntry): void {
     const { share } = stored
     if (share?.owner === undefined) return
@@ -209,7 +206,6 @@ export class Entries {
     this.#onEvict(stored.key)
   }
 
-  /** Adds an entry to the totals and lists. */
   #count(stored: StoredEntry): void {
     if (!stored.evictable) {
       this.#pinned++
@@ -223,7 +219,6 @@ export class Entries {
     share.free.push(stored)
   }
 
-  /** Removes an entry from the totals and lists. */
   #uncount(stored: StoredEntry): void {
     const { share } = stored
     if (share === undefined) {

@@ -61,7 +61,6 @@ export class OwnerShares<E extends Linked<E>> {
     this.bytes -= share.ownBytes
   }
 
-  /** Returns the oldest entry of the owner that has most, to a factor of two. */
   oldestOfLargest(): E | undefined {
     for (let size = CLASSES - 1; size >= 0; size--) {
       for (let share = this.#bySize[size]?.first; share; share = share.next) {

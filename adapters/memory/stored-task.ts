@@ -15,7 +15,6 @@ const OVERHEAD = 1024
 /** Maximum size of an input that is kept in its parsed form, in bytes: some 600 characters of JSON. */
 const SMALL_INPUT = 16_384
 
-/** The unfinished tasks of one caller that one limit counts. */
 export interface CallerCount {
   readonly caller: string
   readonly group: Map<string, CallerCount>
@@ -105,7 +104,6 @@ export class TaskFields {
     this.#callbackAfter = againAt - this.createdAt
   }
 
-  /** Makes a change that `holds` allows. */
   change(expected: Expected, change: TaskChange, now: number): void {
     const { status = this.status, callbackMs, keepMs } = change
     const after = now - this.createdAt
@@ -130,7 +128,6 @@ export class TaskFields {
     this.#callbackAfter = callbackMs === null ? undefined : after + callbackMs
   }
 
-  /** Returns whether a change may be made. */
   holds(expected: Expected, { status }: TaskChange): boolean {
     if (status === 'queued' && this.status === 'completed') return false
     if ('run' in expected) return this.run === expected.run && this.status === 'processing'
@@ -143,7 +140,6 @@ export class TaskFields {
   }
 }
 
-/** A task in memory, with its place in every list. */
 export class StoredNode extends TaskFields implements Listed, Linked<StoredNode> {
   input: Json | undefined
   checkpoint: string | undefined = undefined
@@ -153,7 +149,6 @@ export class StoredNode extends TaskFields implements Listed, Linked<StoredNode>
   bytes: number
   /** Its place in the limit of its caller, while the task is unfinished. */
   count: CallerCount | undefined
-  /** The next run, which waits for its time or for a place. */
   start: Due<StoredNode> | undefined = undefined
   callback: Due<StoredNode> | undefined = undefined
   running: ActiveRun | undefined = undefined
@@ -203,7 +198,6 @@ export class StoredNode extends TaskFields implements Listed, Linked<StoredNode>
   }
 }
 
-/** A run that has begun. */
 export class ActiveRun extends RunSignal implements TaskRun {
   readonly task: StoredTask
   readonly input: Json

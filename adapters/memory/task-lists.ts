@@ -10,7 +10,6 @@ const MAX_UNSORTED = 1024
 /** Maximum number of tasks in a chunk. A change moves at most so many. */
 const CHUNK = 256
 
-/** A task as the lists see it. */
 export interface Listed {
   readonly id: string
   readonly createdAt: number
@@ -48,7 +47,6 @@ export class TaskLists<T extends Listed> {
     if (this.#unsorted.push(task) >= MAX_UNSORTED) this.#sort()
   }
 
-  /** Removes a task. */
   remove(task: T): void {
     task.listed = undefined
     this.#sortTask(task)
@@ -138,7 +136,6 @@ function removeFrom<T extends Listed>(lists: Lists<T>, kind: Kind, task: T): voi
 class SortedTasks<T extends ListPosition> {
   readonly #chunks: T[][] = []
 
-  /** Returns whether there are no tasks. */
   get isEmpty(): boolean {
     return this.#chunks.length === 0
   }
@@ -215,7 +212,6 @@ function firstIndex<T>(items: readonly T[], passes: (item: T) => boolean): numbe
   return low
 }
 
-/** The next task of one list. */
 class Head<T> {
   task: T | undefined
 

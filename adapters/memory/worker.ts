@@ -23,10 +23,8 @@ const REMOVALS = 10
 /** Interval in milliseconds of the timer that keeps a process alive. */
 const KEEP_ALIVE_MS = 1000
 
-/** The parts of the engine that its worker uses. */
 export interface WorkerHost {
   readonly clock: Clock
-  /** Returns the time of day of the engine. */
   readonly now: () => number
   /** Called when the run of a task that had this status has begun. */
   readonly onBegin: (node: StoredNode, before: TaskStatus) => void
@@ -34,7 +32,6 @@ export interface WorkerHost {
   readonly isLive: (node: StoredNode) => boolean
   /** Called when a delayed task becomes due. */
   readonly onReady: (node: StoredNode) => void
-  /** Returns all tasks. */
   readonly all: () => Iterable<StoredNode>
 }
 
@@ -44,7 +41,6 @@ export interface WorkerHost {
  */
 export class Worker {
   readonly #host: WorkerHost
-  /** Runs that wait for a place, by pool. */
   readonly #pools = new Map<string, Queue<StoredNode>>()
   readonly #callbacks = new Queue<StoredNode>(undefined)
   readonly #delayed = new DueTimes<StoredNode>()
@@ -85,7 +81,6 @@ export class Worker {
     this.#scheduleTurn()
   }
 
-  /** Makes the next run of a task due at a time. */
   schedule(node: StoredNode, at: number, now: number): void {
     let queue = this.#pools.get(node.pool)
     if (queue === undefined) this.#pools.set(node.pool, queue = new Queue<StoredNode>(node.pool))
@@ -94,7 +89,6 @@ export class Worker {
     this.#add(node.start, now)
   }
 
-  /** Makes the next attempt at the callback of a task due at its `callbackAt`. */
   scheduleCallback(node: StoredNode, now: number): void {
     this.#cancel(node.callback)
     const { callbackAt } = node
@@ -217,7 +211,6 @@ export class Worker {
     })
   }
 
-  /** Returns whether something is ready that has a place. */
   #hasWork(): boolean {
     if (this.#isAborted) return false
     for (const queue of this.#pools.values()) if (queue.size > 0 && this.#hasPlace(queue)) return true
@@ -297,7 +290,6 @@ export class Worker {
     this.#removeFiles()
   }
 
-  /** Removes the files of tasks that wait for it, as far as there are places. */
   #removeFiles(): void {
     while (this.#handlers && this.#removals < REMOVALS) {
       const task = this.#unremoved.pop()
@@ -367,7 +359,6 @@ export class Worker {
   }
 }
 
-/** Returns whether a task still has a run or a callback to come. */
 function isLeft({ status, callbackAt }: StoredNode): boolean {
   return !isFinalStatus(status) || callbackAt !== undefined
 }

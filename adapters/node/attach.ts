@@ -168,7 +168,6 @@ function namesMethod({ rawPacket, bytesParsed }: ParseFailure): boolean {
   return /^[\w!#$%&'*+.^`|~-]+(?: |$)/.test(rawPacket.toString('latin1', start, start + 256))
 }
 
-/** Makes a request of what is known where Node has no request and response, or no body. */
 function bareRequest<C>(
   { remoteAddress }: { readonly remoteAddress?: string | undefined }, context: C,
   req?: IncomingMessage,

@@ -87,7 +87,6 @@ export function toNode<C = unknown>(
 
 const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
 
-/** A handler with its error boundary and its settings, behind `toNode` and `attach`. */
 export class Binding<C> {
   private readonly handle: (request: HttpRequest<C>) => MaybePromise<HttpResponse | undefined>
   private readonly boundary: { readonly onError: OnError | undefined }

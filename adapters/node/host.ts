@@ -14,7 +14,6 @@ export interface HostRequest extends IncomingMessage {
   [HANDED_ON]?: HttpRequest
 }
 
-/** A response of node:http, with the `flush` that the `compression` middleware adds. */
 export interface HostResponse extends ServerResponse {
   flush?: () => void
 }

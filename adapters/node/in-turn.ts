@@ -20,7 +20,6 @@ const SEEN = Symbol('longhaul.seen')
 type Connection = Duplex & { [LAST]?: WeakRef<ServerResponse>, [WAITING]?: number }
 type SeenResponse = HostResponse & { [SEEN]?: true }
 
-/** Returns the response to the last request that a handler of longhaul got on this connection. */
 export function lastResponse(socket: Duplex): ServerResponse | undefined {
   return (socket as Connection)[LAST]?.deref()
 }

@@ -9,7 +9,6 @@ export type NodeServer = Server | HttpsServer
 /** Number of checks of each connection within one time limit. */
 const CHECKS = 4
 
-/** The time limit of `limitSending`. */
 export const SEND_TIMEOUT = timer({ min: CHECKS })
 
 /** Bytes that a connection has taken, and the number of checks since the last change. */

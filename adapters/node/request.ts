@@ -114,13 +114,11 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   }
 }
 
-/** Adds the context that policies of `toMiddleware` have made. */
 function withHandedOn<C>(own: C, req: HostRequest): C {
   const before = req[HANDED_ON]
   return before === undefined ? own : { ...before.context as object, ...own }
 }
 
-/** Returns the part of the path that Express (`baseUrl`) or Connect has removed from `url`. */
 function stripped(req: HostRequest, path: string): string {
   if (req.baseUrl !== undefined) return cleanMountPath(req.baseUrl)
   const { path: local } = splitTarget(req.url as string)

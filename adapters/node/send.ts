@@ -8,7 +8,6 @@ import { hasNoContent, writeHead } from './head.js'
 import { isGone, onClose, type HostRequest, type HostResponse } from './host.js'
 import type { NodeRequest } from './request.js'
 
-/** Converts a failure to an error response, and reports it. */
 type Rescue = (error: unknown) => Promise<HttpResponse>
 type Call = NodeRequest<unknown>
 

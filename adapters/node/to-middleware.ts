@@ -11,7 +11,6 @@ import { atHead, together } from './head.js'
 import { NODE_OPTIONS, type NodeOptions, toNode, type NodeHandler } from './binding.js'
 import { HANDED_ON, type HostRequest, type NodeRaw, onClose } from './host.js'
 
-/** A request that a policy has passed on, and the headers that the policy adds to the response. */
 interface Passed<C> {
   readonly request: HttpRequest<C>
   readonly headers: Readonly<ResponseHeaders>

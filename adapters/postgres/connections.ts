@@ -54,14 +54,12 @@ export interface PgliteClient {
  */
 export type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
 
-/** A statement that is running. */
 export interface Running<Row> {
   readonly rows: Promise<readonly Row[]>
   /** Gives up. A connection that still runs the statement is closed, and is not used again. */
   readonly cancel: () => void
 }
 
-/** A subscription to change notices. */
 export interface Subscription {
   /** Ends the subscription. */
   close(): void

@@ -41,7 +41,6 @@ export interface DatabaseOptions {
   readonly preparedStatements?: boolean
 }
 
-/** The options of the access to a database. */
 export const DATABASE_OPTIONS = {
   pool: value(),
   schema: SCHEMA,
@@ -128,7 +127,6 @@ export class Database {
     return this.connections.listen(`${this.name}.${channel}`, subscriber)
   }
 
-  /** Sends notices on a channel of this schema, in a transaction of their own. */
   async notify(channel: string, payloads: readonly string[]): Promise<void> {
     await this.query(
       'SELECT pg_notify($1::text, payload) FROM unnest($2::text[]) AS payload',
@@ -141,7 +139,6 @@ export class Database {
     if (!this.isReady) await this.query('SELECT 1')
   }
 
-  /** Returns true if a transaction that reads this identity belongs to this database. */
   async isIdentity(identity: string): Promise<boolean> {
     if (this.identity === identity) return true
     // It changes if the database is restored.

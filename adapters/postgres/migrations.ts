@@ -179,7 +179,6 @@ export const SCHEMA = text({
   expects: '1 to 40 characters of a-z, 0-9 and _, without a digit at the start',
 })
 
-/** Returns the name of a schema as an identifier in SQL. */
 export function quoted(schema: string): string {
   return `"${schema}"`
 }
@@ -277,7 +276,6 @@ export async function missingMigrations(
   }
 }
 
-/** Returns the statement that creates the table of applied migrations. */
 function journal(schema: string): string {
   return `CREATE TABLE IF NOT EXISTS ${quoted(schema)}.migrations (
   number integer PRIMARY KEY,
@@ -286,7 +284,6 @@ function journal(schema: string): string {
 )`
 }
 
-/** Returns the statements of one migration, with the one that records it. */
 function statementsOf(schema: string, { number, name, statements }: Migration): readonly string[] {
   const record = `INSERT INTO ${quoted(schema)}.migrations (number, name) `
     + `VALUES (${String(number)}, '${name}')`

@@ -64,7 +64,6 @@ export class ChangeNotices {
   }
   // #endregion
 
-  /** Sends a notice to all processes. */
   send(key: string): void {
     this.sender.add(key)
   }
@@ -164,7 +163,6 @@ class MonitoredChannel {
     this.later(BEAT_MS, () => this.beat())
   }
 
-  /** Sends a test notice through the pool and waits for it on the connection. */
   private async sendTest(): Promise<'received' | 'silent' | 'unavailable'> {
     const payload = TEST + newId()
     const received = new Promise<true>((resolve) => {

@@ -26,7 +26,6 @@ WHERE activity.state = 'active' AND activity.usename = current_user
 /** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
-/** A statement that was started. */
 interface StatementState {
   cancelled: boolean
   /** Number of replies before it began. */
@@ -53,7 +52,6 @@ export function connectionsOf(
   )
 }
 
-/** A PostgreSQL server through the `pg.Pool` of the application. */
 export class PoolConnections implements Connections {
   readonly shared = true
   /** Number of replies so far. */
@@ -117,7 +115,6 @@ export class PoolConnections implements Connections {
   async transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
     let client: PostgresPoolClient | undefined
     let isOver = false
-    /** The statement that has no reply yet. */
     let running: string | undefined
     const release = (destroy: boolean): void => {
       if (!isOver) client?.release(destroy)
@@ -247,7 +244,6 @@ function isInTransaction(client: PostgresPoolClient): boolean {
 /** Names by text. The number of different texts is small. */
 const names = new Map<string, string>()
 
-/** Returns the name of a prepared statement: the same for the same text in every process. */
 function statementName(text: string): string {
   let name = names.get(text)
   if (name === undefined) {

@@ -70,7 +70,6 @@ export function expiry(ms: string): string {
   return `clock_timestamp() + ${ms}::float8 * interval '1 ms'`
 }
 
-/** Returns SQL of the sweep slot of an expiry: its 10 minutes, rounded up. */
 export function slot(time: string): string {
   return `ceil(extract(epoch FROM ${time}) / 600)::integer`
 }

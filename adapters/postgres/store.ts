@@ -177,7 +177,6 @@ export class PostgresStore implements Store {
 
 const UNSAFE = 'A counter holds safe integers, and is changed by them'
 
-/** Returns the owner that a written entry counts for; `null` if it counts for none. */
 function ownerOf({ evictable = false, owner }: ReplaceOptions): string | null {
   return evictable ? owner ?? null : null
 }

@@ -4,7 +4,6 @@ import type { PostgresPool, Subscriber, Subscription } from './connections.js'
 /** Maximum time until the connection listens, in milliseconds. */
 const OPEN_MS = 3000
 
-/** The members of a `pg.Client` that are used here. */
 interface Connection {
   connect(): Promise<unknown>
   query(text: string): Promise<unknown>
@@ -18,7 +17,6 @@ interface WithClient {
   readonly Client?: new (options: object) => Connection
 }
 
-/** A connection, and the function that closes it. */
 interface Opened {
   readonly connection: Pick<Connection, 'query' | 'on'>
   /** Resolves when the connection can be used. */

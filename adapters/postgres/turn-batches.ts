@@ -1,6 +1,5 @@
 import { setImmediate } from '../../src/runtime/timers.js'
 
-/** Calls of one turn of the event loop that are one statement. */
 interface Batch<C, R> {
   /** The calls add to it. Complete once the turn has ended. */
   readonly content: C

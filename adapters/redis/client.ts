@@ -46,7 +46,6 @@ function isClient(client: unknown): boolean {
   return typeof evalsha === 'function' && typeof duplicate === 'function'
 }
 
-/** Options of the engine and of the store. */
 export const REDIS = {
   client: value(
     'an ioredis client: new Redis(url), or new Redis.Cluster([…])', isClient, { required: true },
@@ -57,13 +56,11 @@ export const REDIS = {
   ...SHARES,
 }
 
-/** A Lua script and the name under which a server that has seen it knows it. */
 export interface Script {
   readonly source: string
   readonly sha: string
 }
 
-/** Returns the script of a Lua source. */
 export function script(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') }
 }

@@ -59,7 +59,6 @@ export interface RedisTaskEngineOptions {
   readonly onError?: (error: Error) => void
 }
 
-/** The options, with their ranges and defaults. */
 export const REDIS_TASK_ENGINE = {
   ...REDIS,
   connection: value(),

@@ -2,12 +2,10 @@ import { setTimeout, clearTimeout, setImmediate } from '../../src/runtime/timers
 import { Breaker, type Fault } from '../../src/stores/calls.js'
 import type { RedisClient } from './client.js'
 
-/** The properties of an ioredis client, or of a node of a Cluster, that are used here. */
 export type Connection = Pick<
   RedisClient, 'status' | 'stream' | 'ping' | 'duplicate' | 'disconnect' | 'on'
 >
 
-/** A client with one connection, or a Cluster with one for each node. */
 export type Connected = Connection | { nodes(): Connection[] }
 
 /** Options of a connection that only tests whether the server answers. */
@@ -45,7 +43,6 @@ export class Silence {
     return this.checking
   }
 
-  /** Closes the test connection, if there is one. */
   close(): void {
     this.closed = true
     this.probe?.disconnect()

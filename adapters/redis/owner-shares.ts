@@ -54,7 +54,6 @@ return gone
 /** Memory of an entry in Redis beside its text, in bytes. An estimate. */
 const OVERHEAD = 200
 
-/** An entry that counts for its owner. */
 export interface CountedEntry {
   readonly owner: string
   readonly key: string

@@ -7,7 +7,6 @@ import {
 type Text = string | null
 type Argument = string | number
 
-/** A task in a reply: row, m, birth, key, owner, caller, name, details, result. */
 export type Row = readonly [string, string, string, Text, Text, Text, string, string, Text]
 
 /** `m` of a row: what changes, in the order that lua.ts names. */
@@ -19,7 +18,6 @@ type Mutable = readonly [
   bytes: number, kind: string, placePool: string, runStartedBefore: number, countedAs: string,
 ]
 
-/** Returns the task of a row. */
 export function toTask(row: Row): StoredTask {
   return taskOf(row, JSON.parse(row[1]) as Mutable)
 }
@@ -59,7 +57,6 @@ function taskOf(
   }
 }
 
-/** Returns the arguments of `CREATE`. */
 export function createArguments(task: NewTask): Argument[] {
   const {
     id, birth, key = '', owner = '', caller = '', name, pool, priority, input, details, start,
@@ -75,13 +72,11 @@ export function createArguments(task: NewTask): Argument[] {
   ]
 }
 
-/** Returns the expectation as arguments of `CHANGE`. */
 export function expectedArguments(expected: Expected): [string, number] {
   if ('version' in expected) return ['version', expected.version]
   return 'run' in expected ? ['run', expected.run] : ['callback', expected.callbackRun]
 }
 
-/** Returns the pairs of a change as arguments of `CHANGE`. */
 export function changeArguments(change: TaskChange): Argument[] {
   const {
     status, details, result, delayMs, isGivenBack, limit, pool, keepMs, callbackMs, checkpoint,
@@ -115,7 +110,6 @@ const KINDS = {
   scheduled: 's', queued: 'q', processing: 'p', completed: 'c', failed: 'f', cancelled: 'x',
 } satisfies Record<ListedStatus, string>
 
-/** Returns the arguments of `PAGE`. */
 export function pageArguments(query: TaskQuery): Argument[] {
   const { of, statuses, names = [], from = -Infinity, to = Infinity, order, limit, after } = query
   const isNewest = order === 'newest'

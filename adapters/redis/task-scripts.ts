@@ -179,7 +179,6 @@ call('ZREM', base .. 'gone', ARGV[2])
 return call('UNLINK', base .. 'h:' .. ARGV[2])
 `)
 
-/** Returns the time in ms. */
 export const NOW = script(`
 local clock = redis.call('TIME')
 return clock[1] * 1000 + math.floor(clock[2] / 1000)

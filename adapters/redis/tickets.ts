@@ -16,7 +16,6 @@ export interface TicketData {
 
 export type TicketJob = BullJob<TicketData>
 
-/** Options of `Tickets`. */
 export interface TicketsOptions {
   readonly connection: BullConnection
   /** BullMQ's name of the queue of the default pool. */
@@ -28,7 +27,6 @@ export interface TicketsOptions {
   readonly onError: (error: Error) => void
 }
 
-/** The number of times that BullMQ may take a job from its worker: as often as that happens. */
 const MAX_STALLED = 1_000_000
 const REMOVED = { removeOnComplete: true, removeOnFail: true }
 
@@ -44,7 +42,6 @@ export class Tickets {
 
   constructor(private readonly options: TicketsOptions) {}
 
-  /** Adds a job for each ticket that has none. */
   async add(tickets: readonly Ticket[]): Promise<void> {
     const byPool = new Map<string, Ticket[]>()
     for (const ticket of tickets) {
@@ -174,19 +171,16 @@ function jobOf([, priority, name, id, run, birth]: Ticket): {
   return { name, data: { taskId: id }, opts: { ...REMOVED, jobId, ...priority > 0 && { priority } } }
 }
 
-/** Options of a client that decide whether BullMQ can use it. */
 interface ClientOptions {
   readonly keyPrefix?: string | undefined
   readonly enableAutoPipelining?: boolean
   readonly maxRetriesPerRequest?: number | null
-  /** Options of the connections of a Cluster. */
   readonly redisOptions?: ClientOptions
 }
 
 /** Options that BullMQ needs. */
 const NEEDED = { keyPrefix: '', enableAutoPipelining: false, maxRetriesPerRequest: null }
 
-/** The connection of BullMQ. */
 export class BullConnection {
   /** BullMQ's prefix of keys. It contains a hash tag. */
   readonly prefix: string
@@ -202,7 +196,6 @@ export class BullConnection {
     this.prefix = `${keyPrefix}{${namespace}}`
   }
 
-  /** The connection for BullMQ: the given one, the client, or a copy of it that suits BullMQ. */
   get(): ConnectionOptions {
     if (this.given) return this.given
     const { client } = this
@@ -231,7 +224,6 @@ function suits(
   return keyPrefix === '' && !enableAutoPipelining && maxRetriesPerRequest === null
 }
 
-/** A queue or worker of BullMQ 5 or 6. */
 interface Owner {
   /** BullMQ 5. */
   readonly client?: Promise<unknown>

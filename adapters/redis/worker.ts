@@ -25,7 +25,6 @@ const GRACE_MS = 2000
 /** Maximum time to close the connections of BullMQ, in milliseconds. */
 const CLOSE_MS = 1500
 
-/** The parts of an engine that its worker uses. */
 export interface WorkerEngine {
   readonly tickets: Tickets
   readonly leaseMs: number
@@ -35,14 +34,11 @@ export interface WorkerEngine {
   readonly run: (
     verb: StoreEvent['verb'], script: Script, ...args: (string | number)[]
   ) => Promise<unknown>
-  /** Returns a text for one call that no other call has. */
   readonly nonce: () => string
-  /** Adds tickets to BullMQ, and notifies workers. */
   readonly addTickets: (tickets: readonly Ticket[]) => void
   readonly onError: (error: Error) => void
 }
 
-/** A run of this process, with the pool whose place it has, and its job. */
 class TicketRun extends LeasedRun {
   constructor(
     readonly pool: string, readonly job: TicketJob,
@@ -148,7 +144,6 @@ export class Worker {
     await this.engine.tickets.close(CLOSE_MS)
   }
 
-  /** Runs the next task of a pool, in a place that was acquired. */
   private async take(pool: string, done: TicketJob | undefined): Promise<void> {
     const { tickets, id, onError } = this.engine
     let ended: TicketJob | undefined

@@ -18,15 +18,12 @@ import type { BulkSettings } from './options.js'
  */
 export type BulkBody = WholeBody | LargeBody
 
-/** A body in one block. */
 export interface WholeBody {
   readonly whole: Block<never>
 }
 
-/** A body that is read in batches. */
 export interface LargeBody {
   readonly whole?: undefined
-  /** Reads the batches, from a place on at which an earlier reader has begun a batch. */
   readonly open: (from?: ArrayPosition) => AsyncGenerator<Block<ArrayPosition>>
 }
 
@@ -76,7 +73,6 @@ export async function readBody(settings: BodySettings, open: OpenDecoded): Promi
   return bodyOfBytes(settings, first.bytes)
 }
 
-/** Returns a body that is read in batches. */
 export function largeBody(settings: BodySettings, open: OpenDecoded): LargeBody {
   return { open: (from) => readBlocks(settings, open, from) }
 }
@@ -93,7 +89,6 @@ async function* readBlocks(
   }
 }
 
-/** Returns the blocks of a body, from a place on. */
 export function blocksOf(
   body: BulkBody, from?: ArrayPosition,
 ): Iterable<Block<never>> | AsyncIterable<Block<ArrayPosition>> {

@@ -37,7 +37,6 @@ export interface BackgroundBulk {
   handler<C>(endpoints: TaskEndpoints<C>): Handler<C>
 }
 
-/** Returns the handler of a bulk endpoint, or with `background` its two parts. */
 export function bulkEndpoint<T>(
   caller: string, settings: BulkSettings<T>, background: BulkBackgroundOptions | undefined,
 ): Handler | BackgroundBulk {
@@ -131,7 +130,6 @@ function respondOnce<T, C>(
   })
 }
 
-/** Writes the items of a request and responds with their report. */
 async function respondDirect<T>(
   settings: BulkSettings<T>, request: HttpRequest, body: DirectBody, selection: ItemSelection,
   call: BulkCall,
@@ -179,7 +177,6 @@ async function write<T>(
   for await (const _ of writes);
 }
 
-/** Returns the error of a request of which no item succeeded. */
 function failureOf<T>(
   { transaction }: BulkSettings<T>, { succeeded, unknown, masked, firstError }: Report,
 ): { readonly error: HttpError } | undefined {

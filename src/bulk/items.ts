@@ -104,13 +104,11 @@ function reportKey(taskId: string, run: number, only: 'all' | 'failed'): string 
   return `bulk-report/${taskId}/${run}/${only}`
 }
 
-/** Returns the keys of the reports that the last runs of a task may have left. */
 function reportKeys({ id, attempt }: Pick<EndedTask, 'id' | 'attempt'>): readonly string[] {
   const runs = Array.from({ length: MAX_RUNS }, (_, back) => attempt - back).filter((run) => run > 0)
   return runs.flatMap((run) => [reportKey(id, run, 'all'), reportKey(id, run, 'failed')])
 }
 
-/** Returns what a task external beside its body: its reports. */
 export function keepingReports(
   { blobs, external }: Pick<Spool, 'blobs' | 'external'>,
 ): Required<Pick<ExternalResource<never>, 'remove' | 'bytes'>> {

@@ -43,7 +43,6 @@ function invalid(details: readonly ErrorDetail[]): FailedOutcome {
   return failed('invalid_input', 'The item is not valid.', details)
 }
 
-/** Returns the function that finds items with the key of an earlier one. */
 export function findDuplicates<T>(
   { key }: BulkSettings<T>,
 ): ((item: T, number: number) => FailedOutcome | undefined) | undefined {

@@ -16,7 +16,6 @@ export const onlyParameter = parameter('query', 'only', {
   description: 'Leaves out the items that went well', schema: { enum: ['failed'] },
 })
 
-/** Returns the OpenAPI operation of a bulk handler. */
 export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean): Operation {
   const { kind, method, status, mixedStatus, transaction } = settings
   const replayed = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []
@@ -63,7 +62,6 @@ function bodySchema<T>({ path, otherMembers, schema, maxItems }: BulkSettings<T>
 /** Digits such as those of `/2024/users` are hardly an index: the schema would be long. */
 const MAX_DESCRIBED_INDEX = 16
 
-/** Returns the schema of an object or array that has `inner` at `key`. */
 function containerSchema(
   key: string, inner: Fragment, otherMembers: 'refuse' | 'ignore',
 ): Fragment {

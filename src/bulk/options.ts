@@ -19,7 +19,6 @@ export type ItemId = string | number
  */
 export type Written = object | HttpError | undefined
 
-/** Writes items with the methods that the repository has. */
 export interface Writer<T> {
   readonly many?: (items: readonly T[], call: Call) => MaybePromise<readonly Written[]>
   readonly one: (item: T, call: Call) => MaybePromise<Written>
@@ -46,12 +45,9 @@ export interface BulkSettings<T> {
   /** Handling of what is beside the array in the body. */
   readonly otherMembers: 'refuse' | 'ignore'
   readonly schema: Schema<T> | undefined
-  /** Returns a key that no two items of one batch may share. */
   readonly key: ((item: T) => string | undefined) | undefined
   readonly writer: Writer<T>
-  /** Runs `work` in a transaction; set if batches are atomic. */
   readonly transaction: Transaction<T> | undefined
-  /** Returns the id of a written item, for the report. */
   readonly idOf: (written: object, item: T) => ItemId | undefined
   readonly batchSize: number
   readonly concurrency: number

@@ -24,13 +24,11 @@ export interface DirectBody {
   readonly body: BulkBody
   /** Number of items. */
   readonly items: number
-  /** Returns a JSON value by which two requests with the same body are recognised. */
   readonly identity: () => unknown
 }
 
 /** Handling of the bodies of a request. */
 export interface DirectReader {
-  /** Writes the items and responds. */
   readonly work: (body: DirectBody) => Promise<HttpResponse>
   /**
    * Responds to a body that is too large for a direct request, from its bytes as sent. If it is
@@ -80,7 +78,6 @@ export async function readDirect<T>(
   }
 }
 
-/** A body in memory, as sent. */
 interface Arrived {
   readonly request: HttpRequest
   readonly held: CountedBytes

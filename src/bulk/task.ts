@@ -69,7 +69,6 @@ export interface SpooledBulk {
   ): Promise<ReadWork>
 }
 
-/** Creates the task that writes spooled batches. */
 export function spooledBulk<T>(
   caller: string, settings: BulkSettings<T>, background: BulkBackgroundOptions,
 ): SpooledBulk {
@@ -157,7 +156,6 @@ export function spooledBulk<T>(
   }
 }
 
-/** Writes the items of a body, from the position of a run on. */
 async function writeBody<T>(
   run: BulkRun<T>, body: BulkBody, itemCount: number, taskRun: TaskRun,
 ): Promise<void> {

@@ -14,7 +14,6 @@ import type { BulkErrorPlace, BulkSettings, Writer, Written } from './options.js
 export interface BulkCall extends Call {
   /** The call is aborted. Absent: `signal` has to be asked. */
   readonly gone?: boolean | undefined
-  /** The task that does the work; absent for a synchronous request. */
   readonly place?: BulkErrorPlace
 }
 
@@ -52,7 +51,6 @@ export interface BulkRun<T> {
 
 const MAX_REPORTED_ERRORS = 10
 
-/** Starts a run. */
 export function startRun<T>(
   settings: BulkSettings<T>, call: BulkCall, attempt?: BulkRun<T>['attempt'],
 ): BulkRun<T> {
@@ -227,7 +225,6 @@ function outcomeOf<T>({ settings }: BulkRun<T>, item: T, written: Written): Reco
   throw new TypeError('The repository returned no record for one that it should have created')
 }
 
-/** Returns the outcome of a single write: an `HttpError` is shown, any other error is masked. */
 function failureOf<T>(run: BulkRun<T>, error: unknown, masked: RecordOutcome): RecordOutcome {
   if (!isHttpError(error)) {
     run.reportError(error)

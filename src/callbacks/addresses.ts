@@ -53,7 +53,6 @@ export class AddressRules {
     }
   }
 
-  /** Returns whether the operator allowed this host name. */
   allowsHost(host: string): boolean {
     return this.hosts.has(host)
   }

@@ -59,7 +59,6 @@ export function callbacks(options: CallbackOptions): Callbacks {
 const POSTPONE_MS = 250
 const MAX_POSTPONE_MS = 15_000
 
-/** A callback as it is sent. */
 interface Message {
   readonly url: string
   readonly id: string

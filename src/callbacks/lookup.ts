@@ -72,7 +72,6 @@ export class BusyAddress extends Error {
   override readonly name = 'BusyAddress'
 }
 
-/** The lookup of one connection. */
 export interface JudgedLookup {
   readonly lookup: LookupFunction
   /** Cancels the lookup. Resolves once it has really ended. */

@@ -10,7 +10,6 @@ export interface Ended {
   readonly state: 'completed' | 'failed' | 'cancelled'
   /** Milliseconds since 1970. */
   readonly finishedAt: number
-  /** The result as JSON text. */
   readonly result: string | undefined
   readonly error: { readonly code: string; readonly message: string } | undefined
 }

@@ -69,7 +69,6 @@ export function isClientError(error: unknown): error is ClientError {
   return isObject(error) && CLIENT_ERROR in error
 }
 
-/** Returns whether `value` is an object or an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }

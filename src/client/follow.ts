@@ -151,7 +151,6 @@ export interface ServerEvent {
   readonly data: string
 }
 
-/** Parses server-sent events (the event stream format of the WHATWG) from text in pieces. */
 export class EventReader {
   /** The line whose end has not arrived. */
   private line = ''
@@ -162,7 +161,6 @@ export class EventReader {
   /** @param maxUnits - maximum length of one event, in UTF-16 units */
   constructor(private readonly maxUnits: number) {}
 
-  /** Returns the events that end in this piece. */
   read(text: string): ServerEvent[] {
     if (text === '') return []
     const events: ServerEvent[] = []

@@ -79,7 +79,6 @@ export interface ClientOptions {
   readonly streamUploads?: boolean
 }
 
-/** The options with their defaults. */
 export interface Settings extends Required<RetryOptions> {
   readonly base: URL
   readonly fetch: typeof globalThis.fetch
@@ -161,7 +160,6 @@ export function resolvePath({ base }: Settings, path: string): URL {
   return new URL(`${base.origin}${prefix}/${path.replace(/^\/+/, '')}`)
 }
 
-/** Returns the URL of a status resource: `statusPath` with the id in place of `{id}`. */
 export function statusUrl(settings: Settings, statusPath: string, id: string): URL {
   return resolvePath(settings, statusPath.replace('{id}', encodeURIComponent(id)))
 }

@@ -18,7 +18,6 @@ const LOST = new Set(['network_error', 'timeout'])
 /** Maximum number of endpoints of which a client remembers how they treat keys. */
 const MAX_ENDPOINTS = 1000
 
-/** Returns whether the same request may succeed later. */
 export function canRetry(error: unknown, repeat: Repeat): error is ClientError {
   if (!isClientError(error)) return false
   const { status, code, retryAfter } = error

@@ -30,7 +30,6 @@ export interface Received {
   readonly url: string
 }
 
-/** A response with a JSON body. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers

@@ -62,7 +62,6 @@ interface AnyStatus {
   readonly taskId?: string
   /** Name of the task's definition. */
   readonly task?: string
-  /** A sentence for people. */
   readonly message?: string
   /**
    * Number of the latest run, from 1. Absent before the first run. When it grows, the progress may
@@ -80,7 +79,6 @@ interface AnyStatus {
   readonly startAt?: string
   /** Start of the first run. */
   readonly startedAt?: string
-  /** The body as the server sent it. */
   readonly body: Readonly<Record<string, unknown>>
 }
 
@@ -149,7 +147,6 @@ const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
   cancelled: 'cancelled', canceled: 'cancelled',
 }
 
-/** The optional properties that are strings. */
 const STRINGS = ['task', 'message', 'createdAt', 'startAt', 'startedAt'] as const
 
 /** Reads a status of either format. Returns `undefined` if the body is not a status. */
@@ -195,7 +192,6 @@ export function notStatus(status: number, body: unknown): ClientError {
   return new ClientError('bad_answer', message, { status, body })
 }
 
-/** Returns the identifier of an acknowledgement or a status. */
 export function idOf(body: Readonly<Record<string, unknown>>): string | undefined {
   const id = body['taskId'] ?? body['jobId'] ?? body['id']
   return typeof id === 'number' ? String(id) : stringOf(id)
@@ -209,12 +205,10 @@ function readFailure(error: unknown): TaskFailure {
   }
 }
 
-/** Returns `value` if it is a string. */
 export function stringOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** Returns whether the status is final. */
 export function isFinal<R>(
   task: TaskStatus<R>,
 ): task is Exclude<TaskStatus<R>, ScheduledTask | ProcessingTask> {

@@ -73,7 +73,6 @@ export async function start<R>(
   return toHandle(settings, answer, work.statusPath)
 }
 
-/** Returns a handle for the task of a 202, or for the body of another response. */
 export function toHandle<R>(
   settings: Settings, { headers, url, json, status }: Answer, statusPath: string | undefined,
 ): TaskHandle<R> {
@@ -93,7 +92,6 @@ export function toHandle<R>(
   return remoteTask(settings, serverUrl(reference, url), id)
 }
 
-/** Creates a handle from what `toJSON` of another handle returned, as a value or as JSON. */
 export function resume<R>(settings: Settings, saved: SavedTask | string): TaskHandle<R> {
   const { taskId, statusUrl: url, result } = (
     typeof saved === 'string' ? JSON.parse(saved) : saved

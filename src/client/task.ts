@@ -129,7 +129,6 @@ export interface TaskHandle<R = unknown> {
 /** Tries of `cancel` and `forget`. A task whose progress changes has another tag at each try. */
 const CANCEL_TRIES = 4
 
-/** Creates a handle for a task that has a status resource. */
 export function remoteTask<R>(
   settings: Settings, url: URL, taskId: string | undefined,
 ): TaskHandle<R> {
@@ -246,7 +245,6 @@ function hasStatus(error: unknown, status: number): boolean {
   return isClientError(error) && error.status === status
 }
 
-/** Returns the URL of a resource below that of a task. */
 function toUrlBelow(url: URL, path: string): URL {
   const below = new URL(url)
   below.pathname += `/${path}`

@@ -89,7 +89,6 @@ export interface FileUpload<R = unknown> extends FileUploadProgress {
   toJSON(): SavedFileUpload | undefined
 }
 
-/** Names the version of draft-ietf-httpbis-resumable-upload that this client speaks. */
 const PROTOCOL = { 'accept': 'application/json', 'upload-draft-interop-version': '8' }
 /** Errors after which the client must ask for the current offset. */
 const OTHER_OFFSET = new Set(['upload_offset_mismatch', 'upload_superseded', 'http_409'])
@@ -109,7 +108,6 @@ export class FileSender<R> implements FileUpload<R> {
   private resumed: Promise<void> | undefined
   private wake = () => {}
   private cancelled = false
-  /** The server has responded to the whole upload, perhaps with an error. */
   private answered = false
   private offsetKnown = false
   /** Offset of the last call of `onProgress`. */

@@ -96,7 +96,6 @@ export function content<C = unknown>(
   }, contentOperations(typeof source === 'function' ? undefined : source.type))
 }
 
-/** Returns the options with their defaults. */
 export function contentPlan(options: ContentOptions): ContentPlan {
   const plan = readOptions('content', options, OPTIONS)
   return { ...plan, codings: plan.codings.filter((each) => RESPONSE_CODINGS.includes(each)) }

@@ -16,7 +16,6 @@ import { checkSource, notADigest, readPart, type ContentSource } from './source.
 /** A content coding that responses can have. */
 export type ContentCoding = 'gzip' | 'br' | 'zstd'
 
-/** Options of `content` with their defaults. */
 export interface ContentPlan {
   readonly codings: readonly ContentCoding[]
   readonly compressible: (type: string) => boolean
@@ -144,7 +143,6 @@ async function* pieces(content: AsyncIterable<Uint8Array>): AsyncGenerator<Piece
   for await (const bytes of content) yield { bytes, flush: false }
 }
 
-/** Returns whether a media type is compressible: text, JSON, XML and the like. */
 export function isCompressible(type: string): boolean {
   return TEXT.test(type)
 }

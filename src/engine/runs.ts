@@ -78,7 +78,6 @@ const CHECKS = 15
 /** Longest time between two checks, in milliseconds. */
 const MAX_CHECK_MS = 5000
 
-/** A run of this process, under a lease that has to be renewed. */
 export class LeasedRun extends RunSignal implements TaskRun {
   readonly input: Json
 
@@ -130,7 +129,6 @@ export class Leases<Run extends LeasedRun> {
     this.timer.unref()
   }
 
-  /** Stops to renew the lease of a run. */
   remove(run: Run): void {
     if (this.runs.get(run.task.id) === run) this.runs.delete(run.task.id)
     if (this.runs.size === 0) this.stop()

@@ -175,7 +175,6 @@ export interface TaskChange {
   readonly isHidden?: boolean
 }
 
-/** Returns whether clients can see a change. */
 export function isVisibleChange(change: TaskChange): boolean {
   if (change.isHidden === true) return false
   if (change.checkpoint === undefined) return true

@@ -16,7 +16,6 @@ export interface PartsSettings<T> {
   readonly type: string
   /** Maximum number of records of a part. */
   readonly partRecords: number
-  /** Returns the file name of a part, from 1. */
   readonly nameOf: (part: number) => string
   readonly textOf: () => ExportText<T>
   /** Called with the number of records that were written. */
@@ -72,12 +71,10 @@ async function* partBytes<T>(
   yield text.take()
 }
 
-/** The parts of an export, as their names and types follow from its options. */
 export interface PartsForm {
   /** Digest of the options that decide what the parts look like. */
   readonly settings: string
   readonly type: string
-  /** Returns the file name of a part, from 1. */
   readonly nameOf: (part: number) => string
 }
 
@@ -134,7 +131,6 @@ export interface SavedExport {
   readonly records: number
   /** Columns of CSV, if they are those of the first record. */
   readonly columns?: readonly string[] | undefined
-  /** The runs that wrote the parts, each with the number of its parts. */
   readonly runs: readonly (readonly [run: string, parts: number])[]
   /** Size and SHA-256 of each part: `<bytes>:<base64>`. */
   readonly parts: readonly string[]
@@ -168,7 +164,6 @@ export function packParts(
   return { runs, parts: texts }
 }
 
-/** Returns the parts that `packParts` has packed. */
 export function unpackParts(
   { runs, parts }: SavedExport, type: string, nameOf: (part: number) => string,
 ): readonly KeptFile[] {

@@ -1,11 +1,8 @@
 import { FULL_UNITS, RecordText, type Layout } from '../ndjson/record-text.js'
 import { stringify } from 'csv-stringify/sync'
 
-/** The text of one part, in pieces. */
 export interface ExportText<T> {
-  /** The text is long enough for a piece. */
   readonly full: boolean
-  /** Adds records. */
   add(records: readonly T[]): void
   /** Adds what comes after the last record. */
   end(): void
@@ -13,7 +10,6 @@ export interface ExportText<T> {
   take(): Uint8Array
 }
 
-/** Writes records as NDJSON, or as one JSON array. */
 export class JsonText<T> implements ExportText<T> {
   private readonly text: RecordText<T>
 

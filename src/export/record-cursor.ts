@@ -30,7 +30,6 @@ export class RecordCursor<T> {
     return taken
   }
 
-  /** Returns whether there is another record. */
   async hasNext(): Promise<boolean> {
     while (this.at >= this.batch.length && !this.isEnded) {
       this.at = 0

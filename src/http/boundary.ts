@@ -156,7 +156,6 @@ export function reportErrorsTo(
   return () => { unsubscribe(NAME, onReport) }
 }
 
-/** Returns true if `reportErrorsTo` has a listener, or its channel a subscriber. */
 export function hasErrorListener(): boolean {
   return reports.hasSubscribers
 }
@@ -180,7 +179,6 @@ const REFUSALS = new Set([
   'sync_timeout',
 ])
 
-/** The last report of a code. */
 interface LastReport {
   /** Time by `performance.now()`. */
   at: number

@@ -82,7 +82,6 @@ function behindProxies(
   return known
 }
 
-/** Removes the port that some proxies write: `192.0.2.1:1234` or `[2001:db8::1]:1234`. */
 function withoutPort(text: string): string {
   if (text.startsWith('[')) return text.slice(1, Math.max(text.indexOf(']'), 1))
   const colon = text.indexOf(':')

@@ -25,7 +25,6 @@ export interface Failure {
 // Brand of `StoreUnavailableError` in stores/store.ts, which this folder does not import.
 const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 
-/** The one 5xx status that a client can cause at will: an unknown method. */
 const NOT_IMPLEMENTED = 501
 
 type Fields = Readonly<Record<string, unknown>>
@@ -277,7 +276,6 @@ function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null
 }
 
-/** The parts of a request that show whether its client has disconnected. */
 interface ConnectionState {
   readonly signal: AbortSignal
   /** Shows whether `signal` is aborted without creating it. */
@@ -292,7 +290,6 @@ export function isDisconnect(error: unknown, request: ConnectionState): boolean 
   return error === reason || (error instanceof Error && error.cause === reason)
 }
 
-/** Returns the reason phrase of an error status, or the name of its class if it has none. */
 export function reasonPhrase(status: number): string {
   return PHRASES[status] ?? (status < 500 ? 'Client Error' : 'Server Error')
 }

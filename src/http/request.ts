@@ -19,7 +19,6 @@ export abstract class BaseRequest {
   }
 }
 
-/** Returns a request whose properties are all there from the start. */
 export function plainRequest<C>(members: Omit<HttpRequest<C>, 'with'>): HttpRequest<C> {
   return Object.assign(new PlainRequest(), members)
 }
@@ -43,7 +42,6 @@ export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
     this.#changes = changes
   }
 
-  /** Returns the binding's request, which all derived requests start from. */
   static root(request: HttpRequest<unknown>): HttpRequest<unknown> {
     let root = request
     while (root instanceof DerivedRequest) root = (root as DerivedRequest<unknown>).#request
@@ -179,7 +177,6 @@ export function cleanMountPath(mountPath: string): string {
   return clean
 }
 
-/** Returns true if `path` is `mountPath` or lies below it. */
 function isUnder(path: string, mountPath: string): boolean {
   return (
     path.startsWith(mountPath) &&
@@ -224,7 +221,6 @@ export type ContextArguments<C, Argument extends object, Given extends string = 
     ? [options?: Argument]
     : [optionsWithContext: Argument & WithContext<Argument>]
 
-/** The property `context` of an argument, required. */
 export type WithContext<Argument extends object> = {
   readonly [K in keyof Argument as K extends 'context' ? K : never]-?: NonNullable<Argument[K]>
 }

@@ -71,7 +71,6 @@ export function principalOf<P extends Principal = Principal>(
 export type OwnerOption<C = unknown> =
   ((request: HttpRequest<C>) => string | undefined) | 'principal' | 'anyone'
 
-/** The party behind a request, as the `owner` or `caller` option has found it. */
 export type Requester =
   | { readonly kind: 'owner', readonly owner: string }
   /** `anonymous`: the function returned `undefined`. `anyone`: the endpoint knows no owners. */
@@ -80,14 +79,11 @@ export type Requester =
 const ANONYMOUS: Requester = { kind: 'anonymous', owner: undefined }
 const ANYONE: Requester = { kind: 'anyone', owner: undefined }
 
-/** An option that names the requester, for error messages. */
 export interface RequesterOption {
   /** Name of the public function. */
   readonly where: string
   readonly name: 'owner' | 'caller'
-  /** A sentence that asks for the requester. */
   readonly question: string
-  /** A sentence about the choice `'anyone'`. */
   readonly anyone: string
 }
 
@@ -171,7 +167,6 @@ export function countedAsOwner(owner: string): string {
   return `owner ${owner}`
 }
 
-/** Returns the name of an anonymous client for limits. */
 export function countedWithoutOwner(address: string | undefined): string {
   return `address ${address ?? 'unknown'}`
 }
@@ -179,7 +174,6 @@ export function countedWithoutOwner(address: string | undefined): string {
 /** Context property that `cors` sets when it allows the origin of a request by name. */
 export const KNOWN_ORIGIN: unique symbol = Symbol('longhaul.knownOrigin')
 
-/** Returns true if `cors` allowed the origin of this request by name. */
 export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
   return (
     (request.context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[
@@ -207,7 +201,6 @@ export function isCrossSite(
   return !isKnownOrigin(request)
 }
 
-/** Returns true if the origin has the host and port of the request. */
 function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): boolean {
   const host = headers['host'] ?? headers[':authority']
   if (typeof origin !== 'string' || typeof host !== 'string') return false

@@ -187,7 +187,6 @@ function headersForNotFound(request: HttpRequest): ResponseHeaders {
   return { ...notFoundHeaders.get(DerivedRequest.root(request)) }
 }
 
-/** Returns the 404 for a request that every handler declined, with the headers of policies. */
 export function notFound(request: HttpRequest): HttpError {
   const error = httpError('not_found')
   addFailureHeaders(error, headersForNotFound(request))

@@ -12,7 +12,6 @@ export interface KeyClaim {
   readonly response?: StoredResponse
 }
 
-/** A response that is kept for retries. */
 export interface StoredResponse {
   readonly status: number
   readonly headers: ResponseHeaders
@@ -21,7 +20,6 @@ export interface StoredResponse {
   readonly base64?: true
 }
 
-/** A claim with its revision in the store. */
 export interface HeldClaim {
   readonly claim: KeyClaim
   readonly revision: Revision
@@ -156,7 +154,6 @@ const REREAD_MS = 1000
 export interface WaitOptions {
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
-  /** Returns true if the wait is over. */
   readonly until: (entry: Entry | undefined) => boolean
 }
 

@@ -85,7 +85,6 @@ function flush(hash: Hash, text: string): '' {
   return ''
 }
 
-/** Returns the text at the start of a value, and pushes its remaining parts to `left`. */
 function begin(given: unknown, left: Step[]): string {
   const value = hasToJson(given) ? given.toJSON() : given
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? ''
@@ -112,7 +111,6 @@ function hasToJson(value: unknown): value is { toJSON(): unknown } {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function'
 }
 
-/** Returns the SHA-256 of data as base64url. */
 export function digestOf(data: string | Uint8Array): string {
   return createHash('sha256').update(data).digest('base64url')
 }

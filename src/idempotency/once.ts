@@ -198,7 +198,6 @@ function someOf(headers: Readonly<ResponseHeaders>): ResponseHeaders {
   return kept
 }
 
-/** Returns the response for a retry. */
 export function replay({ status, headers, body, base64 }: StoredResponse): HttpResponse {
   const again: HttpResponse = { status, headers: { ...headers, 'idempotent-replayed': 'true' } }
   if (body !== '') again.body = base64 ? Buffer.from(body, 'base64') : body

@@ -152,10 +152,8 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   return Object.assign(policy, { place: PLACE, describe })
 }
 
-/** A request whose body was read, and its fingerprint. */
 interface ReadRequest {
   readonly fingerprint: string
-  /** The body, for the handler. */
   readonly body: BodySource
 }
 
@@ -192,7 +190,6 @@ function tooLarge(maxBytes: number): HttpError {
   return httpError('body_too_large', { message })
 }
 
-/** Returns the query and the media type. */
 function aboutOf(request: HttpRequest<unknown>): readonly unknown[] {
   return [request.search ?? request.query.toString(), mediaTypeOf(request) ?? null]
 }
@@ -222,7 +219,6 @@ function ofBytes(request: HttpRequest<unknown>, bytes: Uint8Array): unknown {
   }
 }
 
-/** A body that is in memory already. */
 class ReadBody implements BodySource {
   readonly parsed = undefined
   readonly #bytes: Uint8Array

@@ -18,7 +18,6 @@ const MAX_HEAD_BYTES = 65_536
 /** Result of a step: more bytes are needed, another step is possible, or the array begins. */
 export type EnvelopeStep = 'more' | 'on' | 'array'
 
-/** Options of an envelope. */
 export interface EnvelopeOptions {
   /** Keys that lead from the body to the array; empty if the body is the array. */
   readonly path: readonly string[]
@@ -49,7 +48,6 @@ export class ArrayEnvelope {
     private readonly options: EnvelopeOptions,
   ) {}
 
-  /** The whole body was read; white space may follow. */
   get over(): boolean {
     return this.phase === 'end'
   }
@@ -105,7 +103,6 @@ export class ArrayEnvelope {
     return true
   }
 
-  /** Reads the opening bracket of the array, or of a container on the path. */
   private readValue(): EnvelopeStep {
     const { opened, options: { path } } = this
     const first = this.nextCharacter()
@@ -124,7 +121,6 @@ export class ArrayEnvelope {
     return 'on'
   }
 
-  /** Reads up to the value of a member, or to an element. */
   private readChild(container: OpenContainer, ended: boolean): EnvelopeStep {
     const { window, opened, options: { path, alone } } = this
     const { isObject, close, commas, found } = container
@@ -230,7 +226,6 @@ export class ArrayEnvelope {
     return this.window.bytes.toString('latin1', this.window.start, this.window.start + 1)
   }
 
-  /** Returns a text that leads a parser to the current state. */
   private before(): string {
     if (this.phase === 'end') return '{}'
     const inner = this.opened.at(-1)
@@ -244,7 +239,6 @@ export class ArrayEnvelope {
     return toPointer(this.options.path.slice(0, steps))
   }
 
-  /** Returns what the value on the path has to be. */
   private expected(): string {
     const key = this.options.path[this.opened.length]
     if (key === undefined) return 'must be an array'
@@ -311,13 +305,11 @@ export class OpenContainer {
     this.close = isObject ? 0x7d : 0x5d
   }
 
-  /** Returns a text that leads a JSON parser from the start of the container to a value in it. */
   leadToValue(): string {
     if (this.isObject) return '{"":'
     return this.commas > 0 ? '[0,' : '['
   }
 
-  /** Returns a text that leads to the next member or element. */
   leadToChild(): string {
     if (!this.isObject) return this.leadToValue()
     return this.commas > 0 ? '{"":0,' : '{'

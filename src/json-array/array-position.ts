@@ -16,7 +16,6 @@ export interface ArrayPosition {
   readonly opened: readonly (readonly [isObject: 0 | 1, commas: number])[]
 }
 
-/** Returns true if `value` has the form of a position. */
 export function isArrayPosition(value: unknown): value is ArrayPosition {
   if (!isJsonObject(value)) return false
   const { byte, item, text, opened } = value
@@ -36,7 +35,6 @@ export class TextPosition {
   line = 1
   /** From 1, in UTF-16 units. */
   column = 1
-  /** The last character was a CR. */
   private afterReturn = false
 
   get state(): ArrayPosition['text'] {
@@ -212,7 +210,6 @@ export function syntaxError(
   return arrayError('malformed_json', pointer, position, 'The body is not valid JSON', reason)
 }
 
-/** Returns the error of what begins at `place`. */
 export function errorAt(
   code: ErrorCode, { item, pointer, position }: ErrorPlace, message: string, reason: string,
 ): HttpError {

@@ -5,7 +5,6 @@ import { ArrayEnvelope } from './array-envelope.js'
 import { ByteWindow, TextPosition, type ArrayPosition } from './array-position.js'
 import { ElementReader, type ElementBatch, type ReaderLimits } from './element-reader.js'
 
-/** Options of `readElements`. */
 export interface ElementOptions {
   /**
    * Keys that lead from the body to the array: names of members, or indexes of elements. What is

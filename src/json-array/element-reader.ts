@@ -211,7 +211,6 @@ export class ElementReader {
     return { item: count, pointer: childPointer(array.pointer, count), position }
   }
 
-  /** Returns a text that leads a parser to the next element. */
   private before(): string {
     return `${this.array.before}${this.count > 0 ? '[0,' : '['}`
   }
@@ -304,7 +303,6 @@ export function tryParse(text: string): unknown {
 /** A letter as an escape. A key that `parseJson` refuses contains `proto`, or such a letter. */
 const ESCAPED_LETTER = /\\u00[567]/
 
-/** Returns true if the value that was parsed from `text` has a key that `parseJson` refuses. */
 export function hasUnsafeKeys(text: string, value: unknown): boolean {
   const isSuspect = text.includes('proto') || (text.includes('\\u00') && ESCAPED_LETTER.test(text))
   return isSuspect && hasUnsafeKey(value)

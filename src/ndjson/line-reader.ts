@@ -46,7 +46,6 @@ const KNOWN = { maxLineBytes: 0, maxErrors: 0 } satisfies Record<keyof LineReade
 interface LinePlace {
   readonly start: number
   readonly end: number
-  /** The block is so large that a line may be too long. */
   readonly long: boolean
   /** The block may contain a key that is not allowed. */
   readonly suspect: boolean
@@ -222,7 +221,6 @@ export class LineReader {
     }
   }
 
-  /** Reads one line, with all checks. */
   private readLine(text: string, place: LinePlace, batch: MutableBatch): void {
     let { start, end } = place
     if (place.long && this.isTooLong(text, start, end)) {
@@ -301,7 +299,6 @@ function emptyBatch(): MutableBatch {
 
 /** Number of bytes that are parsed at once. */
 const BLOCK_BYTES = 65_536
-/** A block with more bad lines than this may take thirty times as long as a good one. */
 const MANY_FAILED = 256
 /** Size of the block after one with many bad lines, so that the event loop is not blocked. */
 const SMALL_BLOCK_BYTES = 8192
@@ -338,13 +335,11 @@ export interface BatchSettings {
   readonly maxLines?: number
 }
 
-/** A batch of `readBatches`. */
 export interface ReadBatch extends RecordBatch {
   /** There are bytes after the line `maxLines`. This batch is the last one. */
   readonly isOver?: true
 }
 
-/** Reads NDJSON like `readRecords`, with a reader of the caller. */
 export async function* readBatches(
   source: AsyncIterable<Uint8Array>, reader: LineReader,
   { maxQuietBytes = Infinity, maxLines = Infinity }: BatchSettings = {},

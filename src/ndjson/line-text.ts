@@ -93,7 +93,6 @@ const KEPT_BYTES = 65_536
 export class PartialLine {
   private buffer = EMPTY
   private length = 0
-  /** The line is too long; the rest of it is skipped. */
   private skipping = false
 
   constructor(private readonly maxBytes: number) {}

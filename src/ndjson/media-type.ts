@@ -2,7 +2,6 @@ import { httpError } from '../http/errors.js'
 import type { RequestHeaders } from '../http/exchange.js'
 import { parseMediaType } from '../http/fields/accept.js'
 
-/** The media type of NDJSON. */
 export const NDJSON_TYPE = 'application/x-ndjson'
 
 /** All media types that are in use for NDJSON. */

@@ -21,7 +21,6 @@ export class RecordText<T> {
     return this.text.length
   }
 
-  /** The text is long enough for a piece of the body. */
   get full(): boolean {
     return this.text.length >= FULL_UNITS
   }
@@ -108,14 +107,12 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
   /** Records that are not serialised yet. */
   private readonly batch: T[] = []
   private batchSize = 1
-  /** The call of `next` that waits for a piece. */
   private caller: { resolve(step: Step): void; reject(error: unknown): void } | undefined
   /** Resumes the reader, which waits with a full piece for the next call of `next`. */
   private resume: () => void = ignore
   private timer: NodeJS.Timeout | undefined
   /** A record has waited since the timer was started. */
   private timing = false
-  /** A record has waited long enough: it is sent at the next call of `next`. */
   private flushDue = false
   private ended = false
   private failure: { readonly error: unknown } | undefined
@@ -202,7 +199,6 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     }
   }
 
-  /** Returns true if the batch is to be serialised now. */
   private addRecord(record: T): boolean {
     this.startTimer()
     return this.batch.push(record) >= this.batchSize || this.flushDue

@@ -1,10 +1,8 @@
 import { compileJson } from '../http/body/compile-json.js'
 import { isSchema, type Schema, toJsonSchema } from '../schema/schema.js'
 
-/** A JSON Schema as plain data. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** Returns the function that writes a record as JSON: compiled, if there is a schema. */
 export function serialiser<T>(schema: JsonSchema | undefined): (record: T) => string | undefined {
   return schema ? compileJson(schema) : JSON.stringify
 }

@@ -169,7 +169,6 @@ const UPLOAD = {
   background: value('an object'),
 } satisfies OptionTable<UploadOptions<never>>
 
-/** Options of `ndjsonUpload` with their defaults. */
 export type UploadSettings<T> = ReturnType<typeof readUploadOptions<T>>
 
 /** @throws {TypeError} An option of `ndjsonUpload` is unknown or not valid. */

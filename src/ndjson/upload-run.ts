@@ -29,7 +29,6 @@ const MAX_QUIET_BYTES = 1_048_576
 /** Number of records that an asynchronous schema validates at the same time. */
 const CONCURRENCY = 8
 
-/** Returns whether a value is a place of this format. */
 export const isLinePlace = (place: unknown): place is LinePlace => (
   isJsonObject(place) && isWholeNumber(place['byte']) && isWholeNumber(place['lines'])
 )
@@ -38,9 +37,7 @@ export const isLinePlace = (place: unknown): place is LinePlace => (
 interface Upload<T> {
   readonly settings: UploadSettings<T>
   readonly report: Report
-  /** The context of `write`, which is the same for every batch. */
   readonly context: Omit<WriteContext, 'lines' | 'cursor' | 'previous'>
-  /** The response has one line for each record. */
   readonly streamResults?: boolean
   readonly from?: { readonly place?: object | undefined, readonly done: number }
   readonly continuation?: Continuation
@@ -77,7 +74,6 @@ function judgeRecords<T>({ schema }: UploadSettings<T>): Judge<T> | undefined {
   }
 }
 
-/** Reads the lines of a body, from the position of an upload on. */
 async function* lineBlocks<T>(
   bytes: AsyncIterable<Uint8Array>, { settings, streamResults = false, from, continuation }: Upload<T>,
 ): AsyncGenerator<Block<LinePlace>, void, undefined> {
@@ -107,7 +103,6 @@ async function* lineBlocks<T>(
   }
 }
 
-/** Returns the settings of the report of an upload. */
 export function reportSettings<T>(
   { maxErrors }: UploadSettings<T>, streamResults = false,
 ): ReportSettings {
@@ -118,7 +113,6 @@ export function reportSettings<T>(
   }
 }
 
-/** Returns the message of an upload that has come so far. */
 export function messageOf({ total, succeeded, failed }: Report): string {
   const records = `${total} ${total === 1 ? 'record' : 'records'}`
   return `Read ${records}: ${succeeded} succeeded, ${failed} failed.`
@@ -281,7 +275,6 @@ async function respondAtEnd(
   return withVary(json(200, { message: messageOf(report), summary, items } satisfies UploadResult))
 }
 
-/** Reads and writes to the end. */
 export async function readAll(writes: AsyncIterable<void>): Promise<void> {
   for await (const _ of writes);
 }

@@ -14,13 +14,11 @@ import { isLinePlace, messageOf, readAll, reportSettings, writeLines } from './u
 /** Task of an upload, and the function that makes a request its input. */
 export interface SpooledUpload {
   readonly task: UploadTask
-  /** Writes the body to the blobs, as it was sent. */
   spool<C>(
     endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string,
   ): Promise<ReadWork>
 }
 
-/** Creates the task that reads spooled uploads. */
 export function spooledUpload<T>(
   settings: UploadSettings<T>, background: UploadBackgroundOptions,
 ): SpooledUpload {

@@ -146,7 +146,6 @@ const OF_BACKGROUND = [
   'idempotency_key_reused', 'too_many_bytes',
 ] as const
 
-/** Returns the OpenAPI operation of an upload handler. */
 export function uploadOperation(schema: Schema | undefined, background: boolean): Operation {
   const line = JSON.stringify(schema ? schemaObject(schema) : { type: 'object' })
   const done = response('All lines were read; some may have failed', {

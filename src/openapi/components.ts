@@ -20,7 +20,6 @@ interface Part {
   name: string | undefined
 }
 
-/** A place in the document where a part is used. */
 class Use {
   constructor(readonly part: Part, private readonly index: number) {}
 
@@ -38,7 +37,6 @@ export class Components {
   readonly #uses = new Map<string, Use>()
   readonly #components: Record<string, Record<string, unknown>> = {}
 
-  /** Makes a part a component of this name, wherever it is used. */
   name(section: Section, name: string, value: Fragment): void {
     this.#use(section, name, section === 'schemas' ? this.#inSchema(name, value) : value, true)
   }
@@ -72,7 +70,6 @@ export class Components {
     }
   }
 
-  /** Returns the paths and the components of the document. */
   finish(paths: Fragment, securitySchemes: Fragment): Fragment {
     this.#count(paths)
     const finished = this.#placed(paths)
@@ -132,7 +129,6 @@ export class Components {
     return use
   }
 
-  /** Counts how often the document would name each part. */
   #count(value: unknown): void {
     if (value instanceof Use) {
       const { part } = value
@@ -159,7 +155,6 @@ export class Components {
     )))
   }
 
-  /** Adds a component and returns its name. */
   #add(part: Part): string {
     const section = this.#components[part.section] ??= {}
     const wanted = part.hint.replaceAll(/[^A-Za-z0-9._-]/g, '')

@@ -86,7 +86,6 @@ const properties: Fragment = {
   },
 }
 
-/** The one error body: `{ error, code, details? }`. */
 export const errorSchema: Fragment = {
   type: 'object', required: ['error', 'code'], properties,
 }
@@ -98,7 +97,6 @@ export const problemSchema: Fragment = {
   properties: { ...properties, status: { type: 'integer' }, title: text, detail: text },
 }
 
-/** The content of every error response: the error body, and the same as a problem. */
 export const errorContent: Fragment = {
   'application/json': { schema: errorSchema },
   'application/problem+json': { schema: problemSchema },
@@ -144,7 +142,6 @@ export function errorResponses(...codes: readonly ErrorCode[]): Record<string, F
   }))
 }
 
-/** Returns a function that adds the responses of some errors to an operation. */
 export function addFailures(...codes: readonly ErrorCode[]): (operation: Operation) => Operation {
   const responses = errorResponses(...codes)
   return (operation) => addResponses(operation, responses)

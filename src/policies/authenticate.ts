@@ -145,7 +145,6 @@ type Verify<P extends Principal> = (
   scheme: Scheme<P>, credentials: string, request: HttpRequest,
 ) => MaybePromise<P | undefined>
 
-/** Returns a `verify` that remembers principals and joins concurrent calls. */
 function cached<P extends Principal>(
   options: CredentialCache, schemes: readonly Scheme<P>[],
 ): Verify<P> {

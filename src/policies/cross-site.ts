@@ -22,7 +22,6 @@ export interface CrossSiteOptions {
 
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
 
-/** Returns true for a list of origins as browsers send them. */
 function areOrigins(list: unknown): boolean {
   return Array.isArray(list)
     && list.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))

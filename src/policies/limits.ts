@@ -46,7 +46,6 @@ export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
   return Object.assign(policy, { place: BODY_PLACE, describe: addFailures('body_too_large') })
 }
 
-/** A body that fails where it becomes too long. */
 class LimitedBody implements BodySource {
   constructor(private readonly body: BodySource, private readonly max: number) {}
 
@@ -164,7 +163,6 @@ export interface LimitConcurrencyOptions<C = unknown> {
 /** The caller that a limit counts. */
 export type LimitBy<C> = 'principal' | 'address' | ((request: HttpRequest<C>) => string | undefined)
 
-/** The option `by` of limits. */
 export const BY = value("'principal', 'address' or a function", (by) => (
   by === 'principal' || by === 'address' || typeof by === 'function'
 ), { default: 'principal' as const })

@@ -164,7 +164,6 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   return Object.assign(policy, { place, describe })
 }
 
-/** Adds a value behind that of a `rateLimit` behind this one. */
 function append(headers: ResponseHeaders, name: string, added: string): void {
   const before = headers[name]
   if (added !== '') headers[name] = before === undefined ? added : `${String(before)}, ${added}`
@@ -209,7 +208,6 @@ export function bodyBytes(unit = 1024): (request: HttpRequest) => number {
   }
 }
 
-/** The property of a request's context that holds its charge. */
 const CHARGE: unique symbol = Symbol('longhaul.charge')
 
 function chargeOf(request: HttpRequest<unknown>): Charge<never> | undefined {
@@ -230,7 +228,6 @@ interface Count {
   readonly resetAt: number
 }
 
-/** The charges of one request against its limits. */
 class Charge<C> {
   /** Name of the limit that rejected the request. */
   rejectedBy: string | undefined

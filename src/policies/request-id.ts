@@ -30,7 +30,6 @@ const OPTIONS = {
 } satisfies OptionTable<RequestIdOptions>
 
 const PLACE: PolicyPlace = { name: 'requestId' }
-/** The order that policies have if they send errors. */
 export const AFTER_ID = { requestId: 'its errors would have no id' }
 const HARMLESS = /^[A-Za-z0-9._~+/=:@-]{1,128}$/
 

@@ -92,7 +92,6 @@ function tooLong(method: string, retryAfterSeconds: number): HttpError {
   )
 }
 
-/** A body whose reader waits for a limited time. */
 class TimedBody implements BodySource {
   /** `true` while a reader waits for the client. */
   waiting = false

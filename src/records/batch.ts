@@ -6,7 +6,6 @@ export interface Rejected {
   /** Number of the record in the body, from 1. */
   readonly number: number
   readonly outcome: FailedOutcome
-  /** The record, or the beginning of its text. */
   readonly record?: unknown
   readonly excerpt?: string
 }
@@ -174,7 +173,6 @@ class Batcher<T> {
     this.batch.last = Math.max(last, this.settings.done ?? 0)
   }
 
-  /** Returns the batch, and begins another one in the same block. */
   end(): Batch<T> {
     const { batch } = this
     this.batch = new Batch()

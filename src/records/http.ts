@@ -28,7 +28,6 @@ export class TextSink implements ReportSink {
     this.pieces = []
   }
 
-  /** Returns the items. */
   items<I>(): readonly I[] {
     return JSON.parse(`[${Buffer.concat(this.pieces).toString()}${this.text}]`) as I[]
   }
@@ -72,7 +71,6 @@ export function checkEndpoints<C>(
     + ' of createTasks; add it there')
 }
 
-/** Returns the JSON Schema of an item of a report. */
 export function itemSchema(numbers: 'index' | 'line'): Fragment {
   return {
     type: 'object',
@@ -98,7 +96,6 @@ export function itemSchema(numbers: 'index' | 'line'): Fragment {
   }
 }
 
-/** Returns the JSON Schema of a report. */
 export function reportSchema(numbers: 'index' | 'line', description: string): Fragment {
   return {
     type: 'object',

@@ -34,7 +34,6 @@ export function failed(
   return { status, error: { code, message: message ?? defaultMessage, details } }
 }
 
-/** Returns the outcome of a record that an error of the application has rejected. */
 export function rejectedBy(error: HttpError): FailedOutcome {
   const { status, code, message, details } = readFailure(error)
   return { status, error: { code, message, details } }
@@ -42,7 +41,6 @@ export function rejectedBy(error: HttpError): FailedOutcome {
 
 /** The record was not written because of another one, or because the run was stopped. */
 export const NOT_APPLIED = failed('not_applied')
-/** The write failed, and it is unknown if the record was written. */
 export const UNKNOWN_OUTCOME = failed('write_outcome_unknown')
 /** The schema or the write failed, and the record was not written. */
 export const NOT_WRITTEN = failed('internal_error')

@@ -28,7 +28,6 @@ export const START: RecordPosition = {
   done: 0, succeeded: 0, failed: 0, length: 0, report: { parts: [], rest: '' },
 }
 
-/** Returns a function that checks a position whose `place` has the form of one format. */
 export function positionCheck(
   isPlace: (place: unknown) => boolean,
 ): (value: unknown) => value is RecordPosition {
@@ -42,7 +41,6 @@ export function positionCheck(
   }
 }
 
-/** Returns the schema of the checkpoint of a task that writes records. */
 export function positionOf(isPlace: (place: unknown) => boolean): Schema<RecordPosition> {
   return positionSchema(positionCheck(isPlace))
 }

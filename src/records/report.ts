@@ -34,7 +34,6 @@ export type ItemSelection = 'all' | 'failed' | 'none'
 export interface ReportSink {
   /** Text between two items. */
   readonly separator: ',' | '\n'
-  /** Adds the JSON of one or more items, with the separator between each two of them. */
   add(items: string): void
   /** Waits until the sink can take more. */
   flush?(): MaybePromise<void>
@@ -130,7 +129,6 @@ export class Report {
     this.passText()
   }
 
-  /** Adds all records of a batch of which nothing was written. */
   addNotApplied(batch: Batch<unknown>, outcomes: readonly (RecordOutcome | undefined)[] = []): void {
     const all = batch.values.map((_, at) => (outcomes[at]?.error ? outcomes[at] : NOT_APPLIED))
     this.add(batch, all)
@@ -202,7 +200,6 @@ export class Report {
     this.text += this.text === '' ? item : this.sink.separator + item
   }
 
-  /** Returns the message of an error and what belongs to it, as properties of JSON. */
   private describe(
     number: number, { message, details }: RecordFault,
     { excerpt, record }: { readonly excerpt?: string, readonly record?: unknown },

@@ -25,7 +25,6 @@ export class StoredReport implements ReportSink {
     private readonly onError: (error: unknown) => void,
   ) {}
 
-  /** The report has items, and none of them is lost. */
   get isWhole(): boolean {
     return !this.lost && (this.text !== '' || this.parts.list.length > 0)
   }
@@ -62,14 +61,12 @@ export class StoredReport implements ReportSink {
     return this.text.length < PIECE_UNITS ? undefined : this.write()
   }
 
-  /** Writes a part if the text is too large for a checkpoint. */
   async shorten(): Promise<void> {
     const { text } = this
     if (text.length <= MAX_REST_BYTES / 4) return
     if (Buffer.byteLength(JSON.stringify(text)) > MAX_REST_BYTES) await this.write()
   }
 
-  /** Returns the report so far, followed by `items`. */
   textWith(items: string): ReportText {
     const { lost, text, parts } = this
     if (lost) return { parts: null, rest: '' }

@@ -24,7 +24,6 @@ export interface TaskRunSettings {
   /** Maximum size of the items in the result of the task, in bytes. */
   readonly maxInlineBytes: number
   readonly onError: (error: unknown) => void
-  /** Returns false if this run cannot continue at the position, and starts over. */
   readonly canContinue?: (position: RecordPosition) => boolean
   /** Called before each commit. */
   readonly progress: (report: Report) => void

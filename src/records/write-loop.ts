@@ -6,17 +6,14 @@ import type { Report } from './report.js'
 /** Outcomes of the records of a batch, or `undefined` if all were written. */
 export type Outcomes = readonly (RecordOutcome | undefined)[] | undefined
 
-/** The second argument of `write`. */
 export interface WritePlace {
   /** Number of each record in the body, from 1. */
   readonly lines: readonly number[]
   /** Returns the position after this batch, as a string to store with the records. */
   readonly cursor: (outcomes?: Outcomes) => string
-  /** The cursor that this run believes to be stored. */
   readonly previous: string | undefined
 }
 
-/** Writes a batch of records. */
 export type Write<T> = (records: T[], place: WritePlace) => MaybePromise<Outcomes | void>
 
 /**
@@ -29,9 +26,7 @@ export class InterruptedWrite extends Error {
   }
 }
 
-/** The part of a task that lets a later run continue. */
 export interface Continuation {
-  /** The cursor that the application has stored. */
   readonly previous: string | undefined
   /** Returns the position after a batch, as a string. */
   cursorAfter(batch: Batch<unknown>, outcomes: Outcomes): string
@@ -92,7 +87,6 @@ export function checkOutcomes({ values }: Batch<unknown>, outcomes: Outcomes): v
     + ` for ${values.length} records; return one for each, or nothing`)
 }
 
-/** Returns true if the client has disconnected or the task was stopped. */
 export function isAborted(call: RecordRun<never>['call']): boolean {
   return call.gone ?? call.signal.aborted
 }

@@ -97,7 +97,6 @@ export function collection<
   return Object.assign(router<C>(routes), parts)
 }
 
-/** Returns a handler that rejects requests with an Idempotency-Key. */
 function keyless<R>(
   handler: (request: HttpRequest) => R,
 ): (request: HttpRequest) => R {
@@ -107,7 +106,6 @@ function keyless<R>(
   }
 }
 
-/** Returns the handler of a resource; one that declines all requests if it has no methods. */
 function orNothing<C>(methods: Methods<C>): Handler<C> {
   return Object.keys(methods).length > 0 ? resource<C>(methods) : () => undefined
 }

@@ -166,7 +166,6 @@ function isPreflight({ method, headers }: HttpRequest<unknown>): boolean {
   return headers['access-control-request-method'] !== undefined
 }
 
-/** Returns the methods of an Allow field that a page can send. */
 function methodsOf(allow: string | string[] | undefined): readonly string[] {
   if (typeof allow !== 'string') return METHODS
   return allow.split(', ').filter((method) => !NEVER.includes(method))
@@ -195,7 +194,6 @@ function askResource<C>(
   }
 }
 
-/** Returns the names in a list as received; `''` if it is empty, malformed or too long. */
 function tokens(field: string | readonly string[] | undefined): string {
   const text = field === undefined ? '' : fieldText(field)
   const names = text.split(',').map((name) => name.trim()).filter((name) => name !== '')

@@ -268,7 +268,6 @@ type Write<Item extends object, Draft, Change, Id, Result> = (
 
 interface Replaced<Item> { readonly item: Item, readonly created: boolean }
 
-/** Returns true if a schema may have the member `id`: it names it, or its members are unknown. */
 function mayHaveId(schema: Schema): boolean {
   const properties = toJsonSchema(schema)?.['properties']
   return !isJsonObject(properties) || Object.hasOwn(properties, 'id')
@@ -303,12 +302,10 @@ async function validated<T>(schema: Schema<T>, value: unknown): Promise<T> {
   return result.value
 }
 
-/** Returns the error for one fault of a body. */
 function invalidInput(pointer: string, message: string): HttpError {
   return httpError('invalid_input', { details: [{ pointer, message }] })
 }
 
-/** A record as JSON, with its entity tag. */
 interface Shown {
   readonly body: string
   readonly etag: string

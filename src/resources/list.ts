@@ -38,7 +38,6 @@ export interface ListOptions<Item extends object = object> {
   readonly cacheControl?: string
 }
 
-/** The options of `list`. */
 export const LIST_OPTIONS = {
   repository: value('an object with methods such as list(page, call)', (repository) => (
     typeof repository === 'object' && repository !== null
@@ -92,7 +91,6 @@ type ReadListOptions<Item extends object> = ListOptions<Item> & Pick<
   Required<ListOptions<Item>>, 'batchSize' | 'maxBatchSize' | 'paging' | 'cacheControl'
 >
 
-/** Returns the handler of `list`, from options that were read and may have more properties. */
 export function listHandler<Item extends object, C>(
   { repository, batchSize, maxBatchSize, paging, item, cacheControl }: ReadListOptions<Item>,
 ): Handler<C> {
@@ -138,7 +136,6 @@ async function respond<Item extends object>(
 interface ListCall<Item extends object> {
   readonly request: HttpRequest<unknown>
   readonly type: string
-  /** The headers of the response so far. */
   readonly headers: ResponseHeaders
   readonly plan: ListPlan<Item>
   readonly read: (page: PageRequest) => Promise<Page<Item>>
@@ -224,7 +221,6 @@ function unsatisfiable(asked: RequestHeaders, total: number | undefined): undefi
   throw httpError('range_not_satisfiable', { headers })
 }
 
-/** Returns the records in the representation that the client prefers, and the value of Link. */
 function shown<Item extends object>(
   { request, type, plan: { paging } }: ListCall<Item>, page: Page<Item>,
   { start, limit, cursor }: PageRequest,

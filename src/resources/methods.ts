@@ -16,7 +16,6 @@ export interface MethodOptions {
 }
 
 const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/
-/** The table of `MethodOptions`. */
 export const METHOD_OPTIONS = {
   extensionMethods: value('a list of methods', Array.isArray, { default: [] as readonly string[] }),
 } satisfies OptionTable<MethodOptions>
@@ -108,7 +107,6 @@ const METHOD_HEADERS: Readonly<Record<string, string>> = {
   PATCH: 'accept-patch', POST: 'accept-post',
 }
 
-/** The parts of an OpenAPI operation that are read here. */
 interface Described {
   readonly requestBody?: { readonly content?: ByName<unknown> }
   readonly responses?: ByName<{
@@ -118,7 +116,6 @@ interface Described {
 
 type ByName<T> = Readonly<Record<string, T>>
 
-/** The handlers of one resource by method. */
 export class MethodTable<C> {
   readonly #byMethod = new Map<string, Handler<C>>()
   #any: Handler<C> | undefined
@@ -146,7 +143,6 @@ export class MethodTable<C> {
     return own ?? ofGet ?? this.#any
   }
 
-  /** Returns the descriptions of the methods that reach the handlers. */
   operations(): Operation[] {
     const handlers = new Set(this.#byMethod.values())
     if (this.#any) handlers.add(this.#any)
@@ -161,13 +157,11 @@ export class MethodTable<C> {
     return optionsResponse(this.allow, this.operations())
   }
 
-  /** Returns the methods with a handler, and those that a handler for any method describes. */
   methods(): string[] {
     return [...this.#byMethod.keys(), ...(this.#any?.operations ?? []).map(({ method }) => method)]
   }
 }
 
-/** The IANA registry of HTTP methods, and further methods of Node's parser. */
 const REGISTERED: ReadonlySet<string> = new Set((
   'ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY DELETE GET HEAD LABEL LINK LOCK MERGE '
   + 'MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE OPTIONS ORDERPATCH PATCH POST PRI '

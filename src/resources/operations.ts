@@ -95,7 +95,6 @@ export function collectionOperations(
   ])
 }
 
-/** Returns the OpenAPI operations of a list. */
 export function listOperations(
   { batchSize, maxBatchSize, paging }: PageSizes, item: BodySchema,
 ): readonly Operation[] {

@@ -12,7 +12,6 @@ export interface PageSizes {
   readonly paging: 'position' | 'cursor'
 }
 
-/** The page that a query asks for. */
 export interface PageQuery {
   readonly start: number
   readonly limit: number
@@ -100,7 +99,6 @@ export function positionLinks(
   return { next, field: pageLinkValue(links) }
 }
 
-/** Returns the links of a page by cursor. */
 export function cursorLinks(
   request: HttpRequest<unknown>, limit: number, cursor: string | undefined,
 ): PageLinks {

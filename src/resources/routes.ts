@@ -1,16 +1,12 @@
 import type { Operation } from '../http/exchange.js'
 
-/** A parsed key of `router()`. */
 export interface Route {
-  /** The key as written, for messages. */
   readonly key: string
   /** Upper-case methods; none means any. */
   readonly methods: readonly string[]
   /** `/job-status/{id}` */
   readonly template: string
-  /** The names of the parameters, from left to right. */
   readonly names: readonly string[]
-  /** The template with its parameters numbered: two routes of one shape match the same paths. */
   readonly shape: string
 }
 
@@ -78,7 +74,6 @@ function checkLiteral(part: string, fail: (advice: string) => never): void {
   }
 }
 
-/** The route that a path matches. */
 interface Found<T> {
   readonly data: T
   /**

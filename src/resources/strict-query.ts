@@ -19,7 +19,6 @@ interface Parameter {
   readonly schema?: { readonly type?: unknown }
 }
 
-/** The query parameters of one method, with `true` for those that may be repeated. */
 type Known = ReadonlyMap<string, boolean>
 
 const OPTIONS = {

@@ -73,12 +73,10 @@ export class KeyCounts<K = string> {
     return this.#counts.size
   }
 
-  /** Returns the count of a key. */
   get(key: K): number {
     return this.#counts.get(key) ?? 0
   }
 
-  /** Adds 1 to the count of a key. */
   add(key: K): void {
     this.#counts.set(key, this.get(key) + 1)
   }

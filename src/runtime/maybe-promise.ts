@@ -1,7 +1,6 @@
 /** A value, or a promise of it. */
 export type MaybePromise<T> = T | Promise<T>
 
-/** Returns true if a value is a promise. */
 export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | undefined)?.then === 'function'
 }

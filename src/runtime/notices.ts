@@ -18,7 +18,6 @@ export class Notices {
   /** @param send - sends some notices. A failure is ignored: who waits also reads at intervals. */
   constructor(private readonly send: (names: readonly string[]) => Promise<unknown>) {}
 
-  /** Sends a notice with a name. */
   add(name: string): void {
     if (this.waiting.size < MAX_WAITING) this.waiting.add(name)
     this.sending ??= this.sendAll()
@@ -41,7 +40,6 @@ export class Notices {
   }
 }
 
-/** A watch of one key. */
 interface Watch {
   readonly listener: () => void
   active: boolean
@@ -88,7 +86,6 @@ export class WatchList {
     for (const watch of set) queueMicrotask(() => { call(watch) })
   }
 
-  /** Calls all listeners. */
   notifyAll(): void {
     for (const key of this.#byKey.keys()) this.notify(key)
   }

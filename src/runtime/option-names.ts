@@ -1,4 +1,3 @@
-/** The names that options may have, as the names of members. */
 export type Known = Readonly<Record<string, unknown>>
 
 /**

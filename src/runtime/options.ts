@@ -19,7 +19,6 @@ export interface Option<T = unknown> {
   readonly required?: boolean
 }
 
-/** The options of a function, by name. */
 export type OptionTable<O> = { readonly [N in keyof O]-?: Option<NonNullable<O[N]>> }
 
 /** Options after the check: those with a default are there. */
@@ -89,7 +88,6 @@ export const flag = <E extends Extra<boolean>>(extra: E = {} as E): Option<boole
 /** An option without the type of its value. */
 type Untyped<E, T = unknown> = Pick<Option<T>, 'expects' | 'accepts'> & NoInfer<E>
 
-/** A function. */
 export const func = <E extends Extra<never> = Record<never, never>>(extra: E = {} as E): Untyped<E> => (
   { ...extra, expects: 'a function', accepts: (value) => typeof value === 'function' }
 )

@@ -1,7 +1,6 @@
 /** Reason for no more: the work of the same caller uses its part, or all work uses the limit. */
 export type Refusal = 'too_many_requests' | 'overloaded'
 
-/** A share that waits for more. */
 interface Waiting {
   readonly share: Share
   readonly amount: number
@@ -77,13 +76,11 @@ export class SharedLimit {
   }
 }
 
-/** The part of a limit that one piece of work uses. */
 export class Share {
   #amount = 0
 
   constructor(private readonly limit: SharedLimit, readonly caller: string) {}
 
-  /** The amount that this share has. */
   get amount(): number {
     return this.#amount
   }
@@ -134,7 +131,6 @@ export class Share {
     })
   }
 
-  /** Returns the whole amount to the limit. */
   release(): void {
     if (this.#amount > 0) this.add(-this.#amount)
   }

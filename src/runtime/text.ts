@@ -35,7 +35,6 @@ export class Gathered {
   /** Number of bytes added so far. */
   size = 0
 
-  /** Adds a copy of `piece`. */
   add(piece: Uint8Array): void {
     const size = this.size + piece.byteLength
     if (size > this.#buffer.byteLength) {

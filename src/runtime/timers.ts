@@ -52,7 +52,6 @@ export interface Clock {
 /** Read once: the global is a getter in Node, and takes longer than the call. */
 const { performance } = globalThis
 
-/** The monotonic clock of the process. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   schedule: (delayMs, callback) => {

@@ -35,7 +35,6 @@ export function warn(error: unknown, about?: string): void {
   process.emitWarning(about === undefined ? text : `${about}: ${text}`, 'LonghaulError')
 }
 
-/** Names a task in a warning. */
 export function aboutTask(
   { taskId, name, attempt }: {
     readonly taskId: string, readonly name: string, readonly attempt: number,

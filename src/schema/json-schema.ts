@@ -121,7 +121,6 @@ function checked(schema: object): Record<string, unknown> {
   return own
 }
 
-/** A compiled schema. */
 interface Check {
   readonly validate: ValidateFunction
   /**
@@ -239,7 +238,6 @@ function ajvIssues(
   return issues
 }
 
-/** Returns the key of an error that ajv reports at the object around it. */
 function culprit({ params }: ErrorObject): string | undefined {
   const named = params as Record<string, unknown>
   const key = named['missingProperty'] ?? named['additionalProperty']
@@ -276,7 +274,6 @@ function sentence(error: ErrorObject, schema: object): string {
   }
 }
 
-/** Returns the message for a `pattern`, with the title or the description beside it. */
 function misfit({ schemaPath }: ErrorObject, schema: object): string {
   let beside: unknown = schema
   for (const key of fromPointer(schemaPath.replace(/^#/, '')).slice(0, -1)) {

@@ -1,4 +1,3 @@
-/** A step of a path as Standard Schema gives it: a key, or an object that holds one. */
 export type PathStep = PropertyKey | { readonly key: PropertyKey }
 
 /** Maximum length of a pointer. Clients choose the keys that errors repeat. */

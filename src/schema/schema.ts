@@ -15,13 +15,10 @@ export interface DescribedSchema<T = unknown, In = T> {
   readonly '~standard': StandardSchemaV1.Props<In, T> & StandardJSONSchemaV1.Props<In, T>
 }
 
-/** The type of the values that come out of a schema. */
 export type InferOutput<S extends Schema> = StandardSchemaV1.InferOutput<S>
 
-/** The type of the values that a schema accepts, if its library declares it. */
 export type InferInput<S extends Schema> = StandardSchemaV1.InferInput<S>
 
-/** Returns true if `value` is a Standard Schema v1 of any library. */
 export function isSchema(value: unknown): value is Schema {
   // Some libraries (arktype) make schemas that are functions.
   const isObject = (typeof value === 'object' || typeof value === 'function') && value !== null

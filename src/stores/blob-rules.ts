@@ -2,9 +2,7 @@ import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './blobs.js'
 
 const LONGEST_KEY = 512
 
-/** Names of the options of `put`. */
 export const BLOB_PUT = { ttlMs: 0, signal: 0 } satisfies Record<keyof BlobPutOptions, 0>
-/** Names of the options of `open`. */
 export const BLOB_RANGE = { start: 0, end: 0, etag: 0 } satisfies Record<keyof BlobRange, 0>
 
 /**

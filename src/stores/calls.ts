@@ -17,13 +17,11 @@ export interface Fault {
   readonly reason: 'full' | 'unavailable'
 }
 
-/** Options of a `Breaker`. */
 export interface BreakerOptions {
   /** Name of the server in messages, such as `Redis`. */
   readonly server: string
   /** Deadline of one call, in milliseconds. */
   readonly timeoutMs: number
-  /** Returns the meaning of a client's error. */
   readonly faultOf: (error: unknown) => Fault
   /** Called after calls have timed out. */
   readonly onLate?: () => void
@@ -34,7 +32,6 @@ export interface BreakerOptions {
   readonly hasManyConnections?: boolean
 }
 
-/** A call that was sent and has no reply yet. */
 class Pending implements Linked<Pending> {
   previous: Pending | undefined = undefined
   next: Pending | undefined = undefined

@@ -6,7 +6,6 @@ export interface ShareLimits {
   readonly maxBytes: number
 }
 
-/** The options for the share of one owner of a store on a server. */
 export const SHARES = {
   maxEntriesPerOwner: whole({ min: 1, default: 100_000 }),
   maxBytesPerOwner: whole({ min: 1, default: 64 * 2 ** 20 }),

@@ -131,7 +131,6 @@ const WAIT_OPTIONS = {
   timeoutMs: duration({ max: Infinity, infinity: true, required: true }), signal: value(),
 } satisfies OptionTable<WaitOptions>
 
-/** The calls of `Tasks` and `OwnedTasks`: for the tasks of all owners, or those of one. */
 export class ServedTasks implements OwnedTasks {
   readonly #service: TaskService
   readonly #of: ListFilter['of']
@@ -208,7 +207,6 @@ export class ServedTasks implements OwnedTasks {
   }
 }
 
-/** Returns the handle of a task that was submitted. */
 export function handleOf(
   tasks: ServedTasks, definition: AnyTaskDefinition, { task: { id }, created }: AcceptedTask,
 ): TaskHandle {

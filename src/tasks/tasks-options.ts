@@ -133,7 +133,6 @@ const OPTIONS = {
   onError: func(),
 } satisfies OptionTable<TasksOptions>
 
-/** The options of `createTasks` with their defaults. */
 export type TasksSettings = Filled<TasksOptions, typeof OPTIONS>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)

@@ -6,7 +6,6 @@ import { digestField } from '../http/fields/digests.js'
 import { fileBytes, fileTypeOf } from '../tasks/definition/file-content.js'
 import type { TaskFile, TaskFiles } from '../tasks/definition/run-context.js'
 
-/** The type of the second argument of a definition's `run`. */
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
 
 /** Options of `testContext`. */

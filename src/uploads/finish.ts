@@ -178,7 +178,6 @@ class ReceivedBody implements BodySource {
   }
 }
 
-/** Returns the parts of a request that its handler needs when the upload is complete. */
 export function toStored(request: HttpRequest<unknown>): StoredRequest {
   const { method, path, search, mountPath, params, version } = request
   const headers = Object.fromEntries(

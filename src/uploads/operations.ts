@@ -42,7 +42,6 @@ const OPTIONS = operation('OPTIONS', {
   },
 })
 
-/** Returns the operations of a handler whose uploads can be resumed. */
 export function createOperations(handler: Pick<Handler, 'operations'>): readonly Operation[] {
   const own = handler.operations ?? []
   return [...own.map(resumable), ...own.some(({ method }) => method === 'OPTIONS') ? [] : [OPTIONS]]

@@ -73,7 +73,6 @@ export function announcedLength(
   return first
 }
 
-/** Returns the error for announced lengths that differ (draft section 7.2). */
 export function inconsistentLength(offset: number): Error {
   return httpError('upload_length_inconsistent', {
     members: { type: `${PROBLEMS}#inconsistent-upload-length` },
@@ -81,7 +80,6 @@ export function inconsistentLength(offset: number): Error {
   })
 }
 
-/** Returns the error for a PATCH at another offset (draft section 7.1). */
 export function mismatchingOffset(expected: number, provided: number): Error {
   return httpError('upload_offset_mismatch', {
     members: {
@@ -99,7 +97,6 @@ export function tooLarge(limits: Limits, message: string): Error {
   })
 }
 
-/** Returns the error of a request that was ended in favour of a newer one. */
 export function superseded(offset: number): Error {
   return httpError('upload_superseded', { headers: uploadHeaders(offset) })
 }
@@ -120,7 +117,6 @@ export function limitHeader(limits: Limits, ageMs = limits.maxAgeMs): string {
   return limitsInOrder.filter((each) => each !== false).join(', ')
 }
 
-/** Returns the interop version of a client that sends one which this server speaks. */
 export function interopVersion(headers: RequestHeaders): number | undefined {
   const version = headers['upload-draft-interop-version']
   return typeof version === 'string' && SPOKEN.has(version.trim()) ? Number(version) : undefined
@@ -134,7 +130,6 @@ export function canAnnounce(request: HttpRequest<unknown>): boolean {
   return request.inform !== undefined && interopVersion(request.headers) !== undefined
 }
 
-/** Sends a 104 (draft section 5), if the client and the binding know it. */
 export function announce(request: HttpRequest<unknown>, headers: ResponseHeaders): void {
   const version = interopVersion(request.headers)
   if (version === undefined) return

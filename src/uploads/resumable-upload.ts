@@ -92,7 +92,6 @@ const ANY_TYPE_UNTIL = 5
 /** Up to this interop version a part is acknowledged with 201. */
 const CREATED_UNTIL = 6
 
-/** Creates uploads (draft section 4.2). */
 class CreateUpload<C> {
   private readonly methods: ReadonlySet<string>
 

@@ -31,7 +31,6 @@ export interface UploadState {
 /** Name and size in bytes of one part. The name is unique, so no writer replaces another's part. */
 export type Part = readonly [name: string, size: number]
 
-/** The parts of a request that its handler sees again when the upload is complete. */
 export interface StoredRequest {
   readonly method: string
   readonly path: string
@@ -58,7 +57,6 @@ export function stateKey(id: string): string {
   return `upload:${id}`
 }
 
-/** Returns the key of the claim that holds the response of the handler. */
 export function answerKey(id: string): string {
   return `upload-answer:${id}`
 }
@@ -67,7 +65,6 @@ export function partKey(id: string, name: string): string {
   return `upload/${id}/${name}`
 }
 
-/** Returns the key of the counter whose lifetime is that of the upload. */
 export function ageKey(id: string): string {
   return `upload-age:${id}`
 }
@@ -82,7 +79,6 @@ const REREAD_MS = 1000
 /** Writes that are tried again while the store fails. */
 const TRIES = 3
 
-/** Reads and writes the states of uploads. */
 export class UploadRecords {
   constructor(readonly store: Store, private readonly blobs: Blobs) {}
 
@@ -218,7 +214,6 @@ export class UploadWriter {
     await this.commit((state) => withParts(state, parts))
   }
 
-  /** Adds parts, and ends the right to append. */
   async release(parts: readonly Part[]): Promise<void> {
     await this.commit((state) => ({ ...withParts(state, parts), writer: null, asked: false }))
   }

@@ -7,20 +7,16 @@ import { HttpError, httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import type { Candidate, Selector } from './selectors.js'
 
-/** A version that a request has chosen. */
 export interface Chosen {
   /** Name of the version, as in the options. */
   readonly name: string
   /** The first way, in the order of the selectors, that named it; `default` if none did. */
   readonly way: Selector['way'] | 'default'
-  /** The media type of the response, if the client named one of the vendor. */
   readonly mediaType: string | undefined
 }
 
-/** Returns the newest version that a string allows. */
 export type Best = (text: string) => string | undefined
 
-/** A candidate, with the version that it means. */
 interface Judged {
   /** Name of the served version, or else the string as sent. Equal for equal versions. */
   readonly resolved: string
@@ -99,7 +95,6 @@ function readVersion(text: string): SemVer | undefined {
   return (text.includes('-') ? parse(text) : coerce(text)) ?? undefined
 }
 
-/** Returns true if a string is a version. */
 export function isVersion(text: string): boolean {
   return readVersion(text) !== undefined
 }

@@ -31,7 +31,6 @@ export interface DeprecationOptions {
 
 const isDate = (given: unknown): boolean => !Number.isNaN(new Date(given as string).getTime())
 
-/** The options of a deprecation. */
 export const DEPRECATION = {
   deprecated: value('a date', isDate, { required: true }),
   sunset: value('a date', isDate),
@@ -103,7 +102,6 @@ export function deprecated<C>(options: DeprecationOptions): Policy<C> {
   return Object.assign(policy, { describe: deprecate })
 }
 
-/** Adds a deprecation to an operation. */
 export function deprecate(operation: Operation): Operation {
   const described = addResponseHeaders(operation, fields('Deprecation', 'Sunset', 'Link'))
   return { ...described, openapi: { ...described.openapi, deprecated: true } }

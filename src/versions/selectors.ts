@@ -178,7 +178,6 @@ export function byMediaTypeParameter(options: {
   }
 }
 
-/** Returns the versions in Accept, cached by the few values that clients send. */
 function accepted(
   isVendorType: (type: string, subtype: string) => boolean,
   read: (

@@ -295,7 +295,6 @@ function chosenBy(operation: Operation, name: string, ways: readonly Selector[])
   return told
 }
 
-/** Adds the media type of the vendor to JSON responses. */
 function withMediaType(operation: Operation, mediaType: string): Operation {
   const responses = operation.openapi['responses'] as Readonly<Record<string, Fragment>>
   return {

@@ -18,7 +18,6 @@ import { BlobWriter, infoOf } from './writer.js'
 const CONCURRENT_CHUNKS = 3
 /** Interval at which a reader renews its lease, in milliseconds. The lease lasts for 15 minutes. */
 const RENEW_MS = 60_000
-/** A wait that nothing ends. */
 const UNLIMITED = { get signal() { return new AbortController().signal } }
 
 /**

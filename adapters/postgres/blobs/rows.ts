@@ -20,7 +20,6 @@ export interface BlobRow {
   readonly size: number
 }
 
-/** A part of a blob. */
 export interface BlobPart {
   readonly key: string
   readonly version: string
@@ -57,7 +56,6 @@ export class BlobRows {
     }
   }
 
-  /** Returns the id of a new version. */
   newVersion(): string {
     return randomUUID()
   }

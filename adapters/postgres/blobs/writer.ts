@@ -11,7 +11,6 @@ const SMALL_BYTES = 16 * 1024
 /** Interval at which a writer renews its lease, in milliseconds. The lease lasts for 15 minutes. */
 const RENEW_MS = 60_000
 
-/** Returns what callers know of a blob. */
 export function infoOf({ version, size }: BlobRow): BlobInfo {
   return { size, etag: `"${version}"` }
 }
@@ -46,7 +45,6 @@ export class BlobWriter {
     }
   }
 
-  /** Writes the rest, and makes the blob visible. */
   async complete(ttlMs: number): Promise<BlobInfo> {
     await this.appending
     const { key, version, position } = this

@@ -3,14 +3,12 @@ import { readOptions } from '../../../src/runtime/options.js'
 import type { PostgresPool } from '../connections.js'
 import { migrate, migrationSql, missingSql, SCHEMA } from '../migrations.js'
 
-/** Outcome of a command: its output, and the exit code of the process. */
 export interface Outcome {
   readonly output: string
   /** 0 done, 1 failed, 2 the arguments are not valid. */
   readonly exitCode: 0 | 1 | 2
 }
 
-/** A pool that the command closes. */
 export interface OpenPool {
   readonly pool: PostgresPool
   close(): Promise<void>

@@ -127,7 +127,6 @@ export class Changes {
     return row
   }
 
-  /** Makes a final task wait again under a limit of its caller. */
   private async retry(request: Request): Promise<Changed> {
     const { ref, expected } = request
     const began = performance.now()

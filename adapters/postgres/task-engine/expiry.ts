@@ -10,7 +10,6 @@ const OVERHEAD = 500
 /** Number of tasks whose files are removed at the same time. */
 const REMOVALS = 10
 
-/** A task that its caller has lost. */
 interface Evicted {
   readonly id: string
   readonly has_files: boolean

@@ -11,7 +11,6 @@ const MAX_READ = 64
 const MAX_TIME = 8_640_000_000_000_000
 const LISTED: readonly ListedStatus[] = ['scheduled', ...STATUSES]
 
-/** Reads tasks, lists of them, and their numbers. */
 export class TaskReads {
   private readonly sql: Readonly<Record<'byId' | 'byKey' | 'counts', string>>
   /** Statement of a page, by order and scope. */
@@ -43,7 +42,6 @@ export class TaskReads {
     return (await sent).get(id)
   }
 
-  /** Reads a task in a transaction. */
   async readIn(query: Query, id: string): Promise<StoredTask | undefined> {
     return (await this.readAll(query, [id])).get(id)
   }

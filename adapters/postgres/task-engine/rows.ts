@@ -10,7 +10,6 @@ export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8'
 export const CLOCK = `clock AS MATERIALIZED (SELECT ${NOW} AS now)`
 export const SAME_NOW = '(SELECT now FROM clock)'
 
-/** A task as a statement returns it. */
 export interface TaskRow {
   readonly id: string
   readonly birth: string
@@ -37,7 +36,6 @@ export interface TaskRow {
   readonly result: string | null
 }
 
-/** A run as the statement that begins it returns it. */
 export interface RunRow extends TaskRow {
   readonly input: string
   readonly checkpoint: string | null
@@ -96,12 +94,10 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
 /** Columns that a statement gets as arrays: type and value of each, in the order of the parameters. */
 export type Columns<T> = Readonly<Record<string, readonly [type: string, value: (of: T) => unknown]>>
 
-/** Returns the SQL of the arrays, which are `$1`, `$2`, … */
 export function arraysOf<T>(columns: Columns<T>): string {
   return Object.values(columns).map(([type], at) => `$${String(at + 1)}::${type}[]`).join(', ')
 }
 
-/** Returns the arrays of some rows. */
 export function valuesOf<T>(columns: Columns<T>, rows: readonly T[]): readonly unknown[] {
   return Object.values(columns).map(([, value]) => rows.map(value))
 }

@@ -9,7 +9,6 @@ const REMOVE_AGAIN_MS = 60_000
 /** Delay before files are removed again after a failure, in milliseconds. */
 const REMOVE_FAILED_MS = 1000
 
-/** The statements of a worker. */
 export interface WorkerSql {
   /**
    * Gives a turn to the tasks of some pools (`$1`) that are due, and says what else there is to do.
@@ -24,9 +23,7 @@ export interface WorkerSql {
   readonly giveBack: string
   /** Begins up to `$1` attempts at callbacks. */
   readonly takeCallbacks: string
-  /** Returns up to `$1` tasks whose files are to be removed. */
   readonly takeRemovals: string
-  /** Deletes the row of an expired task (`$1`, `$2`) if its files are removed (`$3`). */
   readonly removed: string
   /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
   readonly renew: string

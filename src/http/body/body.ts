@@ -78,7 +78,6 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
   return after(readJsonBody(request, options), ({ value }) => value)
 }
 
-/** Reads the body as JSON, as `readJson` does, and keeps its text if that is there. */
 export function readJsonBody(
   request: HttpRequest, { maxBodyBytes, mediaTypes }: ReadJsonOptions,
 ): MaybePromise<Json> {
@@ -175,13 +174,11 @@ export function readContentLength(headers: RequestHeaders): number | undefined {
   return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
 }
 
-/** Returns true if the headers announce a body. */
 export function announcesBody(headers: RequestHeaders): boolean {
   const length = headers['content-length']
   return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
 }
 
-/** Returns the 415 for a body of another media type, or of none. */
 export function unsupported(mediaTypes: readonly string[] = ['application/json']): HttpError {
   const accept = mediaTypes.join(', ')
   const message = `The Content-Type must be ${mediaTypes.join(' or ')}.`

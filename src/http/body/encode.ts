@@ -1,7 +1,6 @@
 import * as zlib from 'node:zlib'
 import { ZlibPump, type ZlibEngine } from './zlib.js'
 
-/** A piece of a body that is to be encoded. */
 export interface Piece {
   readonly bytes: Uint8Array
   /** The source has nothing more right now: all output so far must reach the client. */

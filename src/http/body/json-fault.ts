@@ -1,4 +1,3 @@
-/** The position where a text stops being JSON. */
 export interface JsonFault {
   /** Index of the first unexpected character, in UTF-16 units from 0. */
   readonly offset: number
@@ -59,7 +58,6 @@ class Scan {
     }
   }
 
-  /** Reads a value or its opening bracket, then all up to the next value: closings, comma, key. */
   #value(): string | undefined {
     const char = this.#next()
     if (char === '{' || char === '[') {

@@ -164,12 +164,10 @@ function isDeeper(node: object, left: number): boolean {
   return false
 }
 
-/** Returns true if a value is a whole number from 0 that JSON keeps exactly. */
 export function isWholeNumber(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0
 }
 
-/** Returns true if a JSON value is an object: neither an array nor `null`. */
 export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

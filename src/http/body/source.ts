@@ -33,7 +33,6 @@ export abstract class BindingBody implements BodySource {
     return new Error(READ_BEFORE)
   }
 
-  /** Returns the check of Content-Digest, if the request has one that can be checked. */
   protected digestOf(headers: RequestHeaders): ContentDigest | undefined {
     return this.wasRead ? ContentDigest.ofParsed(headers) : ContentDigest.of(headers)
   }
@@ -54,7 +53,6 @@ export function cutShort(): HttpError {
   return httpError('incomplete_body')
 }
 
-/** The pieces of a streamed body. */
 export type Chunk = Uint8Array | string
 
 /**
@@ -137,7 +135,6 @@ export function closeUnread(body: unknown): void {
   }
 }
 
-/** Returns true if a response body is a stream. */
 export function isStreamed(body: unknown): body is AsyncIterable<Chunk> {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body)
 }

@@ -204,7 +204,6 @@ export class ZstdFrames {
   }
 }
 
-/** Returns whether a frame has no window of its own (section 3.1.1.1.1.2). */
 function isSingle(descriptor: number): boolean {
   return (descriptor & 0x20) !== 0
 }

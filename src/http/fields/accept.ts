@@ -224,7 +224,6 @@ function toMediaType(text: string): MediaType | undefined {
   return type !== undefined && params !== undefined && reader.done ? { type, params } : undefined
 }
 
-/** Reads type and subtype at the position of the reader, in lower case. */
 export function readType(reader: FieldReader): string | undefined {
   const start = reader.at
   if (reader.token() === '' || !reader.eat(SLASH) || reader.token() === '') return undefined

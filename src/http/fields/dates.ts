@@ -1,4 +1,3 @@
-/** The last second of the year 9999. */
 const LAST = 253_402_300_799_000
 
 let lastSecond = Number.NaN

@@ -20,7 +20,6 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 const BYTES = /^:(.*):$/
 const PREFERENCE = /^(?:[0-9]|10)$/
 
-/** Returns true if `text` is a digest of the algorithm in base64. */
 export function isDigest(algorithm: DigestAlgorithm, text: unknown): text is string {
   if (typeof text !== 'string' || !BASE64.test(text)) return false
   return Buffer.from(text, 'base64').byteLength === DIGEST_ALGORITHMS[algorithm].bytes
@@ -45,7 +44,6 @@ export function parseDigests(field: string | readonly string[]): Digests | undef
   return digests
 }
 
-/** Writes a Content-Digest or Repr-Digest field. */
 export function digestField(digests: Digests): string {
   const known = NAMES.filter((name) => digests[name] !== undefined)
   return known.map((name) => `${name}=:${digests[name]}:`).join(', ')

@@ -1,6 +1,5 @@
 import { isToken } from './reader.js'
 
-/** A link: its target, its relation, and further parameters such as `title` or `type`. */
 export interface Link {
   /** A URI reference. Characters that are not allowed in one are percent-encoded. */
   readonly target: string

@@ -4,9 +4,7 @@ import { fieldText } from './reader.js'
 import { COMMA, QUOTE } from '../../runtime/text.js'
 import { createHash } from 'node:crypto'
 
-/** The request and the current state of its target. */
 export interface PreconditionFacts {
-  /** The method, upper-case. */
   readonly method: string
   readonly headers: RequestHeaders
   /**

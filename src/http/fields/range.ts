@@ -16,7 +16,6 @@ export interface Range {
  */
 export type Ranges = 'whole' | 'unsatisfiable' | readonly Range[]
 
-/** Options of `selectRanges`. */
 export interface RangeOptions {
   /** The supported range unit, lower-case. Default: `bytes`. */
   readonly unit?: string
@@ -94,7 +93,6 @@ function merged(ranges: readonly Range[]): Ranges {
   return ranges.flatMap((range, index) => (index === a ? [union] : index === b ? [] : [range]))
 }
 
-/** Reads a field in one pass. */
 class RangeReader {
   readonly #text: string
   #at = 0

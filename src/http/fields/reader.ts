@@ -52,7 +52,6 @@ export class FieldReader {
     return true
   }
 
-  /** Reads a token; `''` if there is none. */
   token(): string {
     const start = this.at
     while (isTokenChar(this.text.charCodeAt(this.at))) this.at++

@@ -58,12 +58,10 @@ export interface OwnedSubmitOptions {
   readonly transaction?: Transaction | undefined
 }
 
-/** The names of the options of `tasks.ownedBy(…).submit`. */
 export const OWNED_SUBMIT = {
   id: 0, delayMs: 0, startAt: 0, priority: 0, context: 0, callbackUrl: 0, transaction: 0,
 } satisfies Record<keyof OwnedSubmitOptions, 0>
 
-/** The names of the options of `tasks.submit`. */
 export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
 
 /** Limit of requests for kinds without `maxPerOwner`: 100 unfinished tasks of one caller together. */
@@ -71,7 +69,6 @@ const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
 /** Maximum length of a context as JSON, because it is stored with each task. */
 const MAX_CONTEXT_LENGTH = 65_536
 
-/** A task that is about to be accepted. */
 export interface Submitted {
   readonly id?: string | undefined
   /** See `TaskRef`. Default: a new one. */
@@ -85,7 +82,6 @@ export interface Submitted {
   readonly priority?: number | undefined
   readonly context?: unknown
   readonly callbackUrl?: string | undefined
-  /** The JSON of the input, if its text is there. */
   readonly json?: Json | undefined
   /** Idempotency key in its scope, and the digest of the request. */
   readonly idempotency?: {
@@ -94,7 +90,6 @@ export interface Submitted {
   readonly transaction?: Transaction | undefined
 }
 
-/** Outcome of `acceptTask`. */
 export interface AcceptedTask {
   readonly task: StoredTask
   /** `false`: there was a task of this id or this key already. */
@@ -178,7 +173,6 @@ function newTask(
   }
 }
 
-/** The details of most tasks. */
 const NO_DETAILS: Details = {}
 
 /** @param external - the name of the external resource that the task owns */
@@ -238,7 +232,6 @@ function checkContext(context: unknown): void {
     + ' pass an id, and let run load the rest')
 }
 
-/** The start of a task that was submitted for later. */
 export interface Start {
   /** Time of the start, in milliseconds since 1970. */
   readonly at: number
@@ -246,7 +239,6 @@ export interface Start {
   readonly delayMs: number
 }
 
-/** Options of a submission for its start. */
 interface StartOptions {
   readonly startAt?: Date | undefined
   readonly delayMs?: number | undefined

@@ -14,7 +14,6 @@ import { MARGIN_MS, isFinalTask, outsideFiles, type TaskCore } from './task-core
 /** Number of attempts at a task that others change at the same time. */
 const MAX_TRIES = 20
 
-/** Returns whether the requester may see a task. */
 export type MaySee = (task: StoredTask) => boolean
 
 /** Throws if a task may not be changed as it is now: the precondition of a request. */
@@ -54,7 +53,6 @@ export async function cancelTask(
   throw changedMeanwhile()
 }
 
-/** The party that asks for a retry. */
 export interface RetryRequest {
   readonly maySee: MaySee
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
@@ -144,7 +142,6 @@ export async function abandonTask(core: TaskCore, task: StoredTask): Promise<voi
   }
 }
 
-/** Returns the change of a task whose run or callback ends with its process. */
 function abandoned(task: StoredTask, keepMs: number): TaskChange {
   const { callback, ...rest } = detailsOf(task)
   const details: Details = {

@@ -14,7 +14,6 @@ export interface PoolCounts extends Counts {
   readonly pool: string
 }
 
-/** The options of `createTasks` for pools. */
 export interface PoolSettings {
   readonly engine: { readonly shared: boolean }
   readonly definitions: readonly AnyTaskDefinition[]
@@ -24,7 +23,6 @@ export interface PoolSettings {
   readonly pools?: Readonly<Record<string, PoolOptions>>
 }
 
-/** The number of places of each pool, and the pools that this process works for. */
 export interface Pools {
   readonly pools: ReadonlyMap<string, number>
   readonly work: readonly string[]

@@ -14,18 +14,15 @@ import type { TaskProgress } from '../record/details.js'
 /** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
 const MAX_SAVE_MS = 30_000
 
-/** The run that has a checkpoint. */
 interface CheckpointRun {
   readonly core: TaskCore
   readonly task: StoredTask
   readonly definition: AnyTaskDefinition
-  /** The newest checkpoint of an earlier run. */
   readonly saved: string | undefined
   readonly stop: Stop
   readonly isOver: () => boolean
 }
 
-/** Returns the checkpoint of a run, with the value of an earlier one. */
 export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
   const { definition, stop } = run
   const saves = new Sequence()
@@ -69,7 +66,6 @@ async function save(
   throw replaced
 }
 
-/** Reads a checkpoint: the version that has saved it, and the value. */
 async function read(
   definition: AnyTaskDefinition, checkpoint: string,
 ): Promise<{ readonly value?: unknown, readonly fault?: Error }> {

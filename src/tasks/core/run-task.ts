@@ -62,7 +62,6 @@ export class RunningTask implements Linked<RunningTask> {
     this.stop.abort(reason, graceMs)
   }
 
-  /** Returns whether another process can continue this run from a checkpoint. */
   get isResumable(): boolean {
     const { core: { engine }, task: { name } } = this
     return engine.durable && this.core.definition(name)?.checkpoint !== undefined
@@ -141,7 +140,6 @@ export class RunningTask implements Linked<RunningTask> {
     })
   }
 
-  /** Writes how the run has ended. */
   private conclude(definition: AnyTaskDefinition, outcome: Outcome): MaybePromise<void> {
     return outcome.kind === 'completed'
       ? this.end({ result: outcome.result })
@@ -206,7 +204,6 @@ export class RunningTask implements Linked<RunningTask> {
     return after(cleaned, () => (isUnused ? files?.discard() : undefined))
   }
 
-  /** Makes the task wait for its next run. */
   private async wait(
     { details, delayMs }: { readonly details: Details, readonly delayMs: number },
   ): Promise<void> {

@@ -46,7 +46,6 @@ export interface Moved {
   readonly moved: boolean
 }
 
-/** The engine, and what every call of the core does around its changes. */
 export class TaskCore {
   /** Bounds how long a run waits for its engine. */
   readonly retry: StoreRetry
@@ -69,7 +68,6 @@ export class TaskCore {
     return this.definition(name)?.retentionMs ?? this.settings.retentionMs
   }
 
-  /** Makes one change. */
   async change(from: StoredTask, expected: Expected, change: TaskChange): Promise<Moved> {
     return this.moved(from, await this.engine.change(from, expected, change))
   }
@@ -125,7 +123,6 @@ export class TaskCore {
     return true
   }
 
-  /** Reads a task. */
   read(id: string): MaybePromise<StoredTask | undefined> {
     return this.engine.read(id)
   }
@@ -147,12 +144,10 @@ export function publishCommitted(task: StoredTask): void {
   if (detailsOf(task).isTransactional) publishAccepted(task)
 }
 
-/** Returns whether a task is final. */
 export function isFinalTask({ status }: StoredTask): boolean {
   return isFinalStatus(status)
 }
 
-/** Returns the error for a callback URL where `createTasks` has no `callbacks`. */
 export function noCallbacks(): TypeError {
   return new TypeError('A task with a callback URL needs the option callbacks of createTasks: '
     + 'pass callbacks({ secrets }) of longhaul/callbacks')
@@ -175,7 +170,6 @@ export interface Callbacks {
   readonly open: (core: TaskCore) => CallbackDeliveries
 }
 
-/** Sends the callbacks of tasks. */
 export interface CallbackDeliveries {
   /**
    * Checks a callback URL. Throws the error that the client is to see if the URL can never be
@@ -193,7 +187,6 @@ export interface CallbackDeliveries {
   close(): void
 }
 
-/** Returns whether a task has anything outside of the engine. */
 export function hasOutside({ external, blobs, fileRuns }: Details): boolean {
   return external !== undefined || blobs !== undefined || fileRuns !== undefined
 }

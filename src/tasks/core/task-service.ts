@@ -38,9 +38,7 @@ export class TaskService {
   readonly core: TaskCore
   /** Limits how many long polls and event streams wait at once. */
   readonly waiters: Waiters
-  /** The tasks that long polls, event streams and `wait` watch. */
   readonly subscriptions: Subscriptions
-  /** The active runs of synchronous responses. */
   readonly directRuns = new DirectRuns()
   /** Places for runs that queued tasks and synchronous requests share. */
   private readonly places: Places
@@ -102,7 +100,6 @@ export class TaskService {
   get isClosing(): boolean { return this.core.isClosing }
   get hasCallbacks(): boolean { return this.deliveries !== undefined }
 
-  /** Returns the definition of this name. */
   definition(name: string): AnyTaskDefinition | undefined {
     return this.core.definition(name)
   }
@@ -227,7 +224,6 @@ export class TaskService {
     return listTasks(this.core.engine, filter, cursor)
   }
 
-  /** Counts the unfinished tasks of each pool, in all processes. */
   async counts(): Promise<PoolCounts[]> {
     const { engine } = this.core
     return Promise.all([...this.pools.pools.keys()].map(async (pool) => (
@@ -303,7 +299,6 @@ const READ_TOGETHER = 64
  */
 const MAX_LENGTH = 4 * 1024 * 1024
 
-/** A page of tasks. */
 export interface SnapshotPage {
   readonly items: TaskSnapshot[]
   /** Cursor of the next page; `undefined` on the last one. */

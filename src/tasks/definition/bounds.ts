@@ -10,7 +10,6 @@ export const MAX_TIMER = 2 ** 31 - 1
 /** Milliseconds that a timer takes. */
 export const TIMER: Bounds = [1, MAX_TIMER]
 export const COUNT: Bounds = [1, Infinity, true]
-/** A limit that may be switched off. */
 export const LIMIT: Bounds = [1, Infinity, 'or-infinity']
 export const KEPT: Bounds = [1000, LONGEST_MS]
 export const PAUSE: Bounds = [0, LONGEST_MS]

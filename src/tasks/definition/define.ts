@@ -189,7 +189,6 @@ export interface AnyTaskDefinition
 
 /** Largest priority, the same for all engines. (BullMQ's own limit is 2,097,151.) */
 const MAX_PRIORITY = 1_000_000
-/** The name of the pool of definitions that name none. */
 export const DEFAULT_POOL = 'default'
 /** Back-off of a definition that has none: exponential from 1 second, half of it random. */
 export const BACKOFF: Backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 }

@@ -27,7 +27,6 @@ export type JsonForm<T> =
 
 type JsonItem<T> = T extends undefined ? null : JsonForm<T>
 
-/** A compiler shows the name of the property for a value that JSON can't carry. */
 interface NotJsonError {
   readonly 'JSON cannot carry this value: no function, Map, Set, symbol, bigint or buffer': never
 }
@@ -129,7 +128,6 @@ export function refuseEmptied(value: unknown, text: string): void {
   }
 }
 
-/** Returns true for an object that JSON writes property by property. */
 function isWritten(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null
     && typeof (value as { toJSON?: unknown }).toJSON !== 'function'

@@ -17,7 +17,6 @@ const CONCURRENCY = 16
  * Each run has keys of its own, so a late run cannot overwrite the parts of a newer one.
  */
 export class KeptParts {
-  /** The parts so far. */
   list: PartList = []
   /** Number of parts that this run has written. */
   private written = 0
@@ -73,7 +72,6 @@ export class KeptParts {
   }
 }
 
-/** Deletes the parts of all runs of a task. */
 export async function deleteParts(blobs: Blobs, blob: string): Promise<void> {
   const runs = await runsOf(blobs, blob)
   for (const run of runs) await forEachPart(blob, run, (key) => blobs.delete(key))
@@ -101,14 +99,12 @@ async function forEachPart(
   }
 }
 
-/** Returns whether a value is a list of parts. */
 export function isPartList(value: unknown): value is PartList {
   return Array.isArray(value) && value.every((each) => (
     Array.isArray(each) && each.length === 3 && each.every(isWholeNumber)
   ))
 }
 
-/** Returns the runs that have written parts. */
 async function runsOf(blobs: Blobs, blob: string): Promise<number[]> {
   const bytes = await blobs.open(runsKey(blob))
   return bytes === undefined ? [] : JSON.parse(await textOf(bytes)) as number[]

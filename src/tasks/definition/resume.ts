@@ -15,10 +15,8 @@ export interface ResumedTask {
   readonly taskId: string
 }
 
-/** Returns the cursor that the application has stored for a task. */
 export type Resume = (task: ResumedTask) => MaybePromise<string | null | undefined>
 
-/** The place at which a run begins. */
 export interface RunStart<P> {
   /** `undefined` is the beginning. */
   readonly position: P | undefined
@@ -92,7 +90,6 @@ export function readCursor<P>(
   throw new TypeError(`${caller}: resume must return a text that cursor() has made, or undefined`)
 }
 
-/** Returns the schema of a checkpoint that is a position. */
 export function positionSchema<P>(isPosition: (value: unknown) => value is P): Schema<P> {
   const validate = (value: unknown) => (
     isPosition(value) ? { value } : { issues: [{ message: 'is no position of this task' }] }

@@ -118,7 +118,6 @@ export interface TaskFiles {
   ) => Promise<TaskFile>
 }
 
-/** A complete file of a run, with the name of its blob within the task. */
 export interface KeptFile extends TaskFile {
   readonly blob: string
 }

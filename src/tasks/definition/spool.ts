@@ -21,33 +21,28 @@ export interface SpooledBody {
   readonly size: number
 }
 
-/** Options of `write`. */
 export interface SpoolOptions {
   /** Content coding of the bytes. */
   readonly coding: string
   /** Maximum number of bytes. */
   readonly maxBodyBytes: number
-  /** Stops the write; the blob stays empty. */
   readonly signal: AbortSignal
   /** Called before a piece is written, with the number of bytes up to its end. May reject. */
   readonly onBytes: (arrived: number) => Promise<void> | undefined
 }
 
-/** Checks of properties by their names. */
 type MemberChecks = Readonly<Record<string, (value: unknown) => boolean>>
 
 const DAY_MS = 86_400_000
 const WEEK_MS = 604_800_000
 const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 
-/** Writes request bodies to blobs, as they were sent, and opens them for their tasks. */
 export class Spool {
   readonly #prefix: string
   /** Stores the bodies. */
   readonly blobs: Blobs
   /** Time that a body is kept without a renewal, in milliseconds. */
   readonly retentionMs: number
-  /** The option `external` of a task whose input is a spooled body. */
   readonly external: Required<Omit<ExternalResource<SpooledBody>, 'remove'>>
 
   /**
@@ -162,7 +157,6 @@ export class Spool {
 
 async function* nothing(): AsyncGenerator<Uint8Array, void, undefined> {}
 
-/** Calls `observe` for each piece, and yields the piece when that has returned. */
 async function* observed(
   source: AsyncIterable<Uint8Array>, observe: (piece: Uint8Array) => Promise<void> | undefined,
 ): AsyncGenerator<Uint8Array, void, undefined> {

@@ -36,7 +36,6 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   readonly attempts?: number
 }
 
-/** Names of `SpooledTaskOptions`, for `checkNames`. */
 export const SPOOLED_TASK = {
   name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, pool: 0, priority: 0,
   retentionMs: 0, maxPerOwner: 0, version: 0,

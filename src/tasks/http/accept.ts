@@ -16,7 +16,6 @@ import type { EndpointSettings } from './settings.js'
 import type { Submission } from './submission.js'
 import type { SubmitTransaction } from './submit-options.js'
 
-/** A submission that has its task. */
 export type AcceptedSubmission =
   | AcceptedTask
   /** The task of a synchronous request without a key: only this request knows it. */
@@ -24,7 +23,6 @@ export type AcceptedSubmission =
   /** An earlier request with this key has this response, and no task. */
   | { readonly kind: 'stored', readonly response: HttpResponse }
 
-/** A task that its client may ask for again. */
 export interface AcceptedTask {
   readonly kind: 'task'
   readonly task: TaskSnapshot
@@ -34,7 +32,6 @@ export interface AcceptedTask {
   readonly replayed: boolean
 }
 
-/** The Idempotency-Key of a submission in its scope, and the fingerprint of the request. */
 type Idempotency = NonNullable<Submission<unknown>['idempotency']>
 
 /**
@@ -107,7 +104,6 @@ async function findEarlier<C>(
   return { kind: 'stored', response: replay(claim.response) }
 }
 
-/** Returns the task that an earlier request with a key has started. */
 export async function findTask(
   service: TaskService, key: string, owner: OwnerId, fingerprint: string,
 ): Promise<AcceptedTask | undefined> {
@@ -126,7 +122,6 @@ function toAccepted(
   return { kind: 'task', task: toSnapshot(task), direct, replayed: now.replayed }
 }
 
-/** Returns whether an error says that no task was created. */
 function createdNothing(error: unknown): boolean {
   return isHttpError(error) || error instanceof TypeError
     || isStoreUnavailable(error) && error.reason === 'full'

@@ -31,7 +31,6 @@ export function idBelow<C>(
   return path.idIn(mountPath, requested.slice(0, -below.length)) ?? params['id']
 }
 
-/** Creates the handler of POST `{status}/retry`, which runs a failed or cancelled task again. */
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, format, maxWaitSeconds } = settings
   const retry = async (request: HttpRequest<C>, id: string): Promise<HttpResponse> => {
@@ -58,7 +57,6 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   return postBelow(settings, '/retry', retry, retryOperations(settings.path, format))
 }
 
-/** Creates the handler of POST `{status}/callback`, which sends the callback of a task again. */
 export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, path, format } = settings
   const redeliver = async (request: HttpRequest<C>, id: string): Promise<HttpResponse> => {
@@ -84,7 +82,6 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
   return postBelow(settings, '/callback', redeliver, redeliverOperations(path, format))
 }
 
-/** Returns the task if it is final. */
 async function findFinal<C>(
   { service, format }: EndpointSettings<C>, id: string, owner: OwnerId,
 ): Promise<TaskSnapshot> {

@@ -16,7 +16,6 @@ const BELOW = '/files'
 const ALLOW = 'GET, HEAD, OPTIONS'
 const PLAN = contentPlan({ disposition: 'attachment' })
 
-/** The task and the file that a path names. */
 interface FilePlace {
   readonly id: string
   readonly name: string
@@ -79,7 +78,6 @@ async function serve<C>(
   return response
 }
 
-/** Returns a file of a completed task of the requester. */
 async function find<C>(
   { service }: EndpointSettings<C>, owner: OwnerId, { id, name }: FilePlace,
 ): Promise<ContentSource | undefined> {

@@ -231,14 +231,12 @@ export class EncodedBodies {
 
   constructor(private readonly format: TaskFormat) {}
 
-  /** Returns the server-sent event of a version. */
   event(task: TaskSnapshot, statusUrl: string): Uint8Array {
     return this.encoded(this.events, task, statusUrl, () => (
       `id: ${eventId(task)}\ndata: ${this.format.toText(task, statusUrl)}\n\n`
     ))
   }
 
-  /** Returns the body of a response of the status resource. */
   body(task: TaskSnapshot, statusUrl: string): string | Uint8Array {
     const text = () => this.format.toText(task, statusUrl)
     return task.text.length < MIN_SHARED_LENGTH

@@ -110,11 +110,8 @@ export function policiesOf<C>(
     'so pass the policies that reject everybody but operators: authorize: authorize({ allow, reason })')
 }
 
-/** The rules for the query of one list. */
 interface QueryRules {
-  /** The words for `status`, each with the statuses that it stands for. */
   readonly statuses: Readonly<Record<string, readonly ListedStatus[]>>
-  /** Returns whether there is a definition of this name. */
   readonly hasTask: (name: string) => boolean
   /** Further parameters, which something else reads. */
   readonly also: ReadonlySet<string>
@@ -122,10 +119,8 @@ interface QueryRules {
   readonly byOwner: boolean
 }
 
-/** The page that a query asks for. */
 interface ListedPage {
   readonly filter: Omit<ListFilter, 'of'>
-  /** The owner in the query of an operator. */
   readonly owner: string | undefined
   readonly cursor: string | undefined
 }
@@ -234,7 +229,6 @@ function respondPage(
   return outcome === 'proceed' ? jsonText(200, body, headers) : empty(304, headers)
 }
 
-/** Returns the path of another page, with all other parameters of the query. */
 function pagePath({ path, query }: HttpRequest, cursor: string | undefined): string {
   const search = new URLSearchParams(query)
   search.delete('cursor')

@@ -16,7 +16,6 @@ const resultSchema: Fragment = {
   type: 'object', required: ['message'], properties: { message: { type: 'string' } },
 }
 
-/** Returns the OpenAPI operations of a handler that submits tasks. */
 export function submitOperations(
   format: TaskFormat, definition: AnyTaskDefinition | undefined,
   { always, emptyBody, startAt }: {
@@ -60,7 +59,6 @@ export function submitOperations(
   }), { ...fields('Location', 'Preference-Applied'), ...replayed })]
 }
 
-/** Returns the OpenAPI operations of the status resource. */
 export function statusOperations(
   path: string, format: TaskFormat, remove: 'cancel' | 'forget',
 ): readonly Operation[] {
@@ -132,7 +130,6 @@ const EMPTY_BODY = body(
   { type: 'object', maxProperties: 0 }, { required: false },
 )
 
-/** Returns the OpenAPI operations of the handler that retries a task. */
 export function retryOperations(
   { template }: StatusPath, format: TaskFormat,
 ): readonly Operation[] {
@@ -165,7 +162,6 @@ export function retryOperations(
   }]
 }
 
-/** Returns the OpenAPI operations of the handler that sends a callback again. */
 export function redeliverOperations(
   { template }: StatusPath, format: TaskFormat,
 ): readonly Operation[] {
@@ -191,7 +187,6 @@ export function redeliverOperations(
   }]
 }
 
-/** Returns the OpenAPI operations of a list of tasks. */
 export function listOperations(
   format: TaskFormat, statuses: Readonly<Record<string, readonly ListedStatus[]>>, byOwner: boolean,
 ): readonly Operation[] {
@@ -252,7 +247,6 @@ function pageSchema({ schema }: TaskFormat, byOwner: boolean): Fragment {
   }
 }
 
-/** A parameter of several values, separated by commas. */
 function listed(name: string, description: string, items: Fragment): Fragment {
   const schema = { type: 'array', items, minItems: 1 }
   return {

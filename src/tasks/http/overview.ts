@@ -37,12 +37,10 @@ interface StatusCount {
   readonly more: boolean
 }
 
-/** A task as the overview names it. */
 interface OverviewTask extends Pick<TaskBody, 'taskId' | 'task' | 'createdAt' | 'callback'> {
   readonly owner?: string
 }
 
-/** A waiting task, with the pool in which it waits. */
 interface WaitingTask extends OverviewTask {
   readonly pool: string
 }
@@ -87,7 +85,6 @@ async function findOldest(service: TaskService): Promise<WaitingTask | undefined
   return pool === undefined ? undefined : { ...toOverviewTask(oldest), pool }
 }
 
-/** Returns the tasks whose callbacks have failed, among the newest final tasks. */
 async function failingCallbacks(
   service: TaskService,
 ): Promise<{ readonly examined: number, readonly failed: readonly OverviewTask[] }> {
@@ -160,7 +157,6 @@ const schema: Fragment = {
   },
 }
 
-/** Returns the OpenAPI operations of the operators' overview. */
 function overviewOperations(): readonly Operation[] {
   const headers = fields('Cache-Control', 'Vary')
   const failures = errorResponses('not_acceptable', 'store_unavailable')

@@ -71,7 +71,6 @@ export async function respondAccepted<C>(
   return { status: 202, headers, body: format.toText(now, location) }
 }
 
-/** Returns the task as it is when it ends, or when the time is over. */
 async function waitedFor<C>(
   { service }: EndpointSettings<C>, { request, caller, waitSeconds }: Submitter<C>,
   task: TaskSnapshot,
@@ -168,17 +167,14 @@ function responseOf(
   return errorResponse(failure, request)
 }
 
-/** Returns the synchronous response with the result of the work. */
 export function result(text: string, headers: Record<string, string> = {}): HttpResponse {
   return jsonText(200, text, { vary: 'Prefer', ...headers })
 }
 
-/** Returns whether a run of the task has begun. */
 function hasBegun({ text }: TaskSnapshot): boolean {
   return (JSON.parse(text) as { startedAt?: string }).startedAt !== undefined
 }
 
-/** Returns the error of a request whose work continues. */
 function notDoneYet(): HttpError {
   return httpError('sync_timeout', {
     message: 'The work is not done yet, and continues: '

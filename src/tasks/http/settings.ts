@@ -122,7 +122,6 @@ const LIST_OPTIONS = {
   also: value('an array of names', Array.isArray),
 } satisfies OptionTable<NonNullable<TaskEndpointsOptions['list']>>
 
-/** The options of `taskEndpoints` with their defaults, and what its handlers share. */
 export interface EndpointSettings<C> {
   readonly service: TaskService
   readonly path: StatusPath

@@ -6,7 +6,6 @@ import { ownerBytesLimit, OwnerBytes } from '../record/owner-bytes.js'
 import type { Spool, SpooledBody } from '../definition/spool.js'
 import type { EndpointSettings } from './settings.js'
 
-/** The body of a request that a task will read. */
 export interface ArrivingBody {
   /** The bytes as sent. */
   readonly bytes: AsyncIterable<Uint8Array>
@@ -16,7 +15,6 @@ export interface ArrivingBody {
   readonly maxBodyBytes: number
 }
 
-/** A body in the blobs. */
 export interface ArrivedBody {
   readonly spooled: SpooledBody
   /** SHA-256 of the bytes as sent, in hex. */

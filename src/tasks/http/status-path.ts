@@ -6,7 +6,6 @@ import { cutText } from '../../runtime/text.js'
 const MAX_ISSUED = 16
 const MAX_SHOWN = 200
 
-/** A path with an id, such as the status path `/api/status/{id}`, below the mount path. */
 export class StatusPath {
   readonly template: string
   readonly #before: string
@@ -37,12 +36,10 @@ export class StatusPath {
     this.#after = after
   }
 
-  /** Returns the path of one task's status resource, mount path included. */
   of(mountPath: string, id: string): string {
     return toReference(mountPath) + this.#before + id + this.#after
   }
 
-  /** Returns the value of `Location` for an accepted task. */
   location(mountPath: string, id: string): string {
     const location = this.of(mountPath, id)
     if (!this.#confirmed && this.#issued.size < MAX_ISSUED) this.#issued.add(location)

@@ -22,7 +22,6 @@ import type { EndpointSettings } from './settings.js'
 const OK: TaskFormatResponse = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
 
-/** The methods of the status resource, in the order in which `Allow` lists them. */
 const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
 
 /**

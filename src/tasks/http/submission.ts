@@ -16,7 +16,6 @@ import type { ReadWork, Selected, SubmitTransaction } from './submit-options.js'
 
 /** Work whose input was read. */
 export interface SelectedWork extends ReadWork, Selected {
-  /** The JSON of `input`, if its string is there. */
   readonly json?: Json
 }
 
@@ -48,12 +47,10 @@ export interface Submitter<C> {
   readonly waitSeconds: number
 }
 
-/** A request that was read and validated. */
 export interface Submission<C> {
   readonly submitter: Submitter<C>
   readonly definition: AnyTaskDefinition
   readonly input: unknown
-  /** The JSON of `input`, if its string is there. */
   readonly json: Json | undefined
   readonly idempotency: Submitted['idempotency']
   readonly callbackUrl: string | undefined
@@ -140,7 +137,6 @@ export function requestFingerprint(request: HttpRequest<unknown>, body: unknown)
   return fingerprintOf([request.search ?? request.query.toString(), body])
 }
 
-/** Returns the error of an input that stands in a larger body: its pointers begin with `pointer`. */
 function below(pointer: string, error: unknown): unknown {
   if (pointer === '' || !isHttpError(error) || !error.details) return error
   const { status, code, message, headers, cause } = error

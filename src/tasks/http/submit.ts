@@ -24,7 +24,6 @@ const OPTIONS = {
   emptyBody: value(), callback: func(), startAt: func(), context: func(), transaction: func(),
 } satisfies OptionTable<SubmitEndpointOptions>
 
-/** Creates the handler that accepts work with a JSON body. */
 export function createSubmit<C>(
   shared: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>,
   options: SubmitEndpointOptions<C> = {},
@@ -59,7 +58,6 @@ export function createSubmit<C>(
   }))
 }
 
-/** Implements `TaskEndpoints.accept`: accepts work whose body a handler of the application reads. */
 export function acceptRead<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition,
   readWork: () => MaybePromise<ReadWork>,

@@ -21,7 +21,6 @@ export interface TaskFailure {
 /** Header fields of a stored error by their lower-case names. */
 export type ErrorFields = Readonly<Record<string, string>>
 
-/** A failure as it is stored, with its status and header fields for requests that wait. */
 export interface Failure extends TaskFailure {
   readonly status: number
   readonly fields?: ErrorFields | undefined
@@ -56,7 +55,6 @@ export interface Details extends RecordFiles {
   readonly isDirect?: true | undefined
   /** `true` if the task was submitted in a transaction, so that the first run says it is accepted. */
   readonly isTransactional?: true | undefined
-  /** The part of the request's context that the run gets. */
   readonly context?: unknown
   /** Name of the external resource that the task owns; see `ExternalResource`. */
   readonly external?: string | undefined
@@ -66,7 +64,6 @@ export interface Details extends RecordFiles {
   readonly returnedSince?: number | undefined
   /** Idempotency key of the last retry, in its scope. */
   readonly retryKey?: string | undefined
-  /** The ended runs, if there was more than one. */
   readonly attempts?: readonly AttemptView[] | undefined
   readonly progress?: TaskProgress | undefined
   readonly error?: TaskFailure | undefined
@@ -88,7 +85,6 @@ export function detailsOf(task: StoredTask): Details {
   return task.details
 }
 
-/** Returns details as the engine takes them. */
 export function stored(details: Details): TaskDetails {
   return details as unknown as TaskDetails
 }
@@ -103,7 +99,6 @@ export function withFailure(details: Details, failure: Failure | undefined): Det
   return { ...details, error, errorStatus: status, errorFields: fields }
 }
 
-/** Returns the state of the callback of a task, with the time of its next attempt. */
 export function callbackOf({ callbackAt, details }: StoredTask): CallbackState | undefined {
   const { callback } = details as Details
   // The first attempt is due at once, and needs no time.
@@ -145,7 +140,6 @@ export interface CallbackView {
   readonly deliveredAt?: string
 }
 
-/** The state as clients see it, as JSON text. */
 export function callbackText(
   { state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt }: CallbackState,
 ): string {
@@ -165,7 +159,6 @@ const MAX_RUNS = 10
 /** Maximum length of a message in the history, in UTF-16 units. */
 const MAX_MESSAGE_LENGTH = 500
 
-/** The properties of a task that its history is made of. */
 type Run = Pick<
   StoredTask, 'status' | 'attempt' | 'startedAt' | 'runStartedAt' | 'finishedAt' | 'details'
 >
@@ -195,7 +188,6 @@ export function historyAfter(
   return withRun(before, error, now.finishedAt ?? Date.now())
 }
 
-/** Returns the history of a final task that is about to run again. */
 export function historyOfFinal(task: Run): Attempts {
   const { attempt, finishedAt } = task
   const { attempts, error } = task.details as Details

@@ -43,13 +43,10 @@ export function refuseOwner(call: string, options: object): void {
     `write tasks.ownedBy(owner).${call}(…)`)
 }
 
-/** Returns whether a requester with this owner may see the task. */
 export function belongsTo(task: { readonly owner?: OwnerId }, owner: OwnerId): boolean {
   return task.owner === owner
 }
 
-/** Returns whether the caller may see the task. */
 export type IsVisible = (task: { readonly owner?: OwnerId }) => boolean
 
-/** Makes all tasks visible, for the application. */
 export const allTasks: IsVisible = () => true

@@ -15,9 +15,7 @@ export type FileRun = readonly [run: string, slots: number]
  */
 const MAX_FILE_RUNS = 10
 
-/** The details of a task that belong to its result files. */
 export interface RecordFiles {
-  /** The files of a completed task, as clients see them. */
   readonly files?: readonly TaskFile[] | undefined
   /**
    * Names of the blobs of `files`, in the same order. Before the task is completed: those that a
@@ -28,7 +26,6 @@ export interface RecordFiles {
   readonly fileRuns?: readonly FileRun[] | undefined
 }
 
-/** A record, as far as its blobs are concerned. */
 interface FileOwner extends RecordFiles {
   readonly id: string
 }
@@ -38,17 +35,14 @@ export function fileRunOf({ birth, run }: Pick<StoredTask, 'birth' | 'run'>): st
   return `${birth}.${run}`
 }
 
-/** Returns the name of a blob within its task. */
 export function blobName(run: string, slot: number): string {
   return `${run}/${slot}`
 }
 
-/** Returns the key of a blob of a task. */
 export function fileKey(taskId: string, blob: string): string {
   return `task-files/${taskId}/${blob}`
 }
 
-/** Returns the latest attempts, among which `run` has reserved `slots`, or none. */
 export function withFileRun(
   runs: readonly FileRun[] | undefined, run: string, slots: number,
 ): readonly FileRun[] {
@@ -56,7 +50,6 @@ export function withFileRun(
   return slots === 0 ? others : [...others.slice(1 - MAX_FILE_RUNS), [run, slots]]
 }
 
-/** Returns the keys of the blobs that may exist and that neither a client nor a run needs. */
 export function hiddenFileKeys({ id, blobs, fileRuns = [] }: FileOwner): readonly string[] {
   const seen = new Set(blobs)
   return fileRuns.flatMap(([run, slots]) => (
@@ -74,7 +67,6 @@ export function droppedFileKeys(
   return hiddenFileKeys({ ...record, fileRuns: dropped })
 }
 
-/** Returns the keys of all blobs of a task. */
 export function allFileKeys(record: FileOwner): readonly string[] {
   const seen = (record.blobs ?? []).map((blob) => fileKey(record.id, blob))
   return [...seen, ...hiddenFileKeys(record)]
@@ -88,12 +80,10 @@ export function withFileUrls(text: string, statusPath: string): string {
   return JSON.stringify({ ...body, ...body.files && { files: fileLinks(body.files, statusPath) } })
 }
 
-/** A file with the path that serves it. */
 export interface TaskFileLink extends TaskFile {
   readonly url: string
 }
 
-/** Returns files with the paths that serve them. */
 export function fileLinks(
   files: readonly TaskFile[], statusPath: string,
 ): readonly TaskFileLink[] {

@@ -20,7 +20,6 @@ export interface ReserveLimits {
 
 /** Compare-and-sets that may fail in a row. */
 const TRIES = 50
-/** Checks that run at the same time. */
 const CONCURRENCY = 16
 /** Entries of a list from which each change checks the two oldest ones. */
 const CHECKED_FROM = 8
@@ -36,12 +35,10 @@ const ofStores = new WeakMap<Store, OwnerBytes>()
 export class OwnerBytes {
   /** The last change of each list in this process. Others wait for it, so that they do not race. */
   private readonly changes = new Map<string, Promise<unknown>>()
-  /** The blobs in which bodies may be. */
   private readonly blobs = new Set<Pick<Blobs, 'stat'>>()
 
   private constructor(private readonly store: Store) {}
 
-  /** Returns the lists of a store, of which some bodies are in `blobs`. */
   static of(store: Store, blobs: Pick<Blobs, 'stat'>): OwnerBytes {
     const owners = ofStores.get(store) ?? new OwnerBytes(store)
     ofStores.set(store, owners)

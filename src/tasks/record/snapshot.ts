@@ -27,7 +27,6 @@ export interface TaskSnapshot {
   readonly text: string
 }
 
-/** Returns a task as the HTTP layer reads it. */
 export function toSnapshot(task: StoredTask): TaskSnapshot {
   return new Snapshot(task)
 }
@@ -66,7 +65,6 @@ class Snapshot implements TaskSnapshot {
 
 const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'
 
-/** The status and message of each state, as clients see them. */
 const STATUS: Readonly<Record<TaskStatus, string>> = {
   queued: ACCEPTED,
   processing: ACCEPTED,

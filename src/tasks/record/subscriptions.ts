@@ -12,10 +12,8 @@ export interface WaitOptions {
   readonly signal?: AbortSignal
 }
 
-/** The names of the options of a wait. */
 export const WAIT = { timeoutMs: 0, signal: 0 } satisfies Record<keyof WaitOptions, 0>
 
-/** Options of a wait inside this package. */
 export interface VisibleWaitOptions extends WaitOptions {
   /** Condition that ends the wait. Default: the task is final. */
   readonly until?: (task: TaskSnapshot) => boolean
@@ -111,10 +109,8 @@ class TaskWatch {
   readonly subscribers = new Set<Subscription>()
   /** Resolves once notices of changes arrive. */
   readonly opened: Promise<void>
-  /** Counts changes, and reads that failed. */
   changes = 0
   private task: TaskSnapshot | undefined
-  /** The reason why the newest read failed. */
   private failure: { readonly error: unknown } | undefined
   private reading: Promise<void> | undefined
   private next: Promise<void> | undefined
@@ -198,7 +194,6 @@ class TaskWatch {
 
 /** One subscriber of a task. It has no queue: a slow subscriber skips to the newest record. */
 export class Subscription {
-  /** The number of changes when the subscriber got its last record. */
   private seen: number | undefined
   private onWake: (() => void) | undefined
   private closed = false
@@ -219,7 +214,6 @@ export class Subscription {
     return watch.newest
   }
 
-  /** Reads the record now and returns it. */
   async now(): Promise<TaskSnapshot | undefined> {
     this.seen = undefined
     return this.next(0, new AbortController().signal)
@@ -256,7 +250,6 @@ export class Subscription {
 /** The abort reason of all slots. One error serves all, because creating one for each is slow. */
 const RELEASED = new Error('The request no longer waits')
 
-/** The slot of a request that waits. */
 export interface WaiterSlot {
   /** Aborts when the slot is released, the client disconnects, or the server closes. */
   readonly signal: AbortSignal

@@ -16,12 +16,9 @@ export interface PastAttempt extends Omit<AttemptView, 'startedAt' | 'endedAt'> 
   readonly endedAt: Date
 }
 
-/** The properties that a task has in every status. */
 interface AnyStatus<T extends AnyTaskDefinition> {
   readonly taskId: string
-  /** The name of its definition. */
   readonly task: NameOf<T>
-  /** A sentence for people. */
   readonly message: string
   /**
    * The number of the latest run, from 1, over all retries. Absent before the first. Progress may
@@ -37,7 +34,6 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   /** Present if the task has a callback. */
   readonly callback?: TaskCallback
   readonly createdAt: Date
-  /** The earliest start, of a task that was submitted for later. */
   readonly startAt?: Date
   /** The start of the first run. */
   readonly startedAt?: Date
@@ -108,7 +104,6 @@ type InEachStatus<T extends AnyTaskDefinition> =
 export type Task<T extends AnyTaskDefinition = AnyTaskDefinition> =
   T extends AnyTaskDefinition ? InEachStatus<T> : never
 
-/** The body of a status resource: times are ISO 8601, and `scheduled` reads `processing`. */
 export interface TaskBody {
   readonly taskId: string
   readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
@@ -127,12 +122,10 @@ export interface TaskBody {
   readonly finishedAt?: string
 }
 
-/** Reads the body of a status resource. */
 export function bodyOf(task: TaskSnapshot): TaskBody {
   return JSON.parse(task.text) as TaskBody
 }
 
-/** Returns a stored task as applications see it. */
 export function toTask(snapshot: TaskSnapshot): Task {
   const {
     attempts, callback, createdAt, startAt, startedAt, finishedAt, ...rest
@@ -162,12 +155,10 @@ function toTaskCallback({ nextAttemptAt, deliveredAt, ...rest }: CallbackView): 
   }
 }
 
-/** Returns the result of a completed task as JSON text. */
 export function resultText(task: TaskSnapshot): string {
   return JSON.stringify(bodyOf(task).result)
 }
 
-/** Returns the error that a failed or cancelled task means to a request that waits for it. */
 export function toTaskError(task: TaskSnapshot): HttpError {
   if (task.state === 'cancelled') return httpError('task_cancelled')
   const { error } = bodyOf(task)

@@ -5,11 +5,9 @@ import { readFailure } from '../../http/failure.js'
 import { isReplaced } from '../definition/resume.js'
 import type { ErrorFields, Failure } from '../record/details.js'
 
-/** The header fields of an error that are stored, and the maximum length of each. */
 const STORED_FIELDS = ['retry-after', 'link'] as const
 const MAX_FIELD_LENGTH = 1024
 
-/** Returns a failure with one of longhaul's codes. */
 export function failureOf(code: ErrorCode): Failure {
   const [status, message] = ERROR_CODES[code]
   return { code, message, status }
@@ -64,12 +62,10 @@ export function isPermanent(error: unknown): boolean {
   }
 }
 
-/** Returns the error for a caller who has too many unfinished tasks. */
 export function tooManyTasks(): HttpError {
   return httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
 }
 
-/** Returns the error for a task that the engine has no space for. */
 export function queueFull(): HttpError {
   return httpError('queue_full', { headers: { 'retry-after': '1' } })
 }

@@ -28,9 +28,7 @@ export interface RunFilesSettings {
   readonly ttlMs: number
   /** Maximum size of all files, in bytes. */
   readonly maxFileBytes: number
-  /** Stops the run. */
   readonly stop: Stop
-  /** Writes into the record that this run may have blobs in so many slots. */
   readonly reserve: (slots: number) => Promise<void>
   /** Writes into the record that these blobs are not deleted when a run ends. */
   readonly keep: (blobs: readonly string[]) => Promise<void>
@@ -41,10 +39,8 @@ interface Written {
   readonly blob: string
 }
 
-/** The files of one run. */
 export class RunFiles implements KeepableFiles {
   private readonly names = new Set<string>()
-  /** The complete files by their slots. */
   private readonly written = new Map<number, Written>()
   /** Slots of files that a later run may need. */
   private readonly kept = new Set<number>()
@@ -106,7 +102,6 @@ export class RunFiles implements KeepableFiles {
     )
   }
 
-  /** Returns what a completed record says of the files, given the attempts that it names. */
   recorded({ fileRuns = [], blobs: kept = [] }: RecordFiles): RecordFiles {
     const { run } = this.settings
     const inOrder = this.inOrder()
@@ -129,7 +124,6 @@ export class RunFiles implements KeepableFiles {
     await deleteBlobs(blobs, discarded.map(([, { blob }]) => fileKey(taskId, blob)))
   }
 
-  /** Returns the complete files with their slots, ordered by slot. */
   private inOrder(): readonly (readonly [number, Written])[] {
     return [...this.written].sort(([one], [other]) => one - other)
   }
@@ -208,7 +202,6 @@ export class RunFiles implements KeepableFiles {
   }
 }
 
-/** The files of a run whose definition has none. */
 export const NO_FILES: TaskFiles = {
   write: async () => {
     throw new TypeError('files.write: set files: true in the options of defineTask')

@@ -9,7 +9,6 @@ import { TIMED_OUT, type Stop } from './stop.js'
 import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 
-/** Outcome of one run. */
 export type Outcome =
   | { readonly kind: 'completed', readonly result: string }
   /** `cause` is the error that a synchronous request gets. */
@@ -17,7 +16,6 @@ export type Outcome =
   /** Stopped from outside. `reason` is that of the signal. */
   | { readonly kind: 'aborted', readonly reason: unknown }
 
-/** Options of one run. */
 export interface RunOptions extends Omit<TaskContext, 'signal'> {
   /** Stops the run. It serves one run only. */
   readonly stop: Stop
@@ -136,7 +134,6 @@ export async function validateInput(
   await definition.check?.(input)
 }
 
-/** The context of one run. */
 class RunContext implements TaskContext {
   readonly taskId: string | undefined
   readonly attempt: number

@@ -11,7 +11,6 @@ export interface StopSource {
   onAbort?(listener: (reason: unknown) => void): void
 }
 
-/** The abort reason of a run that has exceeded its time limit. */
 export const TIMED_OUT = new Error('The task ran longer than it may')
 
 /** Time for which a run may continue after its signal has aborted, in milliseconds. */
@@ -124,7 +123,6 @@ export class DirectRuns {
     this.stops.add(stop)
   }
 
-  /** Removes a run that has ended. */
   remove(stop: Stop): void {
     this.stops.delete(stop)
     if (this.size === 0) this.onIdle?.()
