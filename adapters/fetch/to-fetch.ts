@@ -34,7 +34,7 @@ export type FetchHandler<C = unknown> = (
   request: Request, extra?: FetchCall<C>,
 ) => Promise<Response>
 
-/** A fetch-style handler that needs `context` in each call, if `C` has required members. */
+/** A fetch-style handler that needs `context` in each call, if `C` has required properties. */
 export type ContextFetchHandler<C = unknown> = (
   request: Request, ...extra: ContextArguments<C, FetchCall<C>, 'principal'>
 ) => Promise<Response>

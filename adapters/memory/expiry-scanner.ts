@@ -42,7 +42,7 @@ export class ExpiryScanner {
 
   /**
    * Takes up to `count` steps now. For a full store that may have expired entries. Cheap enough for
-   * every refused write.
+   * every rejected write.
    */
   advance(count: number): void {
     let restarted = false

@@ -10,7 +10,7 @@ import type { Due, Queue } from './due.js'
 import type { OwnerShare } from './owner-shares.js'
 import type { Kind, Listed } from './task-lists.js'
 
-/** Maximum memory of a small task in bytes, without its texts. */
+/** Maximum memory of a small task in bytes, without its strings. */
 const OVERHEAD = 1024
 /** Maximum size of an input that is kept in its parsed form, in bytes: some 600 characters of JSON. */
 const SMALL_INPUT = 16_384

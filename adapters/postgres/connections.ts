@@ -9,7 +9,7 @@ export interface PostgresPool {
   on(event: 'error', listener: (error: Error) => void): unknown
   /** Listens to `acquire`: a client is about to be given to a caller of `connect`. */
   on(event: 'acquire', listener: (client: PostgresPoolClient) => void): unknown
-  /** Options of the pool: the change notices need a connection of their own. */
+  /** Options of the pool: the change notices need their own connection. */
   readonly options?: object
 }
 
@@ -81,7 +81,7 @@ export interface Connections {
   start<Row>(text: string, values: readonly unknown[]): Running<Row>
   /** Runs `work` in a transaction, at most for `timeoutMs` milliseconds. */
   transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T>
-  /** Subscribes to a channel on a connection of its own. */
+  /** Subscribes to a channel on its own connection. */
   listen(channel: string, subscriber: Subscriber): Promise<Subscription>
 }
 

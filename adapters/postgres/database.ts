@@ -122,7 +122,7 @@ export class Database {
     return this.inTime<Row>(BACKGROUND_MS, text, values)
   }
 
-  /** Subscribes to a channel of this schema on a connection of its own. */
+  /** Subscribes to a channel of this schema on its own connection. */
   listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
     return this.connections.listen(`${this.name}.${channel}`, subscriber)
   }

@@ -15,7 +15,7 @@ const MAX_LATE = 1000
 
 /**
  * Stops backends that still run the statement that was late. The text is compared, because a pooler
- * gives its clients process ids of its own. The server cuts long texts.
+ * gives its clients process ids of its own. The server cuts long strings.
  */
 const STOP = `SELECT pg_cancel_backend(activity.pid)
 FROM unnest($1::integer[], $2::text[]) AS late (pid, text)
@@ -241,7 +241,7 @@ function isInTransaction(client: PostgresPoolClient): boolean {
   return ['T', 'E'].includes(client.getTransactionStatus?.() ?? 'I')
 }
 
-/** Names by text. The number of different texts is small. */
+/** Names by text. The number of different strings is small. */
 const names = new Map<string, string>()
 
 function statementName(text: string): string {

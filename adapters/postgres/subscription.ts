@@ -25,7 +25,7 @@ interface Opened {
 }
 
 /**
- * Opens a connection of its own, with the options of the pool, and listens to a channel. A pool
+ * Opens its own connection, with the options of the pool, and listens to a channel. A pool
  * that cannot make a client gives one of its own.
  */
 export async function openSubscription(

@@ -10,7 +10,7 @@ import { CHANGES, READS } from './lua.js'
 /**
  * ARGV: 2 id, 3 birth, 4 key, 5 owner, 6 caller, 7 name, 8 pool, 9 priority, 10 input,
  * 11 details, 12 `at`, `delay` or empty, 13 its milliseconds, 14 lifetime in ms, 15 files (0, 1),
- * then group and maximum of its limit, if it has one. Absent texts are empty.
+ * then group and maximum of its limit, if it has one. Absent strings are empty.
  * Returns {outcome, task, tickets}.
  */
 export const CREATE = script(`${CHANGES}

@@ -8,7 +8,7 @@ import type { RedisClient } from './client.js'
 /** Delay before another connection replaces one that has ended for good, in milliseconds. */
 const REOPEN_MS = 250
 /**
- * Interval at which the subscriber is asked whether it still hears Redis: no answer until the next
+ * Interval at which the subscriber is asked whether it still hears Redis: no response until the next
  * time means that it does not.
  */
 const BEAT_MS = 2500

@@ -22,7 +22,7 @@ const INVALID = [
   errors.JWKSNoMatchingKey, errors.JWKSMultipleMatchingKeys, errors.JOSENotSupported, errors.JOSEAlgNotAllowed,
 ]
 
-/** A bearer scheme for signed JWTs. An invalid token is a 401. If the keys cannot be read, the answer is 502 or 504. */
+/** A bearer scheme for signed JWTs. An invalid token is a 401. If the keys cannot be read, the response is 502 or 504. */
 export function jwt({ keys, issuer, audience }: JwtOptions): Scheme<User> {
   const known = createRemoteJWKSet(new URL(keys), { timeoutDuration: 3000 })
   return bearer<User>({

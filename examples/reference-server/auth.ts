@@ -44,7 +44,7 @@ export function parseTokens(text: string): Token[] {
 
 /**
  * Authenticates the sender of a request. Refuses nobody, because an unknown path is a 404 for everybody, and
- * some pages are public. `authorize` refuses requests, route by route.
+ * some pages are public. `authorize` rejects requests, route by route.
  */
 export function identify(tokens: readonly Token[]): Policy<Context> {
   const table = Object.fromEntries(tokens.map(({ token, subject, role }) => [token, { subject, role }]))

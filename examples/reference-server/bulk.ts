@@ -38,7 +38,7 @@ export class BulkUsers {
     return [this.#create.task, this.#update.task]
   }
 
-  /** POST /api/users/bulk: each user is created or refused on its own. */
+  /** POST /api/users/bulk: each user is created or rejected on its own. */
   create(endpoints: TaskEndpoints<Context>): Handler<Context> {
     return this.#create.handler(endpoints)
   }

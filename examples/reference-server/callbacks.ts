@@ -26,7 +26,7 @@ export function openCallbacks(config: CallbackConfig): Callbacks {
   })
 }
 
-/** Opens a sender that refuses a private host in the words of an operator of this server. */
+/** Opens a sender that rejects a private host in the words of an operator of this server. */
 function openSender(allow: readonly string[]): CallbackSender {
   const sender = httpSender({ allow })
   return {

@@ -17,7 +17,7 @@ export interface Config extends CallbackConfig, StorageConfig {
   readonly rateLimit?: number
   /** Milliseconds that running tasks have to end after a SIGTERM. Default 10 000. */
   readonly drainMs?: number
-  /** Answers TRACE. Default: it is a 405. */
+  /** Responses TRACE. Default: it is a 405. */
   readonly trace?: boolean
   /** Targets of tunnels, `host:port` each; `self` is the address of this server. Default: none, and CONNECT is a 501. */
   readonly connectAllow?: readonly string[] | 'self'

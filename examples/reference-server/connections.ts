@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 
 /**
- * Tracks the requests of each connection, so that a server can stop without truncating an answer. Create it
+ * Tracks the requests of each connection, so that a server can stop without truncating a response. Create it
  * after the other listeners of the server.
  */
 export class Connections {
@@ -23,7 +23,7 @@ export class Connections {
 
   /**
    * Accepts no new connections, closes idle ones, and closes each other one after
-   * its answer. After `timeoutMs`, destroys the rest. Resolves when none is left.
+   * its response. After `timeoutMs`, destroys the rest. Resolves when none is left.
    */
   drain(timeoutMs: number): Promise<void> {
     this.#draining = true

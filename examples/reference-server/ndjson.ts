@@ -79,7 +79,7 @@ export class NdjsonUsers {
   }
 
   /**
-   * GET /bulk-data: all users. With `Prefer: respond-async`, the answer is 202, and a task writes
+   * GET /bulk-data: all users. With `Prefer: respond-async`, the response is 202, and a task writes
    * them into files. A run that follows a crash keeps the finished files.
    */
   download(endpoints: TaskEndpoints<Context>): Handler<Context> {

@@ -40,7 +40,7 @@ export interface Parts {
 export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, kinds, trace }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const common = { owner, callback: callbackUrl, startAt, remove: 'forget' } as const
-  // A job has no callback and no start for later: members of those names are job data.
+  // A job has no callback and no start for later: properties of those names are job data.
   const task = taskEndpoints<Context>(tasks, { ...common, statusPath: '/api/status/{id}' })
   const job = taskEndpoints<Context>(tasks, { owner, remove: 'forget', statusPath: '/job-status/{id}', format: jobFormat })
   const started = taskEndpoints<Context>(tasks, { ...common, statusPath: '/task-status/{id}' })
@@ -51,7 +51,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
   // Tasks, batches and uploads read the Idempotency-Key themselves.
   const once = idempotent<Context>({ store, caller: 'principal' })
 
-  // An unknown parameter is refused, after the client was authorized.
+  // An unknown parameter is rejected, after the client was authorized.
   const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))
 
   const all: Record<string, Handler<Context>> = {

@@ -16,7 +16,7 @@ import { background } from './tasks/definitions.js'
 import { tunnel, type ConnectListener } from './tunnel.js'
 import { openUsers } from './users/open.js'
 
-/** Time that answers get after running tasks have stopped: that of a direct answer and a little more. In milliseconds. */
+/** Time that answers get after running tasks have stopped: that of a synchronous response and a little more. In milliseconds. */
 const ANSWERS_MS = 35_000
 
 /** Time after which a client that reads nothing is disconnected, in milliseconds. */

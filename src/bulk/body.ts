@@ -35,7 +35,7 @@ type BodySettings = Pick<BulkSettings<never>,
   | 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>
 
 /**
- * Checks the header fields of a request.
+ * Checks the headers of a request.
  *
  * @throws {HttpError} `unsupported_media_type`, `unsupported_content_coding`, or `body_too_large`
  * by its Content-Length.
@@ -57,7 +57,7 @@ export function decodeLimits(settings: BodySettings): Required<DecodeOptions> {
   return { maxBodyBytes, maxDecodedBytes, maxRatio }
 }
 
-/** Returns true if the host's body parser has left a value, and not text or bytes. */
+/** Returns true if your framework's body parser has left a value, and not text or bytes. */
 export function isValue(parsed: HttpRequest['body']['parsed']): boolean {
   if (parsed === undefined) return false
   return typeof parsed.value !== 'string' && !(parsed.value instanceof Uint8Array)

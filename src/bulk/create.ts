@@ -22,12 +22,12 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
   readonly atomic?: boolean | 'if-possible'
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
-   * refused as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
+   * rejected as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
    * not compared. In a task, items of a body above `streamAboveBytes` are not compared; there only
    * the repository finds duplicates. Default: no comparison.
    */
   readonly key?: (item: Draft) => string | undefined
-  /** Returns the id of a record, for the report. Default: its member `id`. */
+  /** Returns the id of a record, for the report. Default: its property `id`. */
   readonly id?: (item: Item) => ItemId | undefined
 }
 
@@ -43,7 +43,7 @@ const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<o
  * respond-async`, and requests may have an Idempotency-Key. Without `background` a request with a
  * key is 400 `idempotency_not_supported`, unless the policy `idempotent()` is in front.
  *
- * The answer is `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: {
+ * The response is `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: {
  * code, message, details? } }] }`. The pointers in `details` begin at the root of the body, such as
  * `/17/email`. Its status is 201 if all items succeeded, 207 if some failed, and 422 if none
  * succeeded (500 if the server is to blame). `?only=failed` lists failed items only; `Prefer:
@@ -55,7 +55,7 @@ const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<o
  *
  * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
  * items that it has committed. After a crash up to `batchSize` items may be created twice. Let the
- * repository refuse those that exist, or use `resume`.
+ * repository reject those that exist, or use `resume`.
  *
  * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
  * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),

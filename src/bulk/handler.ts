@@ -115,8 +115,8 @@ async function respond<T>(
 }
 
 /**
- * Answers a request with an Idempotency-Key. The work continues if the client disconnects, because
- * a retry may be waiting for its answer.
+ * Responses a request with an Idempotency-Key. The work continues if the client disconnects, because
+ * a retry may be waiting for its response.
  */
 function respondOnce<T, C>(
   settings: BulkSettings<T>, request: HttpRequest<C>, endpoints: TaskEndpoints<C>,

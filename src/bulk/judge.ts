@@ -68,7 +68,7 @@ const MAX_DETAILS = 5
 /**
  * Returns the values of an item that differ from what was sent, or would differ once written:
  * integers beyond 2^53 - 1, which may have been rounded, numbers too large for a double (1e309),
- * and texts with half of a surrogate pair. Returns the first five. Does not recurse.
+ * and strings with half of a surrogate pair. Returns the first five. Does not recurse.
  */
 export function inexactValues(item: unknown): ErrorDetail[] {
   const details: ErrorDetail[] = []

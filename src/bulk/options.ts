@@ -15,7 +15,7 @@ import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spool
 export type ItemId = string | number
 
 /**
- * Outcome of a write: the record, the reason of a refusal, or `undefined` if there is no record.
+ * Outcome of a write: the record, the reason of a rejection, or `undefined` if there is no record.
  */
 export type Written = object | HttpError | undefined
 
@@ -36,7 +36,7 @@ export interface BulkErrorPlace {
 export interface BulkSettings<T> {
   readonly kind: 'create' | 'update'
   readonly method: 'POST' | 'PATCH'
-  /** Status of an answer if all items succeeded. */
+  /** Status of a response if all items succeeded. */
   readonly status: 200 | 201
   /** JSON pointer to the array in the body. */
   readonly items: string
@@ -72,13 +72,13 @@ export type Transaction<T> = <R>(
 export interface BulkOptions<T> {
   /**
    * JSON pointer (RFC 6901) to the array in the body, such as `/data/users`; `''` if the body is
-   * the array. Digits name an element if the body has an array at that place, else a member. At
+   * the array. Digits name an element if the body has an array at that place, else a property. At
    * most 256 characters.
    */
   readonly items?: string
   /**
-   * Treatment of members and elements of the body that do not lead to the array of `items`.
-   * `refuse` answers 400 `invalid_input`. `ignore` checks that they are valid JSON and drops them.
+   * Treatment of properties and elements of the body that do not lead to the array of `items`.
+   * `refuse` responds with 400 `invalid_input`. `ignore` checks that they are valid JSON and drops them.
    *
    * @default 'refuse'
    */
@@ -105,7 +105,7 @@ export interface BulkOptions<T> {
    */
   readonly concurrency?: number
   /**
-   * Maximum number of items; more are a 413.
+   * Maximum number of items; more get a 413.
    *
    * @default 100_000
    */
@@ -153,7 +153,7 @@ export interface BulkOptions<T> {
    */
   readonly maxReportBytes?: number
   /**
-   * Status of an answer if some items succeeded and others failed.
+   * Status of a response if some items succeeded and others failed.
    *
    * @default 207
    */

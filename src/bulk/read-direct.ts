@@ -19,7 +19,7 @@ import type { BulkSettings } from './options.js'
  */
 const READ_AT_ONCE_BYTES = 262_144
 
-/** The body of a direct request. It was read to its end before anything is written. */
+/** The body of a synchronous request. It was read to its end before anything is written. */
 export interface DirectBody {
   readonly body: BulkBody
   /** Number of items. */
@@ -31,14 +31,14 @@ export interface DirectBody {
 export interface DirectReader {
   readonly work: (body: DirectBody) => Promise<HttpResponse>
   /**
-   * Responds to a body that is too large for a direct request, from its bytes as sent. If it is
+   * Responds to a body that is too large for a synchronous request, from its bytes as sent. If it is
    * `undefined`, such a body gets a 413.
    */
   readonly spool: ((bytes: AsyncIterable<Uint8Array>) => Promise<HttpResponse>) | undefined
 }
 
 /**
- * Reads the body of a direct request into memory, to its end, and checks its limits. Then calls
+ * Reads the body of a synchronous request into memory, to its end, and checks its limits. Then calls
  * `work`, or `spool` for a body above `maxDirectBytes`.
  *
  * @throws {HttpError} Errors of 400, 413 and 415. 429 `too_many_requests` or 503 `overloaded`: the
@@ -84,7 +84,7 @@ interface Arrived {
   readonly coding: string
   /**
    * Memory for one decoder of the body. Kept until the request is answered, because a large body is
-   * decoded again while its items are written, and must not be refused then.
+   * decoded again while its items are written, and must not be rejected then.
    */
   readonly decoder: DecoderMemory | undefined
 }
@@ -180,7 +180,7 @@ const COUNTED_BYTES = 16_384
 const TURN = new SharedLimit(1)
 
 /**
- * Runs work on parsed JSON of `bytes` bytes. Small JSON is never refused. Larger JSON does not wait
+ * Runs work on parsed JSON of `bytes` bytes. Small JSON is never rejected. Larger JSON does not wait
  * for memory, because it takes memory already.
  *
  * @throws {HttpError} Other requests have parsed too much: 429 `too_many_requests` if they are of

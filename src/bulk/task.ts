@@ -59,7 +59,7 @@ export interface SpooledBulk {
   readonly task: BulkTask
   readonly maxInlineBytes: number
   /**
-   * Writes the body to the blobs, as it was sent, and checks it. If it is refused, deletes it.
+   * Writes the body to the blobs, as it was sent, and checks it. If it is rejected, deletes it.
    *
    * @param bytes - the body as sent, if the request was read already
    */
@@ -145,7 +145,7 @@ export function spooledBulk<T>(
       try {
         const body = await open(spooled, START.place)
         const items = body.whole ? body.whole.records.length : (await measure(body)).items
-        // A direct request has the same, so that a key means the same batch in both cases.
+        // A synchronous request has the same, so that a key means the same batch in both cases.
         const identity = body.whole ? body.whole.records : { coding, sha256 }
         return { input: { ...spooled, items, list: selection }, body: identity, discard }
       } catch (error) {

@@ -27,7 +27,7 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   readonly atomic?: boolean | 'if-possible'
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
-   * refused as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
+   * rejected as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
    * not compared. In a task, items of a body above `streamAboveBytes` are not compared; they are
    * written in their order. Default: the id.
    */
@@ -40,8 +40,8 @@ const UPDATE = {
 
 /**
  * Creates a handler for PATCH that changes many records. The body is a JSON object whose
- * member `updates` is an array; `items` names another place. Batches are atomic if the repository
- * has a transaction. The answer is that of `bulkCreate`, with 200 if all items succeeded. An item
+ * property `updates` is an array; `items` names another place. Batches are atomic if the repository
+ * has a transaction. The response is that of `bulkCreate`, with 200 if all items succeeded. An item
  * whose record does not exist is a 404. The report of an atomic batch names all such items at once,
  * even if other items are not valid.
  *

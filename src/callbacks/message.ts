@@ -41,7 +41,7 @@ export function messageId(id: string, round: string): string {
 }
 
 /**
- * Returns the header fields that authenticate a body, with one signature for each secret.
+ * Returns the headers that authenticate a body, with one signature for each secret.
  *
  * @throws {TypeError} There is no secret, or one is not valid.
  */
@@ -60,7 +60,7 @@ export function signedHeaders(
   }
 }
 
-/** Maximum number of secrets for one callback. Limits the length of the header field. */
+/** Maximum number of secrets for one callback. Limits the length of the header. */
 const MAX_SECRETS = 10
 
 function toSigners(secrets: readonly string[]): Webhook[] {

@@ -126,7 +126,7 @@ function multipart(
   const body = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
     for (const part of parts) {
       // The head of a part waits for its first bytes, so that a source that fails at once is
-      // answered with an error.
+      // gets an error.
       let head: Uint8Array | undefined = part.head
       for await (const chunk of readPart(source, part.start, part.end)) {
         if (head !== undefined) yield head

@@ -137,7 +137,7 @@ export interface SavedExport {
 }
 
 /**
- * Returns the schema of the checkpoint of an export. It refuses a checkpoint of other settings,
+ * Returns the schema of the checkpoint of an export. It rejects a checkpoint of other settings,
  * because its parts would not fit to those that follow.
  */
 export function savedExport(settings: string): Schema<SavedExport> {

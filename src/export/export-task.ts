@@ -36,7 +36,7 @@ export interface RecordsContext<C = unknown> extends ExportContext<C> {
   readonly from: () => number
 }
 
-/** Result of an export. The files are in the member `files` of the task. */
+/** Result of an export. The files are in the property `files` of the task. */
 export interface ExportResult {
   /** A sentence for people. */
   readonly message: string
@@ -89,11 +89,11 @@ export interface ExportTaskOptions<
   readonly partRecords?: number
   /**
    * Schema of a record, for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can return
-   * its JSON Schema. A compiled serialiser leaves out members that it does not name. Default:
+   * its JSON Schema. A compiled serialiser leaves out properties that it does not name. Default:
    * `JSON.stringify`.
    */
   readonly schema?: Schema | Readonly<Record<string, unknown>>
-  /** Columns of `csv`, in order. Default: the members of the first record. */
+  /** Columns of `csv`, in order. Default: the properties of the first record. */
   readonly columns?: readonly (string | ExportColumn)[]
   /**
    * In `csv`, writes `'` before a text that a spreadsheet would execute as a formula: one that
@@ -237,7 +237,7 @@ function namesOf(
   return (part) => `${fileName}-${String(part).padStart(4, '0')}.${format}`
 }
 
-/** Returns the names of the members of the first record. */
+/** Returns the names of the properties of the first record. */
 async function columnsOf(cursor: RecordCursor<object>): Promise<readonly string[]> {
   const first = await cursor.peek()
   return first === undefined ? [] : Object.keys(first)

@@ -34,9 +34,9 @@ export class JsonText<T> implements ExportText<T> {
   }
 }
 
-/** A column of a CSV file: a member of the records, and its heading. */
+/** A column of a CSV file: a property of the records, and its heading. */
 export interface ExportColumn {
-  /** Name of a member of the records. */
+  /** Name of a property of the records. */
   readonly key: string
   /** Heading. Default: `key`. */
   readonly header?: string
@@ -69,7 +69,7 @@ export class CsvText<T extends object> implements ExportText<T> {
     this.text += stringify([...records], {
       header: !this.hasHeader, columns: [...columns], escape_formulas: escapeFormulas,
       record_delimiter: 'windows',
-      // A single CR or LF would begin a line of its own, where a text could be a formula.
+      // A single CR or LF would begin its own line, where a text could be a formula.
       quoted_match: LINE_BREAK,
       cast: {
         string: (value) => (escapeFormulas && value.startsWith('\n') ? `'${value}` : value),

@@ -131,7 +131,7 @@ export interface HttpErrorOptions {
   /** Each problem of the request, with its place. */
   readonly details?: readonly ErrorDetail[]
   /**
-   * Further members of the error body, such as a report of items that were written. They cannot
+   * Further properties of the error body, such as a report of items that were written. They cannot
    * replace `error`, `code` and `details`.
    */
   readonly members?: Readonly<Record<string, unknown>>

@@ -186,7 +186,7 @@ export interface PolicyPlace {
   /**
    * Set if the policy needs more than the request head. `waits` runs until the response head is
    * sent. `cuts` interrupts the run or the body, so it cannot stand before a handler of your framework.
-   * Absent: the policy reads the request head and adds header fields.
+   * Absent: the policy reads the request head and adds headers.
    */
   readonly wholeRun?: 'waits' | 'cuts'
 }

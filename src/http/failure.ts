@@ -11,11 +11,11 @@ export interface Failure {
   readonly message: string
   /** At most 16 KiB as JSON. A last entry says how many were left out. */
   readonly details: readonly ErrorDetail[] | undefined
-  /** Further members of the error body. */
+  /** Further properties of the error body. */
   readonly members: Readonly<Record<string, unknown>> | undefined
   /**
    * Response headers with lower-case names, checked for validity. Limited to 8 KiB, because clients
-   * read at most 16 KiB of header fields.
+   * read at most 16 KiB of headers.
    */
   readonly headers: Readonly<Record<string, string>>
   /** True for an error of the client that was thrown on purpose. It is not reported. */

@@ -214,7 +214,7 @@ type HostMember = 'user' | 'principal'
  * Arguments after the handler in a binding, or after the request in a handler that a binding made.
  *
  * They are optional if the default context of the binding is enough for the handler. Otherwise
- * `context` is required. `Given` names the members of the default context.
+ * `context` is required. `Given` names the properties of the default context.
  */
 export type ContextArguments<C, Argument extends object, Given extends string = HostMember> =
   object extends Omit<C, Given>

@@ -108,7 +108,7 @@ function errorText(failure: Failure, problem: boolean): string {
   try {
     return JSON.stringify({ ...plain, details, ...members, ...plain })
   } catch {
-    // The details or members cannot be written as JSON.
+    // The details or properties cannot be written as JSON.
     return JSON.stringify(plain)
   }
 }

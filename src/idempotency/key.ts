@@ -58,12 +58,12 @@ function callerOf(request: HttpRequest<unknown>, caller: string | undefined): re
 const CHUNK = 65_536
 
 /**
- * Returns the SHA-256 of a JSON value in a canonical form: members in the order of their names'
+ * Returns the SHA-256 of a JSON value in a canonical form: properties in the order of their names'
  * UTF-16 code units, without spaces (RFC 8785). So it does not change when a client sends the same
- * members in another order.
+ * properties in another order.
  *
  * A value that is not JSON is read as `JSON.stringify` reads it: calls `toJSON`, omits `undefined`
- * members. Reads nesting of any depth without recursion.
+ * properties. Reads nesting of any depth without recursion.
  */
 export function fingerprintOf(value: unknown): string {
   const hash = createHash('sha256')

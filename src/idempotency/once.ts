@@ -22,7 +22,7 @@ export interface KeptResponse {
 
 /**
  * Does the work of one key. It calls `began` when it has an effect. From then on every outcome is
- * kept, even an error that looks like a refusal, such as a 400 after half of the records were
+ * kept, even an error that looks like a rejection, such as a 400 after half of the records were
  * written.
  */
 export type OnceWork<A> = (began: () => void) => Promise<A>
@@ -43,7 +43,7 @@ export interface OnceOptions {
   readonly maxBytes: number
 }
 
-/** Number of claims that may end without a response before a retry is refused. */
+/** Number of claims that may end without a response before a retry is rejected. */
 const TRIES = 10
 /** Number of requests that wait for another request in this process. */
 const WAITING = new SharedLimit(1000)
@@ -60,7 +60,7 @@ const UNKNOWN_BYTES = 1_048_576
  * `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
  * claim expires within 30 seconds, and a retry does the work again.
  *
- * Answers and errors are kept alike. Only a refusal (`isRefusal`) of work without an effect
+ * Responses and errors are kept alike. Only a rejection (`isRefusal`) of work without an effect
  * releases the key.
  *
  * @returns `undefined` if `work` returns no response, which releases the key
@@ -135,7 +135,7 @@ async function perform(
 }
 
 /**
- * Statuses of requests without an effect: the request, its credentials or conditions were refused.
+ * Statuses of requests without an effect: the request, its credentials or conditions were rejected.
  */
 const REFUSED = new Set([
   400, 401, 403, 404, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429,
@@ -144,7 +144,7 @@ const REFUSED = new Set([
 
 /**
  * Returns true if a response means that the request had no effect, so that a retry may do the work.
- * Besides the statuses of refusals, this is a 503 with Retry-After. Other statuses, such as 409, 422
+ * Besides the statuses of rejections, this is a 503 with Retry-After. Other statuses, such as 409, 422
  * and 500, are results of the work.
  */
 function isRefusal(status: number, headers: Readonly<Record<string, unknown>>): boolean {
@@ -163,7 +163,7 @@ const NOT_KEPT = JSON.stringify({
   message: 'The request was carried out. Its response is too large to be repeated.',
 })
 
-/** Maximum size of the kept header fields, in UTF-16 units. Clients read no more than 16 KiB. */
+/** Maximum size of the kept headers, in UTF-16 units. Clients read no more than 16 KiB. */
 const MAX_FIELDS = 16_384
 
 /**

@@ -159,7 +159,7 @@ interface ReadRequest {
 
 /**
  * Reads the body of a request and returns its fingerprint: of the query, the media type and the
- * body. JSON is compared by its values, so the order of members and white space do not matter.
+ * body. JSON is compared by its values, so the order of properties and white space do not matter.
  * Other bodies are compared by their bytes as sent.
  *
  * @throws {HttpError} 413 `body_too_large`, 429 `too_many_requests`, 503 `overloaded`

@@ -10,7 +10,7 @@ import { ElementScanner, hasUnsafeKeys, tryParse } from './element-reader.js'
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 /** First characters of JSON values. */
 const VALUE_STARTS = '{["-0123456789tfn'
-/** Name of a member, up to the first character of its value. */
+/** Name of a property, up to the first character of its value. */
 const MEMBER_HEAD = /^("(?:[^"\\]|\\.)*"[ \t\n\r]*:[ \t\n\r]*)[^ \t\n\r]/s
 /** Maximum length of such a head, which is searched again whenever more bytes arrive. */
 const MAX_HEAD_BYTES = 65_536
@@ -22,16 +22,16 @@ export interface EnvelopeOptions {
   /** Keys that lead from the body to the array; empty if the body is the array. */
   readonly path: readonly string[]
   readonly maxElementBytes: number
-  /** Members and elements beside the path are refused. */
+  /** Properties and elements beside the path are rejected. */
   readonly alone: boolean
 }
 
-/** Expected next: a value on the path, a member or element, a comma or bracket, or the end. */
+/** Expected next: a value on the path, a property or element, a comma or bracket, or the end. */
 type Phase = 'value' | 'child' | 'other' | 'after' | 'end'
 
 /**
  * Reads the text around the array: white space, and the objects and arrays that contain it, with
- * their other members.
+ * their other properties.
  */
 export class ArrayEnvelope {
   error: HttpError | undefined
@@ -152,7 +152,7 @@ export class ArrayEnvelope {
   }
 
   /**
-   * Returns the bytes up to the value of the next member, as Latin-1 text; `undefined` if they are
+   * Returns the bytes up to the value of the next property, as Latin-1 text; `undefined` if they are
    * not complete.
    */
   private memberHead(): string | undefined {
@@ -161,7 +161,7 @@ export class ArrayEnvelope {
     return MEMBER_HEAD.exec(text)?.[1]
   }
 
-  /** Refuses what is not the head of a member, unless more bytes may complete it. */
+  /** Refuses what is not the head of a property, unless more bytes may complete it. */
   private refuseHead(ended: boolean): EnvelopeStep {
     const { bytes, start, length } = this.window
     const size = Math.min(length, MAX_HEAD_BYTES)
@@ -172,7 +172,7 @@ export class ArrayEnvelope {
     return this.refuse('body_too_large', '', reason)
   }
 
-  /** Buffers, checks and drops a member or element that is not on the path. */
+  /** Buffers, checks and drops a property or element that is not on the path. */
   private readOther(ended: boolean): EnvelopeStep {
     const { window, options: { maxElementBytes } } = this
     const container = this.opened.at(-1) as OpenContainer
@@ -193,7 +193,7 @@ export class ArrayEnvelope {
     return 'on'
   }
 
-  /** Reads the comma or bracket after a member or element. */
+  /** Reads the comma or bracket after a property or element. */
   private readAfter(container: OpenContainer): EnvelopeStep {
     const byte = this.window.bytes[this.window.start]
     if (byte !== COMMA && byte !== container.close) return this.refuseSyntax(this.nextCharacter())
@@ -284,7 +284,7 @@ function nameIn(head: string): unknown {
   return tryParse(Buffer.from(head.slice(0, head.lastIndexOf(':')), 'latin1').toString())
 }
 
-/** Returns true for a name that may be repeated in an error, and is not refused for itself. */
+/** Returns true for a name that may be repeated in an error, and is not rejected for itself. */
 function isSafeName(name: unknown): name is string {
   return typeof name === 'string' && !hasUnsafeKeys(`{${JSON.stringify(name)}:1}`, { [name]: 1 })
 }
@@ -298,7 +298,7 @@ export class OpenContainer {
 
   /**
    * @param commas - number of commas that were read
-   * @param found - the member or element that leads to the array was read
+   * @param found - the property or element that leads to the array was read
    */
   constructor(readonly isObject: boolean, public commas = 0, public found = false) {
     this.open = isObject ? 0x7b : 0x5b
@@ -315,7 +315,7 @@ export class OpenContainer {
     return this.commas > 0 ? '{"":0,' : '{'
   }
 
-  /** Returns a text that leads to the comma or bracket after a member or element. */
+  /** Returns a text that leads to the comma or bracket after a property or element. */
   leadAfterChild(): string {
     return this.isObject ? '{"":{}' : '[{}'
   }

@@ -162,10 +162,10 @@ export class ByteWindow {
   }
 }
 
-/** Reason why a member of the body beside the array is refused. */
+/** Reason why a property of the body beside the array is rejected. */
 export const UNKNOWN_MEMBER = 'is not a known member'
 
-/** Position of the error that ended the reading: its member `position`. */
+/** Position of the error that ended the reading: its property `position`. */
 export interface ErrorPosition {
   /** Number of elements before the error, which is the index of a bad element. */
   readonly item: number

@@ -7,12 +7,12 @@ import { ElementReader, type ElementBatch, type ReaderLimits } from './element-r
 
 export interface ElementOptions {
   /**
-   * Keys that lead from the body to the array: names of members, or indexes of elements. What is
+   * Keys that lead from the body to the array: names of properties, or indexes of elements. What is
    * beside them is read, checked and dropped. Default: none, the body is the array.
    */
   readonly path?: readonly string[]
   /**
-   * Refuses members and elements beside the path with `invalid_input`.
+   * Refuses properties and elements beside the path with `invalid_input`.
    *
    * @default false
    */
@@ -51,11 +51,11 @@ const MAX_BATCH_BYTES = 16_777_216
  *
  * It accepts what `JSON.parse` accepts, without keys such as `__proto__`, and within its limits. If
  * an element has a key twice, the last one counts. An error is thrown after all elements before it
- * were yielded. It is an `HttpError` with a pointer to the element and the member `position` (an
+ * were yielded. It is an `HttpError` with a pointer to the element and the property `position` (an
  * `ErrorPosition`).
  *
  * Rejects with `malformed_json`, `missing_body`, `unsafe_key`, `invalid_input` (400: not an array;
- * a member of the path is missing or repeated), `body_too_large` (413), and with the error of the
+ * a property of the path is missing or repeated), `body_too_large` (413), and with the error of the
  * source.
  *
  * @throws {TypeError} An option is not valid.

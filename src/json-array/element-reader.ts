@@ -227,7 +227,7 @@ KINDS[COMMA] = SEPARATOR
 KINDS[QUOTE] = STRING
 
 /**
- * Finds the ends of array elements or object members. It counts brackets outside of strings, and
+ * Finds the ends of array elements or object properties. It counts brackets outside of strings, and
  * knows nothing else of JSON. In valid JSON it finds the right ends; in other text it is right up
  * to the error. It continues where it stopped, so each byte is read once.
  */
@@ -300,7 +300,7 @@ export function tryParse(text: string): unknown {
   }
 }
 
-/** A letter as an escape. A key that `parseJson` refuses contains `proto`, or such a letter. */
+/** A letter as an escape. A key that `parseJson` rejects contains `proto`, or such a letter. */
 const ESCAPED_LETTER = /\\u00[567]/
 
 export function hasUnsafeKeys(text: string, value: unknown): boolean {

@@ -24,12 +24,12 @@ export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | rea
 export interface DownloadOptions<T = object, C = unknown> {
   /**
    * Opens the source for one request. It is also called for HEAD, which closes the source unread,
-   * so the source should be lazy. An error is the answer.
+   * so the source should be lazy. An error is the response.
    */
   readonly records: (request: HttpRequest<C>) => MaybePromise<RecordSource<T>>
   /**
    * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema.
-   * Records are then written by a compiled serialiser, which **leaves out members that the schema
+   * Records are then written by a compiled serialiser, which **leaves out properties that the schema
    * does not name**.
    *
    * It takes about half the CPU time of `JSON.stringify` for small flat records. For records of 1
@@ -42,7 +42,7 @@ export interface DownloadOptions<T = object, C = unknown> {
    */
   readonly codings?: readonly string[]
   /**
-   * Additional header fields of the answer, by lower-case name. Default: `Cache-Control: private,
+   * Additional headers of the response, by lower-case name. Default: `Cache-Control: private,
    * no-cache`.
    */
   readonly headers?: Readonly<ResponseHeaders>
@@ -134,7 +134,7 @@ export function ndjsonBytes<T extends object>(
   options: {
     /** Layout of the text. Default: one record per line. */
     readonly layout?: Layout
-    /** Selects the members that are written, as in `ndjsonDownload`. Default: all. */
+    /** Selects the properties that are written, as in `ndjsonDownload`. Default: all. */
     readonly schema?: DownloadOptions['schema']
   } = {},
 ): AsyncIterableIterator<Uint8Array> {

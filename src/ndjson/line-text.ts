@@ -63,7 +63,7 @@ function messageOf(code: LineErrorCode, text: string): string {
 export function textOf(bytes: Buffer): string | undefined {
   if (isAscii(bytes)) return bytes.toString('latin1')
   if (!isUtf8(bytes)) return undefined
-  // Three times as fast as `toString` for long texts, and slower for short ones.
+  // Three times as fast as `toString` for long strings, and slower for short ones.
   if (bytes.length < 1024) return bytes.toString()
   return transcode(bytes, 'utf8', 'utf16le').toString('utf16le')
 }

@@ -41,7 +41,7 @@ export interface WriteContext {
    */
   readonly context: unknown
   /**
-   * Id of the task, the same in all its runs; `undefined` for a direct upload, which nothing
+   * Id of the task, the same in all its runs; `undefined` for a synchronous upload, which nothing
    * continues. Store the `cursor` under this id.
    */
   readonly taskId: string | undefined
@@ -76,7 +76,7 @@ export interface UploadOptions<T = object> {
    * however slow the database is.
    *
    * Returns nothing if all records were written, or else an outcome (or `undefined`) for each
-   * record. An error ends the upload. The answer is that error, with a report of the batches that
+   * record. An error ends the upload. The response is that error, with a report of the batches that
    * were written before it.
    */
   readonly write: (
@@ -97,7 +97,7 @@ export interface UploadOptions<T = object> {
    */
   readonly batchSize?: number
   /**
-   * Maximum number of failed lines that the answer describes. All failed lines are counted.
+   * Maximum number of failed lines that the response describes. All failed lines are counted.
    *
    * @default 100
    */
@@ -133,7 +133,7 @@ export interface UploadOptions<T = object> {
   readonly maxRatio?: number
   /**
    * Lets clients ask for an upload to be read in the background, by a task with these options. Its
-   * result is the body of the direct answer. Default: all requests are answered directly.
+   * result is the body of the synchronous response. Default: all requests are answered directly.
    */
   readonly background?: UploadBackgroundOptions
 }

@@ -42,7 +42,7 @@ export interface BackgroundUpload {
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
- * respond-async`: the body is spooled to blobs, answered with 202, and read by the task.
+ * respond-async`: the body is stored in blobs, the client gets a 202, and the task reads it.
  *
  * The response is 200 `{ message, summary: { total, succeeded, failed }, items: [{ line, status,
  * error: { code, message, excerpt, details? } }] }` with the first failed lines, even if every line
@@ -50,7 +50,7 @@ export interface BackgroundUpload {
  * upload, `{ line, status, id?, error? }`. The last line is `{ message, summary }`, or `{ error, code, summary }` if the upload
  * ended early. Such a client has to read while it sends.
  *
- * With `background`, requests may have an Idempotency-Key. A direct upload with a key runs once: a
+ * With `background`, requests may have an Idempotency-Key. A synchronous upload with a key runs once: a
  * later request with the key gets the same response. If the upload broke after records were written,
  * that is the error with the report of these records. Use `resumableUpload` of `longhaul/uploads`
  * for uploads that continue after a broken connection. Without `background` a request with a key is
@@ -122,7 +122,7 @@ function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Backgroun
   return describe(handler, [uploadOperation(settings.schema, background !== undefined)])
 }
 
-/** Checks the header fields of an upload. Returns its content coding. */
+/** Checks the headers of an upload. Returns its content coding. */
 function checkHead(
   { headers, body }: HttpRequest<unknown>,
   { maxBodyBytes }: { readonly maxBodyBytes: number },

@@ -94,7 +94,7 @@ const HEADERS_PLACE: PolicyPlace = { name: 'limitHeaders', behind: AFTER_ID }
 
 /**
  * Rejects requests with more headers than an API needs: 431 `header_fields_too_large` (RFC 6585
- * section 5). Node's parser has a limit of its own for the whole server; `attach` responds to that
+ * section 5). Node's parser has its own limit for the whole server; `attach` responds to that
  * with the same code.
  *
  * @example

@@ -8,7 +8,7 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
  * `Item` is a record as clients see it. `Draft` is the input that creates or replaces one. `Change`
  * is the input that changes some fields. `Id` identifies a record.
  *
- * An expected refusal is an `HttpError`, such as `httpError('conflict', { details: [{ pointer:
+ * An expected rejection is an `HttpError`, such as `httpError('conflict', { details: [{ pointer:
  * '/email', message: '…' }] })` for a duplicate. A method for one record throws it. A method for
  * many records returns it in place of the record. Any other error is masked for the client and
  * passed to `onError`.
@@ -40,7 +40,7 @@ export interface Repository<
   delete?(id: Id, call: Call): MaybePromise<boolean>
   /**
    * Creates many records and returns an outcome for each draft, in order. Each record is written or
-   * refused by itself. If the method throws, the outcome of this batch alone is unknown; inside a
+   * rejected by itself. If the method throws, the outcome of this batch alone is unknown; inside a
    * transaction nothing was written. A 503 or 429 says that nothing was written.
    */
   createMany?(drafts: readonly Draft[], call: Call): MaybePromise<readonly Outcome<Item>[]>
@@ -54,13 +54,13 @@ export interface Repository<
   ): MaybePromise<readonly (Outcome<Item> | undefined)[]>
   /**
    * Runs `work` with a repository in a transaction. Commits when `work` resolves. If `work`
-   * rejects, rolls back and rejects with the same error. After a refused record, such as a
+   * rejects, rolls back and rejects with the same error. After a rejected record, such as a
    * duplicate, `work` must be able to continue.
    */
   transaction?<Result>(work: (inside: this) => Promise<Result>, call: Call): Promise<Result>
 }
 
-/** A written record, or the reason for its refusal. */
+/** A written record, or the reason for its rejection. */
 export type Outcome<Item> = Item | HttpError
 
 /** Change of one record in a batch. */
@@ -107,7 +107,7 @@ export interface Call {
   /**
    * Returns the position of a bulk task after this call, as text. Store it in the transaction that
    * writes the records, and return it from `resume` of `bulkCreate` or `bulkUpdate`. Replace only
-   * `previous` by it: then each item is written once, also if a suspended process continues after
+   * `previous` by it: then each item is written once, even if a suspended process continues after
    * another one has begun. Absent outside of bulk tasks.
    *
    * `createMany` and `updateMany` have it if the batch is not atomic. `transaction` has it if the

@@ -213,7 +213,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const draft: unknown = await validated(this.#options.schema, merged)
     const known = isJsonObject(draft) ? draft : {}
     for (const [name, value] of Object.entries(patch)) {
-      // The schema has removed the member, so it is unknown. A removed member may be missing.
+      // The schema has removed the property, so it is unknown. A removed property may be missing.
       if (value !== null && !Object.hasOwn(known, name)) {
         throw invalidInput(childPointer('', name), 'is not a known member')
       }
@@ -237,7 +237,7 @@ export class Items<Item extends object, Draft, Change, Id> {
 
   /**
    * Checks that a body names no other record than the path. Removes the id if the schema does not
-   * know it, because the schema may refuse unknown members.
+   * know it, because the schema may reject unknown properties.
    */
   #withoutId<T>(body: T, { params }: Request, schemaHasId: boolean): T {
     if (!isJsonObject(body) || !Object.hasOwn(body, 'id')) return body
@@ -317,7 +317,7 @@ interface Place {
   readonly created: boolean
 }
 
-/** Answers a write: 201 with Location, 200, or 204 for a client that prefers no body. */
+/** Responses a write: 201 with Location, 200, or 204 for a client that prefers no body. */
 function written(
   { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown,
   { path, created }: Place,
@@ -339,7 +339,7 @@ function written(
 
 /**
  * Applies a JSON merge patch (RFC 7396) to a value, without changing either. `null` removes a
- * member.
+ * property.
  */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isJsonObject(patch)) return patch

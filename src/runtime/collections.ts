@@ -94,9 +94,9 @@ const GENERATION = 128
 const LONGEST = 255
 
 /**
- * Caches the parse results of recent short texts, because clients repeat the same few header
- * values. Two generations of 128 texts: a text that is used again survives a flood of others. Holds
- * at most 256 texts of 255 characters. Longer texts are parsed each time.
+ * Caches the parse results of recent short strings, because clients repeat the same few header
+ * values. Two generations of 128 strings: a text that is used again survives a flood of others. Holds
+ * at most 256 strings of 255 characters. Longer strings are parsed each time.
  *
  * Results are shared between callers, so `make` must return values that nobody changes.
  */
@@ -113,7 +113,7 @@ export class Memo<V extends object> {
     return this.#recent.get(text) ?? this.#miss(text)
   }
 
-  /** Number of texts in the cache. */
+  /** Number of strings in the cache. */
   get size(): number {
     return this.#recent.size + this.#older.size
   }

@@ -77,7 +77,7 @@ export class Json {
 }
 
 /**
- * Returns true if a JSON value has at most `limit` members and items, at all depths together. Stops
+ * Returns true if a JSON value has at most `limit` properties and items, at all depths together. Stops
  * reading beyond the limit, and does not recurse.
  */
 export function hasAtMost(value: unknown, limit: number): boolean {

@@ -3,8 +3,8 @@ export type Known = Readonly<Record<string, unknown>>
 /**
  * Checks the names of options, inherited ones included.
  *
- * @param where - start of the message: the function, and the member if the options are nested
- * @param known - an object with these members, so that `satisfies Record<keyof Options, …>` reports
+ * @param where - start of the message: the function, and the property if the options are nested
+ * @param known - an object with these properties, so that `satisfies Record<keyof Options, …>` reports
  * a missing one
  * @throws {TypeError} The options are no object, or a name is unknown. The message lists the names
  * that exist.

@@ -19,7 +19,7 @@ export function telling(listener: () => unknown): void {
 
 /**
  * Reports a failure when the host has no `onError`: emits a process warning named `LonghaulError`,
- * which Node prints on stderr, with the stack of the error and of its causes. A refusal, such as
+ * which Node prints on stderr, with the stack of the error and of its causes. A rejection, such as
  * 503 `queue_full`, is one line without a stack.
  *
  * @param about - the task or request that failed; begins the message

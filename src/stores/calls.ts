@@ -26,7 +26,7 @@ export interface BreakerOptions {
   /** Called after calls have timed out. */
   readonly onLate?: () => void
   /**
-   * Each call has a connection of its own. A call that is late while others got a reply, such as
+   * Each call has its own connection. A call that is late while others got a reply, such as
    * one that waits for a lock, then says nothing about the server. Default `false`.
    */
   readonly hasManyConnections?: boolean

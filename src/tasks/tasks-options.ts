@@ -33,7 +33,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly worker?: boolean | readonly string[]
   /**
    * Maximum number of concurrent runs of the default pool in this process, of queued tasks and
-   * direct answers together. Default 10.
+   * synchronous responses together. Default 10.
    */
   readonly concurrency?: number
   /**
@@ -95,7 +95,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /**
    * Maximum time that a task waits for a worker that can run it, in milliseconds, if the engine
    * spans processes. A worker gives a task back if it does not know the definition, or if its schema
-   * refuses the input. After that time the task fails (`unknown_task`, `invalid_input`). Default 1
+   * rejects the input. After that time the task fails (`unknown_task`, `invalid_input`). Default 1
    * hour, enough for a rolling deploy.
    */
   readonly unknownTaskMs?: number

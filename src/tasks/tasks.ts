@@ -85,7 +85,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
   pools(): Promise<PoolCounts[]>
   /**
    * Accepts no new tasks, answers waiting requests, gives active runs `drainMs` (default 10
-   * seconds) to finish, then stops them. A direct answer whose run is stopped is a 503
+   * seconds) to finish, then stops them. A synchronous response whose run is stopped is a 503
    * `shutting_down`. Closes the engine too. The store, the blobs and your clients stay open: close
    * them afterwards.
    *
@@ -102,7 +102,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
 export interface TasksHealth {
   /** True if the engine answers and `close` was not called. */
   readonly ok: boolean
-  /** Active runs, those of direct answers included. */
+  /** Active runs, those of synchronous responses included. */
   readonly running: number
   /** Requests that wait for a task. */
   readonly waiting: number

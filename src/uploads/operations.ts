@@ -67,7 +67,7 @@ function resumable(described: Operation): Operation {
 /**
  * Returns the operations of an upload.
  *
- * @param handler - the handler of the finished uploads, whose answers a PATCH may get
+ * @param handler - the handler of the finished uploads, whose responds with a PATCH may get
  */
 export function resourceOperations(
   path: string, handler: Pick<Handler, 'operations'>,

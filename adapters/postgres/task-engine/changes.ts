@@ -61,7 +61,7 @@ export type OnChanged = (
 /** Changes that are made together. */
 class Batch {
   readonly requests = new Map<string, Request>()
-  /** Length of the texts. */
+  /** Length of the strings. */
   length = 0
 }
 

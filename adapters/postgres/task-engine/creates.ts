@@ -58,7 +58,7 @@ interface Row {
 class Batch {
   readonly ids = new Map<string, NewTask>()
   readonly keys = new Set<string>()
-  /** Length of the texts. */
+  /** Length of the strings. */
   length = 0
 }
 

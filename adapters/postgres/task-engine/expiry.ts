@@ -5,7 +5,7 @@ import { BATCH, expiredRows, ShareChecks, type SweepBatch } from '../expiry.js'
 import { CLOCK, keptBytes, NOW, SAME_NOW, toTask, type TaskRow } from './rows.js'
 import type { WorkerSql } from './worker-sql.js'
 
-/** Memory of a row beside its texts, in bytes. An estimate. */
+/** Memory of a row beside its strings, in bytes. An estimate. */
 const OVERHEAD = 500
 /** Number of tasks whose files are removed at the same time. */
 const REMOVALS = 10

@@ -84,7 +84,7 @@ export class MemoryUsers implements Users {
   }
 
   #create(draft: UserDraft): Outcome<User> {
-    // A refused draft takes no id.
+    // A rejected draft takes no id.
     return this.#table.idOf(draft.email) === undefined ? this.#put(whole(this.#table.newId(), draft)) : emailTaken()
   }
 

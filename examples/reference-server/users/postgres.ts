@@ -7,7 +7,7 @@ import { sqlState, type Database, type Sql } from './database.js'
 const CONNECT_MS = 5000
 const STATEMENT_MS = 60_000
 
-/** A PostgreSQL at an address. Connections are opened on demand. Without one, requests are answered with 503. */
+/** A PostgreSQL at an address. Connections are opened on demand. Without one, requests get 503. */
 export function openPostgres(connectionString: string): Database {
   const pool = new pg.Pool({
     connectionString, max: 10, connectionTimeoutMillis: CONNECT_MS, statement_timeout: STATEMENT_MS, query_timeout: STATEMENT_MS + CONNECT_MS, application_name: 'longhaul reference server', allowExitOnIdle: true,

@@ -164,7 +164,7 @@ export class RedisUsers implements Users {
   }
 }
 
-/** Converts an error of Redis to one that is answered with 503. */
+/** Converts an error of Redis to one that gets 503. */
 async function ask<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer

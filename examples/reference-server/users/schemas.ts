@@ -18,7 +18,7 @@ const fields = {
 /** Compiles a schema of users. */
 const checked = <T>(schema: object): DescribedSchema<T> => jsonSchema<T>(schema, { formats: FORMATS })
 
-/** Refuses unknown members, so that a misspelt one is not dropped silently. */
+/** Refuses unknown properties, so that a misspelt one is not dropped silently. */
 const closed = { type: 'object', additionalProperties: false } as const
 
 /** JSON Schema of a user in answers. */

@@ -39,7 +39,7 @@ async function make(users: Users, id: number, { email, ...rest }: UserChange, ca
   return isHttpError(done) ? { user: done, created: false } : { user: done.item, created: done.created }
 }
 
-/** Returns a refusal as a value, and throws other errors. */
+/** Returns a rejection as a value, and throws other errors. */
 async function one<T>(write: () => MaybePromise<T>): Promise<Outcome<T>> {
   try {
     return await write()

@@ -3,8 +3,8 @@ import { codeGenerationAdvice } from '../../runtime/warning.js'
 import { loadFastJson } from './fast-json.js'
 
 /**
- * Compiles a function that writes values of one JSON Schema as JSON text. It leaves out members
- * that the schema does not name, and throws if a required member is missing. Compile it once, at
+ * Compiles a function that writes values of one JSON Schema as JSON text. It leaves out properties
+ * that the schema does not name, and throws if a required property is missing. Compile it once, at
  * start.
  *
  * @example

@@ -193,7 +193,7 @@ async function* inflate(
         pump.write(part)
         fed += size
         yield* outputOf(pump, caps)
-        // Node continues by itself with the next member of gzip.
+        // Node continues by itself with the next property of gzip.
         if (pump.used < fed) throw httpError('malformed_coding')
       }
     }

@@ -5,7 +5,7 @@ import { jsonFault } from './json-fault.js'
 import { Buffer } from 'node:buffer'
 
 /**
- * Words in every refused key, or in its value, unless some of their letters are written as escapes.
+ * Words in every rejected key, or in its value, unless some of their letters are written as escapes.
  */
 const UNSAFE_WORDS = /__proto__|prototype/
 const ESCAPED_LETTER = /\\u00[4-7]/
@@ -71,7 +71,7 @@ function parsed(text: string): unknown {
 }
 
 /**
- * Returns true if JSON text may have a refused key. Most texts have none, and this check costs a
+ * Returns true if JSON text may have a rejected key. Most strings have none, and this check costs a
  * fiftieth of parsing them.
  */
 export function mayHoldUnsafeKey(text: string): boolean {
@@ -80,7 +80,7 @@ export function mayHoldUnsafeKey(text: string): boolean {
 
 function faultOf(text: string): HttpError {
   const fault = jsonFault(text)
-  // The text is valid JSON, so a key was refused.
+  // The text is valid JSON, so a key was rejected.
   if (fault === undefined) return httpError('unsafe_key')
   const place = `line ${fault.line}, column ${fault.column} (offset ${fault.offset})`
   return httpError('malformed_json', {
@@ -90,7 +90,7 @@ function faultOf(text: string): HttpError {
 }
 
 /**
- * Returns true if a parsed value has a key that `parseJson` refuses. Reads every object once, so
+ * Returns true if a parsed value has a key that `parseJson` rejects. Reads every object once, so
  * circular values are allowed.
  */
 export function hasUnsafeKey(value: unknown): boolean {
@@ -188,7 +188,7 @@ function left(value: unknown, limit: number): number {
   // `true` and `false`. Other types are not JSON.
   if (typeof value !== 'object') return limit - (value === false ? 5 : 4)
   if (ArrayBuffer.isView(value)) return limit - value.byteLength
-  // Two brackets, and one comma less than there are members.
+  // Two brackets, and one comma less than there are properties.
   let rest = limit - 1
   if (Array.isArray(value)) {
     for (const item of value as unknown[]) {

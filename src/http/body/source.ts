@@ -57,7 +57,7 @@ export type Chunk = Uint8Array | string
 
 /**
  * Time that the head of a streamed response waits for the first chunk, in milliseconds. A source
- * that fails within it is answered with an error instead of a truncated 200.
+ * that fails within it gets an error instead of a truncated 200.
  */
 export const HEAD_WAIT_MS = 1000
 

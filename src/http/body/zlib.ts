@@ -3,7 +3,7 @@ import type { Transform } from 'node:stream'
 /** Any engine of node:zlib. */
 export type ZlibEngine = Transform & { readonly bytesWritten: number }
 
-/** The member that the types of Node have for some engines only. */
+/** The property that the types of Node have for some engines only. */
 interface Flushable { flush(kind: number, done: () => void): void }
 
 /**

@@ -149,7 +149,7 @@ const codingMemo = new Memo(parseCodings)
 /**
  * Chooses the content coding of a response (RFC 9110 section 12.5.3): the one of `codings` with the
  * highest `q`, then the first of equals. Returns `identity` if the client wants none of them, and
- * `undefined` if it refuses `identity`, too. Without the header, returns `identity`.
+ * `undefined` if it rejects `identity`, too. Without the header, returns `identity`.
  *
  * `identity` is always available. If the header has neither `identity` nor `*`, it comes after
  * every coding that the header wants. Codings are case-insensitive, and `x-gzip` is `gzip`. Skips

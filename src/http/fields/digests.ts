@@ -53,14 +53,14 @@ export function digestField(digests: Digests): string {
 export interface WantedDigests {
   /** Known algorithms that the client wants, the most preferred first. */
   readonly wanted: readonly DigestAlgorithm[]
-  /** Known algorithms that the client refuses with 0. */
+  /** Known algorithms that the client rejects with 0. */
   readonly refused: readonly DigestAlgorithm[]
 }
 
 const NOTHING: WantedDigests = { wanted: [], refused: [] }
 
 /**
- * Reads a Want-Repr-Digest field (RFC 9530 section 4): integers from 0, which refuses an algorithm,
+ * Reads a Want-Repr-Digest field (RFC 9530 section 4): integers from 0, which rejects an algorithm,
  * to 10. Of two equal ones, `sha-256` comes first. Ignores other algorithms and other values, and a
  * field that is malformed. Never throws.
  */
@@ -121,7 +121,7 @@ export class ContentDigest {
   }
 
   /**
-   * Returns the check for bytes that the host's parser has read. With a content coding they are not
+   * Returns the check for bytes that your framework's parser has read. With a content coding they are not
    * the bytes that were sent, so they are not checked.
    *
    * @throws {HttpError} as `of` does
@@ -177,7 +177,7 @@ const PARAMETERS = `(?:; *${KEY}(?:=${BARE_ITEM})?)*`
 const ITEM = `${BARE_ITEM}${PARAMETERS}`
 // After `( *` comes an item or the end, so that spaces can be divided in one way only.
 const INNER_LIST = `\\( *(?:${ITEM}(?: +${ITEM})* *)?\\)`
-/** A member: its key, its value without parameters, and its parameters. */
+/** A property: its key, its value without parameters, and its parameters. */
 const MEMBER = new RegExp(`(${KEY})(?:=(${BARE_ITEM}|${INNER_LIST}))?${PARAMETERS}`, 'y')
 const COMMA = /[ \t]*,[ \t]*/y
 const END = /[ \t]*$/y

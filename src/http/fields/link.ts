@@ -26,7 +26,7 @@ export function linkValue(links: readonly Link[]): string {
 
 /**
  * Maximum length of Link, in bytes. Links of pages repeat the query, which may be as long as the
- * request line. Clients read 8 to 16 KiB of header fields in all.
+ * request line. Clients read 8 to 16 KiB of headers in all.
  */
 const MAX_PAGE_LINKS = 4096
 

@@ -53,7 +53,7 @@ export function evaluatePreconditions(facts: PreconditionFacts): PreconditionOut
 }
 
 /**
- * Returns true if a Range request may be answered with a part (RFC 9110 section 13.1.5): it has no
+ * Returns true if a Range request may get a part (RFC 9110 section 13.1.5): it has no
  * If-Range, or If-Range matches the current representation. If false, ignore Range. Never throws.
  *
  * An entity tag is compared strongly. A date must equal `lastModified` to the second. That second
@@ -98,7 +98,7 @@ function wholeSecond(ms: number): number {
  * Returns true if a list of entity tags (If-Match, If-None-Match) has `etag` (RFC 9110 sections
  * 8.8.3 and 13.1). `strong`: both must be strong and equal. `weak`: equal except for `W/`. A lone
  * `*` matches every `etag`, but not `undefined`, which means that there is no representation.
- * Malformed members match nothing. Takes linear time.
+ * Malformed properties match nothing. Takes linear time.
  *
  * @param field - the header as received; `undefined` matches nothing
  * @param etag - the current entity tag with its quotes, such as `"a1"` or `W/"a1"`

@@ -113,7 +113,7 @@ class RangeReader {
     for (;;) {
       this.#blank()
       if (this.#at >= this.#text.length) return specs.length === 0 ? undefined : specs
-      // RFC 9110 section 5.6.1.2: empty members of a list are ignored.
+      // RFC 9110 section 5.6.1.2: empty properties of a list are ignored.
       if (this.#code() === COMMA) {
         this.#at++
         continue

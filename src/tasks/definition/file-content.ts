@@ -9,7 +9,7 @@ import { readOptions, value, type OptionTable } from '../../runtime/options.js'
 const PIECE_UNITS = 65_536
 
 /**
- * Yields the bytes of a file. Collects short texts into pieces. Yields to the event loop, so that a
+ * Yields the bytes of a file. Collects short strings into pieces. Yields to the event loop, so that a
  * synchronous source does not block the process.
  */
 export async function* fileBytes(

@@ -128,7 +128,7 @@ export interface KeptFile extends TaskFile {
  */
 export interface KeepableFiles extends TaskFiles {
   /**
-   * Keeps all complete files of this run, also when it fails. Returns them in the order in which
+   * Keeps all complete files of this run, even when it fails. Returns them in the order in which
    * they were begun.
    *
    * @throws {Error} Another run has replaced this one, or the task has ended.

@@ -17,9 +17,9 @@ export interface AzureFormatOptions {
   readonly origin?: string
   /**
    * Header field that clients follow. `operation-location` (default): the status resource is a
-   * status monitor. It is always 200, and the result is a member of it. `location`: the older way,
-   * without `Operation-Location`. The status resource answers 202 while the task runs, and with the
-   * bare result once it is completed. It answers 422 if the task failed, 409 if it was cancelled.
+   * status monitor. It is always 200, and the result is a property of it. `location`: the older way,
+   * without `Operation-Location`. The status resource responds with 202 while the task runs, and with the
+   * bare result once it is completed. It responds with 422 if the task failed, 409 if it was cancelled.
    */
   readonly via?: 'operation-location' | 'location'
 }

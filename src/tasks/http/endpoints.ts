@@ -37,7 +37,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   readonly submit: SubmitEndpoint<C, D>
   /**
-   * Takes in work for a handler of your own, and answers as `submit` does to `Prefer:
+   * Takes in work for your own handler, and answers as `submit` does to `Prefer:
    * respond-async`, Idempotency-Key and `wait` included. `read` is called once the head of the
    * request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
    */
@@ -45,8 +45,8 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
     request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>,
   ): Promise<HttpResponse>
   /**
-   * Answers directly, for a handler of your own, and once for each Idempotency-Key. A retry with
-   * the same `body` (compared as JSON) gets the same answer with `Idempotent-Replayed:
+   * Responses directly, for your own handler, and once for each Idempotency-Key. A retry with
+   * the same `body` (compared as JSON) gets the same response with `Idempotent-Replayed:
    * true`, and waits for it while the first request is under way. Another body is a 422. `work`
    * must not stop when the client disconnects.
    *
@@ -86,11 +86,11 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   readonly status: Handler<C>
   /**
    * The handler of POST `{status}/retry`, such as `/tasks/{id}/retry`. A failed or cancelled task
-   * runs again, under the same id and with its old input, and the answer is a 202 as for `submit`.
+   * runs again, under the same id and with its old input, and the response is a 202 as for `submit`.
    * `Prefer: wait=N` and Idempotency-Key work as there. The body is empty or `{}`.
    *
    * Errors: 409 `task_not_final` and `task_already_completed`, 410 `gone` if the input is no longer
-   * stored, 429 `too_many_tasks`, and the answer of the status resource for an unknown task.
+   * stored, 429 `too_many_tasks`, and the response of the status resource for an unknown task.
    *
    * @example
    * router({ 'POST /tasks/{id}/retry': endpoints.retry })
@@ -98,7 +98,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   readonly retry: Handler<C>
   /**
    * The handler of POST `{status}/callback`, such as `/tasks/{id}/callback`. The callback of a final
-   * task is sent again, and the answer is a 202 with the body of the status resource. The body is
+   * task is sent again, and the response is a 202 with the body of the status resource. The body is
    * empty or `{}`.
    *
    * Errors: 409 `task_not_final`, `no_callback`, and `callback_pending` while a delivery is under
@@ -116,7 +116,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   readonly files: Handler<C>
   /**
-   * The handler of the requester's own tasks: GET and HEAD, at a path of your choice. The answer is
+   * The handler of the requester's own tasks: GET and HEAD, at a path of your choice. The response is
    * `{ items, next? }`, the newest task first. Items are bodies of the status resource, and `next`
    * is the path of the next page, as in `Link`.
    *
@@ -147,10 +147,10 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   operatorList(options: OperatorListOptions<C>): Handler<C>
   /**
-   * Creates the handler of an overview for operators: GET and HEAD. The answer is `{ counts,
+   * Creates the handler of an overview for operators: GET and HEAD. The response is `{ counts,
    * oldestQueued?, callbacks }`.
    *
-   * - `counts` has a member `{ count, more }` for each status of `tasks.list`. It counts up to 1000
+   * - `counts` has a property `{ count, more }` for each status of `tasks.list`. It counts up to 1000
    * tasks of each, so that its cost has a limit.
    * - `oldestQueued` is the task that has waited longest for a run.
    * - `callbacks` is `{ examined, failed }`: the tasks whose callback has failed, among the newest

@@ -27,7 +27,7 @@ export interface TaskFormat {
   readonly schema: Readonly<Record<string, unknown>>
   /** Header fields of the 202 beside the usual ones. */
   readonly acceptedFields?: (statusPath: string) => ResponseHeaders
-  /** The answer to a GET of the status resource, if that is not 200 with `toText`. */
+  /** The response to a GET of the status resource, if that is not 200 with `toText`. */
   readonly shown?: (task: TaskSnapshot) => TaskFormatResponse
   /** Additions of `acceptedFields` and `shown` to the OpenAPI document. */
   readonly describe?: TaskFormatDescription

@@ -18,15 +18,15 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** The body of answers: `taskFormat` (default), `jobFormat`, or one of your own. */
   readonly format?: TaskFormat
   /**
-   * The owner of the tasks. A task exists for its owner only. All others get the answer of an
+   * The owner of the tasks. A task exists for its owner only. All others get the response of an
    * unknown task. Required, because each choice is wrong for some servers:
    *
    * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is
    *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
-   *   other than a non-empty string or `undefined` is a `TypeError`, which is answered with 500 and
+   *   other than a non-empty string or `undefined` is a `TypeError`, which gets 500 and
    *   goes to `onError`.
    * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
-   *   request without one is answered with 401 `unauthorized`, before its body is read.
+   *   request without one gets 401 `unauthorized`, before its body is read.
    * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
    *   the task. An Idempotency-Key belongs to the subject of the principal, or else to the
    *   credentials as they were sent: `Authorization`, `Cookie`, `Proxy-Authorization`, `X-Api-Key`.
@@ -41,14 +41,14 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
    * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
-   * `createTasks`. A URL that can't be called is a 400. A URL in a request for a direct answer is a
+   * `createTasks`. A URL that can't be called is a 400. A URL in a request for a synchronous response is a
    * 400 too. Default: no callbacks.
    */
   readonly callback?: FindCallback<C>
   /**
    * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
    * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a
-   * request is answered with 202, whatever it prefers, because there is no result yet. Errors: 400
+   * request gets 202, whatever it prefers, because there is no result yet. Errors: 400
    * `invalid_start_at`; 422 `start_at_out_of_range` for a time in the past or more than a year
    * ahead. The clock of the engine decides. Default: all work starts now.
    */
@@ -64,7 +64,7 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
   readonly maxWaitSeconds?: number
   /**
-   * Maximum time of a direct answer, in milliseconds. Then the answer is 503 `sync_timeout`, and
+   * Maximum time of a synchronous response, in milliseconds. Then the response is 503 `sync_timeout`, and
    * the work is stopped. With an Idempotency-Key the work continues, and a retry gets its result.
    * Default 30 000.
    */
@@ -85,7 +85,7 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly list?: {
     /**
      * Further query parameters that a request may have, such as one that a policy in front reads.
-     * Default: none, so that they are refused.
+     * Default: none, so that they are rejected.
      */
     readonly also?: readonly string[]
   }

@@ -56,7 +56,7 @@ function parseDuration(text: string): number | undefined {
 /**
  * Returns the JSON pointer to a value of the body. The application finds the value by a function,
  * which does not name its place. `''` if the value is in several places, or comes from elsewhere,
- * such as a header field. The function gets only objects, so a value of an array comes from
+ * such as a header. The function gets only objects, so a value of an array comes from
  * elsewhere: the items of a bulk request are such an array, of any depth.
  */
 function pointerTo(value: unknown, body: unknown): string {

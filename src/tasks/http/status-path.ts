@@ -67,7 +67,7 @@ export class StatusPath {
 
   /**
    * Call for a request at another path. Warns once if that proves that the handler is mounted where
-   * no `Location` leads: `id`, a parameter of the host's route, is all that names the task, or a
+   * no `Location` leads: `id`, a parameter of your framework's route, is all that names the task, or a
    * client has followed a `Location` and the handler does not recognise it.
    */
   checkMount({ path, mountPath }: HttpRequest, id: string | undefined): void {

@@ -18,7 +18,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   readonly respond?: 'prefer' | 'always'
   /**
    * The input of a request without a body. If such a request has no Content-Type, and the browser
-   * says that a page of another site sent it (`Sec-Fetch-Site`, or else `Origin`), the answer is 403
+   * says that a page of another site sent it (`Sec-Fetch-Site`, or else `Origin`), the response is 403
    * `cross_site`. Default: a body is required, 400 `missing_body`.
    */
   readonly emptyBody?: unknown
@@ -35,7 +35,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
 
 /**
  * Writes the rows of a request and submits its task, in one transaction of the application.
- * Resolves after the commit. The answer, such as 202, is sent then, so its `Location` is valid.
+ * Resolves after the commit. The response, such as 202, is sent then, so its `Location` is valid.
  *
  * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass,
  *   so that the transaction is rolled back. If you retry the transaction, call it again.
@@ -43,7 +43,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
  *   answered as that of a handler.
  * - Is not called for a request whose Idempotency-Key has a task already. If two requests with one
  *   key come at the same time, only one of them commits.
- * - The task of a direct answer continues if the client disconnects.
+ * - The task of a synchronous response continues if the client disconnects.
  *
  * @example
  * endpoints.submit(report, {
@@ -92,7 +92,7 @@ export interface ReadWork {
   /** Distinguishes requests with the same Idempotency-Key. Compared as JSON. */
   readonly body: unknown
   /**
-   * Called when no task will ever use this input: it was refused, or an earlier request had started
+   * Called when no task will ever use this input: it was rejected, or an earlier request had started
    * the task.
    */
   readonly discard?: () => unknown
@@ -111,7 +111,7 @@ export type SubmitEndpointArguments<C, T> =
       }]
     : [options?: SubmitEndpointOptions<C>]
 
-/** Refuses a definition that `createTasks` was not given. The name of the member is the message. */
+/** Refuses a definition that `createTasks` was not given. The name of the property is the message. */
 export type Registered<T, D extends Definitions> =
   T extends D[number] | Select<never> ? unknown
     : { readonly 'this definition is not in `definitions` of createTasks': never }
