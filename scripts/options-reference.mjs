@@ -35,7 +35,8 @@ const GUIDE = {
   'longhaul/node': 'embedding.md',
   'longhaul/fetch': 'embedding.md',
   'longhaul/fastify': 'embedding.md',
-  'longhaul/koa': 'embedding.md'
+  'longhaul/koa': 'embedding.md',
+  'longhaul/stream-json': 'stream-json.md'
 }
 
 const HEAD = `# Options

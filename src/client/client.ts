@@ -171,7 +171,7 @@ export interface Client {
    * @throws {ClientError} The server rejected the upload or could not be reached.
    *
    * @example
-   * const { message, errors } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
+   * const { message, items } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
    */
   upload(
     path: string, records: UploadRecords, options?: UploadOptions,

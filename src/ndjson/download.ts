@@ -123,7 +123,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
  * @example
  * import { createWriteStream } from 'node:fs'
  * import { pipeline } from 'node:stream/promises'
- *  *
+ *
  * const users = [{ id: 1 }, { id: 2 }]
  * await pipeline(ndjsonBytes(users), createWriteStream('users.ndjson'))
  *

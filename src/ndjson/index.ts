@@ -7,6 +7,7 @@ export type {
   ResumeContext, UploadBackgroundOptions, UploadItem, UploadOptions, UploadResult, UploadTask,
   WriteContext,
 } from './upload-options.js'
+export type { UploadSource } from './upload-source.js'
 export type { RecordFault, RecordOutcome } from '../records/outcome.js'
 export type { RecordPosition, ReportText } from '../records/position.js'
 export type { ReportCounts, ReportItem, ReportSummary } from '../records/report.js'

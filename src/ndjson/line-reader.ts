@@ -311,7 +311,7 @@ const SMALL_BLOCK_BYTES = 8192
  *
  * @example
  * import { createReadStream } from 'node:fs'
- *  *
+ *
  * for await (const { records, errors } of readRecords(createReadStream('users.ndjson'))) {
  *   console.log(records.length, errors)
  * }

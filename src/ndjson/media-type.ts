@@ -12,17 +12,19 @@ const NDJSON_TYPES = new Set([
 const UTF8 = new Set([undefined, 'utf-8', 'utf8'])
 
 /**
- * Checks that Content-Type is one of the names of NDJSON, in UTF-8.
+ * Checks that Content-Type is one of the names of NDJSON, or one of `others`, in UTF-8.
  *
  * @throws {HttpError} `unsupported_media_type` (415), also without Content-Type.
  */
-export function checkNdjsonType(headers: RequestHeaders): void {
+export function checkNdjsonType(headers: RequestHeaders, others?: readonly string[]): void {
   const field = headers['content-type']
   const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined
   const charset = mediaType?.params.get('charset')?.toLowerCase()
-  if (mediaType && NDJSON_TYPES.has(mediaType.type) && UTF8.has(charset)) return
+  const isKnown = mediaType && (others?.includes(mediaType.type) ?? NDJSON_TYPES.has(mediaType.type))
+  if (isKnown && UTF8.has(charset)) return
+  const accept = others?.join(', ') ?? NDJSON_TYPE
   throw httpError('unsupported_media_type', {
-    message: `Send ${NDJSON_TYPE}: one JSON object a line, in UTF-8.`,
-    headers: { accept: NDJSON_TYPE },
+    message: others ? `Send ${accept}, in UTF-8.` : `Send ${NDJSON_TYPE}: one JSON object a line, in UTF-8.`,
+    headers: { accept },
   })
 }

@@ -9,6 +9,7 @@ import { assertSchema, type Schema } from '../schema/schema.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
 import type { SpooledBody } from '../tasks/definition/spool.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
+import type { UploadSource } from './upload-source.js'
 
 /** One line in the report of an upload. */
 export interface UploadItem extends ReportItem {
@@ -82,6 +83,8 @@ export interface UploadOptions<T = object> {
   readonly write: (
     records: T[], context: WriteContext,
   ) => MaybePromise<Outcomes | void>
+  /** Reads records from bodies of another form. Default: NDJSON, one JSON object a line. */
+  readonly source?: UploadSource
   /**
    * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there is
    * none. The upload continues after that batch. Called when the task of an upload runs again.
@@ -155,8 +158,14 @@ export type UploadTask = TaskDefinition<
 const MAX_BYTES = 2 ** 34
 const MAX_LINE_BYTES = 268_435_456
 
+function isSource(given: unknown): boolean {
+  const { mediaTypes, read } = Object(given) as Partial<UploadSource>
+  return Array.isArray(mediaTypes) && typeof read === 'function'
+}
+
 const UPLOAD = {
   write: func({ required: true }),
+  source: value('an object with mediaTypes and read, such as streamJson returns', isSource),
   resume: func(),
   schema: value('a schema'),
   batchSize: whole({ min: 1, default: 500 }),

@@ -14,6 +14,7 @@ import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
 import { LineReader, readBatches } from './line-reader.js'
 import { NDJSON_TYPE } from './media-type.js'
 import type { UploadItem, UploadResult, UploadSettings, WriteContext } from './upload-options.js'
+import { toLines } from './upload-source.js'
 
 /** Place in a body at which a line begins. */
 export interface LinePlace {
@@ -143,8 +144,9 @@ export function directUpload<T>(
   const report = new Report(sink, reportSettings(settings, streamResults))
   const write: DirectUpload['write'] = (bytes, signal) => {
     const context = { ...origin, taskId: undefined, signal }
+    const { source } = settings
     const body = decodeBytes(bytes, coding, settings.limits, request)
-    return writeLines(body, { settings, report, context, streamResults })
+    return writeLines(source ? toLines(source, body) : body, { settings, report, context, streamResults })
   }
   return { coding, report, sink, write }
 }

@@ -9,6 +9,7 @@ import type { ReadWork } from '../tasks/http/submit-options.js'
 import type {
   UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
 } from './upload-options.js'
+import { toLines } from './upload-source.js'
 import { isLinePlace, messageOf, readAll, reportSettings, writeLines } from './upload-run.js'
 
 /** Task of an upload, and the function that makes a request its input. */
@@ -23,7 +24,7 @@ export function spooledUpload<T>(
   settings: UploadSettings<T>, background: UploadBackgroundOptions,
 ): SpooledUpload {
   const { blobs, blobRetentionMs } = background
-  const { limits, resume } = settings
+  const { limits, resume, source } = settings
   const spool = new Spool('ndjsonUpload', 'ndjson-upload/', blobs, blobRetentionMs)
 
   const run = async (spooled: SpooledBody, task: RecordTaskContext): Promise<UploadResult> => {
@@ -39,12 +40,13 @@ export function spooledUpload<T>(
     })
     const { report, stored, from } = continuation
     const byte = isLinePlace(from.place) ? from.place.byte : 0
-    const bytes = await decodedFrom(spooled, byte, limits, async (start) => {
+    const decoded = await decodedFrom(spooled, source ? 0 : byte, limits, async (start) => {
       done = start
       const pieces = await spool.open(spooled, start)
       const count = (size: number): void => { done += size }
       return withProgress(pieces, signal, count, () => { progress(report) })
     })
+    const bytes = source ? toLines(source, decoded, byte) : decoded
     const call = { signal, owner, context, taskId }
     try {
       await readAll(writeLines(bytes, { settings, report, context: call, from, continuation }))

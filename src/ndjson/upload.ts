@@ -38,7 +38,8 @@ export interface BackgroundUpload {
 /**
  * Creates a handler for POST that reads records as NDJSON. Its memory does not grow with
  * the number of records. Each line is one JSON object; a bad line is skipped and counted. Bodies
- * may be coded with gzip, deflate, br, and zstd where Node supports it.
+ * may be coded with gzip, deflate, br, and zstd where Node supports it. `source` reads bodies of another
+ * form, such as a JSON document.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
@@ -119,15 +120,14 @@ function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Backgroun
     }
     return respondDirect(upload, request.body.stream(), request.signal)
   }
-  return describe(handler, [uploadOperation(settings.schema, background !== undefined)])
+  return describe(handler, [uploadOperation(settings.schema, background !== undefined, settings.source?.mediaTypes)])
 }
 
 /** Checks the headers of an upload. Returns its content coding. */
 function checkHead(
-  { headers, body }: HttpRequest<unknown>,
-  { maxBodyBytes }: { readonly maxBodyBytes: number },
+  { headers, body }: HttpRequest<unknown>, { maxBodyBytes, source }: Pick<UploadSettings<unknown>, 'maxBodyBytes' | 'source'>,
 ): string {
-  checkNdjsonType(headers)
+  checkNdjsonType(headers, source?.mediaTypes)
   // A body that the host has parsed is already decoded.
   const coding = body.parsed === undefined ? requestCoding(headers) : 'identity'
   const length = headers['content-length']
@@ -146,7 +146,9 @@ const OF_BACKGROUND = [
   'idempotency_key_reused', 'too_many_bytes',
 ] as const
 
-export function uploadOperation(schema: Schema | undefined, background: boolean): Operation {
+export function uploadOperation(
+  schema: Schema | undefined, background: boolean, mediaTypes: readonly string[] = [NDJSON_TYPE],
+): Operation {
   const line = JSON.stringify(schema ? schemaObject(schema) : { type: 'object' })
   const done = response('All lines were read; some may have failed', {
     schema: reportSchema('line', 'The first failed lines'), headers: fields('Vary'),
@@ -165,7 +167,7 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
       requestFields.contentDigest,
     ],
     requestBody: body(
-      { type: 'string', description: `Each line: ${line}` }, { mediaTypes: [NDJSON_TYPE] },
+      { type: 'string', description: `Each line: ${line}` }, { mediaTypes },
     ),
     responses: {
       200: {

@@ -15,7 +15,7 @@ import { root } from '../kit/process.js'
 /** What the commands of a page have to write. */
 const EXPECTED: Readonly<Record<string, readonly RegExp[]>> = {
   'files.md': [/repr-digest: sha-256=:(\S+):\r?\n\1\n/i],
-  'ndjson.md': [/"summary":\{"total":2,"succeeded":1,"failed":1\}/, /"line":2,"code":"line_malformed"/, /\{"id":1,"name":"Ann"[^\n]*\}\n\{"id":2,/],
+  'ndjson.md': [/"summary":\{"total":2,"succeeded":1,"failed":1\}/, /"line":2,"status":400,"error":\{"code":"line_malformed"/, /\{"id":1,"name":"Ann"[^\n]*\}\n\{"id":2,/],
   'resources.md': [/"items":\[[^]*"start":50,"batch_size":25/, /\n?\[\{"id":|"items":\[\{"id":1,/],
 }
 

@@ -1,0 +1,110 @@
+import { pipeline, Readable, type Duplex } from 'node:stream'
+import { httpError } from '../../src/http/errors.js'
+import type { UploadSource } from '../../src/ndjson/upload-source.js'
+import { bytes, func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
+
+/** Options of `streamJson`. */
+export interface StreamJsonOptions {
+  /** Media types of the bodies. Other bodies get a 415. Default: `['application/json']`. */
+  readonly mediaTypes?: readonly string[]
+  /**
+   * Returns the record of an item that the pipeline emits. Default: the `value` of the item.
+   * With `streamObject`, `({ key, value }) => ({ ...value, id: key })` keeps the key.
+   */
+  readonly record?: (item: { readonly key: string | number, readonly value: never }) => unknown
+  /**
+   * Maximum number of bytes of the body from one record to the next, and so the size of a record in
+   * memory. A body with a longer record, or with more bytes that the pipeline skips, gets a 413.
+   *
+   * @default 16_777_216 (16 MiB)
+   */
+  readonly maxRecordBytes?: number
+}
+
+const OPTIONS = {
+  mediaTypes: value<readonly string[]>('a list of media types', Array.isArray),
+  record: func(),
+  maxRecordBytes: bytes({ min: 1, default: 16_777_216 }),
+} satisfies OptionTable<StreamJsonOptions>
+
+/**
+ * Makes a pipeline of the package stream-json a source of records for `ndjsonUpload`. So an upload
+ * can be a JSON document of any shape: an array below a member, an object whose values are records,
+ * or several documents one after the other. It is slower than NDJSON. A record whose number has
+ * more digits than a JavaScript number loses them.
+ *
+ * A task that continues reads the body from its start, and writes from the record after the last
+ * position on.
+ *
+ * @param open - returns the streams of a new pipeline, in their order: the first takes bytes, the last emits
+ * `{ key, value }`
+ *
+ * @example
+ * import { ndjsonUpload } from 'longhaul/ndjson'
+ * import { streamJson } from 'longhaul/stream-json'
+ * import parser from 'stream-json/parser.js'
+ * import { pick } from 'stream-json/filters/pick.js'
+ * import { streamArray } from 'stream-json/streamers/stream-array.js'
+ *
+ * // { "meta": …, "data": { "users": [ … ] } }
+ * export const upload = ndjsonUpload({
+ *   source: streamJson(() => [
+ *     parser.asStream(), pick.asStream({ filter: 'data.users' }), streamArray.asStream(),
+ *   ]),
+ *   write: async (users) => { console.log(`${users.length} users`) },
+ * })
+ *
+ * @throws {TypeError} `open` is no function, or an option is unknown.
+ */
+export function streamJson(
+  open: () => readonly Duplex[], options: StreamJsonOptions = {},
+): UploadSource {
+  if (typeof open !== 'function') {
+    throw new TypeError('streamJson: pass a function that returns a new pipeline, such as () => [parser.asStream(), streamArray.asStream()]')
+  }
+  const { mediaTypes = ['application/json'], record = valueOf, maxRecordBytes } = readOptions('streamJson', options, OPTIONS)
+  return { mediaTypes, read: (body) => recordsOf(body, open(), record, maxRecordBytes) }
+}
+
+const valueOf = ({ value: record }: { readonly value: unknown }): unknown => record
+
+async function* recordsOf(
+  body: AsyncIterable<Uint8Array>, stages: readonly Duplex[],
+  record: NonNullable<StreamJsonOptions['record']>, maxRecordBytes: number,
+): AsyncGenerator<unknown, void, undefined> {
+  let unread = 0
+  let failure: unknown
+  async function* counted(): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      for await (const piece of body) {
+        unread += piece.byteLength
+        if (unread > maxRecordBytes) {
+          throw httpError('body_too_large', {
+            message: `There are more than ${maxRecordBytes} bytes from one record to the next.`,
+          })
+        }
+        yield piece
+      }
+    } catch (error) {
+      failure = error
+      throw error
+    }
+  }
+  const last = stages.at(-1)
+  if (last === undefined) throw new TypeError('streamJson: the pipeline has no streams')
+  pipeline([Readable.from(counted(), { objectMode: false }), ...stages], () => undefined)
+  try {
+    for await (const item of last) {
+      unread = 0
+      yield record(item as never)
+    }
+  } catch (error) {
+    throw failure ?? malformed(error)
+  }
+}
+
+/** Returns the 400 for what the parser rejects. */
+function malformed(error: unknown): unknown {
+  const message = error instanceof Error ? error.message : String(error)
+  return httpError('malformed_json', { message: `The body is not valid JSON: ${message}` })
+}

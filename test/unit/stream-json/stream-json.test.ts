@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { ignore } from 'stream-json/filters/ignore.js'
+import { pick } from 'stream-json/filters/pick.js'
+import parser from 'stream-json/parser.js'
+import { streamArray } from 'stream-json/streamers/stream-array.js'
+import { streamObject } from 'stream-json/streamers/stream-object.js'
+import { streamValues } from 'stream-json/streamers/stream-values.js'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { streamJson } from '../../../adapters/stream-json/index.js'
+import { isHttpError } from '../../../src/http/errors.js'
+import type { HttpResponse } from '../../../src/http/exchange.js'
+import { ndjsonUpload, type UploadResult, type UploadSource } from '../../../src/ndjson/index.js'
+import { testContext } from '../../../src/testing/index.js'
+import { fakeRequest, type Fake } from '../http/fake-request.js'
+
+const USERS = () => [parser.asStream(), pick.asStream({ filter: 'data.users' }), streamArray.asStream()]
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+/** @param pieceSize - size of the pieces in which the body arrives */
+async function post(source: UploadSource, fake: Fake, pieceSize = Infinity): Promise<{ written: object[], result: UploadResult, response: HttpResponse }> {
+  const written: object[] = []
+  const handler = ndjsonUpload({ source, batchSize: 2, write: (records) => { written.push(...records) } })
+  const request = fakeRequest({ headers: JSON_TYPE, ...fake })
+  const bytes = Buffer.from(fake.body ?? '')
+  const body = {
+    ...request.body,
+    stream: async function* () {
+      for (let at = 0; at < bytes.length; at += pieceSize) yield bytes.subarray(at, at + pieceSize)
+    },
+  }
+  const response = await handler({ ...request, body }) as HttpResponse
+  return { written, response, result: JSON.parse(response.body as string) as UploadResult }
+}
+
+const rejects = (code: string, status: number) => (error: unknown): boolean => (
+  isHttpError(error) && error.code === code && error.status === status
+)
+
+describe('records of a JSON document', () => {
+  test('an array below properties', async () => {
+    const body = JSON.stringify({ meta: { of: [1] }, data: { users: [{ id: 1 }, { id: 2, tags: ['a'] }, { id: 3 }] } })
+    const { written, result } = await post(streamJson(USERS), { body })
+    assert.deepEqual(written, [{ id: 1 }, { id: 2, tags: ['a'] }, { id: 3 }])
+    assert.deepEqual(result.summary, { total: 3, succeeded: 3, failed: 0 })
+  })
+
+  test('the values of an object, with their keys', async () => {
+    const source = streamJson(() => [parser.asStream(), streamObject.asStream()], {
+      record: ({ key, value }) => ({ ...value as object, id: key }),
+    })
+    const { written } = await post(source, { body: '{"ann":{"age":3},"bob":{"age":4}}' })
+    assert.deepEqual(written, [{ age: 3, id: 'ann' }, { age: 4, id: 'bob' }])
+  })
+
+  test('documents one after the other, without what a filter ignores', async () => {
+    const source = streamJson(() => [
+      parser.asStream({ jsonStreaming: true }), ignore.asStream({ filter: /\bsecret\b/ }), streamValues.asStream(),
+    ])
+    const { written } = await post(source, { body: '{"id":1,"secret":"x"} {"id":2}\n{"id":3}' })
+    assert.deepEqual(written, [{ id: 1 }, { id: 2 }, { id: 3 }])
+  })
+
+  test('a coded body, and records that are no objects', async () => {
+    const body = gzipSync(JSON.stringify({ data: { users: [{ id: 1 }, 2, { id: 3 }] } }))
+    const { written, result } = await post(streamJson(USERS), { body, headers: { ...JSON_TYPE, 'content-encoding': 'gzip' } })
+    assert.deepEqual(written, [{ id: 1 }, { id: 3 }])
+    assert.deepEqual(result.items.map(({ line, error }) => [line, error?.code]), [[2, 'line_not_object']])
+  })
+})
+
+describe('what is rejected', () => {
+  test('another media type gets a 415 that names those of the source', async () => {
+    const source = streamJson(USERS, { mediaTypes: ['application/vnd.acme+json'] })
+    await assert.rejects(post(source, { body: '{}' }), (error: unknown) => (
+      rejects('unsupported_media_type', 415)(error) && isHttpError(error) && error.headers?.['accept'] === 'application/vnd.acme+json'
+    ))
+  })
+
+  test('malformed JSON gets a 400 with the report of the records before it', async () => {
+    const body = `{"data":{"users":[{"id":1},{"id":2},${'{"id":3},'.repeat(2000)}{"id":}]}}`
+    await assert.rejects(post(streamJson(USERS), { body }, 1000), (error: unknown) => (
+      rejects('malformed_json', 400)(error) && isHttpError(error) && Number((error.members?.['summary'] as UploadResult['summary'] | undefined)?.succeeded) > 0
+    ))
+    await assert.rejects(post(streamJson(USERS), { body: '{"data":{"users":[{"id":1}' }), rejects('malformed_json', 400))
+  })
+
+  test('a record that is too large for memory gets a 413', async () => {
+    const body = `{"data":{"users":[{"id":1},{"name":"${'x'.repeat(300_000)}"}]}}`
+    await assert.rejects(post(streamJson(USERS, { maxRecordBytes: 200_000 }), { body }, 10_000), rejects('body_too_large', 413))
+  })
+
+  test('options that are wrong throw when the source is made', () => {
+    assert.throws(() => streamJson([] as never), /^TypeError: streamJson: pass a function/)
+    assert.throws(() => streamJson(USERS, { maxRecordByte: 1 } as never), /did you mean "maxRecordBytes"/)
+    assert.throws(() => ndjsonUpload({ source: {} as never, write: () => undefined }), /source must be an object with mediaTypes and read/)
+  })
+})
+
+test('a task that was interrupted continues after the last position', async () => {
+  const blobs = new MemoryBlobs()
+  const key = `ndjson-upload/${'a'.repeat(22)}`
+  const body = Buffer.from(JSON.stringify({ data: { users: Array.from({ length: 50 }, (_, id) => ({ id })) } }))
+  await blobs.put(key, (async function* () { yield body })(), { ttlMs: 600_000 })
+  const written: number[] = []
+  let calls = 0
+  const { task } = ndjsonUpload<{ id: number }>({
+    source: streamJson(USERS), batchSize: 7, background: { name: 'up', blobs },
+    write: (records) => {
+      if (++calls === 4) throw new Error('killed')
+      written.push(...records.map(({ id }) => id))
+    },
+  })
+  const input = { blob: key, size: body.length, coding: 'identity' }
+  const first = testContext(task)
+  await assert.rejects(async () => await task.run(input, first))
+  const result = await task.run(input, testContext(task, { attempt: 2, checkpoint: first.saved.at(-1) as never })) as UploadResult
+  assert.deepEqual(written, Array.from({ length: 50 }, (_, id) => id))
+  assert.deepEqual(result.summary, { total: 50, succeeded: 50, failed: 0 })
+})
