@@ -52,13 +52,13 @@ const UNEXPECTED: Fragment = {
 export function openapi(
   handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions,
 ): Fragment {
+  const { info, servers, tags, security, externalDocs, securitySchemes: own } =
+    readOptions('openapi', options, OPTIONS)
   const operations = [handlers].flat().flatMap((handler) => (handler as Handler).operations ?? [])
   if (operations.length === 0) {
     throw new TypeError('openapi: none of these handlers describes itself; pass a router(), or handlers made with describe()')
   }
   const paths = new Map<string, Map<string, Operation>>()
-  const { info, servers, tags, security, externalDocs, securitySchemes: own } =
-    readOptions('openapi', options, OPTIONS)
   const schemes: Record<string, Fragment> = { ...own }
   for (const operation of operations) {
     const { method, path, securitySchemes } = operation

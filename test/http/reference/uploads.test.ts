@@ -91,7 +91,7 @@ describe('uploads that resume, on the reference server', () => {
 
   test('the document names both paths', async () => {
     const { paths } = (await client.ask('GET', '/openapi.json')).json as { paths: Record<string, object> }
-    assert.deepEqual(Object.keys(paths['/uploads/{id}'] ?? {}).sort(), ['delete', 'get', 'head', 'options', 'patch'])
+    assert.deepEqual(Object.keys(paths['/uploads/{id}'] ?? {}).sort(), ['delete', 'get', 'options', 'patch'])
     assert.deepEqual(Object.keys(paths[PATH] ?? {}).sort(), ['options', 'post'])
   })
 })

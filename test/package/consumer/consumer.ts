@@ -6,6 +6,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Transform } from 'node:stream'
 import { fastify } from 'fastify'
 import Koa from 'koa'
 import { blobSource, content } from 'longhaul/content'
@@ -32,6 +33,7 @@ import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { redis, RedisStore, type RedisClient, type RedisOptions } from 'longhaul/redis'
+import { streamJson } from 'longhaul/stream-json'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
 const double = defineTask({
@@ -99,6 +101,7 @@ async function main(): Promise<void> {
   await files()
   await exportedFile()
   await vocabulary()
+  await sources()
   await frameworks()
 
   // What needs a server of its own is compiled, and is there.
@@ -217,6 +220,14 @@ async function vocabulary(): Promise<void> {
   assert.ok(made.headers.get('x-request-id'))
   assert.deepEqual(await (await ask(new Request('http://127.0.0.1/v1/users/a'))).json(), { id: 'a' })
   assert.match(openapi(handler, { info: { title: 'Users', version: '1.0.0' } })['openapi'] as string, /^3\.1\./)
+}
+
+/** A source of records for uploads; the pipeline is one of the application. */
+async function sources(): Promise<void> {
+  const source = streamJson(() => [new Transform({ readableObjectMode: true, transform: (_, __, done) => { done(null, { key: 0, value: { id: 1 } }) } })])
+  const upload = ndjsonUpload({ source, write: (records) => { assert.deepEqual(records, [{ id: 1 }]) } })
+  const answer = await inject(upload, { method: 'POST', path: '/', body: [1] })
+  assert.equal(answer.status, 200)
 }
 
 /** The plug-ins of frameworks, in apps of the user's own. */

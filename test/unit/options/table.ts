@@ -9,6 +9,7 @@ import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/i
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryStore, MemoryTaskEngine } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode } from '../../../adapters/node/index.js'
+import { streamJson } from '../../../adapters/stream-json/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
 import { redis, RedisStore, RedisTaskEngine } from '../../../adapters/redis/index.js'
@@ -167,6 +168,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
     }
   },
   'longhaul/files: folderSource': (options) => folderSource(tmpdir(), options),
+  'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),
   'longhaul/memory: memory': (options) => memory(options),
   'longhaul/memory: MemoryBlobs': (options) => new MemoryBlobs(options),

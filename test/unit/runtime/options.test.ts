@@ -35,7 +35,7 @@ test('each value that its option does not expect throws a TypeError that says wh
     [{ prefix: 'a', retentionMs: Infinity }, /retentionMs must be .* not Infinity$/],
     [{ prefix: 'a', places: 1.5 }, /places must be a whole number from 1, or Infinity, not 1.5$/],
     [{ prefix: 'a', remove: 'drop' }, /remove must be 'cancel' or 'forget', not "drop"$/],
-    [{ prefix: 'a', onError: [] }, /onError must be a function, not an array$/],
+    [{ prefix: 'a', onError: [] }, /onError must be a function, not \[\]$/],
     [{ prefix: 'a', isOn: {} }, /isOn must be true or false, not an object$/],
     [{ prefix: 'a', retention: 1 }, /there is no option "retention"; did you mean "retentionMs"\?/],
   ]
