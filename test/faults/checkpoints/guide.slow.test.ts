@@ -34,7 +34,7 @@ const kinds = {
 type Kind = keyof typeof kinds
 type Sample = Record<Kind, { readonly task: UploadTask & ReturnType<typeof bulkCreate>['task'] }>
 
-describe('the samples of docs/guide/checkpoints.md, with a worker that was suspended', () => {
+describe('the samples of docs/guide/imports.md, with a worker that was suspended', () => {
   const pool = new pg.Pool({ connectionString: url.href })
   let folder: string
 
@@ -50,7 +50,7 @@ describe('the samples of docs/guide/checkpoints.md, with a worker that was suspe
 
   /** Compiles the sample that exports this name, and the worker that runs it. */
   async function compile(kind: Kind): Promise<{ sample: string, worker: string }> {
-    const page = await readFile(join(root, 'docs/guide/checkpoints.md'), 'utf8')
+    const page = await readFile(join(root, 'docs/guide/imports.md'), 'utf8')
     const source = blocks(page, 'ts').find((text) => text.includes(`export const ${kind} =`))
     assert.ok(source !== undefined)
     const entry = join(folder, `${kind}.ts`)
