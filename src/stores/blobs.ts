@@ -38,8 +38,9 @@ export interface Blobs {
    * entity tag is not `range.etag`. The bytes can be read once.
    *
    * A reader that has received its first chunk gets the rest, even if the blob is replaced, deleted
-   * or expires, if it asks for a chunk at least every ten minutes. A reader that starts later may fail with a `StoreUnavailableError`. No file is open
-   * before the first chunk, after the last one, or after a failure or `return`.
+   * or expires, if it asks for a chunk at least every ten minutes. A reader that starts later may
+   * fail with a `StoreUnavailableError`. No file is open before the first chunk, after the last
+   * one, or after a failure or `return`.
    */
   open(key: string, range?: BlobRange): Promise<AsyncIterable<Uint8Array> | undefined>
   /**

@@ -115,7 +115,7 @@ test('a task that was interrupted continues after the last position', async () =
   const input = { blob: key, size: body.length, coding: 'identity' }
   const first = testContext(task)
   await assert.rejects(async () => await task.run(input, first))
-  const result = await task.run(input, testContext(task, { attempt: 2, checkpoint: first.saved.at(-1) as never })) as UploadResult
+  const result = await task.run(input, testContext(task, { attempt: 2, checkpoint: first.saved.at(-1) as never }))
   assert.deepEqual(written, Array.from({ length: 50 }, (_, id) => id))
   assert.deepEqual(result.summary, { total: 50, succeeded: 50, failed: 0 })
 })
