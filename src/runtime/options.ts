@@ -26,12 +26,12 @@ export type Filled<O, T> = O & {
   readonly [N in keyof T & keyof O as T[N] extends { readonly default: unknown } ? N : never]-?: NonNullable<O[N]>
 }
 
-interface Extra<T> {
+export interface Extra<T> {
   readonly default?: T
   readonly required?: boolean
 }
 
-interface Range<T = number> extends Extra<T> {
+export interface Range<T = number> extends Extra<T> {
   readonly min?: number
   readonly max?: number
   /** `true`: `Infinity` is allowed, and means that there is no limit. */
