@@ -1,62 +1,7 @@
 import type { HttpRequest } from './exchange.js'
 import { httpError } from './errors.js'
 import { clientAddress } from './client-address.js'
-
-/**
- * Authenticated sender of a request. Applications may add properties such as roles, a tenant or the
- * claims of a token.
- */
-export interface Principal {
-  /**
-   * Permanent id of the caller, independent of the credentials. Tasks belong to it and limits are
-   * counted for it.
-   */
-  readonly subject: string
-}
-
-/** The context that the bindings of Express, Connect, Fastify and Koa make by default. */
-export interface HostContext {
-  /**
-   * The user that your framework has authenticated: `req.user`, `request.user` or `ctx.state.user`.
-   * Its type is known to your application only.
-   */
-  readonly user?: any
-}
-
-/**
- * Returns the principal, for code that treats a request without one as anonymous. Rejects a user in
- * `context.user` (such as Express' `req.user`) without a principal, because its requests must not
- * count as anonymous.
- *
- * @throws {TypeError} The context has a `user` but no `principal`.
- */
-export function principalOrNobody<P extends Principal = Principal>(
-  request: HttpRequest<unknown>,
-  where: string,
-): P | undefined {
-  const principal = principalOf<P>(request)
-  if (principal !== undefined) return principal
-  const user = (request.context as { readonly user?: unknown } | null | undefined)?.user
-  if (user === undefined || user === null) return undefined
-  throw new TypeError(
-    `${where}: the host has set context.user (req.user), but there is no context.principal. ` +
-      'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
-      'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })',
-  )
-}
-
-/**
- * Returns the principal that `authenticate` or your framework stored in `context.principal`, or
- * `undefined` for an anonymous request.
- *
- * @example
- * const subject = principalOf(request)?.subject
- */
-export function principalOf<P extends Principal = Principal>(
-  request: HttpRequest<unknown>,
-): P | undefined {
-  return (request.context as { readonly principal?: P } | null | undefined)?.principal
-}
+import { principalOf, principalOrNobody } from './principal.js'
 
 /**
  * Finds the owner of a request.
@@ -169,46 +114,4 @@ export function countedAsOwner(owner: string): string {
 
 export function countedWithoutOwner(address: string | undefined): string {
   return `address ${address ?? 'unknown'}`
-}
-
-/** Context property that `cors` sets when it allows the origin of a request by name. */
-export const KNOWN_ORIGIN: unique symbol = Symbol('longhaul.knownOrigin')
-
-export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
-  return (
-    (request.context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[
-      KNOWN_ORIGIN
-    ] === true
-  )
-}
-
-/**
- * Returns true if a page of another site made a browser send this request, and `cors` does not
- * allow its origin by name.
- *
- * Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers, and `http` beyond the local
- * machine), `Origin` must name the host of `Host`. Without both, no browser sent the request.
- *
- * @param sameSite - treatment of other origins of the same site
- */
-export function isCrossSite(
-  request: HttpRequest<unknown>, sameSite: 'allow' | 'refuse' = 'allow',
-): boolean {
-  const { origin, 'sec-fetch-site': site } = request.headers
-  if (site === 'same-origin' || site === 'none') return false
-  if (site === 'same-site' && sameSite === 'allow') return false
-  if (site === undefined && (origin === undefined || isOwn(origin, request))) return false
-  return !isKnownOrigin(request)
-}
-
-function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): boolean {
-  const host = headers['host'] ?? headers[':authority']
-  if (typeof origin !== 'string' || typeof host !== 'string') return false
-  try {
-    const url = new URL(origin)
-    return url.host !== '' && url.host === new URL(`${url.protocol}//${host}`).host
-  } catch {
-    // `null`, or another string that is no origin.
-    return false
-  }
 }

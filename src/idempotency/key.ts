@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { principalOrNobody } from '../http/requester.js'
+import { principalOrNobody } from '../http/principal.js'
 
 const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
 const BARE = /^[!#-+\--~]+$/

@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { isCrossSite } from '../http/requester.js'
+import { isCrossSite } from '../http/cross-site.js'
 import { addFailures } from '../openapi/responses.js'
 import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { AFTER_ID } from './request-id.js'

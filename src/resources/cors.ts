@@ -3,7 +3,7 @@ import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import type {
   Handler, HttpRequest, HttpResponse, Policy, PolicyPlace, ResponseHeaders,
 } from '../http/exchange.js'
-import { KNOWN_ORIGIN } from '../http/requester.js'
+import { KNOWN_ORIGIN } from '../http/cross-site.js'
 import { withContext } from '../http/request.js'
 import { readFailure } from '../http/failure.js'
 import { flag, readOptions, value, whole, type OptionTable } from '../runtime/options.js'

@@ -1,6 +1,7 @@
 import { readJsonBody } from '../../http/body/body.js'
 import { isJsonObject } from '../../http/body/json.js'
-import { countedAs, isCrossSite } from '../../http/requester.js'
+import { isCrossSite } from '../../http/cross-site.js'
+import { countedAs } from '../../http/requester.js'
 import { HttpError, httpError, isHttpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { parsePrefer } from '../../http/fields/prefer.js'

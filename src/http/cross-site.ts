@@ -1,0 +1,43 @@
+import type { HttpRequest } from './exchange.js'
+
+/** Context property that `cors` sets when it allows the origin of a request by name. */
+export const KNOWN_ORIGIN: unique symbol = Symbol('longhaul.knownOrigin')
+
+export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
+  return (
+    (request.context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[
+      KNOWN_ORIGIN
+    ] === true
+  )
+}
+
+/**
+ * Returns true if a page of another site made a browser send this request, and `cors` does not
+ * allow its origin by name.
+ *
+ * Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers, and `http` beyond the local
+ * machine), `Origin` must name the host of `Host`. Without both, no browser sent the request.
+ *
+ * @param sameSite - treatment of other origins of the same site
+ */
+export function isCrossSite(
+  request: HttpRequest<unknown>, sameSite: 'allow' | 'refuse' = 'allow',
+): boolean {
+  const { origin, 'sec-fetch-site': site } = request.headers
+  if (site === 'same-origin' || site === 'none') return false
+  if (site === 'same-site' && sameSite === 'allow') return false
+  if (site === undefined && (origin === undefined || isOwn(origin, request))) return false
+  return !isKnownOrigin(request)
+}
+
+function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): boolean {
+  const host = headers['host'] ?? headers[':authority']
+  if (typeof origin !== 'string' || typeof host !== 'string') return false
+  try {
+    const url = new URL(origin)
+    return url.host !== '' && url.host === new URL(`${url.protocol}//${host}`).host
+  } catch {
+    // `null`, or another string that is no origin.
+    return false
+  }
+}
