@@ -127,13 +127,13 @@ async function inBackground(body) {
   }
 }
 
-function show({ message, summary, errors = [] }) {
-  const { failed = errors.length } = summary ?? {}
-  const told = failed > errors.length ? ` The table has the first ${errors.length} of those that failed.` : ''
+function show({ message, summary, items = [] }) {
+  const { failed = items.length } = summary ?? {}
+  const told = failed > items.length ? ` The table has the first ${items.length} of those that failed.` : ''
   fill(report, h('p', { class: failed === 0 ? 'good' : 'warn' }, h('strong', {}, message), told))
   document.dispatchEvent(new Event('users'))
-  if (errors.length === 0) return
-  fill(byId('upload-lines'), table('Lines that failed', ['Line', 'What is wrong', 'Begins with'], errors.map(({ line, code, message: why, excerpt, details }) => h('tr', {},
+  if (items.length === 0) return
+  fill(byId('upload-lines'), table('Lines that failed', ['Line', 'What is wrong', 'Begins with'], items.map(({ line, error: { code, message: why, excerpt, details } }) => h('tr', {},
     h('td', { class: 'number' }, String(line)),
     h('td', {}, h('code', {}, code), h('br'), why, detailList(details)),
     h('td', {}, h('code', { class: 'excerpt' }, excerpt ?? ''))))))
