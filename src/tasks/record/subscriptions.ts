@@ -12,8 +12,6 @@ export interface WaitOptions {
   readonly signal?: AbortSignal
 }
 
-export const WAIT = { timeoutMs: 0, signal: 0 } satisfies Record<keyof WaitOptions, 0>
-
 export interface VisibleWaitOptions extends WaitOptions {
   /** Condition that ends the wait. Default: the task is final. */
   readonly until?: (task: TaskSnapshot) => boolean
