@@ -53,7 +53,7 @@ export async function acceptSubmission<C>(
 async function accept<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<AcceptedSubmission> {
-  const { definition, input, json, idempotency, discard, submitter: { direct } } = submission
+  const { definition, input, idempotency, discard, submitter: { direct } } = submission
   let isOffered = false
   try {
     const earlier = idempotency && await findEarlier(settings, submission, idempotency)
@@ -61,7 +61,7 @@ async function accept<C>(
       await discard()
       return earlier
     }
-    const submitted = { ...await submittedOf(settings, submission), json }
+    const submitted = await submittedOf(settings, submission)
     isOffered = true
     const { task, created } = await acceptTask(settings.service.core, definition, input, submitted)
     if (!created) await discard()
@@ -78,10 +78,10 @@ async function accept<C>(
 
 async function submittedOf<C>(
   { service, context }: EndpointSettings<C>,
-  { submitter: { request, owner, caller }, callbackUrl, start, idempotency }: Submission<C>,
+  { submitter: { request, owner, caller }, json, callbackUrl, start, idempotency }: Submission<C>,
 ): Promise<Submitted> {
   return {
-    owner, caller, isRequest: true, context: context?.(request), callbackUrl, idempotency,
+    owner, caller, isRequest: true, context: context?.(request), callbackUrl, idempotency, json,
     start: start?.(await service.core.engine.now()),
   }
 }
