@@ -39,7 +39,7 @@ interface Row {
 export class PostgresStore implements Store {
   readonly shared: boolean
   private readonly sql: ReturnType<typeof statements>
-  private readonly reads: TurnBatches<Set<string>, ReadonlyMap<string, Entry>>
+  private readonly reads: TurnBatches<string, ReadonlyMap<string, Entry>>
   private readonly notices: ChangeNotices
   private readonly shares: ShareChecks<{ readonly key: string }>
   private readonly sweeper: Sweeper
@@ -53,8 +53,8 @@ export class PostgresStore implements Store {
     const { schema, background } = database
     this.shared = database.shared
     this.sql = statements(`${schema}.entries`, `${schema}.counters`)
-    this.reads = new TurnBatches(() => new Set<string>(), (keys) => this.readAll([...keys]))
-    this.notices = new ChangeNotices(database, 'changes')
+    this.reads = new TurnBatches(MAX_KEYS, (keys) => this.readAll(keys))
+    this.notices = new ChangeNotices(database.channel, 'entry:')
     this.shares = new ShareChecks(background, this.sql.surplus, (rows) => {
       for (const { key } of rows) this.notices.send(key)
     })
@@ -143,6 +143,7 @@ export class PostgresStore implements Store {
   async close(): Promise<void> {
     this.isClosed = true
     this.sweeper.close()
+    this.notices.watches.clear()
     await this.notices.close()
   }
 
@@ -153,9 +154,7 @@ export class PostgresStore implements Store {
 
   /** Reads an entry. The reads of one turn of the event loop are one statement. */
   private async read(key: string): Promise<Entry | undefined> {
-    const { content: keys, sent } = this.reads.open(({ size }) => size >= MAX_KEYS)
-    keys.add(key)
-    return (await sent).get(key)
+    return (await this.reads.add(key)).get(key)
   }
 
   private async readAll(keys: readonly string[]): Promise<ReadonlyMap<string, Entry>> {

@@ -60,7 +60,7 @@ export class PostgresTaskEngine implements TaskEngine {
     this.reads = new TaskReads(schema, repeated)
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
-    this.notices = new ChangeNotices(database, 'tasks')
+    this.notices = new ChangeNotices(database.channel, 'task:')
     this.worker = new Worker(database, this.notices, leaseMs)
     this.shares = new CallerShares(background, schema, limits, (ids, hasFiles) => {
       for (const id of ids) this.notices.notify(id)
@@ -124,7 +124,7 @@ export class PostgresTaskEngine implements TaskEngine {
   async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
     await this.worker.close(drainMs)
     this.sweeper.close()
-    await this.notices.disconnect()
+    await this.notices.close()
   }
 
   private async createWithin(transaction: Transaction, task: NewTask): Promise<Created> {

@@ -15,7 +15,7 @@ export class TaskReads {
   private readonly sql: Readonly<Record<'byId' | 'byKey' | 'counts', string>>
   /** Statement of a page, by order and scope. */
   private readonly pages: Readonly<Record<string, string>>
-  private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, StoredTask>>
+  private readonly batches: TurnBatches<string, ReadonlyMap<string, StoredTask>>
 
   /** @param schema - quoted as an identifier */
   constructor(schema: string, private readonly query: Query) {
@@ -30,16 +30,12 @@ export class TaskReads {
       [`${order} all`, pageSql(rows, order === 'newest', false)],
       [`${order} own`, pageSql(rows, order === 'newest', true)],
     ]))
-    this.batches = new TurnBatches(
-      () => new Set<string>(), (ids) => this.readAll(this.query, [...ids]),
-    )
+    this.batches = new TurnBatches(MAX_READ, (ids) => this.readAll(this.query, ids))
   }
 
   /** Reads a task. The reads of one turn of the event loop are one statement. */
   async read(id: string): Promise<StoredTask | undefined> {
-    const { content: ids, sent } = this.batches.open(({ size }) => size >= MAX_READ)
-    ids.add(id)
-    return (await sent).get(id)
+    return (await this.batches.add(id)).get(id)
   }
 
   async readIn(query: Query, id: string): Promise<StoredTask | undefined> {
