@@ -7,7 +7,7 @@ import {
 } from '../../src/stores/store.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Database } from './database.js'
-import { BATCH, expiredRows, ShareChecks, Sweeper } from './expiry.js'
+import { BATCH, expiredRows, shareCheck, Sweeper, type ShareCheck } from './expiry.js'
 import { ChangeNotices } from './notices.js'
 import { checkText, expiry, slot, toLifetime } from './sql.js'
 import { TurnBatches } from './turn-batches.js'
@@ -41,7 +41,7 @@ export class PostgresStore implements Store {
   private readonly sql: ReturnType<typeof statements>
   private readonly reads: TurnBatches<string, ReadonlyMap<string, Entry>>
   private readonly notices: ChangeNotices
-  private readonly shares: ShareChecks<{ readonly key: string }>
+  private readonly checkShare: ShareCheck
   private readonly sweeper: Sweeper
   /** This process makes the revisions, so that it recognises its own write if it sends it twice. */
   private readonly writer = randomBytes(9).toString('base64url')
@@ -55,7 +55,7 @@ export class PostgresStore implements Store {
     this.sql = statements(`${schema}.entries`, `${schema}.counters`)
     this.reads = new TurnBatches(MAX_KEYS, (keys) => this.readAll(keys))
     this.notices = new ChangeNotices(database.channel, 'entry:')
-    this.shares = new ShareChecks(background, this.sql.surplus, (rows) => {
+    this.checkShare = shareCheck<{ readonly key: string }>(background, this.sql.surplus, (rows) => {
       for (const { key } of rows) this.notices.send(key)
     })
     this.sweeper = new Sweeper(['entries', 'counters'].map((table) => (
@@ -166,7 +166,7 @@ export class PostgresStore implements Store {
 
   private noteWrite(key: string, value: string, owner: string | null): void {
     this.notices.send(key)
-    if (owner !== null) this.shares.count(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
+    if (owner !== null) this.checkShare(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
   }
 
   private newRevision(): Revision {

@@ -98,10 +98,10 @@ export class PostgresBlobs implements Blobs {
     return this.rows.delete(key)
   }
 
-  /** Deletes expired blobs now. Resolves to `true` if some may be left. */
+  /** Deletes some expired blobs now. Resolves to `true` if more may be left. */
   async sweep(): Promise<boolean> {
     this.assertOpen()
-    return this.sweeper.sweep()
+    return this.rows.sweep()
   }
 
   /** Stops sweeping. Blobs stay, and the application closes its pool. */

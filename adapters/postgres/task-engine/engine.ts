@@ -9,15 +9,14 @@ import { setTimeout } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Database } from '../database.js'
-import { Sweeper } from '../expiry.js'
+import { BATCH, expiredRows, shareCheck, Sweeper, type ShareCheck } from '../expiry.js'
 import { ChangeNotices } from '../notices.js'
 import { checkText } from '../sql.js'
-import { acquire, checkOpen, queryOf } from '../transaction.js'
 import { Changes } from './changes.js'
 import { Creates } from './creates.js'
-import { CallerShares, expiredTasks } from './expiry.js'
 import { TaskReads } from './reads.js'
-import { NOW } from './rows.js'
+import { CLOCK, keptBytes, NOW, SAME_NOW } from './rows.js'
+import { enter, queryOf } from './transaction.js'
 import { STOP, Worker } from './worker.js'
 
 /**
@@ -25,6 +24,13 @@ import { STOP, Worker } from './worker.js'
  * a later commit are found by the next look.
  */
 const COMMIT_MS = 100
+/** Memory of a row beside its strings, in bytes. An estimate. */
+const OVERHEAD = 500
+
+interface Evicted {
+  readonly id: string
+  readonly has_files: boolean
+}
 
 /** Settings of a `PostgresTaskEngine`. */
 export interface TaskEngineSettings {
@@ -46,7 +52,9 @@ export class PostgresTaskEngine implements TaskEngine {
   private readonly reads: TaskReads
   private readonly creates: Creates
   private readonly changes: Changes
-  private readonly shares: CallerShares
+  private readonly limits: ShareLimits
+  private readonly checkShare: ShareCheck
+  private readonly checkFiles: ShareCheck
   private readonly notices: ChangeNotices
   private readonly worker: Worker
   private readonly sweeper: Sweeper
@@ -62,11 +70,21 @@ export class PostgresTaskEngine implements TaskEngine {
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
     this.notices = new ChangeNotices(database.channel, 'task:')
     this.worker = new Worker(database, this.notices, leaseMs)
-    this.shares = new CallerShares(background, schema, limits, (ids, hasFiles) => {
-      for (const id of ids) this.notices.notify(id)
-      if (hasFiles) this.worker.look()
-    })
-    this.sweeper = new Sweeper(expiredTasks(background, schema))
+    const checks = (bytes: string, condition: string): ShareCheck => (
+      shareCheck<Evicted>(background, surplusSql(schema, bytes, condition), (rows) => {
+        for (const { id } of rows) this.notices.notify(id)
+        if (rows.some((row) => row.has_files)) this.worker.look()
+      })
+    )
+    this.limits = limits
+    this.checkShare = checks(`${keptBytes('task')} + ${String(OVERHEAD)}`, 'true')
+    this.checkFiles = checks('file_bytes', 'file_bytes > 0')
+    const isExpired = `NOT has_files AND sweep_at <= (SELECT ${NOW})`
+    const isUnused = 'changed_at < now() - interval \'1 hour\''
+    this.sweeper = new Sweeper([
+      expiredRows(background, `${schema}.task_rows`, 'id', isExpired),
+      expiredRows(background, `${schema}.task_callers`, 'caller', isUnused),
+    ])
   }
 
   async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
@@ -130,11 +148,8 @@ export class PostgresTaskEngine implements TaskEngine {
   private async createWithin(transaction: Transaction, task: NewTask): Promise<Created> {
     const query = queryOf(transaction)
     await this.database.ready()
-    await checkOpen(query, this.database)
-    const { id: newId, key, caller, limit } = task
-    await acquire(query, this.database.schema, {
-      id: newId, key, caller: limit === undefined ? undefined : caller,
-    })
+    const { id, key, caller, limit } = task
+    await enter(query, this.database, id, key, limit && caller)
     const created = await this.creates.create(task, query)
     // Not in the transaction: PostgreSQL commits those with a notice one at a time.
     if (created.outcome === 'created') {
@@ -152,7 +167,7 @@ export class PostgresTaskEngine implements TaskEngine {
   private noteChange(
     task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
   ): void {
-    const { status, isHidden, delayMs = 0, callbackMs } = change
+    const { status, isHidden, delayMs = 0, callbackMs, files } = change
     if (isHidden !== true) this.notices.notify(task.id)
     if (status !== undefined) {
       const isOwn = 'run' in expected
@@ -161,8 +176,33 @@ export class PostgresTaskEngine implements TaskEngine {
       if (status === 'queued') this.worker.noteDelayed(task.pool, delayMs)
     }
     if (callbackMs !== undefined && callbackMs !== null) this.worker.noteCallback(callbackMs)
-    if (isFinalStatus(task.status) && task.caller !== undefined) {
-      this.shares.count(task.caller, bytes, change.files)
-    }
+    if (!isFinalStatus(task.status) || task.caller === undefined) return
+    this.checkShare(task.caller, bytes + OVERHEAD, this.limits)
+    if (!files) return
+    this.checkFiles(task.caller, files.bytes, { maxEntries: Number.MAX_SAFE_INTEGER, maxBytes: files.max })
   }
+}
+
+/**
+ * Returns a statement that lets the oldest final tasks of a caller ($1) expire that are beyond a
+ * number ($2) or a total ($3), and never the newest.
+ */
+function surplusSql(schema: string, bytes: string, condition: string): string {
+  const rows = `${schema}.task_rows`
+  return `WITH ${CLOCK}, surplus AS MATERIALIZED (
+  SELECT id FROM (
+    SELECT id, row_number() OVER newest AS place, sum(${bytes}) OVER newest AS total
+    FROM ${rows} AS task
+    WHERE caller = $1 AND caller <> '' AND status >= 2 AND expires_at > ${SAME_NOW}
+      AND ${condition}
+    WINDOW newest AS (ORDER BY finished_at DESC, created_at DESC, id DESC)
+  ) AS ranked
+  WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
+  ORDER BY place DESC LIMIT ${String(BATCH)}
+), free AS MATERIALIZED (
+  SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM surplus)) AND status >= 2
+  ORDER BY id FOR UPDATE SKIP LOCKED
+)
+UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
+WHERE id = ANY(ARRAY(SELECT id FROM free)) RETURNING id, has_files`
 }

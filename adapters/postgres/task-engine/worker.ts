@@ -9,7 +9,6 @@ import {
 import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
-import { FileRemovals } from './expiry.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
 import { workerSql, type WorkerSql } from './worker-sql.js'
 
@@ -17,6 +16,8 @@ import { workerSql, type WorkerSql } from './worker-sql.js'
 const [LOOK_MS, MIN_LOOK_MS] = [1000, 10]
 /** Maximum number of runs that one statement begins in one pool. */
 const MAX_TAKEN = 50
+/** Number of tasks whose files are removed at the same time. */
+const REMOVALS = 10
 /** Milliseconds that aborted runs have to end. */
 const ABORT_GRACE_MS = 1000
 
@@ -43,7 +44,7 @@ export class Worker {
   readonly leases: Leases<LeasedRun>
   private readonly sql: WorkerSql
   private work: { readonly options: WorkOptions, readonly handlers: WorkHandlers } | undefined
-  private files: FileRemovals | undefined
+  private isRemoving = false
   /** Pools in which tasks may wait. */
   private readonly waiting = new Set<string>()
   /**
@@ -73,8 +74,6 @@ export class Worker {
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw new Error('work() was called already: an engine has one worker')
     this.work = { options, handlers }
-    const { background } = this.database
-    this.files = new FileRemovals(background, this.sql, handlers.remove, () => { this.look() })
     options.places.onFree((pool) => { if (this.waiting.has(pool)) this.act() })
     this.listen(options)
     this.look()
@@ -161,7 +160,7 @@ export class Worker {
     for (const pool of found?.pools ?? []) this.waiting.add(pool)
     const nextCallback = found?.next_callback_ms ?? Infinity
     if (nextCallback <= 0) this.hasCallbacks = true
-    if (found?.has_removals) void this.files?.remove()
+    if (found?.has_removals) void this.removeFiles()
     const next = [found?.next_start_ms ?? Infinity, nextCallback].filter((ms) => ms > 0)
     this.lookIn(Math.max(Math.min(LOOK_MS, ...next), MIN_LOOK_MS))
   }
@@ -255,6 +254,28 @@ export class Worker {
     }
     for (const row of rows) void handlers.callback(toTask(row)).then(end, end)
     return rows.length > 0
+  }
+
+  /** Removes the files of some expired tasks. Never rejects: the next look finds them again. */
+  private async removeFiles(): Promise<void> {
+    const { handlers } = this.work as NonNullable<typeof this.work>
+    const { background } = this.database
+    if (this.isRemoving) return
+    this.isRemoving = true
+    try {
+      const rows = await background<TaskRow>(this.sql.takeRemovals, [REMOVALS])
+      await Promise.all(rows.map(async (row) => {
+        // The row may have made way for another task with its id.
+        const id = row.id.slice(row.id.lastIndexOf('~') + 1)
+        const isRemoved = await handlers.remove(toTask({ ...row, id })).catch(() => false)
+        await background(this.sql.removed, [row.id, row.birth, isRemoved])
+      }))
+      if (rows.length === REMOVALS) this.look()
+    } catch {
+      // The server is away.
+    } finally {
+      this.isRemoving = false
+    }
   }
 
   /** Gives back what lost takes have begun, until their leases have ended: a statement may be late. */
