@@ -17,7 +17,7 @@ import { Creates } from './creates.js'
 import { TaskReads } from './reads.js'
 import { CLOCK, keptBytes, NOW, SAME_NOW } from './rows.js'
 import { enter, queryOf } from './transaction.js'
-import { STOP, Worker } from './worker.js'
+import { DUE, STOP, Worker } from './worker.js'
 
 /**
  * Time after which a transaction of the application has probably committed, in milliseconds. Tasks of
@@ -56,7 +56,9 @@ export class PostgresTaskEngine implements TaskEngine {
   private readonly checkShare: ShareCheck
   private readonly checkFiles: ShareCheck
   private readonly notices: ChangeNotices
-  private readonly worker: Worker
+  private readonly leaseMs: number
+  private worker: Worker | undefined
+  private closing: Promise<void> | undefined
   private readonly sweeper: Sweeper
 
   /** @internal */
@@ -69,11 +71,11 @@ export class PostgresTaskEngine implements TaskEngine {
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
     this.notices = new ChangeNotices(database.channel, 'task:')
-    this.worker = new Worker(database, this.notices, leaseMs)
+    this.leaseMs = leaseMs
     const checks = (bytes: string, condition: string): ShareCheck => (
       shareCheck<Evicted>(background, surplusSql(schema, bytes, condition), (rows) => {
         for (const { id } of rows) this.notices.notify(id)
-        if (rows.some((row) => row.has_files)) this.worker.look()
+        if (rows.some((row) => row.has_files)) this.worker?.look()
       })
     )
     this.limits = limits
@@ -116,7 +118,8 @@ export class PostgresTaskEngine implements TaskEngine {
 
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
-    this.worker.begin(options, handlers)
+    if (this.worker) throw new Error('work() was called before: an engine has one worker')
+    this.worker = new Worker(this.database, this.notices, this.leaseMs, options, handlers)
   }
 
   async watch(id: string, listener: () => void): Promise<() => void> {
@@ -139,8 +142,13 @@ export class PostgresTaskEngine implements TaskEngine {
     return row?.now as number
   }
 
-  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    await this.worker.close(drainMs)
+  close({ drainMs }: { readonly drainMs: number }): Promise<void> {
+    this.closing ??= this.shutDown(drainMs)
+    return this.closing
+  }
+
+  private async shutDown(drainMs: number): Promise<void> {
+    await this.worker?.close(drainMs)
     this.sweeper.close()
     await this.notices.close()
   }
@@ -160,8 +168,17 @@ export class PostgresTaskEngine implements TaskEngine {
 
   private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
     this.notices.notify(id)
-    if (startAt === undefined) this.worker.noteWaiting(pool)
-    else this.worker.noteDelayed(pool, startAt - createdAt)
+    if (startAt !== undefined) this.noteDelayed(pool, startAt - createdAt)
+    // Another process hears of a task if this one has no place for it.
+    else if (this.worker?.takeFrom(pool) !== true) this.notices.send(DUE + pool)
+  }
+
+  /** Notes that a task of a pool waits after some milliseconds, without a turn. */
+  private noteDelayed(pool: string, delayMs: number): void {
+    const { worker } = this
+    if (delayMs > 0) return worker?.lookIn(delayMs)
+    worker?.look()
+    if (worker?.hasPlace(pool) !== true) this.notices.send(DUE)
   }
 
   private noteChange(
@@ -171,11 +188,14 @@ export class PostgresTaskEngine implements TaskEngine {
     if (isHidden !== true) this.notices.notify(task.id)
     if (status !== undefined) {
       const isOwn = 'run' in expected
-      this.worker.leases.note(task, isOwn)
+      this.worker?.leases.note(task, isOwn)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
-      if (status === 'queued') this.worker.noteDelayed(task.pool, delayMs)
+      if (status === 'queued') this.noteDelayed(task.pool, delayMs)
     }
-    if (callbackMs !== undefined && callbackMs !== null) this.worker.noteCallback(callbackMs)
+    if (typeof callbackMs === 'number') {
+      if (callbackMs > 0) this.worker?.lookIn(callbackMs)
+      else if (this.worker?.takeCallbacks() !== true) this.notices.send(DUE)
+    }
     if (!isFinalStatus(task.status) || task.caller === undefined) return
     this.checkShare(task.caller, bytes + OVERHEAD, this.limits)
     if (!files) return
