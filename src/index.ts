@@ -50,7 +50,6 @@ export type { PoolCounts, PoolOptions } from './tasks/core/pools.js'
 export type { WaitOptions } from './tasks/record/subscriptions.js'
 export type { OwnedSubmitOptions, SubmitOptions } from './tasks/core/accept-task.js'
 export { permanent } from './tasks/run/failure.js'
-export { azureFormat, type AzureFormatOptions } from './tasks/http/azure-format.js'
 export { taskEndpoints, type TaskEndpoints } from './tasks/http/endpoints.js'
 export type { TaskEndpointsOptions, FindCallback, FindStart } from './tasks/http/settings.js'
 export {
