@@ -10,18 +10,8 @@ const HOST = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,62})\.)*[a-z_][a-z0-9_-]
  * and ICANN's `internal`).
  */
 const LOCAL_NAMES = new Set([
-  'localhost',
-  'local',
-  'internal',
-  'intranet',
-  'lan',
-  'home',
-  'corp',
-  'private',
-  'localdomain',
-  'arpa',
-  'onion',
-  'alt',
+  'localhost', 'local', 'internal', 'intranet', 'lan', 'home', 'corp', 'private', 'localdomain',
+  'arpa', 'onion', 'alt',
 ])
 
 /**
@@ -63,10 +53,9 @@ export class AddressRules {
   allows(text: string): boolean {
     if (!ipaddr.isValid(text)) return false
     const address = ipaddr.parse(text)
-    return (
-      isPublic(address) ||
-      this.ranges.some(([net, bits]) => net.kind() === address.kind() && address.match(net, bits))
-    )
+    return isPublic(address) || this.ranges.some(([net, bits]) => (
+      net.kind() === address.kind() && address.match(net, bits)
+    ))
   }
 
   /**
@@ -106,25 +95,20 @@ export function receiverOf(text: string): string {
 
 function toRange(entry: string): [Address, number] | undefined {
   const text = entry.trim().replace(/^\[|\]$/g, '')
+  if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
   if (text.includes('/')) {
-    if (!ipaddr.isValidCIDR(text)) {
-      throw new TypeError(
-        `callbacks: ${JSON.stringify(entry)} is not a range of addresses such as 10.0.0.0/8`,
-      )
-    }
-    return ipaddr.parseCIDR(text)
+    throw new TypeError(
+      `callbacks: ${JSON.stringify(entry)} is not a range of addresses such as 10.0.0.0/8`,
+    )
   }
-  if (!ipaddr.IPv4.isValidFourPartDecimal(text) && !ipaddr.IPv6.isValid(text)) return undefined
-  const address = ipaddr.parse(text)
-  return [address, address.kind() === 'ipv4' ? 32 : 128]
+  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return [ipaddr.IPv4.parse(text), 32]
+  return ipaddr.IPv6.isValid(text) ? [ipaddr.IPv6.parse(text), 128] : undefined
 }
 
 function toHost(entry: string): string {
   const host = entry.trim().toLowerCase().replace(/\.$/, '')
-  if (!HOST.test(host)) {
-    throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not an address, range or host name`)
-  }
-  return host
+  if (HOST.test(host)) return host
+  throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not an address, range or host name`)
 }
 
 /** Maximum length of a callback URL, in characters. */
@@ -140,27 +124,21 @@ const SHAPE = /^https?:\/\/[^\s\\\0-\x20\x7f]+$/i
  */
 export function readTarget(text: unknown, rules: AddressRules): URL {
   if (typeof text !== 'string' || text.length > MAX_LENGTH || !URL.canParse(text)) throw invalid()
-  const { protocol } = new URL(text)
-  if (protocol !== 'http:' && protocol !== 'https:') {
+  const url = new URL(text)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw forbidden('The callback URL must begin with http:// or https://.')
   }
   // The URL parser would repair such text, and another parser might repair it differently.
   if (!SHAPE.test(text)) throw invalid()
-  const url = new URL(text)
-  if (
-    url.username !== '' ||
-    url.password !== '' ||
-    /^[^/?#]*@/.test(text.slice(text.indexOf('//') + 2))
-  ) {
+  const hasEmptyCredentials = /^[^/?#]*@/.test(text.slice(text.indexOf('//') + 2))
+  if (url.username !== '' || url.password !== '' || hasEmptyCredentials) {
     throw forbidden('The callback URL must not have credentials.')
   }
   const host = hostOf(url)
   if (host === '' || host.endsWith('.')) throw invalid()
-  if (rules.refuses(host)) {
-    const others = 'or of one that httpSender({ allow }) names'
-    throw forbidden(`The callback URL must be of a public host, ${others}.`)
-  }
-  return url
+  if (!rules.refuses(host)) return url
+  const others = 'or of one that httpSender({ allow }) names'
+  throw forbidden(`The callback URL must be of a public host, ${others}.`)
 }
 
 /** Returns the host without the brackets of an IPv6 address and without a trailing dot. */

@@ -1,16 +1,14 @@
 import { channel } from 'node:diagnostics_channel'
 import type { StoredTask, TaskChange } from '../engine/task.js'
-import { KeyCounts } from '../runtime/collections.js'
+import { readOptions } from '../runtime/options.js'
+import { SharedLimit } from '../runtime/shared-limit.js'
+import { checkBackoff } from '../tasks/definition/define.js'
 import { isFinalTask, type Callbacks, type TaskCore } from '../tasks/core/task-core.js'
-import {
-  detailsOf, stored, type CallbackFault, type CallbackDetails,
-} from '../tasks/record/details.js'
+import { detailsOf, stored, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
 import { reportError } from '../tasks/record/diagnostics.js'
 import { httpSender } from './http-sender.js'
-import { checkSecrets, classifyReply, messageBody, messageId, signedHeaders } from './message.js'
-import {
-  readCallbackOptions, type CallbackOptions, type CallbackReply, type CallbackSettings,
-} from './options.js'
+import { afterAttempt, messageBody, signedHeaders, signersOf, type EndedReply } from './message.js'
+import { OPTIONS, type CallbackOptions, type CallbackReply } from './options.js'
 
 /**
  * Event on the diagnostics channel `longhaul:callback`: one for each attempt, in the process that
@@ -50,35 +48,36 @@ const callbackEvents = channel('longhaul:callback')
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function callbacks(options: CallbackOptions): Callbacks {
-  const settings = readCallbackOptions(options, httpSender)
+  const read = readOptions('callbacks', options, OPTIONS)
+  checkBackoff('callbacks', read.backoff)
+  const { maxInFlight, sender = httpSender() } = read
+  const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = read
+  const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = read
+  const settings = { ...read, sender, maxPerHost, maxPerOwner }
   // Twice as many, because an attempt that exceeds a limit only postpones itself.
-  return { concurrency: 2 * settings.maxInFlight, open: (core) => new Deliveries(core, settings) }
+  return { concurrency: 2 * maxInFlight, open: (core) => new Deliveries(core, settings) }
 }
 
 /** Minimum and maximum delay of an attempt that exceeds a limit, in milliseconds. */
 const POSTPONE_MS = 250
 const MAX_POSTPONE_MS = 15_000
 
-interface Message {
-  readonly url: string
-  readonly id: string
-  readonly body: string
-}
-
 /**
  * Sends the callbacks that the engine hands out. The engine keeps when each is due, so nothing waits
  * here, and a process that dies loses no callback: another one sends it again after a minute.
  */
 class Deliveries {
-  private readonly inFlight: InFlightLimiter
+  /** Requests under way, by owner. */
+  private readonly requests: SharedLimit
+  /** Requests under way, by host name regardless of port, and by address. */
+  private readonly receivers: SharedLimit
   private readonly closing = new AbortController()
 
   constructor(
-    private readonly core: TaskCore,
-    private readonly settings: Pick<CallbackSettings, 'sender' | 'secrets' | 'attempts' | 'backoff'>
-      & InFlightLimits,
+    private readonly core: TaskCore, private readonly settings: Required<CallbackOptions>,
   ) {
-    this.inFlight = new InFlightLimiter(settings)
+    this.requests = new SharedLimit(settings.maxInFlight, settings.maxPerOwner)
+    this.receivers = new SharedLimit(Infinity, settings.maxPerHost)
   }
 
   /**
@@ -87,7 +86,7 @@ class Deliveries {
    */
   async check(url: unknown, owner: string | undefined): Promise<string> {
     this.settings.sender.check(url)
-    checkSecrets(await this.settings.secrets(owner))
+    signersOf(await this.settings.secrets(owner))
     return url as string
   }
 
@@ -131,56 +130,52 @@ class Deliveries {
   }
 
   private async attempt(task: StoredTask, callback: CallbackDetails): Promise<void> {
-    const message = messageOf(task, callback)
-    const slot = this.inFlight.acquire(new URL(message.url).hostname, task.owner)
-    if (!slot) return this.postpone(task, callback)
+    const { hostname } = new URL(callback.url)
+    const owner = task.owner === undefined ? '' : `=${task.owner}`
+    const held = [this.requests.open(owner), this.receivers.open(`host ${hostname}`)]
+    const admit = (addresses: readonly string[]): boolean => {
+      const shares = [...new Set(addresses)].map((address) => this.receivers.open(address))
+      held.push(...shares)
+      return shares.every((share) => share.tryAcquire(1) === undefined)
+    }
     const began = performance.now()
-    let reply: CallbackReply
+    let reply: CallbackReply = { fault: 'busy' }
     try {
-      reply = await this.send(task, message, slot.admit)
+      const isAdmitted = held.every((share) => share.tryAcquire(1) === undefined)
+      if (isAdmitted) reply = await this.send(task, callback.url, admit)
     } finally {
-      slot.release()
+      for (const share of held) share.release()
     }
     if ('fault' in reply && reply.fault === 'busy') return this.postpone(task, callback)
     await this.writeOutcome(task, callback, reply, performance.now() - began)
   }
 
   private async send(
-    { owner }: StoredTask, { url, id, body }: Message,
-    admit: (addresses: readonly string[]) => boolean,
+    task: StoredTask, url: string, admit: (addresses: readonly string[]) => boolean,
   ): Promise<CallbackReply> {
     const { sender, secrets } = this.settings
-    const signed = signedHeaders(await secrets(owner), id, Date.now(), body)
+    const { round = task.birth, error } = detailsOf(task)
+    const body = messageBody(task, error)
+    const signed = signedHeaders(
+      await secrets(task.owner), `msg_${task.id}_${round}`, Date.now(), body,
+    )
     const headers = { 'content-type': 'application/json', ...signed }
     return sender.send({ url, headers, body, signal: this.closing.signal, admit })
   }
 
   private async writeOutcome(
-    task: StoredTask, callback: CallbackDetails,
-    reply: Exclude<CallbackReply, { readonly fault: 'busy' }>, ms: number,
+    task: StoredTask, before: CallbackDetails, reply: EndedReply, ms: number,
   ): Promise<void> {
-    const { attempts: maxAttempts, backoff } = this.settings
-    const { url, first = 1, attempts: before } = callback
-    const attempts = before + 1
-    const tried = attempts - first + 1
-    const now = Date.now()
-    const outcome = classifyReply(reply, { tried, left: maxAttempts - tried, backoff }, now)
-    const status = 'status' in reply ? reply.status : undefined
-    const fault = outcome.kind === 'delivered' ? undefined : outcome.fault
+    const { callback, callbackMs } = afterAttempt(before, reply, this.settings)
     if (callbackEvents.hasSubscribers) {
+      const { url, state, attempts, lastStatus, fault } = callback
       callbackEvents.publish({
-        outcome: outcome.kind, taskId: task.id, owner: task.owner, host: new URL(url).host,
-        attempt: attempts, status, fault, ms,
+        outcome: state === 'pending' ? 'retry' : state as 'delivered' | 'failed',
+        taskId: task.id, owner: task.owner, host: new URL(url).host, attempt: attempts,
+        status: lastStatus, fault, ms,
       } satisfies CallbackEvent)
     }
-    const seen = { url, attempts, first, ...status !== undefined && { lastStatus: status } }
-    const next: CallbackDetails = outcome.kind === 'delivered'
-      ? { ...seen, state: 'delivered', deliveredAt: now }
-      : { ...seen, state: outcome.kind === 'retry' ? 'pending' : 'failed', fault }
-    await this.write(task, {
-      details: stored({ ...detailsOf(task), callback: next }),
-      callbackMs: outcome.kind === 'retry' ? outcome.delayMs : null,
-    })
+    await this.write(task, { details: stored({ ...detailsOf(task), callback }), callbackMs })
   }
 
   /** Makes the attempt later, because a limit is reached. */
@@ -200,81 +195,5 @@ class Deliveries {
    */
   private async write(task: StoredTask, change: TaskChange): Promise<void> {
     await this.core.persist(task, { callbackRun: task.callbackRun }, change)
-  }
-}
-
-function messageOf(task: StoredTask, { url }: CallbackDetails): Message {
-  const { id, status: state, finishedAt = task.createdAt, result } = task
-  const { round = task.birth, error } = detailsOf(task)
-  if (state === 'queued' || state === 'processing') {
-    throw new TypeError('Only a task that has ended has a callback to send')
-  }
-  return { url, id: messageId(id, round), body: messageBody({ id, state, finishedAt, result, error }) }
-}
-
-/** Maximum numbers of concurrent requests. */
-interface InFlightLimits {
-  readonly maxInFlight: number
-  /** Limit for each receiver: for one host name, regardless of port, and for one address. */
-  readonly maxPerHost: number
-  readonly maxPerOwner: number
-}
-
-/** Permission to make one request. */
-interface Slot {
-  /**
-   * Counts the request against the addresses of its host name. Returns `false` if one of them has
-   * reached `maxPerHost`; the request must not be made then.
-   */
-  readonly admit: (addresses: readonly string[]) => boolean
-  /** Releases the slot. May be called twice. */
-  readonly release: () => void
-}
-
-/** Limits concurrent requests, so that slow receivers delay only the owner that uses them. */
-class InFlightLimiter {
-  private readonly counts = new KeyCounts()
-  private inFlight = 0
-
-  constructor(private readonly limits: InFlightLimits) {}
-
-  /**
-   * Acquires a slot for a request to a host name or address. Returns `undefined` if a limit is
-   * reached.
-   */
-  acquire(host: string, owner: string | undefined): Slot | undefined {
-    const { maxInFlight, maxPerHost, maxPerOwner } = this.limits
-    const ownerKey = `owner ${owner === undefined ? '' : `=${owner}`}`
-    const hostKey = `host ${host}`
-    if (
-      this.inFlight >= maxInFlight ||
-      this.isFull(ownerKey, maxPerOwner) ||
-      this.isFull(hostKey, maxPerHost)
-    ) {
-      return undefined
-    }
-    this.inFlight++
-    const held = [ownerKey, hostKey]
-    held.forEach((key) => { this.counts.add(key) })
-    let left = false
-    return {
-      admit: (addresses) => {
-        const keys = [...new Set(addresses.map((address) => `address ${address}`))]
-        if (keys.some((key) => this.isFull(key, maxPerHost))) return false
-        keys.forEach((key) => { this.counts.add(key) })
-        held.push(...keys)
-        return true
-      },
-      release: () => {
-        if (left) return
-        left = true
-        this.inFlight--
-        held.forEach((key) => { this.counts.remove(key) })
-      },
-    }
-  }
-
-  private isFull(key: string, max: number): boolean {
-    return this.counts.get(key) >= max
   }
 }

@@ -1,12 +1,10 @@
-import {
-  request as httpRequest, type ClientRequest, type IncomingMessage, type RequestOptions,
-} from 'node:http'
+import { request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { isIP } from 'node:net'
+import { isIP, type LookupFunction } from 'node:net'
 import { bytes, duration, func, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { AddressRules, hostOf, readTarget, receiverOf } from './addresses.js'
 import {
-  BusyAddress, ForbiddenAddress, judgedLookup, publicResolve, systemResolve, type ResolveHost,
+  publicResolve, systemResolve, type ResolvedAddress, type ResolveHost,
 } from './lookup.js'
 import type { CallbackReply, CallbackRequest, CallbackSender } from './options.js'
 
@@ -66,46 +64,66 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
     rules.allowsHost(host) ? systemResolve(host, signal) : publicResolve(host, signal)
   ) } = read
 
+  const attempt = async (
+    target: URL, { headers, body, admit }: CallbackRequest, stop: AbortSignal,
+  ): Promise<CallbackReply> => {
+    const host = hostOf(target)
+    const found = await addressesOf(host, resolve, stop)
+    if (found.length === 0) return { fault: 'unreachable' }
+    // One forbidden address rejects the name.
+    if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address))) {
+      return { fault: 'forbidden' }
+    }
+    if (!admit(found.map(({ address }) => receiverOf(address)))) return { fault: 'busy' }
+    const secure = target.protocol === 'https:'
+    const how: RequestOptions = {
+      method: 'POST',
+      hostname: host,
+      port: target.port === '' ? (secure ? 443 : 80) : target.port,
+      path: target.pathname + target.search,
+      headers: {
+        'host': target.host,
+        'accept-encoding': 'identity',
+        'connection': 'close',
+        ...headers,
+        'content-length': Buffer.byteLength(body),
+      },
+      // A separate connection without an agent, so that no proxy of the environment applies.
+      agent: false,
+      maxHeaderSize: 16_384,
+      signal: stop,
+      lookup: lookupOf(found),
+    }
+    const outgoing = secure
+      ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) })
+      : httpRequest(how)
+    return exchange(outgoing, body, maxResponseBytes)
+  }
+
   return {
     check: (url) => { readTarget(url, rules) },
-    async send({ url, headers, body, signal, admit }: CallbackRequest): Promise<CallbackReply> {
+    async send(request) {
+      const { url, signal } = request
       signal.throwIfAborted()
       const target = toTarget(url, rules)
       if (!target) return { fault: 'forbidden' }
-      const host = hostOf(target)
-      const named = isIP(host) === 0
-      if (!named && !admit([receiverOf(host)])) return { fault: 'busy' }
-      // An address in the URL was checked above.
-      const judged = named ? judgedLookup(resolve, rules, admit) : undefined
-      const secure = target.protocol === 'https:'
-      const how: RequestOptions = {
-        method: 'POST',
-        hostname: host,
-        port: target.port === '' ? (secure ? 443 : 80) : target.port,
-        path: target.pathname + target.search,
-        headers: {
-          'host': target.host,
-          'accept-encoding': 'identity',
-          'connection': 'close',
-          ...headers,
-          'content-length': Buffer.byteLength(body),
-        },
-        // A separate connection without an agent, so that no proxy of the environment applies.
-        agent: false,
-        maxHeaderSize: 16_384,
-        ...(judged && { lookup: judged.lookup }),
-      }
-      const outgoing = secure
-        ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) })
-        : httpRequest(how)
-      const reply = await exchange(outgoing, { body, signal, timeoutMs, maxResponseBytes })
-        .catch((error: unknown) => {
-          void judged?.end()
-          throw error
+      const stop = new AbortController()
+      const deadline = setTimeout(() => { stop.abort() }, timeoutMs)
+      return new Promise((resolve, reject) => {
+        const onAbort = (): void => {
+          clearTimeout(deadline)
+          stop.abort()
+          // Does not wait for a resolver that ignores its signal.
+          reject(signal.reason as Error)
+        }
+        signal.addEventListener('abort', onAbort, { once: true })
+        attempt(target, request, stop.signal).then((reply) => {
+          resolve(stop.signal.aborted && 'fault' in reply ? { fault: 'timeout' } : reply)
+        }).catch(reject).finally(() => {
+          clearTimeout(deadline)
+          signal.removeEventListener('abort', onAbort)
         })
-      // The caller holds the places of the limits until the lookup has ended, too.
-      await judged?.end()
-      return reply
+      })
     },
   }
 }
@@ -119,11 +137,27 @@ function toTarget(url: string, rules: AddressRules): URL | undefined {
   }
 }
 
-interface Limits {
-  readonly body: string
-  readonly signal: AbortSignal
-  readonly timeoutMs: number
-  readonly maxResponseBytes: number
+/** Returns no addresses if the name cannot be resolved or `stop` aborts. */
+async function addressesOf(
+  host: string, resolve: ResolveHost, stop: AbortSignal,
+): Promise<readonly ResolvedAddress[]> {
+  const family = isIP(host)
+  if (family !== 0) return [{ address: host, family }]
+  try {
+    const found = await resolve(host, stop)
+    return stop.aborted ? [] : found
+  } catch {
+    return []
+  }
+}
+
+/** Returns a lookup for a socket that connects only to addresses that were checked. */
+function lookupOf(found: readonly ResolvedAddress[]): LookupFunction {
+  const [first] = found
+  return (_host, { all }, callback) => {
+    if (all) callback(null, [...found])
+    else callback(null, first?.address ?? '', first?.family)
+  }
 }
 
 /** Maximum time to wait for the rest of a response after its status. */
@@ -133,78 +167,36 @@ const MAX_INTERIM = 10
 
 /**
  * Makes one exchange: sends the body, waits for the status, reads a little of the body, and
- * destroys the socket. Always settles. Rejects only with the reason of the signal.
+ * destroys the socket. Never rejects.
  */
-export function exchange(
-  outgoing: ClientRequest,
-  { body, signal, timeoutMs, maxResponseBytes }: Limits,
+function exchange(
+  outgoing: ClientRequest, body: string, maxResponseBytes: number,
 ): Promise<CallbackReply> {
-  return new Promise((resolve, reject) => {
-    let reply: CallbackReply | undefined
-    let settled = false
+  return new Promise((resolve) => {
+    let reply: CallbackReply = { fault: 'unreachable' }
     let linger: ReturnType<typeof setTimeout> | undefined
-    const settle = (outcome: CallbackReply): void => {
-      if (settled) return
-      settled = true
-      end()
-      resolve(reply ?? outcome)
-    }
-    const onAbort = (): void => {
-      settled = true
-      end()
-      reject(signal.reason instanceof Error ? signal.reason : new Error('The callback was stopped'))
-    }
-    const deadline = setTimeout(() => {
-      settle({ fault: 'timeout' })
-    }, timeoutMs)
     const end = (): void => {
-      clearTimeout(deadline)
       clearTimeout(linger)
-      signal.removeEventListener('abort', onAbort)
       outgoing.destroy()
+      resolve(reply)
     }
-    signal.addEventListener('abort', onAbort, { once: true })
-
     let interim = 0
     outgoing.on('information', () => {
-      if (++interim > MAX_INTERIM) settle({ fault: 'unreachable' })
+      if (++interim > MAX_INTERIM) end()
     })
     // Never removed, because an unhandled late error would end the process.
-    outgoing.on('error', (error) => {
-      settle(replyOf(error))
-    })
-    outgoing.on('close', () => {
-      settle({ fault: 'unreachable' })
-    })
-    outgoing.on('response', (answer) => {
-      const { statusCode = 0, headers } = answer
-      reply = { status: statusCode, retryAfter: headers['retry-after'] }
-      const done = (): void => {
-        settle({ fault: 'unreachable' })
-      }
-      linger = setTimeout(done, LINGER_MS)
-      discard(answer, maxResponseBytes, done)
+    outgoing.on('error', end)
+    outgoing.on('close', end)
+    outgoing.on('response', (response) => {
+      reply = { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] }
+      linger = setTimeout(end, LINGER_MS)
+      let seen = 0
+      response.on('data', (chunk: Buffer) => {
+        seen += chunk.length
+        if (seen > maxResponseBytes) end()
+      })
+      for (const event of ['end', 'error', 'close']) response.on(event, end)
     })
     outgoing.end(body)
   })
-}
-
-function replyOf(error: Error): CallbackReply {
-  if (error instanceof BusyAddress) return { fault: 'busy' }
-  return { fault: error instanceof ForbiddenAddress ? 'forbidden' : 'unreachable' }
-}
-
-/**
- * Discards up to `max` bytes of the body. Calls `done` at the end, at the limit, or if the response
- * breaks off.
- */
-function discard(answer: IncomingMessage, max: number, done: () => void): void {
-  let seen = 0
-  answer.on('data', (chunk: Buffer) => {
-    seen += chunk.length
-    if (seen > max) done()
-  })
-  answer.on('end', done)
-  answer.on('error', done)
-  answer.on('close', done)
 }

@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { func, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
-import { checkBackoff, type Backoff } from '../tasks/definition/define.js'
+import { func, value, whole, type OptionTable } from '../runtime/options.js'
+import type { Backoff } from '../tasks/definition/define.js'
 
 /** Options of `callbacks`. */
 export interface CallbackOptions {
@@ -45,7 +45,7 @@ const BACKOFF: Backoff = {
   type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3,
 }
 
-const OPTIONS = {
+export const OPTIONS = {
   secrets: func({ required: true }),
   sender: value('a CallbackSender, such as httpSender()', isSender),
   attempts: whole({ min: 1, default: 14 }),
@@ -55,25 +55,6 @@ const OPTIONS = {
   maxInFlight: whole({ min: 1, default: 20 }),
   maxPerHost: whole({ min: 1 }), maxPerOwner: whole({ min: 1 }),
 } satisfies OptionTable<CallbackOptions>
-
-/** Options with their defaults applied. */
-export type CallbackSettings = Required<CallbackOptions>
-
-/**
- * Checks the options and applies their defaults.
- *
- * @throws {TypeError} An option is out of range.
- */
-export function readCallbackOptions(
-  options: CallbackOptions, defaultSender: () => CallbackSender,
-): CallbackSettings {
-  const read = readOptions('callbacks', options, OPTIONS)
-  checkBackoff('callbacks', read.backoff)
-  const { maxInFlight, sender = defaultSender() } = read
-  const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = read
-  const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = read
-  return { ...read, sender, maxPerHost, maxPerOwner }
-}
 
 /**
  * Sends callback requests over the network. `httpSender` is the implementation over HTTP. longhaul

@@ -7,7 +7,7 @@ import { messageBody, signedHeaders } from '../../../src/callbacks/message.js'
 const SECRET = `whsec_${Buffer.from('a secret of some thirty bytes ...').toString('base64')}`
 const OTHER = `whsec_${Buffer.from('another secret').toString('base64')}`
 const NOW = Math.floor(Date.now() / 1000) * 1000
-const body = messageBody({ id: 't1', state: 'completed', finishedAt: NOW, result: '{"message":"Fertig – ünïcode","n":1}', error: undefined })
+const body = messageBody({ id: 't1', status: 'completed', createdAt: NOW, finishedAt: NOW, result: '{"message":"Fertig – ünïcode","n":1}' })
 const sign = (secrets = [SECRET], at = Date.now(), text = body) => signedHeaders(secrets, 'msg_1', at, text)
 
 describe('verifyCallback', () => {

@@ -59,7 +59,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: apiKey': (options) => api.apiKey(options),
   'longhaul/policies: authenticate': (options) => api.authenticate(options),
   'longhaul/policies: authorize': (options) => api.authorize(options),
-  'longhaul: azureFormat': (options) => api.azureFormat(options),
   'longhaul/policies: basic': (options) => api.basic(options),
   'longhaul/policies: bearer': (options) => api.bearer(options),
   'longhaul/content: blobSource': (options) => api.blobSource(engine.blobs, 'key', options),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { memory } from '../../../../adapters/memory/index.js'
 import {
-  azureFormat, compose, createTasks, defineTask, HttpError, jobFormat, router, taskEndpoints, type HttpRequest,
+  compose, createTasks, defineTask, HttpError, jobFormat, router, taskEndpoints, taskFormat, type HttpRequest,
   type TaskEndpointsOptions,
 } from '../../../../src/index.js'
 import { authorize } from '../../../../src/policies/index.js'
@@ -104,9 +104,10 @@ describe('endpoints.list', () => {
     assert.equal((await found(`from=${ago}`)).size, 5, 'a plus sign that is not percent-encoded')
   })
 
-  test('the job format tells tasks that wait apart, and the Azure format has its own words', async (t) => {
+  test('the job format tells tasks that wait apart, and a format may have its own words', async (t) => {
     const { tasks, endpoints } = setUp(t, { format: jobFormat })
-    const azure = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, format: azureFormat() })
+    const statuses = { NotStarted: ['scheduled', 'queued'], Running: ['processing'] } as const
+    const custom = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, format: { ...taskFormat, statuses } })
     const mine = tasks.ownedBy('ann')
     const running = (await mine.submit(mail, {})).taskId
     await eventually(async () => (await mine.get(running))?.status === 'processing')
@@ -121,9 +122,9 @@ describe('endpoints.list', () => {
     assert.equal(jobs.items[0]?.['statusUrl'], `/v2/tasks/${queued}`)
     assert.deepEqual(idsOf(await found(endpoints.list, 'scheduled')), [later])
     assert.deepEqual(idsOf(await found(endpoints.list, 'processing')), [running])
-    assert.deepEqual(new Set(idsOf(await found(azure.list, 'NotStarted'))), new Set([queued, later]))
-    assert.deepEqual(idsOf(await found(azure.list, 'Running')), [running])
-    assert.deepEqual(idsOf(await found(azure.list, 'processing')), ['invalid_query'])
+    assert.deepEqual(new Set(idsOf(await found(custom.list, 'NotStarted'))), new Set([queued, later]))
+    assert.deepEqual(idsOf(await found(custom.list, 'Running')), [running])
+    assert.deepEqual(idsOf(await found(custom.list, 'processing')), ['invalid_query'])
   })
 
   test('what the list does not know is 400, and the message names it', async (t) => {
