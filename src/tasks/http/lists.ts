@@ -12,7 +12,7 @@ import { empty, isNotModified, jsonText } from '../../http/respond.js'
 import { toReference } from '../../http/request.js'
 import { cutText } from '../../runtime/text.js'
 import { readOptions, value, type OptionTable } from '../../runtime/options.js'
-import { DEFAULT_LIMIT, MAX_LIMIT, type ListFilter } from '../lists.js'
+import { DEFAULT_LIMIT, listTasks, MAX_LIMIT, type ListFilter } from '../lists.js'
 import { TASK_STATUSES } from './formats.js'
 import { listOperations } from './operations.js'
 import type { EndpointSettings } from './settings.js'
@@ -47,7 +47,7 @@ const VARY = 'Accept, Authorization'
 
 /** Creates the handler of a requester's own list. See `TaskEndpoints.list`. */
 export function createOwnList<C>(settings: EndpointSettings<C>): Handler<C> {
-  return createList(settings, settings.listedAlso, false)
+  return createList(settings, settings.list?.also ?? [], false)
 }
 
 /** Creates the handler of the list of all owners' tasks. See `TaskEndpoints.operatorList`. */
@@ -64,7 +64,7 @@ function createList<C>(
 ): Handler<C> {
   const { service, format, path, requester } = settings
   const statuses = format.statuses ?? TASK_STATUSES
-  const hasTask = (name: string) => service.definition(name) !== undefined
+  const hasTask = (name: string) => service.core.definition(name) !== undefined
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
     const own = byOperator ? undefined : requester(request).owner
@@ -74,7 +74,7 @@ function createList<C>(
     const given = readParameters(request.query, byOperator ? [...NAMES, 'owner'] : NAMES, also)
     const { cursor, owner = own } = given
     const filter = readFilter(given, statuses, hasTask, owner === undefined ? 'all' : { owner })
-    const { items, next } = await service.list(filter, cursor)
+    const { items, next } = await listTasks(service.core.engine, filter, cursor)
     const texts = items.map((task) => {
       const item = format.toText(task, path.of(request.mountPath, task.id))
       if (!byOperator || task.owner === undefined) return item
