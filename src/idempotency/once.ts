@@ -1,13 +1,13 @@
+import { httpError } from '../http/errors.js'
 import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/body/source.js'
 import type { HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
-import { readFailure } from '../http/failure.js'
 import { errorResponse } from '../http/respond.js'
 import { newId } from '../runtime/random-id.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
+import { Gathered } from '../runtime/text.js'
 import type { Entry, Store } from '../stores/store.js'
 import {
-  Lease, LEASE_MS, openClaim, stillRunning, toHeld, waitForEntry, type KeyClaim,
-  type StoredResponse,
+  claimOf, Lease, LEASE_MS, stillRunning, waitForEntry, type KeyClaim, type StoredResponse,
 } from './claim.js'
 
 /** A response, and the part of it that is kept for retries. */
@@ -73,14 +73,16 @@ export async function oncePerKey(
   const { store, key, fingerprint } = options
   const deadline = performance.now() + options.waitMs
   for (let tried = 0; tried < TRIES; tried++) {
-    const wanted: KeyClaim = { fingerprint, holder: newId() }
-    const { fresh, held } = await openClaim(store, key, wanted, LEASE_MS)
-    if (fresh) return perform(request, options, new Lease(store, key, held), work)
-    const claim = held.claim.response
-      ? held.claim
-      : await decided(options, deadline - performance.now(), request)
-    if (claim?.response) return replay(claim.response)
-    if (claim) break
+    const claim: KeyClaim = { fingerprint, holder: newId() }
+    const made = await store.create(key, JSON.stringify(claim), { ttlMs: LEASE_MS })
+    if (made.created) {
+      return perform(request, options, new Lease(store, key, claim, made.revision), work)
+    }
+    let earlier: KeyClaim | undefined = claimOf(made.entry)
+    if (earlier.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+    if (!earlier.response) earlier = await decided(options, deadline - performance.now(), request)
+    if (earlier?.response) return replay(earlier.response)
+    if (earlier) break
   }
   throw stillRunning()
 }
@@ -96,9 +98,9 @@ async function decided(
   const bytes = WAITING_BYTES.open(owner)
   try {
     if (place.tryAcquire(1) ?? bytes.tryAcquire(bytesOf(headers))) throw stillRunning()
-    const isOver = (now: Entry | undefined) => !now || toHeld(now).claim.response !== undefined
-    const entry = await waitForEntry(store, key, { timeoutMs, signal, until: isOver })
-    return entry && toHeld(entry).claim
+    const isOver = (now: Entry | undefined) => !now || claimOf(now).response !== undefined
+    const entry = await waitForEntry(store, key, isOver, timeoutMs, signal)
+    return entry && claimOf(entry)
   } finally {
     place.release()
     bytes.release()
@@ -114,24 +116,20 @@ async function perform(
   request: HttpRequest<unknown>, { retentionMs, maxBytes, owner }: OnceOptions, lease: Lease,
   work: OnceWork<KeptResponse | undefined>,
 ): Promise<HttpResponse | undefined> {
-  let kept: KeptResponse | undefined
   let hasBegun = false
+  const keep = ({ response, short }: KeptResponse): Promise<void> => (
+    !hasBegun && isRefusal(response)
+      ? lease.release() : lease.settle(toStored(response, maxBytes, short), { retentionMs, owner })
+  )
+  let kept: KeptResponse | undefined
   try {
     kept = await work(() => { hasBegun = true })
   } catch (error) {
-    const { status, headers } = readFailure(error)
-    if (!hasBegun && isRefusal(status, headers)) await lease.release()
-    else await lease.settle(toStored(errorResponse(error, request), maxBytes), { retentionMs, owner })
+    await keep({ response: errorResponse(error, request) })
     throw error
   }
-  if (!kept) {
-    await lease.release()
-    return undefined
-  }
-  const { response, short } = kept
-  if (!hasBegun && isRefusal(response.status, response.headers)) await lease.release()
-  else await lease.settle(toStored(response, maxBytes, short), { retentionMs, owner })
-  return response
+  await (kept ? keep(kept) : lease.release())
+  return kept?.response
 }
 
 /**
@@ -147,9 +145,8 @@ const REFUSED = new Set([
  * Besides the statuses of rejections, this is a 503 with Retry-After. Other statuses, such as 409, 422
  * and 500, are results of the work.
  */
-function isRefusal(status: number, headers: Readonly<Record<string, unknown>>): boolean {
-  return REFUSED.has(status)
-    || (status === 503 && headers['retry-after'] !== undefined)
+function isRefusal({ status, headers }: HttpResponse): boolean {
+  return REFUSED.has(status) || (status === 503 && headers['retry-after'] !== undefined)
 }
 
 /** Header fields that describe a body which is not kept. */
@@ -174,7 +171,7 @@ function toStored(
   { status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT,
 ): StoredResponse {
   const headers = someOf(all)
-  if (body === undefined || body === '') return { status, headers, body: '' }
+  if (body === undefined) return { status, headers, body: '' }
   if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) {
     return { status, headers, body }
   }
@@ -212,27 +209,19 @@ export async function buffered(response: HttpResponse, maxBytes: number): Promis
   const { body, headers } = response
   if (!isStreamed(body) || wantsHeadAtOnce(headers)) return response
   const source = new Source(body)
-  const chunks: Uint8Array[] = []
-  let size = 0
-  while (size <= maxBytes) {
+  const start = new Gathered()
+  while (start.size <= maxBytes) {
     const step = await source.next()
-    if (step.done === true) return { ...response, body: Buffer.concat(chunks) }
-    // A copy: a source may use its chunk again.
-    const chunk = typeof step.value === 'string' ? Buffer.from(step.value) : Buffer.from(step.value)
-    chunks.push(chunk)
-    size += chunk.byteLength
+    if (step.done === true) return { ...response, body: start.bytes }
+    start.add(typeof step.value === 'string' ? Buffer.from(step.value) : step.value)
   }
-  return { ...response, body: rest(chunks, source) }
+  return { ...response, body: rest(start.bytes, source) }
 }
 
-async function* rest(
-  chunks: Uint8Array[], source: Source,
-): AsyncGenerator<Chunk, void, undefined> {
+async function* rest(start: Chunk, source: Source): AsyncGenerator<Chunk, void, undefined> {
   try {
-    for (let chunk = chunks.shift(); chunk !== undefined; chunk = chunks.shift()) yield chunk
-    for (;;) {
-      const step = await source.next()
-      if (step.done === true) return
+    yield start
+    for (let step = await source.next(); step.done !== true; step = await source.next()) {
       yield step.value
     }
   } finally {
