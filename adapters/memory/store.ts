@@ -100,14 +100,9 @@ export class MemoryStore implements Store {
 
   /** Returns the numbers of entries, counters and watches, and the bytes that `maxBytes` limits. */
   usage(): { entries: number; pinned: number; bytes: number; counters: number; watches: number } {
-    const { size, pinned, bytes } = this.#entries
-    return {
-      entries: size,
-      pinned,
-      bytes,
-      counters: this.#counters.size,
-      watches: this.#watches.size,
-    }
+    const { size: entries, pinned, bytes } = this.#entries
+    const { size: counters } = this.#counters
+    return { entries, pinned, bytes, counters, watches: this.#watches.size }
   }
 
   get(key: string): MaybePromise<Entry | undefined> {
@@ -120,26 +115,21 @@ export class MemoryStore implements Store {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
-    const failure = this.#write(key, undefined, value, options)
-    return failure === undefined
-      ? { created: true, revision: String(this.#revision) }
-      : Promise.reject(failure)
+    return this.#write(key, value, options, this.#now() + options.ttlMs)
+      ?? { created: true, revision: String(this.#revision) }
   }
 
   replace(
-    key: string,
-    value: string,
-    revision: Revision,
-    options: ReplaceOptions,
+    key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): MaybePromise<Replaced | Conflict> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there === undefined) return { replaced: false, entry: undefined }
     if (String(there.revision) !== revision) return { replaced: false, entry: entryOf(there) }
-    const failure = this.#write(key, there, value, options)
-    return failure === undefined
-      ? { replaced: true, revision: String(this.#revision) }
-      : Promise.reject(failure)
+    const { ttlMs } = options
+    const expiresAt = ttlMs === undefined ? there.expiresAt : this.#now() + ttlMs
+    return this.#write(key, value, options, expiresAt)
+      ?? { replaced: true, revision: String(this.#revision) }
   }
 
   delete(key: string, revision?: Revision): MaybePromise<boolean> {
@@ -148,8 +138,7 @@ export class MemoryStore implements Store {
     if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) {
       return false
     }
-    this.#entries.remove(key)
-    this.#watches.notify(key)
+    this.#drop(key)
     return true
   }
 
@@ -192,24 +181,17 @@ export class MemoryStore implements Store {
     return undefined
   }
 
-  /** Writes in place of the current entry `there`. Returns an error if nothing was written. */
+  /** Writes an entry. Returns a rejected promise if nothing was written. */
   #write(
-    key: string,
-    there: StoredEntry | undefined,
-    value: string,
-    options: ReplaceOptions,
-  ): Error | undefined {
-    const { ttlMs } = options
-    if (ttlMs !== undefined && !Number.isFinite(ttlMs)) return noDuration(ttlMs)
-    const now = this.#now()
-    const expiresAt = ttlMs === undefined ? there?.expiresAt ?? now : now + ttlMs
-    if (expiresAt <= now) {
-      if (there !== undefined) this.#entries.remove(key)
-    } else {
-      const stored = new StoredEntry(key, value, this.#revision + 1, expiresAt, options)
-      if (!this.#entries.put(stored, there)) {
+    key: string, value: string, options: ReplaceOptions, expiresAt: number,
+  ): Promise<never> | undefined {
+    if (!Number.isFinite(expiresAt)) return Promise.reject(noDuration(options.ttlMs))
+    if (expiresAt <= this.#now()) this.#entries.remove(key)
+    else {
+      const entry = new StoredEntry(key, value, this.#revision + 1, expiresAt)
+      if (!this.#entries.put(entry, options)) {
         this.#scanner.advance(STEPS_WHEN_FULL)
-        if (!this.#entries.put(stored, this.#entries.peek(key))) return full('The store is full')
+        if (!this.#entries.put(entry, options)) return Promise.reject(full('The store is full'))
       }
     }
     this.#revision++
@@ -223,25 +205,14 @@ export class MemoryStore implements Store {
     this.#watches.notify(key)
   }
 
-  /**
-   * Visits everything that can expire, watched keys first. Yields `true` for each entry that it
-   * removed.
-   */
+  /** Visits everything that can expire. Yields `true` for each entry that it removed. */
   *#walk(): Generator<boolean> {
-    if (this.#entries.size > 0) {
-      for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)
-    }
-    for (const [key, stored] of this.#entries.each()) {
-      yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)
+    for (const { key, expiresAt } of this.#entries.each()) {
+      const isOver = expiresAt <= this.#now()
+      if (isOver) this.#drop(key)
+      yield isOver
     }
     yield* this.#counters.sweep(this.#now)
-  }
-
-  #dropIfExpired(key: string): boolean {
-    const stored = this.#entries.peek(key)
-    if (stored === undefined || stored.expiresAt > this.#now()) return false
-    this.#drop(key)
-    return true
   }
 }
 
@@ -249,7 +220,7 @@ function entryOf(stored: StoredEntry): Entry {
   return { value: stored.value, revision: String(stored.revision) }
 }
 
-function noDuration(ttlMs: number): TypeError {
+function noDuration(ttlMs: unknown): TypeError {
   return new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
 }
 
