@@ -71,27 +71,13 @@ export async function takeContent(
   write: (chunk: Uint8Array) => Promise<void> | void,
 ): Promise<void> {
   const iterator = content[Symbol.asyncIterator]()
-  let stop: (reason: unknown) => void = ignore
-  const aborted = (): void => {
-    stop(signal?.reason)
-  }
-  // A new promise for each chunk: a race with one long-lived promise would leak a reaction for each
-  // chunk.
-  const next = (): Promise<IteratorResult<Uint8Array>> =>
-    new Promise((resolve, reject) => {
-      stop = reject
-      iterator.next().then(resolve, reject)
-    })
-  signal?.addEventListener('abort', aborted)
-  let over = false
+  let isOver = false
   try {
     for (;;) {
       signal?.throwIfAborted()
-      const step = await (signal === undefined ? iterator.next() : next())
-      if (step.done === true) {
-        over = true
-        return
-      }
+      const step = await unlessAborted(iterator.next(), signal)
+      isOver = step.done === true
+      if (step.done === true) return
       if (!(step.value instanceof Uint8Array)) {
         throw new TypeError(
           `The content of a blob comes as Uint8Array, not as ${typeof step.value}`,
@@ -100,9 +86,18 @@ export async function takeContent(
       if (step.value.byteLength > 0) await write(step.value)
     }
   } finally {
-    signal?.removeEventListener('abort', aborted)
-    if (!over) close(iterator)
+    if (!isOver) close(iterator)
   }
+}
+
+/** Not a race with one promise for all chunks, which would keep a reaction for each of them. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => { reject(signal.reason as Error) }
+    signal.addEventListener('abort', onAbort, { once: true })
+    work.then(resolve, reject).finally(() => { signal.removeEventListener('abort', onAbort) })
+  })
 }
 
 /**

@@ -32,22 +32,15 @@ export interface BreakerOptions {
   readonly hasManyConnections?: boolean
 }
 
-class Pending implements Linked<Pending> {
-  previous: Pending | undefined = undefined
-  next: Pending | undefined = undefined
-  over = false
-
-  /**
-   * @param due - the tick at which the call is late
-   * @param answers - number of replies before it began
-   */
-  constructor(
-    readonly due: number,
-    readonly answers: number,
-    readonly probe: boolean,
-    readonly reject: (error: Error) => void,
-    readonly cancel: (() => void) | undefined,
-  ) {}
+interface Pending extends Linked<Pending> {
+  /** Tick at which the call is late. */
+  readonly due: number
+  /** Number of replies before it began. */
+  readonly answers: number
+  readonly isProbe: boolean
+  readonly reject: (error: Error) => void
+  readonly cancel: (() => void) | undefined
+  isOver: boolean
 }
 
 /**
@@ -75,18 +68,20 @@ export class Breaker {
   call<Reply, T>(
     work: () => Promise<Reply>, read: (reply: Reply) => T, cancel?: () => void,
   ): Promise<T> {
-    const probe = this.suspect
-    if (probe && this.probing) {
+    const isProbe = this.suspect
+    if (isProbe && this.probing) {
       const message = `${this.options.server} does not answer`
       return Promise.reject(new StoreUnavailableError(message))
     }
     return new Promise((resolve, reject) => {
       // Misuse throws here, before anything is waited for.
       const working = work()
-      const due = this.ticks + TICKS + 1
-      const call = new Pending(due, this.answers, probe, reject, cancel)
+      const call: Pending = {
+        previous: undefined, next: undefined, due: this.ticks + TICKS + 1, answers: this.answers,
+        isProbe, reject, cancel, isOver: false,
+      }
       this.pending.push(call)
-      if (probe) this.probing = true
+      if (isProbe) this.probing = true
       if (this.timer === undefined) this.arm()
       working.then((reply) => {
         this.end(call)
@@ -126,10 +121,10 @@ export class Breaker {
   }
 
   private end(call: Pending): void {
-    if (call.over) return
-    call.over = true
+    if (call.isOver) return
+    call.isOver = true
     this.pending.remove(call)
-    if (call.probe) this.probing = false
+    if (call.isProbe) this.probing = false
   }
 
   private toStoreError(error: unknown): Error {
@@ -171,20 +166,16 @@ const storeEvents = channel('longhaul:store')
 
 /** Makes a call. If somebody subscribed to the channel, publishes its duration and outcome. */
 export function observed<T>(verb: StoreEvent['verb'], call: () => Promise<T>): Promise<T> {
-  return storeEvents.hasSubscribers ? timed(verb, call()) : call()
-}
-
-async function timed<T>(verb: StoreEvent['verb'], call: Promise<T>): Promise<T> {
+  if (!storeEvents.hasSubscribers) return call()
   const began = performance.now()
-  let outcome: StoreEvent['outcome'] = 'ok'
-  try {
-    return await call
-  } catch (error) {
-    outcome = isStoreUnavailable(error) ? error.reason : 'misuse'
-    throw error
-  } finally {
+  const publish = (outcome: StoreEvent['outcome']): void => {
     storeEvents.publish({ verb, outcome, ms: performance.now() - began } satisfies StoreEvent)
   }
+  const calling = call()
+  calling.then(() => { publish('ok') }, (error: unknown) => {
+    publish(isStoreUnavailable(error) ? error.reason : 'misuse')
+  })
+  return calling
 }
 
 const FIRST_DELAY_MS = 100
