@@ -28,7 +28,8 @@ export type { EndedTask, ExternalResource } from './tasks/definition/external-re
 export type {
   Checkpoint, FileContent, TaskContext, TaskFile, TaskFiles, WriteFileOptions,
 } from './tasks/definition/run-context.js'
-export { createTasks, type Tasks, type TasksHealth } from './tasks/tasks.js'
+export { createTasks, type Tasks } from './tasks/tasks.js'
+export type { TasksHealth } from './tasks/core/task-service.js'
 export type { ListOptions, TaskPage } from './tasks/lists.js'
 export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'

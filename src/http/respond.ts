@@ -1,6 +1,7 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders, Handler } from './exchange.js'
 import { readFailure, type Failure, reasonPhrase, addFailureHeaders } from './failure.js'
 import { closest, parseAccept, type MediaRange } from './fields/accept.js'
+import { evaluatePreconditions } from './fields/preconditions.js'
 import { fieldText, joinLists } from './fields/reader.js'
 import { Memo } from '../runtime/collections.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
@@ -23,6 +24,18 @@ export function json(
 ): HttpResponse {
   // `JSON.stringify` returns undefined for undefined and for functions.
   return jsonText(status, JSON.stringify(value) ?? 'null', headers)
+}
+
+/**
+ * Evaluates the conditions of a request for something that has this entity tag. Returns `true` if
+ * the response is a 304.
+ *
+ * @throws {HttpError} 412 `precondition_failed`
+ */
+export function isNotModified({ method, headers }: HttpRequest<unknown>, etag: string): boolean {
+  const outcome = evaluatePreconditions({ method, headers, exists: true, etag })
+  if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
+  return outcome === 'not-modified'
 }
 
 /**

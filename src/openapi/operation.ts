@@ -52,6 +52,13 @@ export function operation(method: string, options: OperationOptions): Operation 
   return { method, openapi: { ...readOptions('operation', options, OPERATION) } }
 }
 
+/** Creates the operations of GET and HEAD, whose responses have the same headers. */
+export function readOperations(options: OperationOptions): readonly Operation[] {
+  return [
+    operation('GET', options), operation('HEAD', { ...options, summary: 'The headers of GET' }),
+  ]
+}
+
 /**
  * Returns the schema object of a body. A JSON Schema stays as it is. A Standard Schema is what its
  * library exports, or `{}` (anything).

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 import {
-  LISTED_STATUSES, type ListedStatus, type TaskQuery, type ListPosition,
+  LISTED_STATUSES, type ListedStatus, type ListPosition, type TaskEngine, type TaskQuery,
 } from '../engine/engine.js'
 import { httpError } from '../http/errors.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import { isTaskId } from './record/ids.js'
+import { toSnapshot, type TaskSnapshot } from './record/snapshot.js'
 import type { Task } from './record/view.js'
 
 /** Maximum and default number of tasks of a page. */
@@ -84,6 +85,50 @@ function distinct<T>(items: readonly T[]): T[] {
   return [...new Set(items)]
 }
 
+/** Maximum number of tasks that are read together. */
+const READ_TOGETHER = 64
+/**
+ * Length of the tasks after which a page ends, in UTF-16 units. A result may have a megabyte, so 200
+ * tasks would have 200.
+ */
+const MAX_PAGE_LENGTH = 4 * 1024 * 1024
+
+export interface SnapshotPage {
+  readonly items: TaskSnapshot[]
+  /** Cursor of the next page; `undefined` on the last one. */
+  readonly next: string | undefined
+}
+
+/**
+ * Returns a page of tasks, up to the limit of the filter. A page of long tasks ends early, at
+ * `MAX_PAGE_LENGTH`.
+ *
+ * @throws {HttpError} 400 `invalid_cursor`
+ */
+export async function listTasks(
+  engine: TaskEngine, filter: ListFilter, cursor: string | undefined,
+): Promise<SnapshotPage> {
+  let after: TaskQuery['after'] = cursor === undefined ? undefined : readCursor(cursor, filter)
+  const items: TaskSnapshot[] = []
+  let length = 0
+  for (;;) {
+    // One more than is shown, which tells whether there is another page.
+    const limit = Math.min(filter.limit + 1 - items.length, READ_TOGETHER)
+    const tasks = await engine.list({ ...filter, limit, after })
+    for (const task of tasks) {
+      const item = toSnapshot(task)
+      const last = items.at(-1)
+      length += item.text.length
+      if (last && (items.length === filter.limit || length > MAX_PAGE_LENGTH)) {
+        return { items, next: toCursor(last, filter) }
+      }
+      items.push(item)
+    }
+    if (tasks.length < limit) return { items, next: undefined }
+    after = tasks.at(-1)
+  }
+}
+
 /** Number of characters of the digest in a cursor: 72 bits. */
 const DIGEST_LENGTH = 12
 /** Maximum length of a cursor, with an id of 128 characters. */
@@ -94,7 +139,7 @@ const MAX_LENGTH = 256
  * order, so that a position in one list is never used in another. It is no secret: a list shows the
  * tasks of its owner only, whatever its cursor says.
  */
-export function toCursor({ id, createdAt }: ListPosition, filter: ListFilter): string {
+function toCursor({ id, createdAt }: ListPosition, filter: ListFilter): string {
   const place = `${createdAt.toString(36)} ${id}`
   const text = digestOf(filter, place) + place
   return Buffer.from(text, 'latin1').toString('base64url')
@@ -106,7 +151,7 @@ export function toCursor({ id, createdAt }: ListPosition, filter: ListFilter): s
  * @throws {HttpError} 400 `invalid_cursor`: it is malformed, or of a list with another owner or
  * filter.
  */
-export function readCursor(cursor: string, filter: ListFilter): ListPosition {
+function readCursor(cursor: string, filter: ListFilter): ListPosition {
   const text = cursor.length > MAX_LENGTH ? '' : Buffer.from(cursor, 'base64url').toString('latin1')
   const [time = '', id = ''] = text.slice(DIGEST_LENGTH).split(' ')
   const position = { createdAt: Number.parseInt(time, 36), id }

@@ -3,13 +3,14 @@ import { countedAsOwner, countedWithoutOwner } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { OWNED_SUBMIT, type AcceptedTask, type OwnedSubmitOptions } from './core/accept-task.js'
+import { retryTask } from './core/change-task.js'
 import type { TaskService } from './core/task-service.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
-import { toFilter, type ListFilter, type ListOptions, type TaskPage } from './lists.js'
-import { allTasks, belongsTo, refuseOwner, type IsVisible } from './record/ids.js'
-import type { TaskSnapshot } from './record/snapshot.js'
+import { listTasks, toFilter, type ListFilter, type ListOptions, type TaskPage } from './lists.js'
+import { allTasks, belongsTo, isTaskId, refuseOwner, type IsVisible } from './record/ids.js'
+import { toSnapshot, type TaskSnapshot } from './record/snapshot.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
-import type { WaitOptions } from './record/subscriptions.js'
+import { waitFor, type WaitOptions } from './record/subscriptions.js'
 
 /**
  * The tasks of one owner, or those without an owner for an anonymous client. A task of another
@@ -163,7 +164,9 @@ export class ServedTasks implements OwnedTasks {
   async wait(id: string, options: WaitOptions): Promise<Task | undefined> {
     this.#checkOwner('wait', options)
     const limits = readOptions('wait', options, WAIT_OPTIONS)
-    return shown(await this.#service.wait(id, limits, this.#isVisible))
+    if (!isTaskId(id)) return undefined
+    const { subscriptions } = this.#service
+    return shown(await waitFor(subscriptions, id, { ...limits, isVisible: this.#isVisible }, true))
   }
 
   /** `options` is not in the type. It is read because `{ owner }` must not cancel others' tasks. */
@@ -183,13 +186,14 @@ export class ServedTasks implements OwnedTasks {
   ): Promise<TaskPage<T, S>> {
     this.#checkOwner('list', options)
     const filter = toFilter('list', options, this.#of, (each) => { this.#service.mustHave(each) })
-    const { items, next } = await this.#service.list(filter, options.cursor)
+    const { items, next } = await listTasks(this.#service.core.engine, filter, options.cursor)
     // The filter has what the types say.
     return { items: items.map(toTask), ...next !== undefined && { next } } as never
   }
 
   async retry(id: string): Promise<Task | undefined> {
-    return shown(await this.#service.retry(id, { maySee: this.#isVisible }))
+    const task = await retryTask(this.#service.core, id, { maySee: this.#isVisible })
+    return shown(task && toSnapshot(task))
   }
 
   async delete(id: string): Promise<boolean> {

@@ -4,7 +4,7 @@ import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions } from '../runtime/options.js'
 import type { PoolCounts } from './core/pools.js'
 import { SUBMIT, type SubmitOptions } from './core/accept-task.js'
-import { TaskService } from './core/task-service.js'
+import { TaskService, type TasksHealth } from './core/task-service.js'
 import {
   handleOf, ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'
@@ -98,16 +98,6 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
   }): Promise<void>
 }
 
-/** The state of one process. */
-export interface TasksHealth {
-  /** True if the engine answers and `close` was not called. */
-  readonly ok: boolean
-  /** Active runs, those of synchronous responses included. */
-  readonly running: number
-  /** Requests that wait for a task. */
-  readonly waiting: number
-}
-
 /**
  * Creates tasks over a task engine and a store.
  *
@@ -132,7 +122,7 @@ class AllTasks extends ServedTasks implements Tasks {
   }
 
   definition(name: string): AnyTaskDefinition | undefined {
-    return this.#service.definition(name)
+    return this.#service.core.definition(name)
   }
 
   override async submit<T extends AnyTaskDefinition>(

@@ -7,8 +7,9 @@ import {
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
+import { retryTask } from '../core/change-task.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
+import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
 import { redeliverOperations, retryOperations } from './operations.js'
 import { respondAccepted } from './respond.js'
@@ -39,13 +40,13 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
     await requireEmptyBody(settings, request)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
     return respondOnce(settings, request, {}, async (began) => {
-      const task = await service.retry(id, {
+      const task = await retryTask(service.core, id, {
         maySee: (each) => belongsTo(each, owner), isRequest: true,
         ...key !== undefined && { key: claimKey(request, owner, key) },
       })
       if (!task) throw httpError(format.notFound)
       began()
-      const retried = { kind: 'task', task, direct: false, replayed: false } as const
+      const retried = { kind: 'task', task: toSnapshot(task), direct: false, replayed: false } as const
       return {
         response: await respondAccepted(settings, {
           request, owner, caller: countedAs(request, owner), direct: false, respondAsync,

@@ -81,14 +81,15 @@ async function serve<C>(
 async function find<C>(
   { service }: EndpointSettings<C>, owner: OwnerId, { id, name }: FilePlace,
 ): Promise<ContentSource | undefined> {
+  const { blobs } = service.settings
   const task = await service.read(id)
-  if (!task?.blobs || !service.blobs || !belongsTo(task, owner)) return undefined
+  if (!task?.blobs || !blobs || !belongsTo(task, owner)) return undefined
   const { files = [] } = bodyOf(task)
   const at = files.findIndex((file) => file.name === name)
   const [file, blob] = [files[at], task.blobs[at]]
   if (file === undefined || blob === undefined) return undefined
   const digests = parseDigests(file.digest) ?? {}
-  const source = await blobSource(service.blobs, fileKey(id, blob), {
+  const source = await blobSource(blobs, fileKey(id, blob), {
     type: file.type, name, digests,
   })
   // The digest is a strong entity tag, and it is the same for the same bytes of another attempt.

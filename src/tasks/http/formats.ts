@@ -4,7 +4,7 @@ import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { httpDate } from '../../http/fields/dates.js'
 import type { Fragment } from '../../openapi/operation.js'
-import type { ListedStatus } from '../../engine/engine.js'
+import { LISTED_STATUSES, type ListedStatus } from '../../engine/engine.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
@@ -52,67 +52,44 @@ export interface TaskFormatDescription {
 
 export const time = { type: 'string', format: 'date-time' }
 export const text = { type: 'string' }
+export const array = (items: Fragment) => ({ type: 'array', items })
+/** JSON Schema of an object. */
+export const object = (properties: Fragment, ...required: string[]) => (
+  { type: 'object', ...required.length > 0 && { required }, properties }
+)
+const uri = { type: 'string', format: 'uri-reference' }
+const count = { type: 'integer', minimum: 0 }
 
 export const members = {
   message: text,
-  task: { type: 'string', description: 'The kind of work' },
+  task: { ...text, description: 'The kind of work' },
   attempt: { type: 'integer', minimum: 1, description: 'The number of the latest run' },
-  progress: {
-    type: 'object',
-    required: ['done'],
-    properties: { done: { type: 'number' }, total: { type: 'number' }, message: text },
-  },
-  result: { type: 'object', required: ['message'], properties: { message: text } },
+  progress: object({ done: { type: 'number' }, total: { type: 'number' }, message: text }, 'done'),
+  result: object({ message: text }, 'message'),
   files: {
-    type: 'array',
+    ...array(object({
+      name: text, url: uri, size: count,
+      type: { ...text, description: 'Media type' },
+      digest: { ...text, description: 'SHA-256, as in Repr-Digest' },
+    }, 'name', 'url', 'size', 'type', 'digest')),
     description: 'The files of a completed task',
-    items: {
-      type: 'object',
-      required: ['name', 'url', 'size', 'type', 'digest'],
-      properties: {
-        name: text, url: { type: 'string', format: 'uri-reference' },
-        size: { type: 'integer', minimum: 0 },
-        type: { type: 'string', description: 'Media type' },
-        digest: { type: 'string', description: 'SHA-256, as in Repr-Digest' },
-      },
-    },
   },
-  error: {
-    type: 'object',
-    required: ['code', 'message'],
-    properties: {
-      code: text, message: text,
-      details: { type: 'array', items: { type: 'object', required: ['pointer', 'message'], properties: { pointer: text, message: text } } },
-    },
-  },
+  error: object({
+    code: text, message: text,
+    details: array(object({ pointer: text, message: text }, 'pointer', 'message')),
+  }, 'code', 'message'),
   attempts: {
-    type: 'array',
+    ...array(object({
+      attempt: { type: 'integer', minimum: 1 }, startedAt: time, endedAt: time,
+      error: object({ code: text, message: text }, 'code', 'message'),
+    }, 'attempt', 'startedAt', 'endedAt')),
     description: 'The last ten runs that have ended, if there was more than one',
-    items: {
-      type: 'object',
-      required: ['attempt', 'startedAt', 'endedAt'],
-      properties: {
-        attempt: { type: 'integer', minimum: 1 },
-        startedAt: time,
-        endedAt: time,
-        error: {
-          type: 'object',
-          required: ['code', 'message'],
-          properties: { code: text, message: text },
-        },
-      },
-    },
   },
-  callback: {
-    type: 'object',
-    required: ['state', 'attempts'],
-    properties: {
-      state: { enum: ['waiting', 'pending', 'delivered', 'failed'] },
-      attempts: { type: 'integer' },
-      lastStatus: { type: 'integer' },
-      fault: text, nextAttemptAt: time, deliveredAt: time,
-    },
-  },
+  callback: object({
+    state: { enum: ['waiting', 'pending', 'delivered', 'failed'] },
+    attempts: { type: 'integer' }, lastStatus: { type: 'integer' },
+    fault: text, nextAttemptAt: time, deliveredAt: time,
+  }, 'state', 'attempts'),
   createdAt: time,
   startAt: { ...time, description: 'When the first run may begin, of a task for later' },
   startedAt: time,
@@ -135,15 +112,9 @@ export const taskFormat: TaskFormat = {
   ),
   notFound: 'task_not_found',
   statuses: TASK_STATUSES,
-  schema: {
-    type: 'object',
-    required: ['taskId', 'status', 'message', 'task', 'createdAt'],
-    properties: {
-      taskId: text,
-      status: { enum: ['processing', 'completed', 'failed', 'cancelled'] },
-      ...members,
-    },
-  },
+  schema: object({
+    taskId: text, status: { enum: Object.keys(TASK_STATUSES) }, ...members,
+  }, 'taskId', 'status', 'message', 'task', 'createdAt'),
 }
 
 /**
@@ -164,21 +135,10 @@ export const jobFormat: TaskFormat = {
     })
   },
   notFound: 'job_not_found',
-  statuses: {
-    scheduled: ['scheduled'], queued: ['queued'], processing: ['processing'],
-    completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
-  },
-  schema: {
-    type: 'object',
-    required: ['id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'],
-    properties: {
-      id: text,
-      state: { enum: ['scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled'] },
-      jobId: text,
-      statusUrl: { type: 'string', format: 'uri-reference' },
-      ...members,
-    },
-  },
+  statuses: Object.fromEntries(LISTED_STATUSES.map((status) => [status, [status]])),
+  schema: object({
+    id: text, state: { enum: LISTED_STATUSES }, jobId: text, statusUrl: uri, ...members,
+  }, 'id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'),
 }
 
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */

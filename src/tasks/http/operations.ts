@@ -1,20 +1,24 @@
+import type { ListedStatus } from '../../engine/engine.js'
 import type { Operation } from '../../http/exchange.js'
 import {
-  addResponseHeaders, body, type Fragment, header, operation, parameter, response,
+  addResponseHeaders, body, type Fragment, header, operation, parameter, readOperations, response,
 } from '../../openapi/operation.js'
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { ListedStatus } from '../../engine/engine.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../lists.js'
-import type { TaskFormat } from './formats.js'
+import { array, members, object, text, time, type TaskFormat } from './formats.js'
 import type { StatusPath } from './status-path.js'
 
+const { prefer, idempotencyKey, contentDigest, ifMatch, ifNoneMatch } = requestFields
 const replayed = fields('Idempotency-Key', 'Idempotent-Replayed')
+const id = parameter('path', 'id')
 
-/** Any object with a message. */
-const resultSchema: Fragment = {
-  type: 'object', required: ['message'], properties: { message: { type: 'string' } },
-}
+/** Codes of every request that starts or changes a task by a POST. */
+const POST_FAILURES = [
+  'invalid_input', 'malformed_json', 'invalid_header', 'invalid_idempotency_key',
+  'idempotent_request_running', 'body_too_large', 'unsupported_media_type',
+  'unsupported_content_coding', 'idempotency_key_reused', 'internal_error', 'store_unavailable',
+] as const
 
 export function submitOperations(
   format: TaskFormat, definition: AnyTaskDefinition | undefined,
@@ -22,36 +26,23 @@ export function submitOperations(
     readonly always: boolean, readonly emptyBody: boolean, readonly startAt: boolean,
   },
 ): readonly Operation[] {
-  const accepted = response('Accepted: the work continues in the background', {
-    schema: format.schema,
-    headers: {
-      ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'),
-      ...replayed, ...format.describe?.acceptedFields,
-    },
-  })
   const done = response('The work is done', {
-    schema: definition?.output ?? resultSchema,
+    schema: definition?.output ?? members.result,
     headers: { ...fields('Location', 'Preference-Applied', 'Vary'), ...replayed },
   })
   // A failure after a wait has the Location of its task, and a repeated one says so.
   return [addResponseHeaders(operation('POST', {
     summary: definition ? `Start ${definition.name}` : 'Start a task',
-    parameters: [
-      requestFields.prefer, requestFields.idempotencyKey, requestFields.contentDigest,
-    ],
+    parameters: [prefer, idempotencyKey, contentDigest],
     requestBody: body(definition?.input ?? {}, { required: !emptyBody }),
     responses: {
-      ...(always ? {} : { 200: done }),
-      202: accepted,
+      ...!always && { 200: done },
+      202: accepted(format, 'Accepted: the work continues in the background'),
       ...errorResponses(
-        'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
-        'nested_too_deep',
-        'unsafe_key', 'invalid_idempotency_key', 'invalid_callback_url', 'callback_url_forbidden',
-        'callback_needs_async', 'idempotent_request_running', 'task_cancelled',
-        'gone', 'body_too_large', 'unsupported_media_type',
-        'unsupported_content_coding', 'unprocessable', 'unknown_task', 'idempotency_key_reused',
-        'too_many_requests', 'too_many_tasks', 'internal_error', 'overloaded', 'queue_full',
-        'store_unavailable', 'store_full', 'shutting_down', 'sync_timeout', 'task_timeout',
+        ...POST_FAILURES, 'digest_mismatch', 'missing_body', 'nested_too_deep', 'unsafe_key',
+        'invalid_callback_url', 'callback_url_forbidden', 'callback_needs_async', 'task_cancelled',
+        'gone', 'unprocessable', 'unknown_task', 'too_many_requests', 'too_many_tasks',
+        'overloaded', 'queue_full', 'store_full', 'shutting_down', 'sync_timeout', 'task_timeout',
         ...emptyBody ? ['cross_site'] as const : [],
         ...startAt ? ['invalid_start_at', 'start_at_out_of_range'] as const : [],
       ),
@@ -59,76 +50,72 @@ export function submitOperations(
   }), { ...fields('Location', 'Preference-Applied'), ...replayed })]
 }
 
+function accepted({ schema, describe }: TaskFormat, description: string): Fragment {
+  return response(description, {
+    schema,
+    headers: {
+      ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'),
+      ...replayed, ...describe?.acceptedFields,
+    },
+  })
+}
+
 export function statusOperations(
-  path: string, format: TaskFormat, remove: 'cancel' | 'forget',
+  path: string, { schema, notFound, describe = {} }: TaskFormat, remove: 'cancel' | 'forget',
 ): readonly Operation[] {
-  const id = parameter('path', 'id')
   const headers = fields('ETag', 'Retry-After', 'Sunset', 'Cache-Control', 'Vary')
   const applied = { ...headers, ...fields('Preference-Applied') }
-  const unbuffered = {
-    'X-Accel-Buffering': header('`no` for event streams: proxies are to pass them on as they come'),
-  }
-  const { result = format.schema, shown: others = {} } = format.describe ?? {}
-  const shown: Fragment = response('The task', {
-    schema: result, headers: { ...applied, ...unbuffered },
-  })
-  const content = {
-    ...shown['content'] as Fragment, 'text/event-stream': { schema: { type: 'string' } },
-  }
-  const otherResponses = Object.entries(others).map(([status, each]): [string, Fragment] => [
-    status, { headers: applied, ...each },
-  ])
-  const read = {
-    parameters: [
-      id, requestFields.prefer, requestFields.ifMatch, requestFields.ifNoneMatch,
-      parameter('header', 'Last-Event-ID', {
-        description: 'The last server-sent event that the client has',
-      }),
-    ],
-    responses: {
-      200: { ...shown, content },
-      204: response('An event stream that has nothing more to say', {
-        headers: fields('Cache-Control', 'Vary'),
-      }),
-      304: response('Not changed', { headers: applied }),
-      ...Object.fromEntries(otherResponses),
-      ...errorResponses(
-        format.notFound, 'not_acceptable', 'precondition_failed', 'too_many_requests',
-        'store_unavailable',
-      ),
+  const shown = response('The task', {
+    schema: describe.result ?? schema,
+    headers: {
+      ...applied,
+      'X-Accel-Buffering': header('`no` for event streams: proxies are to pass them on as they come'),
     },
-  }
+  })
+  const others = Object.entries(describe.shown ?? {})
+    .map(([status, each]) => [status, { headers: applied, ...each }] as const)
+  const forgets = remove === 'forget'
   return [
-    operation('GET', { summary: 'Show a task', ...read }),
-    operation('HEAD', { summary: 'The headers of GET', ...read }),
-    operation('DELETE', {
-      summary: remove === 'forget' ? 'Cancel a task, or delete a final one' : 'Cancel a task',
-      parameters: [id, requestFields.ifMatch],
+    ...readOperations({
+      summary: 'Show a task',
+      parameters: [
+        id, prefer, ifMatch, ifNoneMatch,
+        parameter('header', 'Last-Event-ID', {
+          description: 'The last server-sent event that the client has',
+        }),
+      ],
       responses: {
-        200: response('The task, cancelled', { schema: format.schema, headers }),
-        ...remove === 'forget' && {
+        200: {
+          ...shown, content: { ...shown['content'] as Fragment, 'text/event-stream': { schema: text } },
+        },
+        204: response('An event stream that has nothing more to say', {
+          headers: fields('Cache-Control', 'Vary'),
+        }),
+        304: response('Not changed', { headers: applied }),
+        ...Object.fromEntries(others),
+        ...errorResponses(
+          notFound, 'not_acceptable', 'precondition_failed', 'too_many_requests', 'store_unavailable',
+        ),
+      },
+    }),
+    operation('DELETE', {
+      summary: forgets ? 'Cancel a task, or delete a final one' : 'Cancel a task',
+      parameters: [id, ifMatch],
+      responses: {
+        200: response('The task, cancelled', { schema, headers }),
+        ...forgets && {
           204: response('The task was final, If-Match had its ETag, and it is deleted'),
         },
         ...errorResponses(
-          format.notFound, remove === 'forget' ? 'precondition_required' : 'task_already_final',
-          'precondition_failed', 'store_unavailable',
-          'idempotency_not_supported',
+          notFound, forgets ? 'precondition_required' : 'task_already_final',
+          'precondition_failed', 'store_unavailable', 'idempotency_not_supported',
         ),
       },
     }),
   ].map((each) => ({ ...each, path }))
 }
 
-/** Codes of every request that takes no body. */
-const CHANGE_FAILURES = [
-  'invalid_input', 'malformed_json', 'invalid_header', 'invalid_idempotency_key', 'cross_site',
-  'idempotent_request_running', 'body_too_large', 'unsupported_media_type',
-  'unsupported_content_coding', 'idempotency_key_reused', 'internal_error', 'store_unavailable',
-] as const
-
-const EMPTY_BODY = body(
-  { type: 'object', maxProperties: 0 }, { required: false },
-)
+const EMPTY_BODY = body({ type: 'object', maxProperties: 0 }, { required: false })
 
 export function retryOperations(
   { template }: StatusPath, format: TaskFormat,
@@ -136,25 +123,17 @@ export function retryOperations(
   return [{
     ...operation('POST', {
       summary: 'Run a failed or cancelled task again',
-      parameters: [parameter('path', 'id'), requestFields.prefer, requestFields.idempotencyKey],
+      parameters: [id, prefer, idempotencyKey],
       requestBody: EMPTY_BODY,
       responses: {
         200: response('The result, if the client waited for it', {
           headers: fields('Location', 'Preference-Applied', 'Vary'),
         }),
-        202: response('The task waits for another run', {
-          schema: format.schema,
-          headers: {
-            ...fields(
-              'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
-              'Idempotency-Key', 'Idempotent-Replayed',
-            ),
-            ...format.describe?.acceptedFields,
-          },
-        }),
+        202: accepted(format, 'The task waits for another run'),
         ...errorResponses(
-          ...CHANGE_FAILURES, format.notFound, 'task_not_final', 'task_already_completed', 'conflict',
-          'gone', 'too_many_tasks', 'queue_full', 'service_unavailable', 'shutting_down',
+          ...POST_FAILURES, 'cross_site', format.notFound, 'task_not_final',
+          'task_already_completed', 'conflict', 'gone', 'too_many_tasks', 'queue_full',
+          'service_unavailable', 'shutting_down',
         ),
       },
     }),
@@ -163,23 +142,20 @@ export function retryOperations(
 }
 
 export function redeliverOperations(
-  { template }: StatusPath, format: TaskFormat,
+  { template }: StatusPath, { schema, notFound }: TaskFormat,
 ): readonly Operation[] {
   return [{
     ...operation('POST', {
       summary: 'Send the callback of a task again',
-      parameters: [parameter('path', 'id'), requestFields.idempotencyKey],
+      parameters: [id, idempotencyKey],
       requestBody: EMPTY_BODY,
       responses: {
         202: response('The callback is being sent', {
-          schema: format.schema,
-          headers: fields(
-            'Location', 'Content-Location', 'Idempotency-Key', 'Idempotent-Replayed',
-          ),
+          schema, headers: { ...fields('Location', 'Content-Location'), ...replayed },
         }),
         ...errorResponses(
-          ...CHANGE_FAILURES, format.notFound, 'task_not_final', 'no_callback', 'callback_pending',
-          'service_unavailable',
+          ...POST_FAILURES, 'cross_site', notFound, 'task_not_final', 'no_callback',
+          'callback_pending', 'service_unavailable',
         ),
       },
     }),
@@ -188,74 +164,51 @@ export function redeliverOperations(
 }
 
 export function listOperations(
-  format: TaskFormat, statuses: Readonly<Record<string, readonly ListedStatus[]>>, byOwner: boolean,
+  { schema }: TaskFormat, statuses: Readonly<Record<string, readonly ListedStatus[]>>,
+  byOwner: boolean,
 ): readonly Operation[] {
-  const parameters = [
-    listed('status', 'Only tasks of these statuses', { enum: Object.keys(statuses) }),
-    listed('task', 'Only tasks of these kinds of work', { type: 'string' }),
-    ...byOwner ? [parameter('query', 'owner', { description: 'Only tasks of this owner' })] : [],
-    timeParameter('from', 'Only tasks created at this time or later'),
-    timeParameter('to', 'Only tasks created before this time'),
-    parameter('query', 'order', {
-      description: 'The order of creation', schema: { enum: ['newest', 'oldest'], default: 'newest' },
-    }),
-    parameter('query', 'limit', {
-      description: `Maximum number of tasks of a page; more than ${MAX_LIMIT} are cut to that`,
-      schema: { type: 'integer', minimum: 1, default: DEFAULT_LIMIT },
-    }),
-    parameter('query', 'cursor', {
-      description: 'The position of a page, from `next` or Link of the page before',
-    }),
-    requestFields.ifNoneMatch,
-  ]
-  const headers = fields('ETag', 'Link', 'Cache-Control', 'Vary')
-  const failures = errorResponses(
-    'invalid_query', 'invalid_cursor', 'unauthorized', 'not_acceptable', 'precondition_failed',
-    'store_unavailable',
+  const query = (name: string, description: string, more: Fragment = text) => (
+    parameter('query', name, { description, schema: more })
   )
-  const whose = byOwner ? 'the tasks of all owners' : 'own tasks'
-  const shown = { headers, schema: pageSchema(format, byOwner) }
-  return [
-    operation('GET', {
-      summary: `List ${whose}`, parameters,
-      responses: {
-        200: response('A page of tasks', shown),
-        304: response('Not changed', { headers }),
-        ...failures,
+  const several = { style: 'form', explode: false }
+  const timestamp = { ...time, examples: ['2026-03-01T09:30:00Z'] }
+  const headers = fields('ETag', 'Link', 'Cache-Control', 'Vary')
+  const page = object({
+    items: array(byOwner ? { allOf: [object({ owner: text }), schema] } : schema),
+    next: { ...text, description: 'The path of the next page; absent on the last one' },
+  }, 'items')
+  return readOperations({
+    summary: byOwner ? 'List the tasks of all owners' : 'List own tasks',
+    parameters: [
+      {
+        ...query('status', 'Only tasks of these statuses, separated by commas', {
+          ...array({ enum: Object.keys(statuses) }), minItems: 1,
+        }),
+        ...several,
       },
-    }),
-    operation('HEAD', {
-      summary: 'The headers of GET', parameters,
-      responses: {
-        200: response('The headers of the response to GET', { headers }),
-        304: response('Not changed', { headers }),
-        ...failures,
+      {
+        ...query('task', 'Only tasks of these kinds of work, separated by commas', {
+          ...array(text), minItems: 1,
+        }),
+        ...several,
       },
-    }),
-  ]
-}
-
-function pageSchema({ schema }: TaskFormat, byOwner: boolean): Fragment {
-  const owner = { type: 'object', properties: { owner: { type: 'string' } } }
-  return {
-    type: 'object',
-    required: ['items'],
-    properties: {
-      items: { type: 'array', items: byOwner ? { allOf: [owner, schema] } : schema },
-      next: { type: 'string', description: 'The path of the next page; absent on the last one' },
+      ...byOwner ? [query('owner', 'Only tasks of this owner')] : [],
+      query('from', 'Only tasks created at this time or later', timestamp),
+      query('to', 'Only tasks created before this time', timestamp),
+      query('order', 'The order of creation', { enum: ['newest', 'oldest'], default: 'newest' }),
+      query('limit', `Maximum number of tasks of a page; more than ${MAX_LIMIT} are cut to that`, {
+        type: 'integer', minimum: 1, default: DEFAULT_LIMIT,
+      }),
+      query('cursor', 'The position of a page, from `next` or Link of the page before'),
+      ifNoneMatch,
+    ],
+    responses: {
+      200: response('A page of tasks', { headers, schema: page }),
+      304: response('Not changed', { headers }),
+      ...errorResponses(
+        'invalid_query', 'invalid_cursor', 'unauthorized', 'not_acceptable', 'precondition_failed',
+        'store_unavailable',
+      ),
     },
-  }
-}
-
-function listed(name: string, description: string, items: Fragment): Fragment {
-  const schema = { type: 'array', items, minItems: 1 }
-  return {
-    ...parameter('query', name, { description: `${description}, separated by commas`, schema }),
-    style: 'form', explode: false,
-  }
-}
-
-function timeParameter(name: string, description: string): Fragment {
-  const schema = { type: 'string', format: 'date-time', examples: ['2026-03-01T09:30:00Z'] }
-  return parameter('query', name, { description, schema })
+  })
 }

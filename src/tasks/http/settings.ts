@@ -162,7 +162,7 @@ export function readSettings<C>(
       anyone: 'lets everybody who knows the id of a task see and cancel it.',
     }),
     context: options.context && jsonContext(options.context), callback, startAt, remove,
-    maxWaitSeconds, syncTimeoutMs, maxBodyBytes: read.maxBodyBytes ?? service.maxInputBytes,
+    maxWaitSeconds, syncTimeoutMs, maxBodyBytes: read.maxBodyBytes ?? service.settings.maxInputBytes,
     maxBytesPerOwner, listedAlso: also,
   }
 }

@@ -3,11 +3,9 @@ import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { negotiate } from '../../http/fields/accept.js'
-import {
-  etagMatches, evaluatePreconditions, type PreconditionOutcome,
-} from '../../http/fields/preconditions.js'
+import { etagMatches } from '../../http/fields/preconditions.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
-import { refuseIdempotencyKey, empty, jsonText, stream } from '../../http/respond.js'
+import { refuseIdempotencyKey, empty, isNotModified, jsonText, stream } from '../../http/respond.js'
 import type { Condition } from '../core/change-task.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
 import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
@@ -81,8 +79,8 @@ function showNow<C>(
   const headers = statusHeaders(task)
   const { status, text } = format.shown?.(task) ?? OK
   // RFC 9110 section 13.2.1: conditions are about responses that would be a success.
-  if (status < 300 && isConditional(request)) {
-    if (requirePreconditions(request, task) === 'not-modified') return empty(304, headers)
+  if (status < 300 && isConditional(request) && isNotModified(request, etagOf(task))) {
+    return empty(304, headers)
   }
   headers['content-type'] = 'application/json'
   const statusUrl = path.of(request.mountPath, task.id)
@@ -179,7 +177,7 @@ async function remove<C>(
     const message = 'The task has ended; to delete it, send its ETag in If-Match.'
     throw httpError('precondition_required', { message })
   }
-  if (!outcome.moved && isConditional(request)) requirePreconditions(request, outcome.task)
+  if (!outcome.moved && isConditional(request)) isNotModified(request, etagOf(outcome.task))
   return jsonText(
     200,
     settings.format.toText(outcome.task, settings.path.of(request.mountPath, id)),
@@ -195,19 +193,9 @@ function hasTag(ifMatch: string | readonly string[] | undefined): boolean {
 /** Returns a function that throws 412 `precondition_failed` for a task whose tag does not match. */
 function preconditionOf<C>(request: HttpRequest<C>): Condition | undefined {
   if (!isConditional(request)) return undefined
-  return (task) => { requirePreconditions(request, toSnapshot(task)) }
+  return (task) => { isNotModified(request, etagOf(toSnapshot(task))) }
 }
 
 function isConditional<C>({ headers }: HttpRequest<C>): boolean {
   return headers['if-match'] !== undefined || headers['if-none-match'] !== undefined
-}
-
-/** @throws {HttpError} 412 `precondition_failed` */
-function requirePreconditions<C>(
-  { method, headers }: HttpRequest<C>, task: TaskSnapshot,
-): Exclude<PreconditionOutcome, 'failed'> {
-  const etag = etagOf(task)
-  const outcome = evaluatePreconditions({ method, headers, exists: true, etag })
-  if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
-  return outcome
 }

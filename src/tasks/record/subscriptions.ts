@@ -28,18 +28,13 @@ export interface VisibleWaitOptions extends WaitOptions {
 export async function waitFor(
   subscriptions: Subscriptions, id: string, options: VisibleWaitOptions, keepAlive = false,
 ): Promise<TaskSnapshot | undefined> {
-  const {
-    timeoutMs,
-    signal = new AbortController().signal,
-    isVisible,
-    until = (task) => isFinalStatus(task.state),
-  } = options
+  const { timeoutMs, signal, isVisible, until = (task) => isFinalStatus(task.state) } = options
   const deadline = performance.now() + timeoutMs
   const subscription = await subscriptions.subscribe(id, keepAlive)
   try {
     for (;;) {
       const left = deadline - performance.now()
-      const isOver = left <= 0 || signal.aborted
+      const isOver = left <= 0 || signal?.aborted === true
       // The last record is read anew, because a notice may have been lost.
       const task = await (isOver ? subscription.now() : subscription.next(left, signal))
       if (!task || !isVisible(task)) return undefined
@@ -50,9 +45,7 @@ export async function waitFor(
   }
 }
 
-/**
- * Time between two reads of a watched task, in milliseconds. The engine may lose a notice.
- */
+/** Time between two reads of a watched task, in milliseconds. The engine may lose a notice. */
 const REREAD_MS = 3000
 
 /** Tasks that can be watched. */
@@ -82,7 +75,9 @@ export class Subscriptions {
    * @param keepAlive - whether the process stays alive while the subscriber waits
    */
   async subscribe(id: string, keepAlive = false): Promise<Subscription> {
-    const watch = this.watches.get(id) ?? this.open(id)
+    const watch = this.watches.get(id)
+      ?? new TaskWatch(this.source, id, () => { this.watches.delete(id) })
+    this.watches.set(id, watch)
     const subscription = new Subscription(watch, keepAlive)
     try {
       await watch.opened
@@ -92,29 +87,19 @@ export class Subscriptions {
     }
     return subscription
   }
-
-  private open(id: string): TaskWatch {
-    const watch = new TaskWatch(this.source, id, () => {
-      if (this.watches.get(id) === watch) this.watches.delete(id)
-    })
-    this.watches.set(id, watch)
-    return watch
-  }
 }
 
 /** Watches the record of one task: reads it after each notice and every few seconds. */
 class TaskWatch {
-  readonly subscribers = new Set<Subscription>()
   /** Resolves once notices of changes arrive. */
   readonly opened: Promise<void>
+  readonly subscribers = new Set<Subscription>()
   changes = 0
   private task: TaskSnapshot | undefined
   private failure: { readonly error: unknown } | undefined
   private reading: Promise<void> | undefined
   private next: Promise<void> | undefined
-  private unwatch: (() => void) | undefined
-  private timer: ReturnType<typeof setInterval> | undefined
-  private closed = false
+  private stop: (() => void) | undefined
 
   /** @param onClose - called when the last subscriber has left */
   constructor(
@@ -143,58 +128,46 @@ class TaskWatch {
   }
 
   remove(subscriber: Subscription): void {
-    this.subscribers.delete(subscriber)
-    if (this.subscribers.size > 0 || this.closed) return
-    this.closed = true
-    clearInterval(this.timer)
-    this.unwatch?.()
+    if (!this.subscribers.delete(subscriber) || this.subscribers.size > 0) return
+    this.stop?.()
     this.onClose()
   }
 
   private async open(): Promise<void> {
     const onNotice = (): void => { void this.refresh() }
-    try {
-      const unwatch = await this.source.watch(this.id, onNotice)
-      if (this.closed) unwatch()
-      else {
-        this.unwatch = unwatch
-        this.timer = setInterval(onNotice, REREAD_MS).unref()
-      }
-    } catch (error) {
-      // The next subscriber opens a new watch.
-      this.onClose()
-      throw error
+    const unwatch = await this.source.watch(this.id, onNotice)
+    const timer = setInterval(onNotice, REREAD_MS).unref()
+    this.stop = () => {
+      clearInterval(timer)
+      unwatch()
     }
   }
 
   private async read(): Promise<void> {
-    let changed = true
+    const before = this.task
     try {
-      changed = this.update(await this.source.read(this.id))
+      const task = await this.source.read(this.id)
       this.failure = undefined
+      if (!isSame(task, before)) this.task = task
     } catch (error) {
       this.failure = { error }
     }
     this.reading = undefined
-    if (!changed) return
+    if (this.task === before && !this.failure) return
     this.changes++
     for (const subscriber of this.subscribers) subscriber.wake()
   }
+}
 
-  /** Returns `false` if the task has not changed since the last read. */
-  private update(task: TaskSnapshot | undefined): boolean {
-    const isSame = task?.version === this.task?.version
-      && task?.createdAt === this.task?.createdAt && task?.expiresAt === this.task?.expiresAt
-    if (!isSame) this.task = task
-    return !isSame
-  }
+function isSame(one: TaskSnapshot | undefined, other: TaskSnapshot | undefined): boolean {
+  return one?.version === other?.version
+    && one?.createdAt === other?.createdAt && one?.expiresAt === other?.expiresAt
 }
 
 /** One subscriber of a task. It has no queue: a slow subscriber skips to the newest record. */
 export class Subscription {
   private seen: number | undefined
   private onWake: (() => void) | undefined
-  private closed = false
 
   constructor(private readonly watch: TaskWatch, private readonly keepAlive: boolean) {
     watch.subscribers.add(this)
@@ -204,17 +177,18 @@ export class Subscription {
    * Returns the newest record: at once if it has changed since the last call; else after a change,
    * after `timeoutMs`, or when the signal aborts. The first call reads it.
    */
-  async next(timeoutMs: number, signal: AbortSignal): Promise<TaskSnapshot | undefined> {
-    const { watch } = this
-    if (this.seen === undefined) await watch.refresh()
-    else if (this.seen === watch.changes) await this.pause(timeoutMs, signal)
-    this.seen = watch.changes
-    return watch.newest
+  async next(timeoutMs: number, signal?: AbortSignal): Promise<TaskSnapshot | undefined> {
+    if (this.seen === undefined) return this.now()
+    if (this.seen === this.watch.changes) await this.pause(timeoutMs, signal)
+    this.seen = this.watch.changes
+    return this.watch.newest
   }
 
+  /** Reads the record. */
   async now(): Promise<TaskSnapshot | undefined> {
-    this.seen = undefined
-    return this.next(0, new AbortController().signal)
+    await this.watch.refresh()
+    this.seen = this.watch.changes
+    return this.watch.newest
   }
 
   wake(): void {
@@ -222,24 +196,22 @@ export class Subscription {
   }
 
   close(): void {
-    if (this.closed) return
-    this.closed = true
     this.watch.remove(this)
     this.wake()
   }
 
-  private pause(ms: number, signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.closed) return Promise.resolve()
+  private pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    if (signal?.aborted) return Promise.resolve()
     return new Promise((resolve) => {
       const done = () => {
         clearTimeout(timer)
-        signal.removeEventListener('abort', done)
+        signal?.removeEventListener('abort', done)
         this.onWake = undefined
         resolve()
       }
       const timer = setTimeout(done, Math.min(Math.max(ms, 0), MAX_TIMER_MS))
       if (!this.keepAlive) timer.unref()
-      signal.addEventListener('abort', done, { once: true })
+      signal?.addEventListener('abort', done, { once: true })
       this.onWake = done
     })
   }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { memory } from '../../../adapters/memory/index.js'
+import { acceptTask } from '../../../src/tasks/core/accept-task.js'
 import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
@@ -110,7 +111,7 @@ describe('without callbacks', () => {
     const tasks = createTasks({ engine, store, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
-    await assert.rejects(async () => serviceOf(tasks).accept(work, 1, { owner: undefined, caller: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
+    await assert.rejects(async () => acceptTask(serviceOf(tasks).core, work, 1, { owner: undefined, caller: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
     assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)

@@ -11,7 +11,7 @@ describe('what createTasks returns', () => {
   test('has its own methods only', () => {
     const tasks = createTasks({ ...memory(), definitions: [report] })
     assert.deepEqual(Object.keys(tasks), [])
-    assert.equal(serviceOf(tasks).maxInputBytes, 1_048_576)
+    assert.equal(serviceOf(tasks).settings.maxInputBytes, 1_048_576)
   })
 
   test('does not fit the endpoints of another copy of the package', async () => {

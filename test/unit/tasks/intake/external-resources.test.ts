@@ -2,12 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { httpError } from '../../../../src/http/errors.js'
 import { createTasks, serviceOf } from '../../../../src/tasks/tasks.js'
-import { allTasks } from '../../../../src/tasks/record/ids.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
 import { memory } from '../../../../adapters/memory/index.js'
 import { testClock } from '../../../../src/testing/index.js'
-import { bench } from '../kit.js'
+import { bench, eventually } from '../kit.js'
 
 interface Input { name: string }
 
@@ -69,7 +68,7 @@ describe('external resources of a task', () => {
     const { tasks, close } = bench({ definitions: [definition], concurrency: 1 })
     const running = await tasks.submit(definition, { name: 'runs' })
     const waiting = await tasks.submit(definition, { name: 'waits' })
-    await serviceOf(tasks).wait(running.taskId, { timeoutMs: 5000, until: ({ version }) => version > 1 }, allTasks)
+    await eventually(async () => ((await serviceOf(tasks).read(running.taskId))?.version ?? 0) > 1)
     await tasks.cancel(waiting.taskId)
     await tasks.cancel(running.taskId)
     assert.deepEqual(released, [])

@@ -5,6 +5,7 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { pollAfter } from '../../../../src/tasks/http/formats.js'
 import { bench, deferred, ended, eventually } from '../kit.js'
 import { toSnapshot } from '../../../../src/tasks/record/snapshot.js'
+import { acceptTask } from '../../../../src/tasks/core/accept-task.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
 
 const HOUR = 3_600_000
@@ -71,6 +72,6 @@ test('the 202 of a delayed task shows its start time', async (t) => {
   const { tasks, close } = bench({ definitions: [work] })
   t.after(close)
   const start = { at: Date.now() + HOUR, delayMs: HOUR }
-  const { task } = await serviceOf(tasks).accept(work, 1, { owner: undefined, caller: undefined, start })
+  const { task } = await acceptTask(serviceOf(tasks).core, work, 1, { owner: undefined, caller: undefined, start })
   assert.match(toSnapshot(task).text, /"startAt":"/)
 })
