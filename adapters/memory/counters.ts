@@ -1,5 +1,5 @@
 import { LinkedList, type Linked } from '../../src/runtime/collections.js'
-import { type Counter } from '../../src/stores/store.js'
+import { StoreUnavailableError, type Counter } from '../../src/stores/store.js'
 import { ownText } from './text.js'
 
 class Count implements Linked<Count> {
@@ -32,21 +32,24 @@ export class Counters {
     return this.#byKey.size
   }
 
-  /**
-   * Adds `by`, a safe integer, to a counter. Returns `unsafe` if the sum is not a safe integer, and
-   * `too large` if the key alone exceeds the limit. Neither changes anything.
-   */
-  add(key: string, by: number, ttlMs: number, now: number): Counter | 'unsafe' | 'too large' {
+  /** Adds `by` to a counter. Returns an error if nothing was changed. */
+  add(key: string, by: number, ttlMs: number, now: number): Counter | Error {
     const count = this.#byKey.get(key)
-    if (count !== undefined && count.expiresAt > now) {
-      if (!Number.isSafeInteger(count.value + by)) return 'unsafe'
+    const isLive = count !== undefined && count.expiresAt > now
+    if (!Number.isSafeInteger(by) || !Number.isSafeInteger(by + (isLive ? count.value : 0))) {
+      return new TypeError('A counter and its changes must be safe integers')
+    }
+    if (isLive) {
       count.value += by
       this.#byUse.remove(count)
       this.#byUse.push(count)
       return { value: count.value, resetMs: count.expiresAt - now }
     }
     // It would evict others.
-    if (weightOf(key) > this.max) return 'too large'
+    if (weightOf(key) > this.max) {
+      const message = 'The key of the counter is too long for this store'
+      return new StoreUnavailableError(message, { reason: 'full' })
+    }
     if (count) this.#delete(count)
     // A counter that has expired already is not stored.
     if (ttlMs > 0) {

@@ -145,12 +145,8 @@ export class MemoryStore implements Store {
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): MaybePromise<Counter> {
     if (this.#closed) return closed()
     if (!Number.isFinite(ttlMs)) return Promise.reject(noDuration(ttlMs))
-    if (!Number.isSafeInteger(by)) return Promise.reject(unsafeInteger())
     const counter = this.#counters.add(key, by, ttlMs, this.#now())
-    if (counter === 'unsafe') return Promise.reject(unsafeInteger())
-    if (counter === 'too large') {
-      return Promise.reject(full('The key of the counter is too long for this store'))
-    }
+    if (counter instanceof Error) return Promise.reject(counter)
     this.#scanner.start()
     return counter
   }
@@ -222,10 +218,6 @@ function entryOf(stored: StoredEntry): Entry {
 
 function noDuration(ttlMs: unknown): TypeError {
   return new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
-}
-
-function unsafeInteger(): TypeError {
-  return new TypeError('A counter and its changes must be safe integers')
 }
 
 function full(message: string): StoreUnavailableError {

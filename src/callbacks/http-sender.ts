@@ -105,8 +105,13 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
     async send(request) {
       const { url, signal } = request
       signal.throwIfAborted()
-      const target = toTarget(url, rules)
-      if (!target) return { fault: 'forbidden' }
+      let target: URL
+      try {
+        // Again, because the rules may have changed while it waited.
+        target = readTarget(url, rules)
+      } catch {
+        return { fault: 'forbidden' }
+      }
       const stop = new AbortController()
       const deadline = setTimeout(() => { stop.abort() }, timeoutMs)
       return new Promise((resolve, reject) => {
@@ -125,15 +130,6 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
         })
       })
     },
-  }
-}
-
-/** Checks the URL again, because the rules may have changed while it waited. */
-function toTarget(url: string, rules: AddressRules): URL | undefined {
-  try {
-    return readTarget(url, rules)
-  } catch {
-    return undefined
   }
 }
 

@@ -45,13 +45,14 @@ export interface OnceOptions {
 
 /** Number of claims that may end without a response before a retry is rejected. */
 const TRIES = 10
-/** Number of requests that wait for another request in this process. */
-const WAITING = new SharedLimit(1000)
 /**
- * Size of the bodies of these requests, in bytes as sent; half of it for one caller. They are held in
- * memory, because each request may have to do the work. Parsed JSON takes up to 25 times as much.
+ * Size of the bodies of requests that wait for another request, in bytes as sent; half of it for one
+ * caller. They are held in memory, because each request may have to do the work. Parsed JSON takes up
+ * to 25 times as much.
  */
-const WAITING_BYTES = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
+const WAITING = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
+/** Least size that counts, which limits the number of these requests to 1024. */
+const LEAST_BYTES = 4096
 /** Assumed size of a body of unknown length, in bytes. */
 const UNKNOWN_BYTES = 1_048_576
 
@@ -94,22 +95,20 @@ async function decided(
   { store, key, owner }: OnceOptions, timeoutMs: number,
   { signal, headers }: HttpRequest<unknown>,
 ): Promise<KeyClaim | undefined> {
-  const place = WAITING.open(owner)
-  const bytes = WAITING_BYTES.open(owner)
+  const memory = WAITING.open(owner)
   try {
-    if (place.tryAcquire(1) ?? bytes.tryAcquire(bytesOf(headers))) throw stillRunning()
+    if (memory.tryAcquire(bytesOf(headers))) throw stillRunning()
     const isOver = (now: Entry | undefined) => !now || claimOf(now).response !== undefined
     const entry = await waitForEntry(store, key, isOver, timeoutMs, signal)
     return entry && claimOf(entry)
   } finally {
-    place.release()
-    bytes.release()
+    memory.release()
   }
 }
 
 function bytesOf({ 'content-length': length, 'content-encoding': coding }: RequestHeaders): number {
   const bytes = coding === undefined ? Number(length) : NaN
-  return bytes >= 0 ? bytes : UNKNOWN_BYTES
+  return bytes >= 0 ? Math.max(bytes, LEAST_BYTES) : UNKNOWN_BYTES
 }
 
 async function perform(
