@@ -1,13 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
-import { LinkedList, type Linked } from '../runtime/collections.js'
 import * as real from '../runtime/timers.js'
 import { StoreUnavailableError, isStoreUnavailable } from './store.js'
-
-/**
- * Number of ticks until a deadline. Counts ticks, not milliseconds, so that a process that was busy
- * itself does not blame the server.
- */
-const TICKS = 10
 
 /** Meaning of an error that a client rejected with. */
 export interface Fault {
@@ -32,27 +25,12 @@ export interface BreakerOptions {
   readonly hasManyConnections?: boolean
 }
 
-interface Pending extends Linked<Pending> {
-  /** Tick at which the call is late. */
-  readonly due: number
-  /** Number of replies before it began. */
-  readonly answers: number
-  readonly isProbe: boolean
-  readonly reject: (error: Error) => void
-  readonly cancel: (() => void) | undefined
-  isOver: boolean
-}
-
 /**
  * Sets a deadline for every call to a server. After a call has timed out, further calls fail at
  * once, except one probe at a time, until the server replies again. So a request waits for one
- * deadline, not for one for each of its calls. One timer serves all calls.
+ * deadline, not for one for each of its calls.
  */
 export class Breaker {
-  /** In the order in which they were sent. */
-  private readonly pending = new LinkedList<Pending>()
-  private timer: ReturnType<typeof real.setTimeout> | undefined
-  private ticks = 0
   private answers = 0
   private suspect = false
   private probing = false
@@ -68,63 +46,53 @@ export class Breaker {
   call<Reply, T>(
     work: () => Promise<Reply>, read: (reply: Reply) => T, cancel?: () => void,
   ): Promise<T> {
+    const { server, timeoutMs } = this.options
     const isProbe = this.suspect
     if (isProbe && this.probing) {
-      const message = `${this.options.server} does not answer`
-      return Promise.reject(new StoreUnavailableError(message))
+      return Promise.reject(new StoreUnavailableError(`${server} does not answer`))
     }
     return new Promise((resolve, reject) => {
       // Misuse throws here, before anything is waited for.
       const working = work()
-      const call: Pending = {
-        previous: undefined, next: undefined, due: this.ticks + TICKS + 1, answers: this.answers,
-        isProbe, reject, cancel, isOver: false,
+      const { answers } = this
+      let isOver = false
+      const end = (): void => {
+        if (isOver) return
+        isOver = true
+        real.clearTimeout(timer)
+        if (isProbe) this.probing = false
       }
-      this.pending.push(call)
+      const onLate = (): void => {
+        end()
+        this.noteLate(answers)
+        reject(new StoreUnavailableError(`${server} has not answered within ${timeoutMs} ms`))
+        cancel?.()
+      }
+      // A process that was busy itself must not blame the server: it first reads what has arrived.
+      let timer = real.setTimeout(() => {
+        timer = real.setTimeout(onLate, timeoutMs / 10).unref()
+      }, timeoutMs).unref()
       if (isProbe) this.probing = true
-      if (this.timer === undefined) this.arm()
       working.then((reply) => {
-        this.end(call)
+        end()
         this.answer()
         resolve(read(reply))
       }, (error: unknown) => {
-        this.end(call)
+        end()
         reject(this.toStoreError(error))
       })
     })
   }
 
-  private arm(): void {
-    const { server, timeoutMs, onLate, hasManyConnections } = this.options
-    this.timer = real.setTimeout(() => {
-      this.ticks++
-      let late = false
-      for (const call of this.pending) {
-        if (call.due > this.ticks) break
-        this.end(call)
-        late = true
-        if (!hasManyConnections || call.answers === this.answers) this.suspect = true
-        const message = `${server} has not answered within ${timeoutMs} ms`
-        call.reject(new StoreUnavailableError(message))
-        call.cancel?.()
-      }
-      if (late) onLate?.()
-      if (this.pending.size > 0) this.arm()
-      else this.timer = undefined
-    }, timeoutMs / TICKS)
-    this.timer.unref()
+  private noteLate(answers: number): void {
+    const { onLate, hasManyConnections } = this.options
+    if (!hasManyConnections || answers === this.answers) this.suspect = true
+    onLate?.()
   }
 
   private answer(): void {
     this.answers++
     this.suspect = false
-  }
-
-  private end(call: Pending): void {
-    if (call.isOver) return
-    call.isOver = true
-    this.pending.remove(call)
-    if (call.isProbe) this.probing = false
   }
 
   private toStoreError(error: unknown): Error {
