@@ -9,7 +9,10 @@ export interface PostgresPool {
   on(event: 'error', listener: (error: Error) => void): unknown
   /** Listens to `acquire`: a client is about to be given to a caller of `connect`. */
   on(event: 'acquire', listener: (client: PostgresPoolClient) => void): unknown
-  /** Options of the pool: the change notices need their own connection. */
+  /**
+   * Options of the pool. The class of the pool gets them for a second pool, because the change
+   * notices need their own connection. Without options they use one of the pool.
+   */
   readonly options?: object
 }
 
@@ -54,23 +57,10 @@ export interface PgliteClient {
  */
 export type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
 
-export interface Running<Row> {
-  readonly rows: Promise<readonly Row[]>
-  /** Gives up. A connection that still runs the statement is closed, and is not used again. */
+export interface Running<T> {
+  readonly result: Promise<T>
+  /** Gives up. A connection that is in use is closed, and is not used again. */
   readonly cancel: () => void
-}
-
-export interface Subscription {
-  /** Ends the subscription. */
-  close(): void
-}
-
-/** Callbacks of a subscription. */
-export interface Subscriber {
-  /** Called for each notice. */
-  onNotice(payload: string): void
-  /** Called once, when the connection was lost. */
-  onLost(): void
 }
 
 /** Access to a database: a server through a pool, or PGlite. */
@@ -78,11 +68,17 @@ export interface Connections {
   /** True if other processes see the same data. */
   readonly shared: boolean
   /** Starts one statement. It commits by itself. */
-  start<Row>(text: string, values: readonly unknown[]): Running<Row>
+  start<Row>(text: string, values: readonly unknown[]): Running<readonly Row[]>
   /** Runs `work` in a transaction, at most for `timeoutMs` milliseconds. */
   transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T>
-  /** Subscribes to a channel on its own connection. */
-  listen(channel: string, subscriber: Subscriber): Promise<Subscription>
+  /**
+   * Listens to a channel on its own connection. Resolves to a function that closes it.
+   *
+   * @param onLost - called when the connection was lost
+   */
+  listen(
+    channel: string, onNotice: (payload: string) => void, onLost: () => void,
+  ): Promise<() => void>
 }
 
 /** PGlite: PostgreSQL inside this process, with one session. */
@@ -91,31 +87,24 @@ export class PgliteConnections implements Connections {
 
   constructor(private readonly pglite: PgliteClient) {}
 
-  start<Row>(text: string, values: readonly unknown[]): Running<Row> {
-    const rows = this.pglite.query(text, values as unknown[])
-      .then((result) => result.rows as Row[])
+  start<Row>(text: string, values: readonly unknown[]): Running<readonly Row[]> {
+    const result = queryOn(this.pglite)<Row>(text, values)
     // There is no connection to close.
-    return { rows, cancel: () => undefined }
+    return { result, cancel: () => undefined }
   }
 
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
-    return this.pglite.transaction((transaction) => (
-      work(async <Row>(text: string, values: readonly unknown[] = []) => (
-        (await transaction.query(text, values as unknown[])).rows as Row[]
-      ))
-    ))
+    return this.pglite.transaction((transaction) => work(queryOn(transaction)))
   }
 
-  async listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
-    let isOver = false
-    const unlisten = await this.pglite.listen(`"${channel}"`, (payload) => {
-      if (!isOver) subscriber.onNotice(payload)
-    })
-    return {
-      close: () => {
-        isOver = true
-        unlisten().catch(() => undefined)
-      },
-    }
+  async listen(channel: string, onNotice: (payload: string) => void): Promise<() => void> {
+    const unlisten = await this.pglite.listen(`"${channel}"`, onNotice)
+    return () => { unlisten().catch(() => undefined) }
   }
+}
+
+function queryOn(client: PostgresClient): Query {
+  return async <Row>(text: string, values: readonly unknown[] = []) => (
+    (await client.query(text, values as unknown[])).rows as Row[]
+  )
 }

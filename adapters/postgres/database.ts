@@ -3,10 +3,9 @@ import { within } from '../../src/runtime/timers.js'
 import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import type {
-  Connections, PgliteClient, PostgresPool, Query, Subscriber, Subscription,
-} from './connections.js'
+import type { Connections, PgliteClient, PostgresPool, Query, Running } from './connections.js'
 import { applyMigrations, missingMigrations, quoted, SCHEMA } from './migrations.js'
+import { NoticeChannel } from './notices.js'
 import { connectionsOf } from './pool.js'
 import { faultOf, isLostConnection } from './sql.js'
 
@@ -58,6 +57,8 @@ export class Database {
   readonly shared: boolean
   /** Schema, quoted as an identifier. */
   readonly schema: string
+  /** Change notices of this schema. */
+  readonly channel: NoticeChannel
   private readonly name: string
   private readonly migrate: boolean
   private readonly connections: Connections
@@ -65,7 +66,6 @@ export class Database {
   private readonly transfers: Breaker
   private isReady = false
   private hasWarned = false
-  /** Read at the first use, so that no open transaction has to wait for another connection. */
   private identity: string | undefined
   private preparing: Promise<void> | undefined
 
@@ -82,6 +82,7 @@ export class Database {
     const breaker = { server: 'PostgreSQL', faultOf, hasManyConnections: this.shared }
     this.breaker = new Breaker({ ...breaker, timeoutMs })
     this.transfers = new Breaker({ ...breaker, timeoutMs: 2 * timeoutMs })
+    this.channel = new NoticeChannel(this.connections, `${schema}.changes`, this.query)
   }
 
   /**
@@ -106,9 +107,7 @@ export class Database {
    */
   readonly repeated: Query = <Row>(text: string, values?: readonly unknown[]) => (
     this.query<Row>(text, values).catch((error: unknown) => {
-      if (error instanceof Error && isLostConnection(error.cause)) {
-        return this.query<Row>(text, values)
-      }
+      if (isLostConnection((error as Error).cause)) return this.query<Row>(text, values)
       throw error
     })
   )
@@ -122,27 +121,14 @@ export class Database {
     return this.inTime<Row>(BACKGROUND_MS, text, values)
   }
 
-  /** Subscribes to a channel of this schema on its own connection. */
-  listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
-    return this.connections.listen(`${this.name}.${channel}`, subscriber)
-  }
-
-  async notify(channel: string, payloads: readonly string[]): Promise<void> {
-    await this.query(
-      'SELECT pg_notify($1::text, payload) FROM unnest($2::text[]) AS payload',
-      [`${this.name}.${channel}`, payloads],
-    )
-  }
-
   /** Waits for the migrations. A transaction of the application must find the tables. */
   async ready(): Promise<void> {
     if (!this.isReady) await this.query('SELECT 1')
   }
 
   async isIdentity(identity: string): Promise<boolean> {
-    if (this.identity === identity) return true
     // It changes if the database is restored.
-    this.identity = await this.readIdentity(this.query)
+    if (this.identity !== identity) this.identity = await this.readIdentity(this.query)
     return this.identity === identity
   }
 
@@ -150,16 +136,15 @@ export class Database {
     breaker: Breaker, text: string, values: readonly unknown[],
   ): Promise<readonly Row[]> {
     let isLate = false
-    let cancel: (() => void) | undefined
+    let running: Running<readonly Row[]> | undefined
     return breaker.call(async () => {
       if (!this.isReady) await this.prepare()
       if (isLate) return []
-      const running = this.connections.start<Row>(text, values)
-      cancel = () => { running.cancel() }
-      return running.rows
+      running = this.connections.start<Row>(text, values)
+      return running.result
     }, (rows) => rows, () => {
       isLate = true
-      cancel?.()
+      running?.cancel()
     })
   }
 
@@ -167,8 +152,8 @@ export class Database {
   private inTime<Row>(
     ms: number, text: string, values: readonly unknown[] = [],
   ): Promise<readonly Row[]> {
-    const { rows, cancel } = this.connections.start<Row>(text, values)
-    return within(rows, ms, () => {
+    const { result, cancel } = this.connections.start<Row>(text, values)
+    return within(result, ms, () => {
       cancel()
       return new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`)
     })
@@ -176,8 +161,10 @@ export class Database {
 
   /** Checks or applies the migrations. Runs once at a time, and again after a failure. */
   private prepare(): Promise<void> {
-    this.preparing ??= this.checkMigrations().then(async () => {
-      this.identity = await this.readIdentity(this.check)
+    const check: Query = (text, values) => this.inTime(CHECK_MS, text, values)
+    this.preparing ??= this.checkMigrations(check).then(async () => {
+      // Read now, so that no open transaction has to wait for another connection.
+      this.identity = await this.readIdentity(check)
       this.isReady = true
     }).finally(() => {
       this.preparing = undefined
@@ -185,15 +172,13 @@ export class Database {
     return this.preparing
   }
 
-  private readonly check: Query = (text, values) => this.inTime(CHECK_MS, text, values)
-
   private async readIdentity(query: Query): Promise<string | undefined> {
     const [row] = await query<{ readonly identity: string }>(identitySql(this.schema))
     return row?.identity
   }
 
-  private async checkMigrations(): Promise<void> {
-    const missing = await missingMigrations(this.check, this.name)
+  private async checkMigrations(check: Query): Promise<void> {
+    const missing = await missingMigrations(check, this.name)
     if (missing.length === 0) return
     if (this.migrate) {
       await this.connections.transaction(

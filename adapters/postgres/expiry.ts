@@ -5,12 +5,8 @@ import type { Query } from './connections.js'
 
 /** Average time between two sweeps, in milliseconds. */
 const INTERVAL_MS = 60_000
-/** Delay before the next sweep if this one left expired rows, in milliseconds. */
-const BUSY_INTERVAL_MS = 2000
-/** Maximum number of batches of one table in one sweep. */
-const MAX_BATCHES = 50
 /** Pause between two batches, in milliseconds. */
-const BATCH_PAUSE_MS = 20
+const BATCH_PAUSE_MS = 100
 /** Part of its share that an owner writes between two checks, on average. */
 const PART = 1 / 16
 /** Maximum number of rows in one statement. */
@@ -21,8 +17,6 @@ export type SweepBatch = () => Promise<boolean>
 
 /**
  * Deletes expired rows in small batches, at random times, so that processes rarely sweep together.
- * The work of one sweep is bounded. After a long absence the next ones follow soon, until all
- * expired rows are gone.
  */
 export class Sweeper {
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -30,13 +24,14 @@ export class Sweeper {
 
   /** @param batches - one for each table */
   constructor(private readonly batches: readonly SweepBatch[]) {
-    this.later(INTERVAL_MS)
+    this.later()
   }
 
-  /** Sweeps now. Resolves to `true` if expired rows may be left. */
-  async sweep(): Promise<boolean> {
-    const left = await Promise.all(this.batches.map((batch) => this.sweepTable(batch)))
-    return left.includes(true)
+  /** Sweeps now. */
+  async sweep(): Promise<void> {
+    await Promise.all(this.batches.map(async (batch) => {
+      while (!this.isClosed && await batch()) await pause(BATCH_PAUSE_MS, undefined, { ref: false })
+    }))
   }
 
   close(): void {
@@ -44,24 +39,12 @@ export class Sweeper {
     clearTimeout(this.timer)
   }
 
-  private async sweepTable(batch: SweepBatch): Promise<boolean> {
-    for (let count = 0; count < MAX_BATCHES && !this.isClosed; count++) {
-      if (!await batch()) return false
-      await pause(BATCH_PAUSE_MS, undefined, { ref: false })
-    }
-    return true
-  }
-
-  /** Sweeps after a random time from half to one and a half of `ms`. */
-  private later(ms: number): void {
+  /** Sweeps after a random time from half to one and a half of the average. */
+  private later(): void {
     if (this.isClosed) return
     this.timer = setTimeout(() => {
-      // A sweep that failed is repeated after the usual time.
-      void this.sweep().catch(() => false).then((isBusy) => {
-        this.later(isBusy ? BUSY_INTERVAL_MS : INTERVAL_MS)
-      })
-    }, ms * (0.5 + Math.random()))
-    this.timer.unref()
+      void this.sweep().catch(() => undefined).then(() => { this.later() })
+    }, INTERVAL_MS * (0.5 + Math.random())).unref()
   }
 }
 
@@ -82,41 +65,32 @@ export function expiredRows(
   return async () => (await query(sql)).length === BATCH
 }
 
+/** Notes that an owner has written some bytes. Never throws. */
+export type ShareCheck = (owner: string, bytes: number, limits: ShareLimits) => void
+
 /**
  * Limits what each owner leaves behind. A write starts a check of its owner with the probability that
  * makes one check for each sixteenth of a share, on average. So no process keeps counters, whatever
  * the number of owners. No request waits for it.
+ *
+ * @param sql - removes and returns at most `BATCH` rows that an owner (`$1`) has beyond a number
+ * (`$2`) or a total (`$3`)
+ * @param onRemoved - called with these rows
+ * @param random - returns a random number from 0 to 1, without 1
  */
-export class ShareChecks<Row> {
-  /**
-   * @param sql - removes and returns at most `BATCH` rows that an owner (`$1`) has beyond a number
-   * (`$2`) or a total (`$3`)
-   * @param onRemoved - called with these rows
-   */
-  constructor(
-    private readonly query: Query, private readonly sql: string,
-    private readonly onRemoved: (rows: readonly Row[]) => void,
-    /** Returns a random number from 0 to 1, without 1. */
-    private readonly random: () => number = Math.random,
-  ) {}
-
-  /**
-   * Starts a check for some of the writes. Never throws.
-   *
-   * @param bytes - size of what was written
-   */
-  count(owner: string, bytes: number, { maxEntries, maxBytes }: ShareLimits): void {
-    if (this.random() >= Math.max(1 / maxEntries, bytes / maxBytes) / PART) return
-    this.check([owner, maxEntries, maxBytes]).catch(() => {
-      // The next check removes the rows, or they expire.
-    })
-  }
-
-  private async check(values: readonly unknown[]): Promise<void> {
+export function shareCheck<Row>(
+  query: Query, sql: string, onRemoved: (rows: readonly Row[]) => void, random = Math.random,
+): ShareCheck {
+  const check = async (values: readonly unknown[]): Promise<void> => {
     for (let count = BATCH; count === BATCH;) {
-      const rows = await this.query<Row>(this.sql, values)
-      if (rows.length > 0) this.onRemoved(rows)
+      const rows = await query<Row>(sql, values)
+      if (rows.length > 0) onRemoved(rows)
       count = rows.length
     }
+  }
+  return (owner, bytes, { maxEntries, maxBytes }) => {
+    if (random() >= Math.max(1 / maxEntries, bytes / maxBytes) / PART) return
+    // After a failure, the next check removes the rows, or they expire.
+    check([owner, maxEntries, maxBytes]).catch(() => undefined)
   }
 }

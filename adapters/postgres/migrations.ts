@@ -201,7 +201,7 @@ export function migrationSql(
 /** Returns the SQL of the migrations that a database lacks. Empty if it lacks none. */
 export async function missingSql(pool: PostgresPool, schema: string): Promise<string> {
   const connections = connectionsOf(pool)
-  const query: Query = (text, values = []) => connections.start(text, values).rows as never
+  const query: Query = (text, values = []) => connections.start(text, values).result as never
   const missing = await missingMigrations(query, schema)
   return missing.length === 0 ? '' : migrationSql(schema, missing)
 }

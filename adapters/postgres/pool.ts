@@ -2,16 +2,17 @@ import { createHash } from 'node:crypto'
 import { within } from '../../src/runtime/timers.js'
 import {
   PgliteConnections, type Connections, type PgliteClient, type PostgresPool, type PostgresPoolClient,
-  type Query, type Running, type Subscriber, type Subscription,
+  type Query, type Running,
 } from './connections.js'
 import { isBroken, sqlState } from './sql.js'
-import { openSubscription } from './subscription.js'
+import { TurnBatches } from './turn-batches.js'
 
 /** Maximum time of the statement that stops late ones, in milliseconds. */
 const STOP_MS = 1500
-
-/** Maximum number of statements that wait to be stopped. */
+/** Maximum number of statements that one statement stops. */
 const MAX_LATE = 1000
+/** Maximum time to connect for notices, and to listen, in milliseconds. */
+const LISTEN_MS = 3000
 
 /**
  * Stops backends that still run the statement that was late. The text is compared, because a pooler
@@ -26,11 +27,19 @@ WHERE activity.state = 'active' AND activity.usename = current_user
 /** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
-interface StatementState {
-  cancelled: boolean
+/** A client that is in use, or is waited for. */
+class Use {
+  client: PostgresPoolClient | undefined
+  isCancelled = false
   /** Number of replies before it began. */
-  replies: number
-  client?: PostgresPoolClient
+  replies = 0
+  /** The newest statement. */
+  text = ''
+}
+
+interface Late {
+  readonly processId: number
+  readonly text: string
 }
 
 /**
@@ -61,112 +70,134 @@ export class PoolConnections implements Connections {
   /** Generation in which each connection last had a reply. */
   private readonly lastReply = new WeakMap<PostgresPoolClient, number>()
   /** Statements whose connection was closed before their reply. */
-  private readonly late: { readonly processId: number, readonly text: string }[] = []
-  private isStopping = false
+  private readonly late = new TurnBatches<Late, void>(MAX_LATE, (late) => this.stopAll(late))
 
   constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
-    if (guarded.has(pool)) return
-    guarded.add(pool)
-    // Without a listener, the loss of an idle connection would end the process. The pool has
-    // removed the client already.
-    pool.on('error', ignore)
-    // Without a listener, the loss of a connection in use would end the process. Its statements
-    // fail as well. The server may end a connection in the packet that makes it ready. A listener
-    // that is attached when `connect()` has resolved would then be late.
-    pool.on('acquire', (client) => {
-      if (!guarded.has(client)) client.on('error', ignore)
-      guarded.add(client)
-    })
+    guard(pool)
   }
 
-  start<Row>(
-    text: string, values: readonly unknown[], stopsLate = true,
-  ): Running<Row> {
-    const state: StatementState = { cancelled: false, replies: this.replies }
-    const run = async (): Promise<readonly Row[]> => {
-      const client = await this.checkOut()
-      if (state.cancelled) {
-        client.release()
-        throw new Error('The statement was cancelled')
-      }
-      state.client = client
-      state.replies = this.replies
-      try {
-        await assertIdle(client)
-        const { rows } = await this.run(client, text, values as unknown[], state)
-        this.release(state, false)
-        return rows as Row[]
-      } catch (error) {
-        this.release(state, isBroken(error))
-        throw error
-      }
+  start<Row>(text: string, values: readonly unknown[]): Running<readonly Row[]> {
+    const use = new Use()
+    return {
+      result: this.run(use, (client) => this.query<Row>(client, use, text, values), isBroken),
+      cancel: () => { this.cancel(use) },
     }
-    const cancel = (): void => {
-      state.cancelled = true
-      const { client } = state
-      if (!client) return
-      if (state.replies === this.replies) this.generation++
-      client.release(true)
-      if (stopsLate) this.stop(client, text)
-    }
-    return { rows: run(), cancel }
   }
 
-  async transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
-    let client: PostgresPoolClient | undefined
-    let isOver = false
-    let running: string | undefined
-    const release = (destroy: boolean): void => {
-      if (!isOver) client?.release(destroy)
-      isOver = true
-      if (client && running !== undefined) this.stop(client, running)
-    }
-    const run = async (): Promise<T> => {
-      const taken = await this.checkOut()
-      if (isOver) taken.release()
-      client = taken
-      if (!isOver) await assertIdle(taken)
+  transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
+    const use = new Use()
+    const done = this.run(use, async (client) => {
       const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
-        if (isOver) throw new Error('The transaction was cancelled')
-        running = text
-        try {
-          return (await taken.query(text, values as unknown[])).rows as Row[]
-        } finally {
-          running = undefined
-        }
+        use.text = text
+        return (await client.query(text, values as unknown[])).rows as Row[]
       }
       await query('BEGIN ISOLATION LEVEL READ COMMITTED')
       const result = await work(query)
       await query('COMMIT')
       return result
+      // Closing the connection rolls the transaction back.
+    }, () => true)
+    return within(done, timeoutMs, () => {
+      this.cancel(use)
+      return new Error(`The transaction was not done within ${String(timeoutMs)} ms`)
+    })
+  }
+
+  async listen(
+    channel: string, onNotice: (payload: string) => void, onLost: () => void,
+  ): Promise<() => void> {
+    const client = await poolOfNotices(this.pool).connect()
+    let isListening = false
+    let isOver = false
+    const close = (): void => {
+      if (isOver) return
+      isOver = true
+      // While a statement runs, the client closes its socket without waiting for the server.
+      if (isListening) client.query('SELECT 1').catch(ignore)
+      client.release(true)
     }
+    for (const event of ['error', 'end']) client.on(event, () => { if (!isOver) onLost() })
+    client.on('notification', ({ payload = '' }: { readonly payload?: string }) => {
+      if (!isOver) onNotice(payload)
+    })
     try {
-      const result = await within(run(), timeoutMs, () => (
-        new Error(`The transaction was not done within ${String(timeoutMs)} ms`)
+      await within(client.query(`LISTEN "${channel}"`), LISTEN_MS, () => (
+        new Error(`PostgreSQL has not answered within ${String(LISTEN_MS)} ms`)
       ))
-      release(false)
+    } catch (error) {
+      close()
+      throw error
+    }
+    isListening = true
+    return close
+  }
+
+  /** Runs work on a client, which is closed after an error that `breaks` it. */
+  private async run<T>(
+    use: Use, work: (client: PostgresPoolClient) => Promise<T>, breaks: (error: unknown) => boolean,
+  ): Promise<T> {
+    const client = await this.checkOut()
+    if (use.isCancelled) {
+      client.release()
+      throw new Error('The statement was cancelled')
+    }
+    use.client = client
+    use.replies = this.replies
+    try {
+      const result = await work(client)
+      this.release(use, client, false)
       return result
     } catch (error) {
-      // Closing the connection rolls the transaction back.
-      release(true)
+      this.release(use, client, breaks(error))
       throw error
     }
   }
 
-  listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
-    return openSubscription(this.pool, channel, subscriber)
+  private release(use: Use, client: PostgresPoolClient, destroy: boolean): void {
+    if (use.isCancelled) return
+    this.replies++
+    this.lastReply.set(client, this.generation)
+    client.release(destroy)
   }
 
   /**
-   * Takes a client from the pool. After a statement had no reply, a connection that has had none
-   * since then may be half-open. It is closed, so that the pool connects again.
+   * Closes the connection of a late statement, and stops the statement on the server soon. The server
+   * does not notice a closed connection while a statement runs or waits for a lock. Such statements
+   * would pile up beyond the size of the pool, until the server has no connections left.
+   */
+  private cancel(use: Use): void {
+    const { client, text, replies } = use
+    use.isCancelled = true
+    if (!client) return
+    if (replies === this.replies) this.generation++
+    client.release(true)
+    if (typeof client.processID !== 'number' || text === STOP) return
+    void this.late.add({ processId: client.processID, text })
+  }
+
+  private async stopAll(late: readonly Late[]): Promise<void> {
+    const { result, cancel } = this.start(STOP, [
+      late.map(({ processId }) => processId), late.map(({ text }) => text),
+    ])
+    await within(result, STOP_MS, () => {
+      cancel()
+      return new Error('The server has not stopped a statement in time')
+    }).catch(ignore)
+  }
+
+  /**
+   * Takes a client from the pool. Closes those that the application has released inside a
+   * transaction: a statement would be lost with it. After a statement had no reply, a connection
+   * that has had none since then may be half-open, so it is closed too.
    */
   private async checkOut(): Promise<PostgresPoolClient> {
     for (;;) {
       const client = await this.pool.connect()
-      const last = this.lastReply.get(client)
-      if (last === undefined || last === this.generation) {
-        this.lastReply.set(client, this.generation)
+      const last = this.lastReply.get(client) ?? this.generation
+      // Its COMMIT may be under way, without having been awaited.
+      if (isInTransaction(client)) await client.query('SELECT 1').catch(ignore)
+      if (last === this.generation && !isInTransaction(client)) {
+        this.lastReply.set(client, last)
         return client
       }
       client.release(true)
@@ -174,66 +205,52 @@ export class PoolConnections implements Connections {
   }
 
   /**
-   * Stops a late statement on the server soon. The server does not notice a closed connection while
-   * a statement runs or waits for a lock. Such statements would pile up beyond the size of the pool,
-   * until the server has no connections left.
-   */
-  private stop({ processID }: PostgresPoolClient, text: string): void {
-    if (typeof processID !== 'number') return
-    if (this.late.length < MAX_LATE) this.late.push({ processId: processID, text })
-    if (!this.isStopping) void this.stopAll()
-  }
-
-  private async stopAll(): Promise<void> {
-    this.isStopping = true
-    while (this.late.length > 0) {
-      const late = this.late.splice(0)
-      const { rows, cancel } = this.start(STOP, [
-        late.map(({ processId }) => processId), late.map(({ text }) => text),
-      ], false)
-      await within(rows, STOP_MS, () => {
-        cancel()
-        return new Error('The server has not stopped a statement in time')
-      }).catch(ignore)
-    }
-    this.isStopping = false
-  }
-
-  /**
    * Runs a statement. It may fail with 40001 if the default isolation level of the database is above
-   * READ COMMITTED. Then it has changed nothing and is repeated, until its time is over.
+   * READ COMMITTED. Then it has changed nothing and is repeated, until its connection is closed.
    */
-  private async run(
-    client: PostgresPoolClient, text: string, values: unknown[], state: StatementState,
-  ): Promise<{ readonly rows: unknown[] }> {
+  private async query<Row>(
+    client: PostgresPoolClient, use: Use, text: string, values: readonly unknown[],
+  ): Promise<readonly Row[]> {
+    use.text = text
+    const sent = values as unknown[]
     for (;;) {
       try {
-        if (!this.preparesStatements) return await client.query(text, values)
-        return await client.query({ name: statementName(text), text, values })
+        const { rows } = await (this.preparesStatements
+          ? client.query({ name: statementName(text), text, values: sent }) : client.query(text, sent))
+        return rows as Row[]
       } catch (error) {
-        if (state.cancelled || sqlState(error) !== '40001') throw error
+        if (sqlState(error) !== '40001') throw error
       }
     }
-  }
-
-  private release({ cancelled, client }: StatementState, destroy: boolean): void {
-    if (cancelled || !client) return
-    this.replies++
-    this.lastReply.set(client, this.generation)
-    client.release(destroy)
   }
 }
 
 /**
- * Rejects if the application has released a client inside a transaction. A statement would then be
- * lost with that transaction, or fail until the connection is closed.
+ * Listens to the errors of a pool and of its clients: without a listener, the loss of a connection
+ * would end the process. The statements of a connection in use fail as well. The server may end a
+ * connection in the packet that makes it ready, so a listener that is attached when `connect()` has
+ * resolved would be late.
  */
-async function assertIdle(client: PostgresPoolClient): Promise<void> {
-  if (!isInTransaction(client)) return
-  // Its COMMIT may be under way, without having been awaited.
-  await client.query('SELECT 1').catch(ignore)
-  if (!isInTransaction(client)) return
-  throw new Error('The application has released a client to the pool inside a transaction')
+function guard(pool: PostgresPool): void {
+  if (guarded.has(pool)) return
+  guarded.add(pool)
+  pool.on('error', ignore)
+  pool.on('acquire', (client) => {
+    if (!guarded.has(client)) client.on('error', ignore)
+    guarded.add(client)
+  })
+}
+
+/** Returns a pool for one more connection, or the same pool if it has no class that makes pools. */
+function poolOfNotices(pool: PostgresPool): PostgresPool {
+  const options = pool.options as { readonly password?: unknown } | undefined
+  if (options === undefined || pool.constructor === Object) return pool
+  const Pool = pool.constructor as new (options: object) => PostgresPool
+  // The password is not enumerable.
+  const { password } = options
+  const own = new Pool({ ...options, password, max: 1, connectionTimeoutMillis: LISTEN_MS })
+  guard(own)
+  return own
 }
 
 /** False for versions of `pg` that do not tell. */

@@ -7,7 +7,7 @@ import {
 } from '../../src/stores/store.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Database } from './database.js'
-import { BATCH, expiredRows, ShareChecks, Sweeper } from './expiry.js'
+import { BATCH, expiredRows, shareCheck, Sweeper, type ShareCheck } from './expiry.js'
 import { ChangeNotices } from './notices.js'
 import { checkText, expiry, slot, toLifetime } from './sql.js'
 import { TurnBatches } from './turn-batches.js'
@@ -39,9 +39,9 @@ interface Row {
 export class PostgresStore implements Store {
   readonly shared: boolean
   private readonly sql: ReturnType<typeof statements>
-  private readonly reads: TurnBatches<Set<string>, ReadonlyMap<string, Entry>>
+  private readonly reads: TurnBatches<string, ReadonlyMap<string, Entry>>
   private readonly notices: ChangeNotices
-  private readonly shares: ShareChecks<{ readonly key: string }>
+  private readonly checkShare: ShareCheck
   private readonly sweeper: Sweeper
   /** This process makes the revisions, so that it recognises its own write if it sends it twice. */
   private readonly writer = randomBytes(9).toString('base64url')
@@ -53,9 +53,9 @@ export class PostgresStore implements Store {
     const { schema, background } = database
     this.shared = database.shared
     this.sql = statements(`${schema}.entries`, `${schema}.counters`)
-    this.reads = new TurnBatches(() => new Set<string>(), (keys) => this.readAll([...keys]))
-    this.notices = new ChangeNotices(database, 'changes')
-    this.shares = new ShareChecks(background, this.sql.surplus, (rows) => {
+    this.reads = new TurnBatches(MAX_KEYS, (keys) => this.readAll(keys))
+    this.notices = new ChangeNotices(database.channel, 'entry:')
+    this.checkShare = shareCheck<{ readonly key: string }>(background, this.sql.surplus, (rows) => {
       for (const { key } of rows) this.notices.send(key)
     })
     this.sweeper = new Sweeper(['entries', 'counters'].map((table) => (
@@ -143,6 +143,7 @@ export class PostgresStore implements Store {
   async close(): Promise<void> {
     this.isClosed = true
     this.sweeper.close()
+    this.notices.watches.clear()
     await this.notices.close()
   }
 
@@ -153,9 +154,7 @@ export class PostgresStore implements Store {
 
   /** Reads an entry. The reads of one turn of the event loop are one statement. */
   private async read(key: string): Promise<Entry | undefined> {
-    const { content: keys, sent } = this.reads.open(({ size }) => size >= MAX_KEYS)
-    keys.add(key)
-    return (await sent).get(key)
+    return (await this.reads.add(key)).get(key)
   }
 
   private async readAll(keys: readonly string[]): Promise<ReadonlyMap<string, Entry>> {
@@ -167,7 +166,7 @@ export class PostgresStore implements Store {
 
   private noteWrite(key: string, value: string, owner: string | null): void {
     this.notices.send(key)
-    if (owner !== null) this.shares.count(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
+    if (owner !== null) this.checkShare(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
   }
 
   private newRevision(): Revision {

@@ -10,7 +10,7 @@ import { table } from '../frame/table.js'
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '5' }, rounds: { type: 'string', default: '3' } } })
 const [seconds, rounds] = [Number(values.seconds), Number(values.rounds)]
-const CHANNEL = 'longhaul.tasks'
+const CHANNEL = 'longhaul.changes'
 
 const server = await startPostgres({ fsync: true })
 const pool = new pg.Pool({ connectionString: server.url, max: 40 })
@@ -26,7 +26,7 @@ async function one(client: pg.PoolClient, kind: typeof kinds[number], number: nu
   await client.query('BEGIN')
   await client.query('INSERT INTO invoices (amount) VALUES ($1)', [number])
   if (kind.startsWith('submit')) await tasks.submit(report, { number }, { transaction: client })
-  if (kind.endsWith('notice')) await client.query('SELECT pg_notify($1, $2)', [CHANNEL, '!default'])
+  if (kind.endsWith('notice')) await client.query('SELECT pg_notify($1, $2)', [CHANNEL, 'task:!default'])
   await client.query('COMMIT')
 }
 

@@ -72,7 +72,8 @@ export interface SpooledBulk {
 export function spooledBulk<T>(
   caller: string, settings: BulkSettings<T>, background: BulkBackgroundOptions,
 ): SpooledBulk {
-  const { name, blobs, blobRetentionMs, maxInlineBytes = 262_144 } = background
+  const { maxInlineBytes = 262_144, ...taskOptions } = background
+  const { name, blobs, blobRetentionMs } = taskOptions
   if (!(maxInlineBytes >= 0)) {
     throw new TypeError(`${caller}: background.maxInlineBytes must be 0 or more`)
   }
@@ -133,7 +134,7 @@ export function spooledBulk<T>(
   })
   return {
     task: spooledTask<SpooledBatch, BulkTaskResult, RecordPosition>(
-      spool, background, input, run, positionOf(isArrayPosition), keepingReports(spool),
+      spool, taskOptions, input, run, positionOf(isArrayPosition), keepingReports(spool),
     ),
     maxInlineBytes,
     async spool(endpoints, request, selection, bytes = bytesOf(request)) {

@@ -39,6 +39,16 @@ export function isNotModified({ method, headers }: HttpRequest<unknown>, etag: s
 }
 
 /**
+ * Responds to a method that a resource does not have: to OPTIONS with `Allow`, to others with a 405.
+ *
+ * @throws {HttpError} 405 `method_not_allowed`
+ */
+export function respondAllow({ method }: HttpRequest<unknown>, allow: string): HttpResponse {
+  if (method === 'OPTIONS') return { status: 200, headers: { allow }, body: '' }
+  throw httpError('method_not_allowed', { headers: { allow } })
+}
+
+/**
  * Returns a response with `text`, which is JSON already.
  *
  * @example

@@ -81,7 +81,7 @@ FROM generate_series(1, 30000) AS n`)
   })
 
   // PostgreSQL commits transactions with a notice one at a time, each with its own write to the disk.
-  test('a transaction of the application gets four statements and no notice, which follows', async () => {
+  test('a transaction of the application gets three statements and no notice, which follows', async () => {
     const client = await pool.connect()
     const texts: string[] = []
     const transaction = {
@@ -93,16 +93,16 @@ FROM generate_series(1, 30000) AS n`)
     const listener = new pg.Client(server.url)
     await listener.connect()
     const noticed = new Promise<void>((resolve) => {
-      listener.on('notification', ({ payload }) => { if (payload === '=!elsewhere') resolve() })
+      listener.on('notification', ({ payload }) => { if (payload === 'task:!elsewhere') resolve() })
     })
-    await listener.query('LISTEN "longhaul.tasks"')
+    await listener.query('LISTEN "longhaul.changes"')
     await client.query('BEGIN')
     await engine.create({ ...task('within'), pool: 'elsewhere' }, { transaction })
     await client.query('COMMIT')
     client.release()
     await noticed
     await listener.end()
-    assert.equal(texts.length, 4, texts.join('\n---\n'))
+    assert.equal(texts.length, 3, texts.join('\n---\n'))
     assert.deepEqual(texts.filter((text) => /notify/i.test(text)), [])
   })
 

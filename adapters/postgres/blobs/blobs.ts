@@ -8,17 +8,27 @@ import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
 import { Sweeper } from '../expiry.js'
-import { BlobRows } from './rows.js'
-import { BlobWriter, infoOf } from './writer.js'
+import { toLifetime } from '../sql.js'
+import { blobStatements, type BlobStatements } from './statements.js'
+import { BlobWriter, RENEW_MS } from './writer.js'
 
 /**
  * Maximum number of statements of one process that transfer or delete chunks at the same time. The
  * other connections of the pool stay free for tasks.
  */
 const CONCURRENT_CHUNKS = 3
-/** Interval at which a reader renews its lease, in milliseconds. The lease lasts for 15 minutes. */
-const RENEW_MS = 60_000
-const UNLIMITED = { get signal() { return new AbortController().signal } }
+/** Number of attempts to renew a blob that others replace at the same time. */
+const MAX_TRIES = 5
+/** Maximum number of versions that one statement marks as removed. */
+const EXPIRED_BATCH = 100
+/** Maximum number of chunks that one statement deletes: 8 MiB. */
+const CHUNK_BATCH = 32
+
+/** A complete blob that has not expired. */
+interface BlobRow {
+  readonly version: string
+  readonly size: number
+}
 
 /**
  * Blobs in PostgreSQL 13 or later, in chunks of 256 KiB. Made by `postgres()`. A connection is in
@@ -27,26 +37,18 @@ const UNLIMITED = { get signal() { return new AbortController().signal } }
  */
 export class PostgresBlobs implements Blobs {
   readonly shared: boolean
-  private readonly rows: BlobRows
+  private readonly query: Query
+  private readonly sql: BlobStatements
+  private readonly chunks = new SharedLimit(CONCURRENT_CHUNKS, CONCURRENT_CHUNKS)
   private readonly sweeper: Sweeper
   private isClosed = false
 
   /** @internal */
-  constructor(database: Database) {
-    const places = new SharedLimit(CONCURRENT_CHUNKS, CONCURRENT_CHUNKS)
-    // A wait here does not count towards the deadline of the statement.
-    const transfer: Query = async (text, values) => {
-      const place = places.open('')
-      await place.acquire(1, UNLIMITED)
-      try {
-        return await database.transfer(text, values)
-      } finally {
-        place.release()
-      }
-    }
+  constructor(private readonly database: Database) {
     this.shared = database.shared
-    this.rows = new BlobRows(database.query, transfer, database.schema)
-    this.sweeper = new Sweeper([() => this.rows.sweep()])
+    this.query = database.query
+    this.sql = blobStatements(database.schema)
+    this.sweeper = new Sweeper([() => this.sweepBatch()])
   }
 
   async put(
@@ -56,7 +58,7 @@ export class PostgresBlobs implements Blobs {
     checkNames('PostgresBlobs: put', options, BLOB_PUT)
     const { ttlMs, signal } = options
     checkBlobLifetime(ttlMs)
-    const writer = new BlobWriter(this.rows, key)
+    const writer = new BlobWriter(this.query, this.transfer, this.sql, key)
     try {
       await takeContent(content, signal, (chunk) => {
         this.assertOpen()
@@ -73,14 +75,14 @@ export class PostgresBlobs implements Blobs {
 
   async stat(key: string): Promise<BlobInfo | undefined> {
     this.check(key)
-    const row = await this.rows.find(key)
+    const [row] = await this.query<BlobRow>(this.sql.find, [key])
     return row && infoOf(row)
   }
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
     this.check(key)
     checkNames('PostgresBlobs: open', range, BLOB_RANGE)
-    const row = await this.rows.find(key)
+    const [row] = await this.query<BlobRow>(this.sql.find, [key])
     if (!row || (range.etag !== undefined && range.etag !== infoOf(row).etag)) return undefined
     const { start, end } = blobRange(range, row.size)
     return this.read(row.version, start, end)
@@ -89,19 +91,26 @@ export class PostgresBlobs implements Blobs {
   async renew(key: string, ttlMs: number): Promise<BlobInfo | undefined> {
     this.check(key)
     checkBlobLifetime(ttlMs)
-    const row = await this.rows.renew(key, ttlMs)
-    return row && infoOf(row)
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const [row] = await this.query<BlobRow & { readonly renewed: boolean }>(
+        this.sql.renew, [key, toLifetime(ttlMs)],
+      )
+      if (!row || row.renewed) return row && infoOf(row)
+      // A new blob replaced the old one while this statement ran, so the next statement sees it.
+    }
+    throw new StoreUnavailableError('The blob was replaced each time that it was renewed')
   }
 
   async delete(key: string): Promise<boolean> {
     this.check(key)
-    return this.rows.delete(key)
+    const [row] = await this.query<{ readonly live: boolean }>(this.sql.delete, [key])
+    return row?.live === true
   }
 
-  /** Deletes expired blobs now. Resolves to `true` if some may be left. */
+  /** Deletes some expired blobs now. Resolves to `true` if more may be left. */
   async sweep(): Promise<boolean> {
     this.assertOpen()
-    return this.sweeper.sweep()
+    return this.sweepBatch()
   }
 
   /** Stops sweeping. Blobs stay, and the application closes its pool. */
@@ -116,15 +125,43 @@ export class PostgresBlobs implements Blobs {
     let heldAt = -Infinity
     for (let position = start; position < end;) {
       this.assertOpen()
-      const data = await this.rows.read(version, position, end - position)
-      if (data === undefined || data.byteLength === 0) throw removed()
+      const [row] = await this.transfer<{ readonly data: string }>(
+        this.sql.read, [version, position, end - position],
+      )
+      const data = Buffer.from(row?.data ?? '', 'base64')
+      if (data.byteLength === 0) throw removed()
       position += data.byteLength
       // The last chunk needs no lease: no other one follows.
       if (position < end && performance.now() - heldAt >= RENEW_MS) {
         heldAt = performance.now()
-        if (!await this.rows.hold(version)) throw removed()
+        if ((await this.query(this.sql.hold, [version])).length === 0) throw removed()
       }
       yield data
+    }
+  }
+
+  private async sweepBatch(): Promise<boolean> {
+    const expired = await this.query<{ readonly id: string, readonly key: string }>(
+      this.sql.markRemoved, [EXPIRED_BATCH],
+    )
+    if (expired.length === 0) return false
+    const versions = expired.map(({ id }) => id)
+    // A statement of its own, because it would otherwise lock a blob that is being replaced.
+    await this.query(this.sql.deleteExpired, [expired.map(({ key }) => key), versions])
+    const chunks = await this.transfer(this.sql.deleteChunks, [versions, CHUNK_BATCH])
+    if (chunks.length === CHUNK_BATCH) return true
+    await this.query(this.sql.deleteVersions, [versions])
+    return expired.length === EXPIRED_BATCH
+  }
+
+  /** Runs a statement on chunks. The wait for its turn does not count towards its deadline. */
+  private readonly transfer: Query = async (text, values) => {
+    const place = this.chunks.open('')
+    await place.acquire(1, new AbortController())
+    try {
+      return await this.database.transfer(text, values)
+    } finally {
+      place.release()
     }
   }
 
@@ -136,6 +173,10 @@ export class PostgresBlobs implements Blobs {
   private assertOpen(): void {
     if (this.isClosed) throw new StoreUnavailableError('The blobs are closed')
   }
+}
+
+function infoOf({ version, size }: BlobRow): BlobInfo {
+  return { size, etag: `"${version}"` }
 }
 
 function removed(): StoreUnavailableError {

@@ -58,13 +58,6 @@ export type OnChanged = (
   task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
 ) => void
 
-/** Changes that are made together. */
-class Batch {
-  readonly requests = new Map<string, Request>()
-  /** Length of the strings. */
-  length = 0
-}
-
 /**
  * Changes tasks. The changes of one turn of the event loop are one statement. It skips rows that
  * another transaction has locked, and those whose change does not apply to what it sees. Each of
@@ -72,7 +65,9 @@ class Batch {
  */
 export class Changes {
   private readonly sql: Readonly<Record<'gathered' | 'alone' | 'limited' | 'delete', string>>
-  private readonly batches = new TurnBatches(() => new Batch(), (batch) => this.changeAll(batch))
+  private readonly batches = new TurnBatches<Request, ReadonlyMap<string, Row>>(
+    MAX_BATCH_LENGTH, (requests) => this.changeAll(requests),
+  )
 
   constructor(
     private readonly database: Database, private readonly reads: TaskReads,
@@ -107,18 +102,13 @@ export class Changes {
     const { ref: { id }, change } = request
     const length = 500 + (change.result?.length ?? 0) + (change.checkpoint?.length ?? 0)
     // A statement can change each task once.
-    const { content: batch, sent } = this.batches.open(({ requests, length: sum }) => (
-      requests.has(id) || sum + length > MAX_BATCH_LENGTH
-    ))
-    batch.requests.set(id, request)
-    batch.length += length
-    return (await sent).get(id)
+    return (await this.batches.add(request, length, id)).get(id)
   }
 
-  private async changeAll({ requests }: Batch): Promise<ReadonlyMap<string, Row>> {
+  private async changeAll(requests: readonly Request[]): Promise<ReadonlyMap<string, Row>> {
     // The statement for one task costs less.
-    if (requests.size === 1) return NONE
-    const rows = await this.database.query<Row>(this.sql.gathered, valuesOf(COLUMNS, [...requests.values()]))
+    if (requests.length === 1) return NONE
+    const rows = await this.database.query<Row>(this.sql.gathered, valuesOf(COLUMNS, requests))
     return new Map(rows.map((row) => [row.id, row]))
   }
 

@@ -54,14 +54,6 @@ interface Row {
   readonly expires_at: number
 }
 
-/** Tasks that are created together. */
-class Batch {
-  readonly ids = new Map<string, NewTask>()
-  readonly keys = new Set<string>()
-  /** Length of the strings. */
-  length = 0
-}
-
 /**
  * Creates tasks. Those of one turn of the event loop are one statement; those of one caller take
  * turns, because they would wait for each other in the database.
@@ -74,9 +66,9 @@ export class Creates {
   private readonly gathered: string
   private readonly alone: string
   private readonly clear: string
-  private readonly batches = new TurnBatches(() => new Batch(), (batch) => (
-    this.send(this.database.repeated, this.gathered, [...batch.ids.values()])
-  ))
+  private readonly batches = new TurnBatches<NewTask, ReadonlyMap<string, Row>>(
+    MAX_BATCH_LENGTH, (tasks) => this.send(this.database.repeated, this.gathered, tasks),
+  )
   /** Statements under way, by caller. */
   private readonly busy = new Map<string, Promise<unknown>>()
 
@@ -113,14 +105,8 @@ export class Creates {
   private async gather(task: NewTask): Promise<Row | undefined> {
     const { id, key, caller } = task
     await this.idle(caller)
-    const { content: batch, sent } = this.batches.open(({ ids, keys, length }) => (
-      ids.has(id) || (key !== undefined && keys.has(key))
-        || length + lengthOf(task) > MAX_BATCH_LENGTH
-    ))
-    batch.ids.set(id, task)
-    if (key !== undefined) batch.keys.add(key)
-    batch.length += lengthOf(task)
-    return (await sent).get(id)
+    const ids = key === undefined ? [id] : [id, `key ${key}`]
+    return (await this.batches.add(task, task.input.text.length + 500, ...ids)).get(id)
   }
 
   private async createAlone(task: NewTask, query?: Query): Promise<Row | undefined> {
@@ -251,10 +237,6 @@ function clearSql(schema: string): string {
   WHERE has_files AND ${isExpired}
 )
 DELETE FROM ${schema}.task_rows WHERE NOT has_files AND ${isExpired}`
-}
-
-function lengthOf({ input }: NewTask): number {
-  return input.text.length + 500
 }
 
 function newTask(task: NewTask, row: Row): StoredTask {

@@ -9,22 +9,28 @@ import { setTimeout } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import type { Database } from '../database.js'
-import { Sweeper } from '../expiry.js'
+import { BATCH, expiredRows, shareCheck, Sweeper, type ShareCheck } from '../expiry.js'
 import { ChangeNotices } from '../notices.js'
 import { checkText } from '../sql.js'
-import { acquire, checkOpen, queryOf } from '../transaction.js'
 import { Changes } from './changes.js'
 import { Creates } from './creates.js'
-import { CallerShares, expiredTasks } from './expiry.js'
 import { TaskReads } from './reads.js'
-import { NOW } from './rows.js'
-import { STOP, Worker } from './worker.js'
+import { CLOCK, keptBytes, NOW, SAME_NOW } from './rows.js'
+import { enter, queryOf } from './transaction.js'
+import { DUE, STOP, Worker } from './worker.js'
 
 /**
  * Time after which a transaction of the application has probably committed, in milliseconds. Tasks of
  * a later commit are found by the next look.
  */
 const COMMIT_MS = 100
+/** Memory of a row beside its strings, in bytes. An estimate. */
+const OVERHEAD = 500
+
+interface Evicted {
+  readonly id: string
+  readonly has_files: boolean
+}
 
 /** Settings of a `PostgresTaskEngine`. */
 export interface TaskEngineSettings {
@@ -46,9 +52,13 @@ export class PostgresTaskEngine implements TaskEngine {
   private readonly reads: TaskReads
   private readonly creates: Creates
   private readonly changes: Changes
-  private readonly shares: CallerShares
+  private readonly limits: ShareLimits
+  private readonly checkShare: ShareCheck
+  private readonly checkFiles: ShareCheck
   private readonly notices: ChangeNotices
-  private readonly worker: Worker
+  private readonly leaseMs: number
+  private worker: Worker | undefined
+  private closing: Promise<void> | undefined
   private readonly sweeper: Sweeper
 
   /** @internal */
@@ -60,13 +70,23 @@ export class PostgresTaskEngine implements TaskEngine {
     this.reads = new TaskReads(schema, repeated)
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
-    this.notices = new ChangeNotices(database, 'tasks')
-    this.worker = new Worker(database, this.notices, leaseMs)
-    this.shares = new CallerShares(background, schema, limits, (ids, hasFiles) => {
-      for (const id of ids) this.notices.notify(id)
-      if (hasFiles) this.worker.look()
-    })
-    this.sweeper = new Sweeper(expiredTasks(background, schema))
+    this.notices = new ChangeNotices(database.channel, 'task:')
+    this.leaseMs = leaseMs
+    const checks = (bytes: string, condition: string): ShareCheck => (
+      shareCheck<Evicted>(background, surplusSql(schema, bytes, condition), (rows) => {
+        for (const { id } of rows) this.notices.notify(id)
+        if (rows.some((row) => row.has_files)) this.worker?.look()
+      })
+    )
+    this.limits = limits
+    this.checkShare = checks(`${keptBytes('task')} + ${String(OVERHEAD)}`, 'true')
+    this.checkFiles = checks('file_bytes', 'file_bytes > 0')
+    const isExpired = `NOT has_files AND sweep_at <= (SELECT ${NOW})`
+    const isUnused = 'changed_at < now() - interval \'1 hour\''
+    this.sweeper = new Sweeper([
+      expiredRows(background, `${schema}.task_rows`, 'id', isExpired),
+      expiredRows(background, `${schema}.task_callers`, 'caller', isUnused),
+    ])
   }
 
   async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
@@ -98,7 +118,8 @@ export class PostgresTaskEngine implements TaskEngine {
 
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
-    this.worker.begin(options, handlers)
+    if (this.worker) throw new Error('work() was called before: an engine has one worker')
+    this.worker = new Worker(this.database, this.notices, this.leaseMs, options, handlers)
   }
 
   async watch(id: string, listener: () => void): Promise<() => void> {
@@ -121,20 +142,22 @@ export class PostgresTaskEngine implements TaskEngine {
     return row?.now as number
   }
 
-  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    await this.worker.close(drainMs)
+  close({ drainMs }: { readonly drainMs: number }): Promise<void> {
+    this.closing ??= this.shutDown(drainMs)
+    return this.closing
+  }
+
+  private async shutDown(drainMs: number): Promise<void> {
+    await this.worker?.close(drainMs)
     this.sweeper.close()
-    await this.notices.disconnect()
+    await this.notices.close()
   }
 
   private async createWithin(transaction: Transaction, task: NewTask): Promise<Created> {
     const query = queryOf(transaction)
     await this.database.ready()
-    await checkOpen(query, this.database)
-    const { id: newId, key, caller, limit } = task
-    await acquire(query, this.database.schema, {
-      id: newId, key, caller: limit === undefined ? undefined : caller,
-    })
+    const { id, key, caller, limit } = task
+    await enter(query, this.database, id, key, limit && caller)
     const created = await this.creates.create(task, query)
     // Not in the transaction: PostgreSQL commits those with a notice one at a time.
     if (created.outcome === 'created') {
@@ -145,24 +168,61 @@ export class PostgresTaskEngine implements TaskEngine {
 
   private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
     this.notices.notify(id)
-    if (startAt === undefined) this.worker.noteWaiting(pool)
-    else this.worker.noteDelayed(pool, startAt - createdAt)
+    if (startAt !== undefined) this.noteDelayed(pool, startAt - createdAt)
+    // Another process hears of a task if this one has no place for it.
+    else if (this.worker?.takeFrom(pool) !== true) this.notices.send(DUE + pool)
+  }
+
+  /** Notes that a task of a pool waits after some milliseconds, without a turn. */
+  private noteDelayed(pool: string, delayMs: number): void {
+    const { worker } = this
+    if (delayMs > 0) return worker?.lookIn(delayMs)
+    worker?.look()
+    if (worker?.hasPlace(pool) !== true) this.notices.send(DUE)
   }
 
   private noteChange(
     task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
   ): void {
-    const { status, isHidden, delayMs = 0, callbackMs } = change
+    const { status, isHidden, delayMs = 0, callbackMs, files } = change
     if (isHidden !== true) this.notices.notify(task.id)
     if (status !== undefined) {
       const isOwn = 'run' in expected
-      this.worker.leases.note(task, isOwn)
+      this.worker?.leases.note(task, isOwn)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
-      if (status === 'queued') this.worker.noteDelayed(task.pool, delayMs)
+      if (status === 'queued') this.noteDelayed(task.pool, delayMs)
     }
-    if (callbackMs !== undefined && callbackMs !== null) this.worker.noteCallback(callbackMs)
-    if (isFinalStatus(task.status) && task.caller !== undefined) {
-      this.shares.count(task.caller, bytes, change.files)
+    if (typeof callbackMs === 'number') {
+      if (callbackMs > 0) this.worker?.lookIn(callbackMs)
+      else if (this.worker?.takeCallbacks() !== true) this.notices.send(DUE)
     }
+    if (!isFinalStatus(task.status) || task.caller === undefined) return
+    this.checkShare(task.caller, bytes + OVERHEAD, this.limits)
+    if (!files) return
+    this.checkFiles(task.caller, files.bytes, { maxEntries: Number.MAX_SAFE_INTEGER, maxBytes: files.max })
   }
+}
+
+/**
+ * Returns a statement that lets the oldest final tasks of a caller ($1) expire that are beyond a
+ * number ($2) or a total ($3), and never the newest.
+ */
+function surplusSql(schema: string, bytes: string, condition: string): string {
+  const rows = `${schema}.task_rows`
+  return `WITH ${CLOCK}, surplus AS MATERIALIZED (
+  SELECT id FROM (
+    SELECT id, row_number() OVER newest AS place, sum(${bytes}) OVER newest AS total
+    FROM ${rows} AS task
+    WHERE caller = $1 AND caller <> '' AND status >= 2 AND expires_at > ${SAME_NOW}
+      AND ${condition}
+    WINDOW newest AS (ORDER BY finished_at DESC, created_at DESC, id DESC)
+  ) AS ranked
+  WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
+  ORDER BY place DESC LIMIT ${String(BATCH)}
+), free AS MATERIALIZED (
+  SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM surplus)) AND status >= 2
+  ORDER BY id FOR UPDATE SKIP LOCKED
+)
+UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
+WHERE id = ANY(ARRAY(SELECT id FROM free)) RETURNING id, has_files`
 }

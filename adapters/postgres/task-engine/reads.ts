@@ -11,35 +11,31 @@ const MAX_READ = 64
 const MAX_TIME = 8_640_000_000_000_000
 const LISTED: readonly ListedStatus[] = ['scheduled', ...STATUSES]
 
+interface Counts {
+  readonly running: number
+  readonly waiting: number
+  readonly delayed: number
+  readonly oldest: number
+}
+
 export class TaskReads {
-  private readonly sql: Readonly<Record<'byId' | 'byKey' | 'counts', string>>
-  /** Statement of a page, by order and scope. */
-  private readonly pages: Readonly<Record<string, string>>
-  private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, StoredTask>>
+  private readonly rows: string
+  private readonly byId: string
+  private readonly byKey: string
+  private readonly batches: TurnBatches<string, ReadonlyMap<string, StoredTask>>
 
   /** @param schema - quoted as an identifier */
   constructor(schema: string, private readonly query: Query) {
-    const rows = `${schema}.task_rows`
-    const select = (condition: string): string => (
-      `SELECT ${taskColumns('task')} FROM ${rows} AS task WHERE ${condition} AND expires_at > ${NOW}`
-    )
-    this.sql = {
-      byId: select('id = ANY($1::text[])'), byKey: select('key = $1'), counts: countsSql(rows),
-    }
-    this.pages = Object.fromEntries(['newest', 'oldest'].flatMap((order) => [
-      [`${order} all`, pageSql(rows, order === 'newest', false)],
-      [`${order} own`, pageSql(rows, order === 'newest', true)],
-    ]))
-    this.batches = new TurnBatches(
-      () => new Set<string>(), (ids) => this.readAll(this.query, [...ids]),
-    )
+    this.rows = `${schema}.task_rows`
+    const select = `SELECT ${taskColumns('task')} FROM ${this.rows} AS task WHERE expires_at > ${NOW}`
+    this.byId = `${select} AND id = ANY($1::text[])`
+    this.byKey = `${select} AND key = $1`
+    this.batches = new TurnBatches(MAX_READ, (ids) => this.readAll(this.query, ids))
   }
 
   /** Reads a task. The reads of one turn of the event loop are one statement. */
   async read(id: string): Promise<StoredTask | undefined> {
-    const { content: ids, sent } = this.batches.open(({ size }) => size >= MAX_READ)
-    ids.add(id)
-    return (await sent).get(id)
+    return (await this.batches.add(id)).get(id)
   }
 
   async readIn(query: Query, id: string): Promise<StoredTask | undefined> {
@@ -47,7 +43,7 @@ export class TaskReads {
   }
 
   async readByKey(key: string): Promise<StoredTask | undefined> {
-    const [row] = await this.query<TaskRow>(this.sql.byKey, [key])
+    const [row] = await this.query<TaskRow>(this.byKey, [key])
     return row && toTask(row)
   }
 
@@ -68,28 +64,23 @@ export class TaskReads {
       isNewest ? from ?? -MAX_TIME : to ?? MAX_TIME, limit,
       statuses.includes('scheduled'), statuses.includes('queued'),
     ]
-    const rows = of === 'all'
-      ? await this.query<TaskRow>(this.pages[`${order} all`] as string, values)
-      : await this.query<TaskRow>(this.pages[`${order} own`] as string, [...values, of.owner ?? ''])
+    const isOwn = of !== 'all'
+    const rows = await this.query<TaskRow>(
+      pageSql(this.rows, isNewest, isOwn), isOwn ? [...values, of.owner ?? ''] : values,
+    )
     return rows.map((row) => toTask(row))
   }
 
   async counts(pool: string): Promise<PoolCounts> {
-    const [row] = await this.query<{
-      readonly running: number, readonly waiting: number, readonly delayed: number,
-      readonly oldest: number | null,
-    }>(this.sql.counts, [pool])
-    const { running = 0, waiting = 0, delayed = 0, oldest } = row ?? {}
-    return {
-      running, waiting, delayed,
-      ...waiting > 0 && { oldestWaitingMs: Math.max(oldest ?? 0, 0) },
-    }
+    const [row] = await this.query<Counts>(countsSql(this.rows), [pool])
+    const { running, waiting, delayed, oldest } = row as Counts
+    return { running, waiting, delayed, ...waiting > 0 && { oldestWaitingMs: Math.max(oldest, 0) } }
   }
 
   private async readAll(
     query: Query, ids: readonly string[],
   ): Promise<ReadonlyMap<string, StoredTask>> {
-    const rows = await query<TaskRow>(this.sql.byId, [ids])
+    const rows = await query<TaskRow>(this.byId, [ids])
     return new Map(rows.map((row) => [row.id, toTask(row)]))
   }
 }

@@ -10,30 +10,11 @@ export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8'
 export const CLOCK = `clock AS MATERIALIZED (SELECT ${NOW} AS now)`
 export const SAME_NOW = '(SELECT now FROM clock)'
 
-export interface TaskRow {
-  readonly id: string
-  readonly birth: string
-  readonly key: string | null
-  readonly owner: string
-  readonly caller: string
-  readonly name: string
-  readonly pool: string
-  readonly priority: number
-  readonly status: number
-  readonly version: number
-  readonly run: number
-  readonly attempt: number
-  readonly crashes: number
-  readonly created_at: number
-  readonly start_at: number | null
-  readonly started_at: number | null
-  readonly run_started_at: number | null
-  readonly finished_at: number | null
-  readonly expires_at: number
-  readonly callback_run: number
-  readonly callback_at: number | null
-  readonly details: string
-  readonly result: string | null
+/** A task as statements return it: `null` for `undefined`, and the number of the status. */
+export type TaskRow = {
+  readonly [P in keyof StoredTask]: P extends 'status' ? number
+    : P extends 'owner' | 'caller' | 'details' ? string
+      : undefined extends StoredTask[P] ? Exclude<StoredTask[P], undefined> | null : StoredTask[P]
 }
 
 export interface RunRow extends TaskRow {
@@ -43,11 +24,10 @@ export interface RunRow extends TaskRow {
   readonly lost_run_started_at: number | null
 }
 
-/** Columns of a `TaskRow` that are returned as they are. */
 const PLAIN = [
   'id', 'birth', 'name', 'pool', 'priority', 'status', 'version', 'run', 'attempt', 'crashes',
-  'created_at', 'start_at', 'started_at', 'run_started_at', 'finished_at', 'expires_at',
-  'callback_run', 'callback_at', 'details', 'result',
+  'createdAt', 'startAt', 'startedAt', 'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun',
+  'callbackAt', 'details', 'result',
 ]
 /** PGlite drops a byte order mark at the start of a string, so a sign stands before these. */
 const MARKED = ['key', 'owner', 'caller']
@@ -59,7 +39,10 @@ const MARKED = ['key', 'owner', 'caller']
  * @param replaced - SQL for some columns
  */
 export function taskColumns(from: string, replaced: Readonly<Record<string, string>> = {}): string {
-  const plain = PLAIN.map((name) => `${replaced[name] ?? `${from}.${name}`} AS ${name}`)
+  const plain = PLAIN.map((name) => {
+    const column = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    return `${replaced[name] ?? `${from}.${column}`} AS "${name}"`
+  })
   return [...plain, ...MARKED.map((name) => `'=' || ${from}.${name} AS ${name}`)].join(', ')
 }
 
@@ -74,10 +57,10 @@ export function toTask(
     name: row.name, pool: row.pool, priority: row.priority,
     status: STATUSES[row.status] as TaskStatus,
     version: row.version, run: row.run, attempt: row.attempt, crashes: row.crashes,
-    createdAt: row.created_at, startAt: row.start_at ?? undefined,
-    startedAt: row.started_at ?? undefined, runStartedAt: row.run_started_at ?? undefined,
-    finishedAt: row.finished_at ?? undefined, expiresAt: row.expires_at,
-    callbackRun: row.callback_run, callbackAt: row.callback_at ?? undefined, details, result,
+    createdAt: row.createdAt, startAt: row.startAt ?? undefined,
+    startedAt: row.startedAt ?? undefined, runStartedAt: row.runStartedAt ?? undefined,
+    finishedAt: row.finishedAt ?? undefined, expiresAt: row.expiresAt,
+    callbackRun: row.callbackRun, callbackAt: row.callbackAt ?? undefined, details, result,
   }
 }
 

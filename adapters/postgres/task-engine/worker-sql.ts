@@ -9,32 +9,15 @@ const REMOVE_AGAIN_MS = 60_000
 /** Delay before files are removed again after a failure, in milliseconds. */
 const REMOVE_FAILED_MS = 1000
 
-export interface WorkerSql {
-  /**
-   * Gives a turn to the tasks of some pools (`$1`) that are due, and says what else there is to do.
-   */
-  readonly look: string
-  /**
-   * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds and a name (`$4`). Of
-   * one pool, because the planner then knows the limit: otherwise it would rather sort all that waits.
-   */
-  readonly take: string
-  /** Gives back the runs in some pools (`$1`) that takes with some names (`$2`) have begun. */
-  readonly giveBack: string
-  /** Begins up to `$1` attempts at callbacks. */
-  readonly takeCallbacks: string
-  readonly takeRemovals: string
-  readonly removed: string
-  /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
-  readonly renew: string
-}
+export type WorkerSql = ReturnType<typeof workerSql>
 
 /** @param schema - quoted as an identifier */
-export function workerSql(schema: string): WorkerSql {
+export function workerSql(schema: string) {
   const rows = `${schema}.task_rows`
   const live = `expires_at > ${SAME_NOW}`
   const columns = taskColumns('task')
   return {
+    /** Gives a turn to the tasks of some pools (`$1`) that are due, and says what else there is to do. */
     look: `WITH ${CLOCK}, delayed AS MATERIALIZED (
   SELECT id, pool, priority, caller, due_at FROM ${rows}
   WHERE pool = ANY($1::text[]) AND status = 0 AND turn IS NULL AND due_at <= ${SAME_NOW} AND ${live}
@@ -69,6 +52,11 @@ SELECT ARRAY(
 ) - ${SAME_NOW} AS next_callback_ms,
 EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_removals,
 (SELECT count(*) FROM ready) >= ${String(MAX_READY)} AS has_more`,
+    /**
+     * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds and a name (`$4`).
+     * Of one pool, because the planner then knows the limit: otherwise it would rather sort all that
+     * waits.
+     */
     take: `WITH ${CLOCK}, taken AS MATERIALIZED (
   SELECT id, status, run_started_at FROM ${rows} WHERE pool = $1 AND turn IS NOT NULL AND ${live}
   ORDER BY priority, turn, due_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
@@ -81,10 +69,12 @@ UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
 FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL
 RETURNING ${columns}, task.input, '=' || task.checkpoint AS checkpoint,
   taken.status = 1 AS has_crashed, taken.run_started_at AS lost_run_started_at`,
+    /** Gives back the runs that takes with some names (`$1`) have begun. */
     giveBack: `WITH ${CLOCK}
 UPDATE ${rows} SET status = 0, version = version + 1, attempt = attempt - 1,
   due_at = ${SAME_NOW}, turn = NULL, lease_until = NULL
-WHERE pool = ANY($1::text[]) AND status = 1 AND taken_by = ANY($2::text[])`,
+WHERE status = 1 AND taken_by = ANY($1::text[])`,
+    /** Begins up to `$1` attempts at callbacks. */
     takeCallbacks: `WITH ${CLOCK}, taken AS MATERIALIZED (
   SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND status >= 2 AND ${live}
   ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
@@ -98,12 +88,12 @@ WHERE id = ANY(ARRAY(SELECT id FROM taken)) RETURNING ${columns}`,
 )
 UPDATE ${rows} AS task SET sweep_at = ${SAME_NOW} + ${String(REMOVE_AGAIN_MS)}
 WHERE id = ANY(ARRAY(SELECT id FROM taken)) RETURNING ${columns}`,
-    removed: `WITH ${CLOCK}, failed AS (
-  UPDATE ${rows} SET sweep_at = ${SAME_NOW} + ${String(REMOVE_FAILED_MS)}
-  WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW} AND NOT $3::boolean
-)
-DELETE FROM ${rows}
-WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW} AND $3::boolean`,
+    removed: `WITH ${CLOCK} DELETE FROM ${rows}
+WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
+    removeLater: `WITH ${CLOCK}
+UPDATE ${rows} SET sweep_at = ${SAME_NOW} + ${String(REMOVE_FAILED_MS)}
+WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
+    /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
     renew: `WITH ${CLOCK}, mine AS MATERIALIZED (
   SELECT task.id FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run)
   JOIN ${rows} AS task ON task.id = own.id AND task.birth = own.birth AND task.run = own.run

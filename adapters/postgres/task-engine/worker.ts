@@ -9,7 +9,6 @@ import {
 import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
-import { FileRemovals } from './expiry.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
 import { workerSql, type WorkerSql } from './worker-sql.js'
 
@@ -17,11 +16,13 @@ import { workerSql, type WorkerSql } from './worker-sql.js'
 const [LOOK_MS, MIN_LOOK_MS] = [1000, 10]
 /** Maximum number of runs that one statement begins in one pool. */
 const MAX_TAKEN = 50
+/** Number of tasks whose files are removed at the same time. */
+const REMOVALS = 10
 /** Milliseconds that aborted runs have to end. */
 const ABORT_GRACE_MS = 1000
 
 /** Hint that something has become due. With the name of a pool: that a task waits in it. */
-const DUE = '!'
+export const DUE = '!'
 /** Hint that the run of some task was ended from outside. */
 export const STOP = '?'
 
@@ -42,133 +43,72 @@ interface Found {
 export class Worker {
   readonly leases: Leases<LeasedRun>
   private readonly sql: WorkerSql
-  private work: { readonly options: WorkOptions, readonly handlers: WorkHandlers } | undefined
-  private files: FileRemovals | undefined
   /** Pools in which tasks may wait. */
   private readonly waiting = new Set<string>()
   /**
-   * Statements that may have begun runs, and whose replies were lost, by name. A run that this
-   * process does not know would otherwise wait for the end of its lease, and count as a crash.
+   * Statements that may have begun runs, and whose replies were lost: the end of the lease by name. A
+   * run that this process does not know would otherwise wait for that end, and count as a crash.
    */
-  private readonly unanswered = new Map<string, { readonly pool: string, readonly leaseEnd: number }>()
+  private readonly unanswered = new Map<string, number>()
   private hasToLook = false
   private hasCallbacks = false
   private isActive = false
+  private isRemoving = false
   private isClosing = false
   private runs = 0
   private callbacks = 0
   private timer: ReturnType<typeof setTimeout> | undefined
   private timerAt = Infinity
-  private closed: Promise<void> | undefined
   private onIdle: (() => void) | undefined
 
   constructor(
     private readonly database: Database, private readonly notices: ChangeNotices,
-    private readonly leaseMs: number,
+    private readonly leaseMs: number, private readonly options: WorkOptions,
+    private readonly handlers: WorkHandlers,
   ) {
+    const { places } = options
     this.sql = workerSql(database.schema)
     this.leases = new Leases(leaseMs, (runs) => observed('renew', () => this.renew(runs)))
-  }
-
-  begin(options: WorkOptions, handlers: WorkHandlers): void {
-    if (this.work) throw new Error('work() was called already: an engine has one worker')
-    this.work = { options, handlers }
-    const { background } = this.database
-    this.files = new FileRemovals(background, this.sql, handlers.remove, () => { this.look() })
-    options.places.onFree((pool) => { if (this.waiting.has(pool)) this.act() })
-    this.listen(options)
-    this.look()
-  }
-
-  /** Notes that a task waits in a pool. Another process hears of it if this one has no place. */
-  noteWaiting(pool: string): void {
-    const places = this.work?.options.places
-    if (!this.isClosing && places?.pools.has(pool)) {
-      this.waiting.add(pool)
-      this.act()
-      if (places.freeIn(pool) > 0) return
+    places.onFree((pool) => { if (this.waiting.has(pool)) void this.act() })
+    // What this process does not hear of, it finds when it looks.
+    void notices.watch(DUE, () => { this.look() })
+    void notices.watch(STOP, () => { void this.leases.renew() })
+    for (const pool of places.pools.keys()) {
+      void notices.watch(DUE + pool, () => { this.takeFrom(pool) })
     }
-    this.notices.send(DUE + pool)
-  }
-
-  /** Notes that a task of a pool waits after some milliseconds, without a turn. */
-  noteDelayed(pool: string, delayMs: number): void {
-    if (delayMs > 0) return this.lookIn(delayMs)
     this.look()
-    if (!((this.work?.options.places.freeIn(pool) ?? 0) > 0)) this.notices.send(DUE)
   }
 
-  /** Notes that a callback is due in some milliseconds. */
-  noteCallback(delayMs: number): void {
-    if (delayMs > 0) return this.lookIn(delayMs)
+  /** Takes tasks of a pool. Returns `false` if no place is free. */
+  takeFrom(pool: string): boolean {
+    const { places } = this.options
+    if (this.isClosing || !places.pools.has(pool)) return false
+    this.waiting.add(pool)
+    void this.act()
+    return this.hasPlace(pool)
+  }
+
+  hasPlace(pool: string): boolean {
+    return !this.isClosing && this.options.places.freeIn(pool) > 0
+  }
+
+  /** Begins attempts at callbacks. Returns `false` if no place is free. */
+  takeCallbacks(): boolean {
     this.hasCallbacks = true
-    this.act()
-    if (!((this.work?.options.callbacks ?? 0) > this.callbacks)) this.notices.send(DUE)
+    void this.act()
+    return !this.isClosing && this.callbacks < this.options.callbacks
   }
 
   /** Looks for what is due, now. */
   look(): void {
     this.hasToLook = true
-    this.act()
+    void this.act()
   }
 
-  close(drainMs: number): Promise<void> {
-    this.closed ??= this.shutDown(drainMs)
-    return this.closed
-  }
-
-  private act(): void {
-    if (this.isActive || this.isClosing || !this.work) return
-    this.isActive = true
-    // In a later turn of the event loop, so that what comes together is taken together.
-    setImmediate(() => {
-      this.actAll().then(() => {
-        this.isActive = false
-        // Something may have come after the last step.
-        if (this.hasWork()) this.act()
-      }, () => {
-        this.isActive = false
-        this.lookIn(LOOK_MS)
-      }).finally(() => { this.onIdle?.() })
-    })
-  }
-
-  private hasWork(): boolean {
-    const { places, callbacks } = (this.work as NonNullable<typeof this.work>).options
-    return this.hasToLook || (this.hasCallbacks && this.callbacks < callbacks)
-      || [...this.waiting].some((pool) => places.freeIn(pool) > 0)
-  }
-
-  private async actAll(): Promise<void> {
-    for (let isBusy = true; isBusy && !this.isClosing;) {
-      isBusy = this.hasToLook
-      if (this.hasToLook) await this.lookNow()
-      if (await this.takeRuns()) isBusy = true
-      if (await this.takeCallbacks()) isBusy = true
-    }
-  }
-
-  private async lookNow(): Promise<void> {
-    const { options: { places } } = this.work as NonNullable<typeof this.work>
-    clearTimeout(this.timer)
-    this.timer = undefined
-    this.timerAt = Infinity
-    const { query } = this.database
-    await this.giveBack()
-    const pools = [...places.pools.keys()]
-    const [found] = await observed('look', () => query<Found>(this.sql.look, [pools]))
-    this.hasToLook = found?.has_more ?? false
-    for (const pool of found?.pools ?? []) this.waiting.add(pool)
-    const nextCallback = found?.next_callback_ms ?? Infinity
-    if (nextCallback <= 0) this.hasCallbacks = true
-    if (found?.has_removals) void this.files?.remove()
-    const next = [found?.next_start_ms ?? Infinity, nextCallback].filter((ms) => ms > 0)
-    this.lookIn(Math.max(Math.min(LOOK_MS, ...next), MIN_LOOK_MS))
-  }
-
-  private lookIn(ms: number): void {
+  /** Looks for what is due after some milliseconds, or earlier. */
+  lookIn(ms: number): void {
     const at = performance.now() + ms
-    if (this.isClosing || !this.work || at >= this.timerAt) return
+    if (this.isClosing || at >= this.timerAt) return
     clearTimeout(this.timer)
     this.timerAt = at
     this.timer = setTimeout(() => {
@@ -179,18 +119,61 @@ export class Worker {
     if (!this.database.shared) this.timer.unref()
   }
 
-  /** Begins runs in the pools in which tasks wait. Resolves to `true` if more may be left. */
-  private async takeRuns(): Promise<boolean> {
-    let hasTaken = false
-    for (const pool of [...this.waiting]) if (await this.takeFrom(pool)) hasTaken = true
-    return hasTaken
+  async close(drainMs: number): Promise<void> {
+    this.isClosing = true
+    clearTimeout(this.timer)
+    await this.idle(drainMs)
+    this.leases.abort(new WorkerClosingError())
+    await this.idle(ABORT_GRACE_MS)
+    this.leases.stop()
   }
 
-  private async takeFrom(pool: string): Promise<boolean> {
-    const { options: { places } } = this.work as NonNullable<typeof this.work>
+  private async act(): Promise<void> {
+    if (this.isActive || this.isClosing) return
+    this.isActive = true
+    // In a later turn of the event loop, so that what comes together is taken together.
+    await new Promise<void>((resolve) => { setImmediate(resolve) })
+    try {
+      while (this.hasWork()) {
+        if (this.hasToLook) await this.lookNow()
+        for (const pool of [...this.waiting]) await this.beginRuns(pool)
+        await this.beginCallbacks()
+      }
+    } catch {
+      this.lookIn(LOOK_MS)
+    }
+    this.isActive = false
+    this.onIdle?.()
+  }
+
+  private hasWork(): boolean {
+    const { places, callbacks } = this.options
+    return !this.isClosing && (this.hasToLook || (this.hasCallbacks && this.callbacks < callbacks)
+      || [...this.waiting].some((pool) => places.freeIn(pool) > 0))
+  }
+
+  private async lookNow(): Promise<void> {
+    clearTimeout(this.timer)
+    this.timerAt = Infinity
+    await this.giveBack()
+    const pools = [...this.options.places.pools.keys()]
+    const [found] = await observed('look', () => this.database.query<Found>(this.sql.look, [pools]))
+    if (!found) return
+    this.hasToLook = found.has_more
+    for (const pool of found.pools) this.waiting.add(pool)
+    const { next_start_ms: nextStart, next_callback_ms: nextCallback } = found
+    if (nextCallback !== null && nextCallback <= 0) this.hasCallbacks = true
+    if (found.has_removals) void this.removeFiles()
+    const next = [nextStart, nextCallback].filter((ms) => ms !== null && ms > 0) as number[]
+    this.lookIn(Math.max(Math.min(LOOK_MS, ...next), MIN_LOOK_MS))
+  }
+
+  /** Begins runs in a pool in which tasks wait. */
+  private async beginRuns(pool: string): Promise<void> {
+    const { places } = this.options
     let count = 0
-    while (count < MAX_TAKEN && places.tryAcquire(pool)) count++
-    if (count === 0) return false
+    while (!this.isClosing && count < MAX_TAKEN && places.tryAcquire(pool)) count++
+    if (count === 0) return
     this.waiting.delete(pool)
     const leaseEnd = performance.now() + this.leaseMs
     const name = newId()
@@ -201,20 +184,15 @@ export class Worker {
       ))
       if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
-      this.unanswered.set(name, { pool, leaseEnd })
+      this.unanswered.set(name, leaseEnd)
       this.waiting.add(pool)
       throw error
     } finally {
-      this.release(pool, count - rows.length)
+      for (let n = rows.length; n < count; n++) places.release(pool)
     }
     // Other processes may have a place for what is left.
     if (rows.length === count && places.freeIn(pool) <= 0) this.notices.send(DUE + pool)
     for (const row of rows) this.run(row, leaseEnd)
-    return rows.length > 0
-  }
-
-  private release(pool: string, count: number): void {
-    for (let n = 0; n < count; n++) this.work?.options.places.release(pool)
   }
 
   private run(row: RunRow, leaseEnd: number): void {
@@ -227,23 +205,20 @@ export class Worker {
     const end = (): void => {
       this.runs--
       this.leases.remove(run)
-      this.release(run.task.pool, 1)
+      this.options.places.release(run.task.pool)
       this.onIdle?.()
     }
-    void this.work?.handlers.run(run).then(end, end)
+    void this.handlers.run(run).then(end, end)
   }
 
-  /** Begins attempts at callbacks. Resolves to `true` if more may be left. */
-  private async takeCallbacks(): Promise<boolean> {
-    const { options, handlers } = this.work as NonNullable<typeof this.work>
-    const places = options.callbacks - this.callbacks
-    if (!this.hasCallbacks || places <= 0) return false
+  private async beginCallbacks(): Promise<void> {
+    const places = this.options.callbacks - this.callbacks
+    if (this.isClosing || !this.hasCallbacks || places <= 0) return
     this.hasCallbacks = false
     this.callbacks += places
     let rows: readonly TaskRow[] = []
     try {
-      const { query } = this.database
-      rows = await observed('take', () => query<TaskRow>(this.sql.takeCallbacks, [places]))
+      rows = await observed('take', () => this.database.query(this.sql.takeCallbacks, [places]))
     } finally {
       this.callbacks -= places - rows.length
     }
@@ -251,21 +226,41 @@ export class Worker {
     const end = (): void => {
       this.callbacks--
       this.onIdle?.()
-      if (this.hasCallbacks) this.act()
+      if (this.hasCallbacks) void this.act()
     }
-    for (const row of rows) void handlers.callback(toTask(row)).then(end, end)
-    return rows.length > 0
+    for (const row of rows) void this.handlers.callback(toTask(row)).then(end, end)
+  }
+
+  /** Removes the files of some expired tasks. Never rejects: the next look finds them again. */
+  private async removeFiles(): Promise<void> {
+    const { sql, database: { background } } = this
+    if (this.isRemoving) return
+    this.isRemoving = true
+    try {
+      const rows = await background<TaskRow>(sql.takeRemovals, [REMOVALS])
+      await Promise.all(rows.map(async (row) => {
+        // The row may have made way for another task with its id.
+        const id = row.id.slice(row.id.lastIndexOf('~') + 1)
+        const isRemoved = await this.handlers.remove(toTask({ ...row, id })).catch(() => false)
+        await background(isRemoved ? sql.removed : sql.removeLater, [row.id, row.birth])
+      }))
+      if (rows.length === REMOVALS) this.look()
+    } catch {
+      // The server is away.
+    } finally {
+      this.isRemoving = false
+    }
   }
 
   /** Gives back what lost takes have begun, until their leases have ended: a statement may be late. */
   private async giveBack(): Promise<void> {
     const now = performance.now()
-    for (const [name, { leaseEnd }] of this.unanswered) {
+    for (const [name, leaseEnd] of this.unanswered) {
       if (leaseEnd < now) this.unanswered.delete(name)
     }
-    if (this.unanswered.size === 0) return
-    const pools = new Set([...this.unanswered.values()].map(({ pool }) => pool))
-    await this.database.query(this.sql.giveBack, [[...pools], [...this.unanswered.keys()]])
+    if (this.unanswered.size > 0) {
+      await this.database.query(this.sql.giveBack, [[...this.unanswered.keys()]])
+    }
   }
 
   /** Renews the leases of runs by one statement. Returns the outcome for each. */
@@ -279,27 +274,6 @@ export class Worker {
     )
     const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
     return tasks.map(({ id }) => found.get(id) ?? 'lost')
-  }
-
-  /** Listens to hints. What this process does not hear of, it finds when it looks. */
-  private listen({ places }: WorkOptions): void {
-    void this.notices.watch(DUE, () => { this.look() })
-    void this.notices.watch(STOP, () => { void this.leases.renew() })
-    for (const pool of places.pools.keys()) {
-      void this.notices.watch(DUE + pool, () => {
-        this.waiting.add(pool)
-        this.act()
-      })
-    }
-  }
-
-  private async shutDown(drainMs: number): Promise<void> {
-    this.isClosing = true
-    clearTimeout(this.timer)
-    await this.idle(drainMs)
-    this.leases.abort(new WorkerClosingError())
-    await this.idle(ABORT_GRACE_MS)
-    this.leases.stop()
   }
 
   /** Resolves when nothing runs, or after some milliseconds. */

@@ -5,7 +5,7 @@ import {
 import { isSchema, type Schema } from '../../schema/schema.js'
 import type { TaskContext } from './run-context.js'
 import type { JsonForm, JsonSafe } from './json-values.js'
-import { checkExternal, type ExternalResource } from './external-resource.js'
+import { EXTERNAL, type ExternalResource } from './external-resource.js'
 
 /** Delay between attempts. */
 export interface Backoff {
@@ -144,24 +144,17 @@ export interface TaskTypes<N = string, In = unknown, R = unknown, C = unknown> {
   readonly context: C
 }
 
+type WithDefault = 'timeoutMs' | 'attempts' | 'backoff' | 'pool' | 'priority'
+
 /** One kind of work, checked and with its defaults filled in. Made by `defineTask`. */
 export interface TaskDefinition<
   I = unknown, R = unknown, C = unknown, In = I, N extends string = string, P = never,
-> extends TaskSettings {
-  readonly name: N
-  readonly input?: Schema<I, In>
-  /** Tests business rules on valid input. */
-  readonly check?: (input: I) => MaybePromise<void>
+> extends Omit<TaskSettings, WithDefault>, Required<Pick<TaskSettings, WithDefault>>,
+  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'name' | 'input' | 'check' | 'external'> {
   /** Does the work. */
   readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R>
   readonly output?: Schema
   readonly checkpoint?: Schema<P>
-  readonly external?: ExternalResource<I>
-  readonly timeoutMs: number
-  readonly attempts: number
-  readonly backoff: Backoff
-  readonly pool: string
-  readonly priority: number
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes<N, In, JsonForm<R>, C>
 }
@@ -241,7 +234,7 @@ export function defineTask<
 ): TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P> {
   const where = `defineTask(${JSON.stringify(options?.name)})`
   const definition = readOptions(where, options as unknown as TaskOptions<never, never>, OPTIONS)
-  if (options.external !== undefined) checkExternal(where, options.external)
+  if (options.external !== undefined) readOptions(`${where}: external`, options.external, EXTERNAL)
   checkBackoff(where, definition.backoff)
   // `output` describes what `run` returns, and is not checked at run time.
   return definition as unknown as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P>

@@ -1,6 +1,6 @@
 import type { TaskStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { func, readOptions, type OptionTable } from '../../runtime/options.js'
+import { func, type OptionTable } from '../../runtime/options.js'
 
 /** Something outside of the engine that a task needs until it is completed. */
 export interface ExternalResource<I> {
@@ -43,17 +43,12 @@ export interface EndedTask {
   readonly status: TaskStatus
 }
 
-const EXTERNAL = {
+export const EXTERNAL = {
   of: func({ required: true }), release: func({ required: true }),
   renew: func(), remove: func(), bytes: func(),
 } satisfies OptionTable<ExternalResource<never>>
 /** Maximum length of the name of an external resource. */
 const MAX_NAME_LENGTH = 1024
-
-/** @throws {TypeError} A name is unknown, or a function is missing. */
-export function checkExternal(where: string, external: ExternalResource<never>): void {
-  readOptions(`${where}: external`, external, EXTERNAL)
-}
 
 /**
  * Returns the name of an external resource, which is stored with the task.

@@ -78,23 +78,19 @@ export const MAX_CHECKPOINT_BYTES = 65_536
  * @throws {TypeError} The value is not JSON, or its text is longer than 64 KiB.
  */
 export function checkpointText(task: string, value: unknown): string {
-  const text = jsonOf(task, value)
-  const bytes = Buffer.byteLength(text)
-  if (bytes <= MAX_CHECKPOINT_BYTES) return text
-  throw new TypeError(`The checkpoint of ${task} has ${bytes} bytes as JSON; at most`
-    + ` ${MAX_CHECKPOINT_BYTES} are allowed. Save a position, and keep data elsewhere`)
-}
-
-function jsonOf(task: string, value: unknown): string {
+  let text: string | undefined
   try {
-    const text = JSON.stringify(value, refuseFunctions) as string | undefined
+    text = JSON.stringify(value, refuseFunctions)
     if (text === undefined) throw new TypeError('it is undefined')
     refuseEmptied(value, text)
-    return text
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new TypeError(`The checkpoint of ${task} is not JSON: ${why}`, { cause: error })
   }
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= MAX_CHECKPOINT_BYTES) return text
+  throw new TypeError(`The checkpoint of ${task} has ${bytes} bytes as JSON; at most`
+    + ` ${MAX_CHECKPOINT_BYTES} are allowed. Save a position, and keep data elsewhere`)
 }
 
 /** Refuses what JSON leaves out of objects without an error. */
@@ -103,8 +99,14 @@ function refuseFunctions(name: string, value: unknown): unknown {
   throw new TypeError(`${name === '' ? 'it' : `its property ${name}`} is a ${typeof value}`)
 }
 
-/** Objects whose content JSON leaves out: each is written as `{}`. */
-const EMPTIED = new Set(['Map', 'Set', 'WeakMap', 'WeakSet', 'Promise', 'ArrayBuffer'])
+const AS_OBJECT = 'Return an object: Object.fromEntries(map).'
+const AS_ARRAY = 'Return an array.'
+
+/** Objects whose content JSON leaves out: each is written as `{}`. With advice for each. */
+const EMPTIED: Readonly<Record<string, string>> = {
+  Map: AS_OBJECT, WeakMap: AS_OBJECT, Set: AS_ARRAY, WeakSet: AS_ARRAY, ArrayBuffer: AS_ARRAY,
+  Promise: 'Await it.',
+}
 
 /**
  * Refuses a `Map`, a `Set`, a promise and the like in a value, because JSON would store `{}` in its
@@ -123,7 +125,10 @@ export function refuseEmptied(value: unknown, text: string): void {
     const [each, pointer] = next
     if (!isWritten(each)) continue
     const kind = Object.prototype.toString.call(each).slice('[object '.length, -1)
-    if (EMPTIED.has(kind)) throw emptied(kind, pointer)
+    if (Object.hasOwn(EMPTIED, kind)) {
+      const place = pointer === '' ? 'it' : `its property ${pointer}`
+      throw new TypeError(`${place} is of type ${kind}, which JSON writes as {}. ${EMPTIED[kind]}`)
+    }
     for (const key of Object.keys(each)) open.push([each[key], childPointer(pointer, key)])
   }
 }
@@ -131,16 +136,6 @@ export function refuseEmptied(value: unknown, text: string): void {
 function isWritten(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null
     && typeof (value as { toJSON?: unknown }).toJSON !== 'function'
-}
-
-function emptied(kind: string, pointer: string): TypeError {
-  const place = pointer === '' ? 'it' : `its property ${pointer}`
-  return new TypeError(`${place} is of type ${kind}, which JSON writes as {}. ${advice(kind)}`)
-}
-
-function advice(kind: string): string {
-  if (kind === 'Promise') return 'Await it.'
-  return kind.endsWith('Map') ? 'Return an object: Object.fromEntries(map).' : 'Return an array.'
 }
 
 /** The checkpoint of a definition without the option `checkpoint`. */

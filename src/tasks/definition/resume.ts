@@ -35,9 +35,8 @@ export async function resumedFrom<P>(
   task: TaskContext<unknown, P>,
 ): Promise<RunStart<P>> {
   const { attempt, taskId, owner, context, signal } = task
-  if (attempt === 1) return { position: undefined, previous: undefined }
   // A run without a task id is the only one.
-  if (resume === undefined || taskId === undefined) {
+  if (resume === undefined || taskId === undefined || attempt === 1) {
     return { position: task.checkpoint.value, previous: undefined }
   }
   const previous = await resume({ taskId, owner, context, signal }) ?? undefined
@@ -82,10 +81,15 @@ export function positionSaver<P>(
  *
  * @throws {TypeError} It is no such text.
  */
-export function readCursor<P>(
+function readCursor<P>(
   caller: string, cursor: string, isPosition: (value: unknown) => value is P,
 ): P {
-  const position = parsed(cursor)
+  let position: unknown
+  try {
+    position = JSON.parse(String(cursor))
+  } catch {
+    // It is no position.
+  }
   if (isPosition(position)) return position
   throw new TypeError(`${caller}: resume must return a text that cursor() has made, or undefined`)
 }
@@ -95,12 +99,4 @@ export function positionSchema<P>(isPosition: (value: unknown) => value is P): S
     isPosition(value) ? { value } : { issues: [{ message: 'is no position of this task' }] }
   )
   return { '~standard': { version: 1, vendor: 'longhaul', validate } }
-}
-
-function parsed(text: unknown): unknown {
-  try {
-    return JSON.parse(String(text))
-  } catch {
-    return undefined
-  }
 }

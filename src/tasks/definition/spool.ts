@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { REQUEST_CODINGS, decodeBytes, type DecodeOptions } from '../../http/body/decode.js'
 import { isJsonObject, isWholeNumber } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
@@ -21,44 +20,28 @@ export interface SpooledBody {
   readonly size: number
 }
 
-export interface SpoolOptions {
-  /** Content coding of the bytes. */
-  readonly coding: string
-  /** Maximum number of bytes. */
-  readonly maxBodyBytes: number
-  readonly signal: AbortSignal
-  /** Called before a piece is written, with the number of bytes up to its end. May reject. */
-  readonly onBytes: (arrived: number) => Promise<void> | undefined
-}
-
 type MemberChecks = Readonly<Record<string, (value: unknown) => boolean>>
 
-const DAY_MS = 86_400_000
 const WEEK_MS = 604_800_000
 const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 
 export class Spool {
-  readonly #prefix: string
-  /** Stores the bodies. */
-  readonly blobs: Blobs
-  /** Time that a body is kept without a renewal, in milliseconds. */
-  readonly retentionMs: number
   readonly external: Required<Omit<ExternalResource<SpooledBody>, 'remove'>>
 
   /**
    * @param caller - name of the public function, for error messages
    * @param prefix - prefix of the blob keys
-   * @param retentionMs - time that a body is kept without a renewal; default 7 days
+   * @param retentionMs - time that a body is kept without a renewal, in milliseconds
    * @throws {TypeError} `retentionMs` is less than a second.
    */
-  constructor(caller: string, prefix: string, blobs: Blobs, retentionMs = WEEK_MS) {
+  constructor(
+    caller: string, private readonly prefix: string, readonly blobs: Blobs,
+    readonly retentionMs = WEEK_MS,
+  ) {
     if (!blobs) throw new TypeError(`${caller}: background.blobs is required`)
     if (!(retentionMs >= 1000)) {
       throw new TypeError(`${caller}: background.blobRetentionMs must be 1000 or more`)
     }
-    this.#prefix = prefix
-    this.blobs = blobs
-    this.retentionMs = retentionMs
     this.external = {
       of: ({ blob }) => blob,
       async release(blob) {
@@ -82,7 +65,7 @@ export class Spool {
    * because ajv would be a cost for handlers without background tasks too.
    */
   input<T extends SpooledBody = SpooledBody>(members: MemberChecks = {}): Schema<T, T> {
-    const key = new RegExp(`^${this.#prefix}[A-Za-z0-9_-]{22}$`)
+    const key = new RegExp(`^${this.prefix}[A-Za-z0-9_-]{22}$`)
     const checks: MemberChecks = {
       blob: (value) => typeof value === 'string' && key.test(value),
       coding: (value) => CODINGS.includes(value),
@@ -98,38 +81,8 @@ export class Spool {
     return { '~standard': { version: 1, vendor: 'longhaul', validate } }
   }
 
-  /**
-   * Creates an empty blob for a body that is going to arrive. Returns its key. If the process dies
-   * before the body has arrived, the blob expires after a day.
-   */
-  async begin(): Promise<string> {
-    const blob = this.#prefix + newId()
-    await this.blobs.put(blob, nothing(), { ttlMs: DAY_MS })
-    return blob
-  }
-
-  /**
-   * Writes a body to its blob. Returns its reference and the SHA-256 of its bytes.
-   *
-   * @param blob - key that `begin` has returned
-   * @throws {HttpError} `body_too_large`: it has more than `maxBodyBytes`.
-   */
-  async write(
-    blob: string, bytes: AsyncIterable<Uint8Array>, options: SpoolOptions,
-  ): Promise<{ readonly spooled: SpooledBody, readonly sha256: string }> {
-    const { coding, maxBodyBytes, signal, onBytes } = options
-    const hash = createHash('sha256')
-    const limited = decodeBytes(bytes, 'identity', { maxBodyBytes })
-    let arrived = 0
-    const observe = (piece: Uint8Array): Promise<void> | undefined => {
-      hash.update(piece)
-      arrived += piece.byteLength
-      return onBytes(arrived)
-    }
-    const { size } = await this.blobs.put(blob, observed(limited, observe), {
-      ttlMs: this.retentionMs, signal,
-    })
-    return { spooled: { blob, coding, size }, sha256: hash.digest('hex') }
+  newKey(): string {
+    return this.prefix + newId()
   }
 
   /**
@@ -152,18 +105,6 @@ export class Spool {
    */
   parts({ blob }: SpooledBody, run: number, retry: Retry): KeptParts {
     return new KeptParts(this.blobs, blob, run, this.retentionMs, retry)
-  }
-}
-
-async function* nothing(): AsyncGenerator<Uint8Array, void, undefined> {}
-
-async function* observed(
-  source: AsyncIterable<Uint8Array>, observe: (piece: Uint8Array) => Promise<void> | undefined,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  for await (const piece of source) {
-    const waiting = observe(piece)
-    if (waiting) await waiting
-    yield piece
   }
 }
 

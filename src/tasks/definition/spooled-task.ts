@@ -58,18 +58,13 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
   more: Pick<ExternalResource<I>, 'remove' | 'bytes'> = {},
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
-    name, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, backoff, pool, priority, retentionMs, maxPerOwner, version,
+    blobs, blobRetentionMs, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, ...settings
   } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
+    ...settings, timeoutMs, attempts, input, checkpoint,
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
-    name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs,
-    shared: spool.blobs.shared, external: { ...spool.external, ...more }, checkpoint, attempts,
-    ...backoff && { backoff },
-    ...pool !== undefined && { pool },
-    ...priority !== undefined && { priority },
-    ...retentionMs !== undefined && { retentionMs },
-    ...maxPerOwner !== undefined && { maxPerOwner },
-    ...version !== undefined && { version },
+    run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'],
+    shared: blobs.shared, external: { ...spool.external, ...more },
   })
 }
 

@@ -5,7 +5,7 @@ import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
 } from '../../http/exchange.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
-import { acknowledged } from '../../http/respond.js'
+import { acknowledged, respondAllow } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
@@ -13,24 +13,9 @@ import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
 import { redeliverOperations, retryOperations } from './operations.js'
 import { respondAccepted } from './respond.js'
-import type { EndpointSettings } from './settings.js'
+import { findOwn, type EndpointSettings } from './settings.js'
 import { readBody } from './submission.js'
 import { respondOnce } from './submit.js'
-
-/** The methods of a resource that only takes POST, as `Allow` lists them. */
-const ALLOW = 'POST, OPTIONS'
-
-/**
- * Returns the id of the task in a path below its status path, such as `{status}/items` with `below`
- * `/items`. `undefined` if it is not such a path.
- */
-export function idBelow<C>(
-  { path }: EndpointSettings<C>, { mountPath, path: requested, params }: HttpRequest<C>,
-  below: string,
-): string | undefined {
-  if (!requested.endsWith(below)) return undefined
-  return path.idIn(mountPath, requested.slice(0, -below.length)) ?? params['id']
-}
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, format, maxWaitSeconds } = settings
@@ -84,10 +69,9 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
 }
 
 async function findFinal<C>(
-  { service, format }: EndpointSettings<C>, id: string, owner: OwnerId,
+  settings: EndpointSettings<C>, id: string, owner: OwnerId,
 ): Promise<TaskSnapshot> {
-  const task = await service.read(id)
-  if (!task || !belongsTo(task, owner)) throw httpError(format.notFound)
+  const task = await findOwn(settings, id, owner)
   if (!isFinalStatus(task.state)) throw httpError('task_not_final')
   return task
 }
@@ -102,11 +86,10 @@ function postBelow<C>(
   operations: readonly Operation[],
 ): Handler<C> {
   const handler: Handler<C> = (request) => {
-    const id = idBelow(settings, request, below)
+    const id = settings.path.idBelow(request, below)
     if (id === undefined) return undefined
     if (request.method === 'POST') return acknowledged(request, () => work(request, id))
-    if (request.method === 'OPTIONS') return { status: 200, headers: { allow: ALLOW }, body: '' }
-    throw httpError('method_not_allowed', { headers: { allow: ALLOW } })
+    return respondAllow(request, 'POST, OPTIONS')
   }
   return describe(handler, operations)
 }

@@ -1,29 +1,21 @@
-import { httpError } from '../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
 import type { Spool } from '../definition/spool.js'
-import { belongsTo } from '../record/ids.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import type { Tasks } from '../tasks.js'
-import { createRedeliver, createRetry, idBelow } from './changes.js'
+import { createRedeliver, createRetry } from './changes.js'
 import { createFiles } from './files.js'
 import { createOperatorList, createOwnList, type OperatorListOptions } from './lists.js'
 import { createOverview, type OperatorOverviewOptions } from './overview.js'
-import { readSettings, type EndpointSettings, type TaskEndpointsOptions } from './settings.js'
+import { findOwn, readSettings, type TaskEndpointsOptions } from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody } from './spool-body.js'
 import { createStatus } from './status.js'
 import { acceptRead, respondOnce, createSubmit } from './submit.js'
 import type { ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions } from './submit-options.js'
 
 export type { KeptResponse }
-
-/** Owner and context of work. */
-interface Origin {
-  readonly owner: string | undefined
-  readonly context: unknown
-}
 
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
@@ -70,7 +62,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * @internal
    * @throws {HttpError} 401 `unauthorized`: `owner` is `'principal'`, and there is none
    */
-  originOf(request: HttpRequest<C>): Origin
+  originOf(request: HttpRequest<C>): { readonly owner: string | undefined, readonly context: unknown }
   /**
    * The task that a request below its status path is for, such as `{status}/items` with `below`
    * `/items`: who may not see the task is told that there is none, in the very words of the status
@@ -195,7 +187,10 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     originOf: (request) => ({
       owner: settings.requester(request).owner, context: settings.context?.(request),
     }),
-    find: (request, below) => find(settings, request, below),
+    find(request, below) {
+      const id = settings.path.idBelow(request, below)
+      return id === undefined ? undefined : findOwn(settings, id, settings.requester(request).owner)
+    },
     tasks,
     status: createStatus(settings),
     retry: createRetry(settings),
@@ -212,15 +207,4 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     operatorList: (operatorOptions) => createOperatorList(settings, operatorOptions),
     operatorOverview: (operatorOptions) => createOverview(settings, operatorOptions),
   }
-}
-
-async function find<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, below: string,
-): Promise<TaskSnapshot | undefined> {
-  const id = idBelow(settings, request, below)
-  if (id === undefined) return undefined
-  const { owner } = settings.requester(request)
-  const task = await settings.service.read(id)
-  if (!task || !belongsTo(task, owner)) throw httpError(settings.format.notFound)
-  return task
 }

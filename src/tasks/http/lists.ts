@@ -47,7 +47,7 @@ const VARY = 'Accept, Authorization'
 
 /** Creates the handler of a requester's own list. See `TaskEndpoints.list`. */
 export function createOwnList<C>(settings: EndpointSettings<C>): Handler<C> {
-  return createList(settings, settings.listedAlso, false)
+  return createList(settings, settings.list?.also ?? [], false)
 }
 
 /** Creates the handler of the list of all owners' tasks. See `TaskEndpoints.operatorList`. */

@@ -1,10 +1,13 @@
+import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { findRequester, type OwnerOption, type Requester } from '../../http/requester.js'
 import {
-  bytes, func, oneOf, readOptions, timer, value, whole, type OptionTable,
+  bytes, func, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
 } from '../../runtime/options.js'
 import { noCallbacks } from '../core/task-core.js'
 import type { TaskService } from '../core/task-service.js'
+import { belongsTo, type OwnerId } from '../record/ids.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
 import { serviceOf, type Tasks } from '../tasks.js'
 import { EncodedBodies, taskFormat, type TaskFormat } from './formats.js'
 import { StatusPath } from './status-path.js'
@@ -122,28 +125,19 @@ const LIST_OPTIONS = {
   also: value('an array of names', Array.isArray),
 } satisfies OptionTable<NonNullable<TaskEndpointsOptions['list']>>
 
-export interface EndpointSettings<C> {
+type Read<C> = Filled<TaskEndpointsOptions<C>, typeof OPTIONS>
+
+/** The options of endpoints, with what they stand for. */
+export interface EndpointSettings<C> extends Read<C> {
   readonly service: TaskService
   readonly path: StatusPath
-  readonly format: TaskFormat
   /** Bodies and events as bytes, shared by all requests that wait for a task. */
   readonly bodies: EncodedBodies
   /**
    * Finds the requester. Throws 401 `unauthorized` where an owner is needed and nobody is known.
    */
   readonly requester: (request: HttpRequest<C>) => Requester
-  /** Returns the context of the task. `undefined`: there is none. */
-  readonly context: ((request: HttpRequest<C>) => unknown) | undefined
-  readonly callback: FindCallback<C> | undefined
-  readonly startAt: FindStart<C> | undefined
-  readonly remove: 'cancel' | 'forget'
-  readonly maxWaitSeconds: number
-  readonly syncTimeoutMs: number
   readonly maxBodyBytes: number
-  /** `undefined`: the default, which depends on the blobs. */
-  readonly maxBytesPerOwner: number | undefined
-  /** Further query parameters of the list. */
-  readonly listedAlso: readonly string[]
 }
 
 /** @throws {TypeError} An option makes no sense. */
@@ -152,19 +146,33 @@ export function readSettings<C>(
 ): EndpointSettings<C> {
   const read = readOptions('taskEndpoints', options, OPTIONS)
   const service = serviceOf(tasks, 'taskEndpoints')
-  const { format, remove, callback, startAt, maxWaitSeconds, syncTimeoutMs, maxBytesPerOwner } = read
+  const { callback, context, format, list = {}, maxBodyBytes = service.settings.maxInputBytes } = read
   checkCallbackOption(service, callback)
-  const { also = [] } = readOptions('taskEndpoints: list', options.list ?? {}, LIST_OPTIONS)
   return {
-    service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
+    ...read,
+    service, maxBodyBytes,
+    path: new StatusPath(options.statusPath),
+    bodies: new EncodedBodies(format),
     requester: findRequester(options.owner, {
       where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
       anyone: 'lets everybody who knows the id of a task see and cancel it.',
     }),
-    context: options.context && jsonContext(options.context), callback, startAt, remove,
-    maxWaitSeconds, syncTimeoutMs, maxBodyBytes: read.maxBodyBytes ?? service.settings.maxInputBytes,
-    maxBytesPerOwner, listedAlso: also,
+    list: readOptions('taskEndpoints: list', list, LIST_OPTIONS),
+    ...context && { context: jsonContext(context) },
   }
+}
+
+/**
+ * Reads a task of this owner.
+ *
+ * @throws {HttpError} The 404 of the format: there is none.
+ */
+export async function findOwn<C>(
+  { service, format }: EndpointSettings<C>, id: string, owner: OwnerId,
+): Promise<TaskSnapshot> {
+  const task = await service.read(id)
+  if (!task || !belongsTo(task, owner)) throw httpError(format.notFound)
+  return task
 }
 
 /**

@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto'
 import { readContentLength } from '../../http/body/body.js'
+import { decodeBytes } from '../../http/body/decode.js'
 import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
@@ -28,6 +30,8 @@ export interface ArrivedBody {
  * same limit for one owner by default.
  */
 const LARGEST_BYTES = 2 ** 34
+/** Time after which a body expires that was not read to its end, in milliseconds. */
+const DAY_MS = 86_400_000
 /** Minimum number of bytes that are reserved in advance for a body of unknown length. */
 const STEP_BYTES = 2 ** 20
 
@@ -56,8 +60,9 @@ export async function spoolBody<C>(
   }
   const owner = countedAs(request, settings.requester(request).owner)
   const owners = OwnerBytes.of(settings.service.store, blobs)
+  const blob = spool.newKey()
   // Before its bytes are reserved, because the bytes of a blob that does not exist do not count.
-  const blob = await spool.begin()
+  await blobs.put(blob, nothing(), { ttlMs: DAY_MS })
   const discard = async (): Promise<void> => {
     try {
       await blobs.delete(blob)
@@ -70,20 +75,28 @@ export async function spoolBody<C>(
   const reserve = async (size: number, least: number): Promise<void> => {
     reserved = await owners.reserve(owner, blob, size, { maxBytes, least, ttlMs })
   }
-  const onBytes = (arrived: number): Promise<void> | undefined => {
-    if (arrived <= reserved) return undefined
-    const ahead = Math.max(STEP_BYTES, Math.ceil(arrived / 8))
-    return reserve(Math.min(maxBodyBytes, arrived + ahead), arrived)
+  const hash = createHash('sha256')
+  const counted = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
+    let arrived = 0
+    for await (const piece of decodeBytes(bytes, 'identity', { maxBodyBytes })) {
+      hash.update(piece)
+      arrived += piece.byteLength
+      if (arrived > reserved) {
+        const ahead = Math.max(STEP_BYTES, Math.ceil(arrived / 8))
+        await reserve(Math.min(maxBodyBytes, arrived + ahead), arrived)
+      }
+      yield piece
+    }
   }
   try {
     if (length > 0) await reserve(length, length)
-    const { spooled, sha256 } = await spool.write(blob, bytes, {
-      coding, maxBodyBytes, signal, onBytes,
-    })
-    if (spooled.size < reserved) await owners.reduce(owner, blob, reserved, spooled.size)
-    return { spooled, sha256, discard }
+    const { size } = await blobs.put(blob, counted(), { ttlMs, signal })
+    if (size < reserved) await owners.reduce(owner, blob, reserved, size)
+    return { spooled: { blob, coding, size }, sha256: hash.digest('hex'), discard }
   } catch (error) {
     await discard()
     throw error
   }
 }
+
+async function* nothing(): AsyncGenerator<Uint8Array, void, undefined> {}

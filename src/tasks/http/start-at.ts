@@ -62,24 +62,17 @@ function parseDuration(text: string): number | undefined {
 function pointerTo(value: unknown, body: unknown): string {
   if (!isJsonObject(body)) return ''
   if (body['startAt'] === value) return '/startAt'
-  const places: string[] = []
-  findPlaces(value, body, '', places)
-  const [pointer = '', other] = places
+  // A generator, so that the search ends once there are two places.
+  const [pointer = '', other] = placesOf(value, body, '')
   return other === undefined ? pointer : ''
 }
 
-/** Adds the places of a value, until there are two. A pointer is made for containers only. */
-function findPlaces(value: unknown, node: object, pointer: string, places: string[]): void {
-  const container = node as Readonly<Record<string, unknown>>
-  // Keys of a long array would take most of the time.
-  const length = Array.isArray(node) ? node.length : 0
-  const keys = Array.isArray(node) ? undefined : Object.keys(node)
-  for (let at = 0; at < (keys?.length ?? length) && places.length < 2; at++) {
-    const key = keys?.[at] ?? at
-    const child = container[key]
-    if (child === value) places.push(childPointer(pointer, key))
+function* placesOf(value: unknown, node: object, pointer: string): Generator<string, void> {
+  for (const key in node) {
+    const child = (node as Readonly<Record<string, unknown>>)[key]
+    if (child === value) yield childPointer(pointer, key)
     else if (typeof child === 'object' && child !== null) {
-      findPlaces(value, child, childPointer(pointer, key), places)
+      yield* placesOf(value, child, childPointer(pointer, key))
     }
   }
 }

@@ -58,6 +58,15 @@ export class StatusPath {
     return id.includes('/') ? undefined : id
   }
 
+  /**
+   * Returns the id in a path below that of a status resource, such as `{status}/items` with `below`
+   * `/items`. `undefined` if it is not such a path.
+   */
+  idBelow({ mountPath, path, params }: HttpRequest<unknown>, below: string): string | undefined {
+    if (!path.endsWith(below)) return undefined
+    return this.idIn(mountPath, path.slice(0, -below.length)) ?? params['id']
+  }
+
   /** Call for a request at the status path. `Location` is right, so nothing is checked any more. */
   confirm(): void {
     if (this.#confirmed) return

@@ -5,7 +5,9 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { negotiate } from '../../http/fields/accept.js'
 import { etagMatches } from '../../http/fields/preconditions.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
-import { refuseIdempotencyKey, empty, isNotModified, jsonText, stream } from '../../http/respond.js'
+import {
+  refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
+} from '../../http/respond.js'
 import type { Condition } from '../core/change-task.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
 import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
@@ -15,7 +17,7 @@ import {
   etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
 } from './formats.js'
 import { statusOperations } from './operations.js'
-import type { EndpointSettings } from './settings.js'
+import { findOwn, type EndpointSettings } from './settings.js'
 
 const OK: TaskFormatResponse = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
@@ -44,8 +46,7 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
     }
     // Below a route of the application, `id` may name something else, which the application handles.
     if (idInPath === undefined && !request.path.endsWith(`/${id}`)) return undefined
-    if (method === 'OPTIONS') return { status: 200, headers: { allow: ALLOW }, body: '' }
-    throw httpError('method_not_allowed', { headers: { allow: ALLOW } })
+    return respondAllow(request, ALLOW)
   }
   return describe(handler, statusOperations(path.template, settings.format, settings.remove))
 }
@@ -53,10 +54,8 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
 async function show<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
 ): Promise<HttpResponse> {
-  const { service, format, maxWaitSeconds } = settings
-  const { owner } = settings.requester(request)
-  const task = await service.read(id)
-  if (!task || !belongsTo(task, owner)) throw httpError(format.notFound)
+  const { maxWaitSeconds } = settings
+  const task = await findOwn(settings, id, settings.requester(request).owner)
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*') {
     const type = negotiate(accept, TYPES)
@@ -141,15 +140,10 @@ function openEvents<C>(
 }
 
 function tooManyStreams(own: boolean): Error {
-  const headers = { 'retry-after': '5' }
-  if (!own) {
-    return httpError('service_unavailable', {
-      message: 'Too many event streams are open; poll instead.', headers,
-    })
-  }
-  return httpError('too_many_requests', {
-    message: 'You wait for too many tasks at once; close an event stream, or poll instead.',
-    headers,
+  return httpError(own ? 'too_many_requests' : 'service_unavailable', {
+    message: own ? 'You wait for too many tasks at once; close an event stream, or poll instead.'
+      : 'Too many event streams are open; poll instead.',
+    headers: { 'retry-after': '5' },
   })
 }
 

@@ -127,32 +127,26 @@ export function bodyOf(task: TaskSnapshot): TaskBody {
 }
 
 export function toTask(snapshot: TaskSnapshot): Task {
-  const {
-    attempts, callback, createdAt, startAt, startedAt, finishedAt, ...rest
-  } = bodyOf(snapshot)
+  const body = bodyOf(snapshot)
+  const { attempts, callback } = body
   // The record holds what its status promises, and the compiler cannot know that.
-  return {
-    ...rest,
+  return withDates({
+    ...body,
     status: snapshot.listedAs,
-    ...attempts && { attempts: attempts.map(toPastAttempt) },
-    ...callback && { callback: toTaskCallback(callback) },
-    createdAt: new Date(createdAt),
-    ...startAt !== undefined && { startAt: new Date(startAt) },
-    ...startedAt !== undefined && { startedAt: new Date(startedAt) },
-    ...finishedAt !== undefined && { finishedAt: new Date(finishedAt) },
-  } as unknown as Task
+    ...attempts && { attempts: attempts.map(withDates) },
+    ...callback && { callback: withDates(callback) },
+  }) as unknown as Task
 }
 
-function toPastAttempt({ startedAt, endedAt, ...rest }: AttemptView): PastAttempt {
-  return { ...rest, startedAt: new Date(startedAt), endedAt: new Date(endedAt) }
-}
+const TIMES = [
+  'createdAt', 'startAt', 'startedAt', 'finishedAt', 'endedAt', 'nextAttemptAt', 'deliveredAt',
+]
 
-function toTaskCallback({ nextAttemptAt, deliveredAt, ...rest }: CallbackView): TaskCallback {
-  return {
-    ...rest,
-    ...nextAttemptAt !== undefined && { nextAttemptAt: new Date(nextAttemptAt) },
-    ...deliveredAt !== undefined && { deliveredAt: new Date(deliveredAt) },
-  }
+/** Returns a copy whose times are dates. */
+function withDates(view: object): object {
+  const copy: Record<string, unknown> = { ...view }
+  for (const name of TIMES) if (name in copy) copy[name] = new Date(copy[name] as string)
+  return copy
 }
 
 export function resultText(task: TaskSnapshot): string {

@@ -1,5 +1,6 @@
 // Change notices of the store on PostgreSQL while their connection is lost, silent or refused.
 import assert from 'node:assert/strict'
+import { Socket } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import type { Store } from 'longhaul/stores'
@@ -125,6 +126,48 @@ describe('change notices on PostgreSQL', () => {
     assert.ok(own !== undefined)
     await store.close()
     await eventually(async () => !await isOpen(own), NOTICED_MS, 'the connection is closed')
+  })
+
+  test('end at once with the store, though nothing arrives', async (t) => {
+    const proxy = await TcpProxy.to(server.port)
+    const sockets: Socket[] = []
+    const pool = new pg.Pool({
+      connectionString: server.urlAt(proxy.port),
+      stream: () => {
+        const socket = new Socket()
+        sockets.push(socket)
+        return socket
+      },
+    })
+    t.after(async () => {
+      proxy.close()
+      await pool.end()
+    })
+    const { store } = postgres({ pool })
+    await store.watch('key', () => undefined)
+    assert.equal(sockets.length, 2)
+    proxy.swallow()
+    const closing = store.close()
+    await eventually(() => sockets.some(({ destroyed }) => destroyed), 1000, 'the connection is closed')
+    await closing
+  })
+
+  test('of the store and of tasks share one connection, until both are closed', async (t) => {
+    const others = await listeners()
+    const pool = new pg.Pool({ connectionString: server.url })
+    const { engine, store } = postgres({ pool })
+    t.after(() => pool.end())
+    let notices = 0
+    await store.watch('shared', () => { notices++ })
+    await engine.watch('shared', () => { notices += 100 })
+    const [own, ...more] = (await listeners()).filter((pid) => !others.includes(pid))
+    assert.ok(own !== undefined && more.length === 0)
+    await engine.close({ drainMs: 0 })
+    await storeAt(t, server.url).create('shared', '', later)
+    await eventually(() => notices > 0, NOTICED_MS, 'the store is told')
+    assert.equal(notices, 1)
+    await store.close()
+    await eventually(async () => !(await listeners()).includes(own), NOTICED_MS, 'the connection is closed')
   })
 
   test('of many keys take few statements', async (t) => {

@@ -28,8 +28,8 @@ const uses: Record<string, () => Promise<void>> = {
     // A pool that gives no class of clients: the subscription uses a client of the pool.
     const wrapped = { connect: () => pool.connect(), on: pool.on.bind(pool) as never }
     const connections = new PoolConnections(wrapped)
-    const subscriber = { onNotice: () => undefined, onLost: () => undefined }
-    await works(() => connections.listen('channel', subscriber).then((subscription) => { subscription.close() }))
+    const ignore = (): void => undefined
+    await works(() => connections.listen('channel', ignore, ignore).then((close) => { close() }))
   },
   engine: async () => {
     const { engine, store } = postgres({ pool })

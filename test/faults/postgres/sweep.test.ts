@@ -44,7 +44,7 @@ async function filled(t: TestContext) {
 describe('the sweep of expired rows', () => {
   test('deletes all of them, and nothing else', async (t) => {
     const { sweeper, entries, count } = await filled(t)
-    assert.equal(await sweeper.sweep(), false)
+    await sweeper.sweep()
     assert.equal(await count(), 500)
     assert.equal((await server.query(`SELECT 1 FROM ${entries} WHERE key LIKE 'expired%'`)).length, 0)
   })

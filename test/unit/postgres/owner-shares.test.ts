@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Query } from '../../../adapters/postgres/connections.js'
-import { ShareChecks } from '../../../adapters/postgres/expiry.js'
+import { shareCheck } from '../../../adapters/postgres/expiry.js'
 
 const SHARE = { maxEntries: 160, maxBytes: 160_000 }
 /** Shares whose random numbers are spread evenly, and the owners that were checked. */
@@ -12,10 +12,10 @@ function shares() {
     checked.push(String(owner))
     return [] as Row[]
   }
-  const checks = new ShareChecks(query, 'SELECT', () => undefined, () => (
+  const check = shareCheck(query, 'SELECT', () => undefined, () => (
     (++calls * 0.618033988749895) % 1
   ))
-  const count = (owner: string, bytes: number): void => { checks.count(owner, bytes, SHARE) }
+  const count = (owner: string, bytes: number): void => { check(owner, bytes, SHARE) }
   return { count, checked }
 }
 

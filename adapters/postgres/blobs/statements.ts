@@ -1,0 +1,109 @@
+import { expiry } from '../sql.js'
+
+/** Minutes for which a lease protects a version. Its readers and writers renew it. */
+const LEASE = "interval '15 minutes'"
+
+export type BlobStatements = ReturnType<typeof blobStatements>
+
+/**
+ * Returns the statements of blobs. Each is atomic, and commits by itself.
+ *
+ * A blob is a row of `blobs`, which names a version. The bytes of a version are rows of
+ * `blob_chunks`, which never change. A new blob is a new version, and one statement makes it
+ * visible. Readers and writers hold a lease on a version. A version is removed after it has expired
+ * and its lease has ended. `is_removed` is set before its first chunk is deleted, and is final: no
+ * later statement extends the lease, appends or completes.
+ *
+ * @param schema - quoted as an identifier
+ */
+export function blobStatements(schema: string) {
+  const [blobs, versions, chunks] = ['blobs', 'blob_versions', 'blob_chunks'].map((table) => (
+    `${schema}.${table}`
+  )) as [string, string, string]
+  const leased = `clock_timestamp() + ${LEASE}`
+  /** Values: version, position, data; for the first chunk also the key. */
+  const append = (version: string): string => `WITH version AS (
+  ${version} RETURNING id
+)
+INSERT INTO ${chunks} (version, position, data)
+SELECT id, $2::bigint, $3::bytea FROM version RETURNING 1`
+  /**
+   * Values: key, version, size, lifetime, position, data. The old blob is locked before the new one
+   * replaces it. If two writers complete at the same moment, the version of the one that lost may
+   * stay until it expires.
+   */
+  const complete = (version: string): string => `WITH version AS (
+  ${version} RETURNING id, expires_at
+), chunk AS (
+  INSERT INTO ${chunks} (version, position, data)
+  SELECT id, $5::bigint, $6::bytea FROM version WHERE octet_length($6::bytea) > 0
+), old AS (
+  SELECT version FROM ${blobs} WHERE key = $1 FOR UPDATE
+), written AS (
+  INSERT INTO ${blobs} (key, version, size, expires_at)
+  SELECT $1, id, $3::bigint, expires_at FROM version, (SELECT count(*) FROM old) AS locked
+  ON CONFLICT (key) DO UPDATE
+  SET version = excluded.version, size = excluded.size, expires_at = excluded.expires_at
+  RETURNING 1
+), replaced AS (
+  UPDATE ${versions} SET expires_at = clock_timestamp() FROM old, written WHERE id = old.version
+)
+SELECT 1 FROM written`
+  return {
+    appendFirst: append(`INSERT INTO ${versions} (id, key, expires_at, lease_until)
+  VALUES ($1::uuid, $4, clock_timestamp(), ${leased})`),
+    append: append(`UPDATE ${versions} SET lease_until = ${leased}
+  WHERE id = $1::uuid AND NOT is_removed`),
+    completeWhole: complete(`INSERT INTO ${versions} (id, key, expires_at, lease_until)
+  VALUES ($2::uuid, $1, ${expiry('$4')}, '-infinity')`),
+    complete: complete(`UPDATE ${versions} SET expires_at = ${expiry('$4')}, lease_until = '-infinity'
+  WHERE id = $2::uuid AND NOT is_removed`),
+    discard: `UPDATE ${versions} SET lease_until = '-infinity' WHERE id = $1`,
+    find: `SELECT version, size::float8 AS size FROM ${blobs}
+WHERE key = $1 AND expires_at > clock_timestamp()`,
+    // As base64, which is a third shorter than the hexadecimal digits that clients get by default.
+    read: `SELECT
+  encode(substring(data FROM ($2::bigint - position + 1)::integer FOR $3::integer), 'base64') AS data
+FROM ${chunks} WHERE version = $1 AND position <= $2::bigint ORDER BY position DESC LIMIT 1`,
+    hold: `UPDATE ${versions} SET lease_until = clock_timestamp() + ${LEASE}
+WHERE id = $1 AND NOT is_removed RETURNING 1`,
+    // Locks the blob before its version, as the statements below do. A version that a sweep has
+    // marked as removed is not renewed.
+    renew: `WITH blob AS (
+  SELECT version, size FROM ${blobs} WHERE key = $1 AND expires_at > clock_timestamp() FOR UPDATE
+), version AS (
+  UPDATE ${versions} AS old SET expires_at = greatest(old.expires_at, ${expiry('$2')})
+  FROM blob WHERE old.id = blob.version AND NOT old.is_removed RETURNING old.id, old.expires_at
+), renewed AS (
+  UPDATE ${blobs} AS old SET expires_at = version.expires_at
+  FROM version WHERE old.key = $1 AND old.version = version.id RETURNING 1
+)
+SELECT version, size::float8 AS size, EXISTS (SELECT FROM renewed) AS renewed FROM blob`,
+    delete: `WITH deleted AS (
+  DELETE FROM ${blobs} WHERE key = $1 RETURNING version, expires_at > clock_timestamp() AS live
+), expired AS (
+  UPDATE ${versions} SET expires_at = clock_timestamp() FROM deleted WHERE id = deleted.version
+)
+SELECT live FROM deleted`,
+    markRemoved: `WITH expired AS (
+  SELECT id, key, is_removed FROM ${versions}
+  WHERE expires_at <= clock_timestamp() AND (is_removed OR lease_until <= clock_timestamp())
+  ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+), marked AS (
+  UPDATE ${versions} AS version SET is_removed = true FROM expired
+  WHERE version.id = expired.id AND NOT expired.is_removed
+)
+SELECT id, key FROM expired`,
+    // A blob that another transaction has locked keeps its version, so the next sweep finds both.
+    deleteExpired: `DELETE FROM ${blobs} WHERE ctid = ANY(ARRAY(
+  SELECT ctid FROM ${blobs} WHERE key = ANY($1::text[]) AND version = ANY($2::uuid[])
+  ORDER BY key FOR UPDATE SKIP LOCKED
+))`,
+    deleteChunks: `DELETE FROM ${chunks} WHERE ctid = ANY(ARRAY(
+  SELECT ctid FROM ${chunks} WHERE version = ANY($1::uuid[]) LIMIT $2
+)) RETURNING 1`,
+    deleteVersions: `DELETE FROM ${versions} AS version WHERE id = ANY($1::uuid[])
+AND NOT EXISTS (SELECT FROM ${chunks} WHERE version = version.id)
+AND NOT EXISTS (SELECT FROM ${blobs} AS blob WHERE blob.key = version.key AND blob.version = version.id)`,
+  }
+}
