@@ -84,7 +84,7 @@ export class MemoryBlobs implements Blobs {
       this.#assertOpen()
       this.#reserve(blob, OVERHEAD)
     } catch (error) {
-      this.#release(blob)
+      this.#bytes -= blob.bytes
       throw error
     }
     this.#shorten(blob)
@@ -96,7 +96,7 @@ export class MemoryBlobs implements Blobs {
     if (ttlMs > 0) {
       this.#blobs.set(key, blob)
       this.#scanner.start()
-    } else this.#release(blob)
+    } else this.#bytes -= blob.bytes
     return blob.info
   }
 
@@ -157,7 +157,7 @@ export class MemoryBlobs implements Blobs {
     if (blob === undefined) return
     this.#blobs.delete(key)
     blob.isDropped = true
-    if (blob.readers === 0) this.#release(blob)
+    if (blob.readers === 0) this.#bytes -= blob.bytes
   }
 
   #reserve(blob: Blob, bytes: number): void {
@@ -169,10 +169,6 @@ export class MemoryBlobs implements Blobs {
     }
     this.#bytes += bytes
     blob.bytes += bytes
-  }
-
-  #release(blob: Blob): void {
-    this.#bytes -= blob.bytes
   }
 
   #append(blob: Blob, chunk: Uint8Array): void {
@@ -214,7 +210,7 @@ export class MemoryBlobs implements Blobs {
         yield chunk
       }
     } finally {
-      if (--blob.readers === 0 && blob.isDropped) this.#release(blob)
+      if (--blob.readers === 0 && blob.isDropped) this.#bytes -= blob.bytes
     }
   }
 

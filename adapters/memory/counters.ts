@@ -9,17 +9,10 @@ class Count implements Linked<Count> {
   constructor(readonly key: string, public value: number, readonly expiresAt: number) {}
 }
 
-/**
- * Returns the weight of a counter: one for each started 256 characters of its key. Bounds the memory
- * of long keys.
- */
+/** Bounds the memory of long keys. */
 const weightOf = (key: string): number => 1 + (key.length >> 8)
 
-/**
- * Counters with an expiry, in a key space separate from entries. If there are too many, the counter
- * that was unused for longest is removed and starts at 0 the next time. Counters are estimates such
- * as rate limits, so this is acceptable.
- */
+/** If there are too many, the counter unused for longest is removed: it starts again at 0. */
 export class Counters {
   readonly #byKey = new Map<string, Count>()
   /** The counter unused for longest is first. */
@@ -62,10 +55,7 @@ export class Counters {
     return { value: by, resetMs: Math.max(ttlMs, 0) }
   }
 
-  /**
-   * Visits every counter, the one unused for longest first, and removes expired ones. Yields `true`
-   * for each that it removed. Changes meanwhile are allowed and may end it early.
-   */
+  /** Yields `true` for each counter that it removed. Changes meanwhile may end it early. */
   *sweep(now: () => number): Generator<boolean> {
     let left = this.#byUse.size
     for (const count of this.#byUse) {

@@ -28,19 +28,19 @@ export class StoredEntry implements Linked<StoredEntry> {
   }
 }
 
-/** Limits of the entries, all and for each owner. */
-export interface EntryLimits {
+interface EntryLimits {
   readonly maxEntries: number
   readonly maxBytes: number
-  readonly maxEntriesPerOwner: number
-  readonly maxBytesPerOwner: number
+  /** Default: a quarter of `maxEntries`. */
+  readonly maxEntriesPerOwner?: number
+  /** Default: a quarter of `maxBytes`. */
+  readonly maxBytesPerOwner?: number
 }
 
 /**
- * Entries of the store. Pinned entries stay until they are deleted or expire. Evictable entries are
- * removed when a write needs space: the least recently used entry of the owner that has most, and
- * that of an owner above its own limit. One map contains both kinds, because most entries begin
- * pinned and become evictable. The evictable entries of each owner form a linked list in order of use.
+ * Pinned entries stay until they are deleted or expire. Evictable entries are removed when a write
+ * needs space: the least recently used one of the owner that has most, and of an owner above its own
+ * limit.
  */
 export class Entries {
   /** Number of pinned entries. */
@@ -62,7 +62,7 @@ export class Entries {
     return this.#pinnedBytes + this.#evictableBytes + this.#shares.bytes
   }
 
-  /** Returns the entry at `key`, expired or not. Counts as a use. */
+  /** Returns the entry at `key`, even if it has expired. Counts as a use. */
   find(key: string): StoredEntry | undefined {
     const entry = this.#byKey.get(key)
     const free = entry?.share?.free
@@ -73,10 +73,7 @@ export class Entries {
     return entry
   }
 
-  /**
-   * Writes `entry` at its key. Returns `false` and changes nothing if pinned entries leave too little
-   * space. An entry that is too large therefore evicts nothing.
-   */
+  /** Returns `false` and changes nothing if pinned entries leave too little space. */
   put(entry: StoredEntry, { evictable, owner }: ReplaceOptions): boolean {
     const before = this.#byKey.get(entry.key)
     if (!this.#hasRoom(entry, before)) return false
@@ -105,10 +102,7 @@ export class Entries {
     this.#byKey.delete(key)
   }
 
-  /**
-   * Iterates over the entries. Entries may be added and removed meanwhile. May then miss some, and
-   * never visits more than there were at the start.
-   */
+  /** Entries may be added and removed meanwhile. Visits at most as many as there were before. */
   *each(): Generator<StoredEntry> {
     let left = this.#byKey.size
     for (const entry of this.#byKey.values()) {
@@ -138,7 +132,9 @@ export class Entries {
     entry.share = share
     share.free.push(entry)
     if (share.owner === undefined) return
-    const { maxEntriesPerOwner, maxBytesPerOwner } = this.limits
+    const { maxEntries, maxBytes } = this.limits
+    const { maxEntriesPerOwner = Math.ceil(maxEntries / 4) } = this.limits
+    const { maxBytesPerOwner = Math.ceil(maxBytes / 4) } = this.limits
     while (share.entries > maxEntriesPerOwner || share.bytes > maxBytesPerOwner) {
       const { first } = share.free
       if (first === undefined || first === entry) return

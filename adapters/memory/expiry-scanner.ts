@@ -3,9 +3,7 @@ import { setTimeout, clearTimeout } from '../../src/runtime/timers.js'
 /** Milliseconds between two slices: normally, and while many entries expire. */
 const PACE = 1000
 const FAST = 20
-/**
- * Maximum duration of a slice in milliseconds, and number of steps between two reads of the clock.
- */
+/** Maximum duration of a slice in milliseconds; number of steps between two looks at the clock. */
 const SLICE = 2
 const STRIDE = 128
 
@@ -18,10 +16,7 @@ export class ExpiryScanner {
   #steps: Iterator<boolean> | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /**
-   * `walk` visits all entries. Each step yields `true` if it removed one. A walk without steps
-   * means that there are no entries.
-   */
+  /** @param walk - visits all entries; each step yields `true` if it removed one */
   constructor(private readonly walk: () => Iterator<boolean>, private readonly pace = PACE) {}
 
   /** Starts the timer. It stops by itself when there are no entries. */
@@ -35,10 +30,7 @@ export class ExpiryScanner {
     this.#steps = undefined
   }
 
-  /**
-   * Takes up to `count` steps now. For a full store that may have expired entries. Cheap enough for
-   * every rejected write.
-   */
+  /** Takes up to `count` steps now, for a full store that may have expired entries. */
   advance(count: number): void {
     let rounds = 0
     for (let taken = 0; taken < count && rounds < 2; taken++) {

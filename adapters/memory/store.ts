@@ -84,17 +84,11 @@ export class MemoryStore implements Store {
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryStoreOptions = {}) {
-    const { maxEntries, maxBytes, maxCounters, maxWatches, ...own } =
-      readOptions('MemoryStore', options, MEMORY_STORE)
-    this.#entries = new Entries({
-      maxEntries,
-      maxBytes,
-      maxEntriesPerOwner: own.maxEntriesPerOwner ?? Math.ceil(maxEntries / 4),
-      maxBytesPerOwner: own.maxBytesPerOwner ?? Math.ceil(maxBytes / 4),
-    }, (key) => { this.#watches.notify(key) })
-    this.#counters = new Counters(maxCounters)
-    this.#maxWatches = maxWatches
-    this.#now = own.now ?? (() => performance.now())
+    const read = readOptions('MemoryStore', options, MEMORY_STORE)
+    this.#entries = new Entries(read, (key) => { this.#watches.notify(key) })
+    this.#counters = new Counters(read.maxCounters)
+    this.#maxWatches = read.maxWatches
+    this.#now = read.now ?? (() => performance.now())
     this.#scanner = new ExpiryScanner(() => this.#walk())
   }
 

@@ -2,9 +2,7 @@ import { httpError, type HttpError } from '../http/errors.js'
 import type { ResponseHeaders } from '../http/exchange.js'
 import type { Entry, Revision, Store, WriteOptions } from '../stores/store.js'
 
-/**
- * A claim for the response of a handler. Without `response` the work runs, and the claim is a lease.
- */
+/** The claim of a key. Without `response` the work runs, and the claim is a lease. */
 export interface KeyClaim {
   readonly fingerprint: string
   /** Id of the request that does the work. */
@@ -20,12 +18,10 @@ export interface StoredResponse {
   readonly base64?: true
 }
 
-/** Decodes a claim from its entry. */
 export function claimOf(entry: Entry): KeyClaim {
   return JSON.parse(entry.value) as KeyClaim
 }
 
-/** Returns the error for a key that is in use by another request that has not ended. */
 export function stillRunning(): HttpError {
   return httpError('idempotent_request_running', { headers: { 'retry-after': '1' } })
 }
@@ -104,9 +100,8 @@ export class Lease {
 const REREAD_MS = 1000
 
 /**
- * Reads an entry until `until` accepts it, the time is over, or the signal aborts. Returns its last
- * state, `undefined` if it does not exist. The timer keeps the process alive, because a request
- * waits for it.
+ * Reads an entry until `until` accepts it, the time is over, or the signal aborts. The timer keeps
+ * the process alive, because a request waits for it.
  */
 export async function waitForEntry(
   store: Store, key: string, until: (entry: Entry | undefined) => boolean, timeoutMs: number,

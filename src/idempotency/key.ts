@@ -54,9 +54,8 @@ function callerOf(request: HttpRequest<unknown>, caller: string | undefined): re
 }
 
 /**
- * Returns the SHA-256 of a JSON value whose properties are sorted by name. So it does not change when
- * a client sends the same properties in another order. The value must not be nested too deeply, see
- * `isTooDeep`.
+ * Returns a SHA-256 that does not depend on the order of properties. Throws for a value that is
+ * nested too deeply, see `isTooDeep`.
  */
 export function fingerprintOf(value: unknown): string {
   return digestOf(JSON.stringify(value, sorted) ?? '')

@@ -27,7 +27,6 @@ export interface KeptResponse {
  */
 export type OnceWork<A> = (began: () => void) => Promise<A>
 
-/** Claim of the work of one key, and limits for its response. */
 export interface OnceOptions {
   readonly store: Store
   /** Store key of the claim; see `claimKey`. */
@@ -57,12 +56,9 @@ const LEAST_BYTES = 4096
 const UNKNOWN_BYTES = 1_048_576
 
 /**
- * Does work at most once for each key, and keeps its response. A retry gets that response with
- * `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
+ * Does work at most once for each key, and keeps its response or error. A retry gets that response
+ * with `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
  * claim expires within 30 seconds, and a retry does the work again.
- *
- * Responses and errors are kept alike. Only a rejection (`isRefusal`) of work without an effect
- * releases the key.
  *
  * @returns `undefined` if `work` returns no response, which releases the key
  * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and the
@@ -88,9 +84,7 @@ export async function oncePerKey(
   throw stillRunning()
 }
 
-/**
- * Waits until the claim has a response or the time is over. Returns `undefined` if it was deleted.
- */
+/** Waits for the response. Returns `undefined` if the claim was deleted. */
 async function decided(
   { store, key, owner }: OnceOptions, timeoutMs: number,
   { signal, headers }: HttpRequest<unknown>,
@@ -131,19 +125,13 @@ async function perform(
   return kept?.response
 }
 
-/**
- * Statuses of requests without an effect: the request, its credentials or conditions were rejected.
- */
+/** Statuses of requests without an effect. Others, such as 409, 422 and 500, are results. */
 const REFUSED = new Set([
   400, 401, 403, 404, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429,
   431, 501,
 ])
 
-/**
- * Returns true if a response means that the request had no effect, so that a retry may do the work.
- * Besides the statuses of rejections, this is a 503 with Retry-After. Other statuses, such as 409, 422
- * and 500, are results of the work.
- */
+/** Returns true if the request had no effect, so that a retry may do the work. */
 function isRefusal({ status, headers }: HttpResponse): boolean {
   return REFUSED.has(status) || (status === 503 && headers['retry-after'] !== undefined)
 }
@@ -162,10 +150,7 @@ const NOT_KEPT = JSON.stringify({
 /** Maximum size of the kept headers, in UTF-16 units. Clients read no more than 16 KiB. */
 const MAX_FIELDS = 16_384
 
-/**
- * Returns the part of a response that is kept. `short` replaces a body that is a stream, or larger
- * than `maxBytes`. Header fields beyond 16 KiB are omitted.
- */
+/** @param short - replaces a body that is a stream, or larger than `maxBytes` */
 function toStored(
   { status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT,
 ): StoredResponse {

@@ -2,21 +2,18 @@ import { channel } from 'node:diagnostics_channel'
 import * as real from '../runtime/timers.js'
 import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 
-/** Meaning of an error that a client rejected with. */
 export interface Fault {
   /** True if the server itself reported the error, so it is reachable. */
   readonly answered: boolean
-  /** Reason of the `StoreUnavailableError`. */
   readonly reason: 'full' | 'unavailable'
 }
 
 export interface BreakerOptions {
   /** Name of the server in messages, such as `Redis`. */
   readonly server: string
-  /** Deadline of one call, in milliseconds. */
   readonly timeoutMs: number
   readonly faultOf: (error: unknown) => Fault
-  /** Called after calls have timed out. */
+  /** Called after a call has timed out. */
   readonly onLate?: () => void
   /**
    * Each call has its own connection. A call that is late while others got a reply, such as
@@ -26,9 +23,9 @@ export interface BreakerOptions {
 }
 
 /**
- * Sets a deadline for every call to a server. After a call has timed out, further calls fail at
- * once, except one probe at a time, until the server replies again. So a request waits for one
- * deadline, not for one for each of its calls.
+ * Sets a deadline for every call to a server, and makes its errors `StoreUnavailableError`s. After a
+ * call has timed out, further calls fail at once, except one probe at a time, until the server
+ * replies again. So a request waits for one deadline, not for one for each of its calls.
  */
 export class Breaker {
   private answers = 0
@@ -37,16 +34,11 @@ export class Breaker {
 
   constructor(private readonly options: BreakerOptions) {}
 
-  /**
-   * Returns `read` of the reply of `work`. Rejects with a `StoreUnavailableError` if the call fails
-   * or is late.
-   *
-   * @param cancel - called if the call is late
-   */
+  /** @param cancel - called if the call is late */
   call<Reply, T>(
     work: () => Promise<Reply>, read: (reply: Reply) => T, cancel?: () => void,
   ): Promise<T> {
-    const { server, timeoutMs } = this.options
+    const { server, timeoutMs, hasManyConnections, onLate } = this.options
     const isProbe = this.suspect
     if (isProbe && this.probing) {
       return Promise.reject(new StoreUnavailableError(`${server} does not answer`))
@@ -62,15 +54,16 @@ export class Breaker {
         real.clearTimeout(timer)
         if (isProbe) this.probing = false
       }
-      const onLate = (): void => {
+      const giveUp = (): void => {
         end()
-        this.noteLate(answers)
+        if (!hasManyConnections || answers === this.answers) this.suspect = true
+        onLate?.()
         reject(new StoreUnavailableError(`${server} has not answered within ${timeoutMs} ms`))
         cancel?.()
       }
       // A process that was busy itself must not blame the server: it first reads what has arrived.
       let timer = real.setTimeout(() => {
-        timer = real.setTimeout(onLate, timeoutMs / 10).unref()
+        timer = real.setTimeout(giveUp, timeoutMs / 10).unref()
       }, timeoutMs).unref()
       if (isProbe) this.probing = true
       working.then((reply) => {
@@ -82,12 +75,6 @@ export class Breaker {
         reject(this.toStoreError(error))
       })
     })
-  }
-
-  private noteLate(answers: number): void {
-    const { onLate, hasManyConnections } = this.options
-    if (!hasManyConnections || answers === this.answers) this.suspect = true
-    onLate?.()
   }
 
   private answer(): void {
@@ -151,13 +138,10 @@ const MAX_DELAY_MS = 2000
 /** About five minutes in all: enough for a fail-over, or for a restart that reads a large log. */
 const MAX_TRIES = 150
 
-/** Repeats work. The work has to be right if an earlier try of it was made. */
+/** Repeats work that is right even if an earlier try of it was made. */
 export type Retry = <T>(work: () => Promise<T>) => Promise<T>
 
-/**
- * Returns a function that retries work of a run while the store is unavailable, until `signal`
- * aborts.
- */
+/** Returns a function that retries work while the store is unavailable, until `signal` aborts. */
 export function retryUntil(signal: AbortSignal): Retry {
   const retry = new StoreRetry(false)
   const stop = (): void => { retry.stop() }
@@ -174,25 +158,15 @@ export function retryUntil(signal: AbortSignal): Retry {
   }
 }
 
-/**
- * Retries work on a store that is unavailable, for about five minutes, because the outcome of a run
- * is worth more than one lost call. `stop` ends the retries early, because a process that shuts
- * down does not have five minutes.
- */
+/** Retries work on a store that is unavailable, for about five minutes or until `stop`. */
 export class StoreRetry {
   private readonly delays = new Set<() => void>()
   private stopped = false
 
-  /**
-   * @param shared - whether other processes share the store. A full store is retried only then,
-   * because its operator can add memory; this process would wait for itself.
-   */
+  /** @param shared - a full store is retried only if others share it and may make space */
   constructor(private readonly shared: boolean) {}
 
-  /**
-   * Resolves when it is time for the next try: after 0.1 s, 0.2 s, … 2 s, 2 s, …. Throws the error if
-   * there is none. The work has to be right if an earlier try of it was made.
-   */
+  /** Resolves when it is time for the next try. Throws the error if there is none. */
   async backOff(error: unknown, tries: number): Promise<void> {
     if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
       || (error.reason === 'full' && !this.shared)) {
