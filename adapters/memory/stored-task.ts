@@ -152,8 +152,6 @@ export class StoredNode extends TaskFields implements Listed, Linked<StoredNode>
   start: Due<StoredNode> | undefined = undefined
   callback: Due<StoredNode> | undefined = undefined
   running: ActiveRun | undefined = undefined
-  /** Lets a manual clock move again, once the task is not at work. */
-  releaseClock: (() => void) | undefined = undefined
 
   listed: ListedStatus | undefined = undefined
   sortedAs: Kind | undefined = undefined
@@ -163,10 +161,6 @@ export class StoredNode extends TaskFields implements Listed, Linked<StoredNode>
   share: OwnerShare<StoredNode> | undefined = undefined
   previous: StoredNode | undefined = undefined
   next: StoredNode | undefined = undefined
-
-  /** The details that were measured last, and their bytes. */
-  #measured: TaskDetails | undefined
-  #detailBytes = 0
 
   constructor(task: NewTask, now: number, count: CallerCount | undefined) {
     super(task, now)
@@ -189,12 +183,8 @@ export class StoredNode extends TaskFields implements Listed, Linked<StoredNode>
   /** Returns the bytes that the task takes now. */
   measure(): number {
     const { input, checkpoint = '', details, result = '' } = this
-    if (details !== this.#measured) {
-      this.#measured = details
-      this.#detailBytes = heapBytesOf(details)
-    }
     const texts = 2 * (result.length + checkpoint.length)
-    return OVERHEAD + (input?.heapBytes ?? 0) + this.#detailBytes + texts
+    return OVERHEAD + (input?.heapBytes ?? 0) + heapBytesOf(details) + texts
   }
 }
 

@@ -50,6 +50,8 @@ export class Worker {
   #pending = 0
   /** Promises for the next end of something. */
   #ends: (() => void)[] = []
+  /** Lets a manual clock move again, once the task is not at work. */
+  readonly #held = new Map<StoredNode, () => void>()
   /** Tasks whose files wait for their removal. */
   readonly #unremoved: StoredTask[] = []
   #removals = 0
@@ -307,12 +309,14 @@ export class Worker {
 
   /** Stops a manual clock, because the task is at work. */
   #hold(node: StoredNode): void {
-    node.releaseClock ??= this.#host.clock.hold?.()
+    const { clock } = this.#host
+    if (clock.hold !== undefined && !this.#held.has(node)) this.#held.set(node, clock.hold())
   }
 
   #release(node: StoredNode): void {
-    node.releaseClock?.()
-    node.releaseClock = undefined
+    if (this.#held.size === 0) return
+    this.#held.get(node)?.()
+    this.#held.delete(node)
   }
 
   #end(): void {

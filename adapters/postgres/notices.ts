@@ -1,6 +1,8 @@
 import { Notices, WatchList } from '../../src/runtime/notices.js'
 import { newId } from '../../src/runtime/random-id.js'
-import { clearInterval, setImmediate, setInterval, setTimeout } from '../../src/runtime/timers.js'
+import {
+  clearInterval, clearTimeout, setImmediate, setInterval, setTimeout,
+} from '../../src/runtime/timers.js'
 import type { Unsubscribe } from '../../src/stores/store.js'
 import type { Connections, Query } from './connections.js'
 
@@ -73,13 +75,13 @@ export class ChangeNotices {
 export class NoticeChannel {
   readonly sender = new Notices((payloads) => this.send(payloads))
   private readonly members = new Set<ChangeNotices>()
-  /** Resolves when the first connection was tested. */
+  private running: Promise<void> | undefined
+  /** Resolves when notices arrive, or all watchers are notified at intervals. */
   private opened: Promise<void> | undefined
   private onOpened = (): void => undefined
-  private isRunning = false
-  private isLost = false
-  private isWorking = false
+  private firstTimer: ReturnType<typeof setTimeout> | undefined
   private polling: ReturnType<typeof setInterval> | undefined
+  private isLost = false
   /** The newest test notice. */
   private sent: { readonly payload: string, hasArrived: boolean } | undefined
   private wake = (): void => undefined
@@ -91,9 +93,8 @@ export class NoticeChannel {
 
   async join(member: ChangeNotices): Promise<void> {
     this.members.add(member)
-    this.opened ??= new Promise((resolve) => { this.onOpened = resolve })
-    if (!this.isRunning) void this.run()
-    if (!this.isWorking) await Promise.race([this.opened, pause(FIRST_MS)])
+    this.running ??= this.run()
+    await this.opened
   }
 
   leave(member: ChangeNotices): void {
@@ -102,7 +103,8 @@ export class NoticeChannel {
   }
 
   private async run(): Promise<void> {
-    this.isRunning = true
+    this.opened = new Promise((resolve) => { this.onOpened = resolve })
+    this.firstTimer = setTimeout(() => { this.setWorking(false) }, FIRST_MS).unref()
     for (let delayMs = REOPEN_MS.first; this.members.size > 0;) {
       const close = await this.listen().catch(() => undefined)
       while (close && await this.test().catch(() => false)) {
@@ -116,8 +118,7 @@ export class NoticeChannel {
       delayMs = Math.min(delayMs * 2, REOPEN_MS.longest)
     }
     clearInterval(this.polling)
-    this.polling = undefined
-    this.isRunning = false
+    this.polling = this.running = undefined
   }
 
   private listen(): Promise<() => void> {
@@ -162,7 +163,7 @@ export class NoticeChannel {
   }
 
   private setWorking(isWorking: boolean): void {
-    this.isWorking = isWorking
+    clearTimeout(this.firstTimer)
     this.onOpened()
     if (!isWorking) {
       this.polling ??= setInterval(() => { this.notifyAll() }, POLL_MS).unref()
@@ -186,8 +187,4 @@ export class NoticeChannel {
       setTimeout(resolve, ms).unref()
     })
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => { setTimeout(resolve, ms).unref() })
 }

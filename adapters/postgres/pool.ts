@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { within } from '../../src/runtime/timers.js'
+import { settles, within } from '../../src/runtime/timers.js'
 import {
   PgliteConnections, type Connections, type PgliteClient, type PostgresPool, type PostgresPoolClient,
   type Query, type Running,
@@ -38,7 +38,7 @@ class Use {
 }
 
 interface Late {
-  readonly processId: number
+  readonly id: string
   readonly text: string
 }
 
@@ -70,7 +70,7 @@ export class PoolConnections implements Connections {
   /** Generation in which each connection last had a reply. */
   private readonly lastReply = new WeakMap<PostgresPoolClient, number>()
   /** Statements whose connection was closed before their reply. */
-  private readonly late = new TurnBatches<Late, void>(MAX_LATE, (late) => this.stopAll(late))
+  private readonly late = new TurnBatches<Late, Late>(MAX_LATE, (late) => this.stopAll(late))
 
   constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
     guard(pool)
@@ -172,17 +172,15 @@ export class PoolConnections implements Connections {
     if (replies === this.replies) this.generation++
     client.release(true)
     if (typeof client.processID !== 'number' || text === STOP) return
-    void this.late.add({ processId: client.processID, text })
+    const id = String(client.processID)
+    void this.late.add(id, { id, text })
   }
 
-  private async stopAll(late: readonly Late[]): Promise<void> {
-    const { result, cancel } = this.start(STOP, [
-      late.map(({ processId }) => processId), late.map(({ text }) => text),
-    ])
-    await within(result, STOP_MS, () => {
-      cancel()
-      return new Error('The server has not stopped a statement in time')
-    }).catch(ignore)
+  private async stopAll(late: readonly Late[]): Promise<readonly Late[]> {
+    const values = [late.map(({ id }) => id), late.map(({ text }) => text)]
+    const { result, cancel } = this.start(STOP, values)
+    if (!await settles(result, STOP_MS)) cancel()
+    return []
   }
 
   /**

@@ -25,10 +25,9 @@ const COUNTED_AT = 'CASE WHEN $5::text IS NOT NULL THEN clock_timestamp() END'
 export const EXPIRED = `sweep_slot <= floor(extract(epoch FROM now()) / 600)::integer
   AND expires_at <= now() ORDER BY sweep_slot`
 
-interface Row {
-  readonly key: string
-  readonly value: string
-  readonly revision: Revision
+/** PGlite drops a byte order mark at the start of a string, so a sign stands before key and value. */
+interface Row extends Entry {
+  readonly id: string
 }
 
 /**
@@ -39,7 +38,7 @@ interface Row {
 export class PostgresStore implements Store {
   readonly shared: boolean
   private readonly sql: ReturnType<typeof statements>
-  private readonly reads: TurnBatches<string, ReadonlyMap<string, Entry>>
+  private readonly reads: TurnBatches<string, Row>
   private readonly notices: ChangeNotices
   private readonly checkShare: ShareCheck
   private readonly sweeper: Sweeper
@@ -53,7 +52,7 @@ export class PostgresStore implements Store {
     const { schema, background } = database
     this.shared = database.shared
     this.sql = statements(`${schema}.entries`, `${schema}.counters`)
-    this.reads = new TurnBatches(MAX_KEYS, (keys) => this.readAll(keys))
+    this.reads = new TurnBatches(MAX_KEYS, (keys) => database.repeated(this.sql.getAll, [keys]))
     this.notices = new ChangeNotices(database.channel, 'entry:')
     this.checkShare = shareCheck<{ readonly key: string }>(background, this.sql.surplus, (rows) => {
       for (const { key } of rows) this.notices.send(key)
@@ -80,16 +79,14 @@ export class PostgresStore implements Store {
       const owner = ownerOf(options)
       const values = [key, value, revision, toLifetime(ttlMs), owner]
       for (;;) {
-        if ((await this.database.repeated(this.sql.create, values)).length > 0) {
+        const rows = await this.database.repeated(this.sql.create, values)
+        const entry = rows.length > 0 ? undefined : await this.read(key)
+        if (rows.length > 0 || entry?.revision === revision) {
           this.noteWrite(key, value, owner)
           return { created: true, revision }
         }
-        const entry = await this.read(key)
-        // Without an entry it was deleted or has expired in between: tries again.
-        if (!entry) continue
-        if (entry.revision !== revision) return { created: false, entry }
-        this.noteWrite(key, value, owner)
-        return { created: true, revision }
+        if (entry) return { created: false, entry }
+        // It was deleted or has expired in between: tries again.
       }
     })
   }
@@ -102,10 +99,10 @@ export class PostgresStore implements Store {
       checkText(key, value, old)
       const revision = this.newRevision()
       const owner = ownerOf(options)
-      const values = [key, value, revision, old, owner]
-      const rows = ttlMs === undefined
-        ? await this.database.repeated(this.sql.replaceKeepingExpiry, values)
-        : await this.database.repeated(this.sql.replace, [...values, toLifetime(ttlMs)])
+      const lifetime = ttlMs === undefined ? null : toLifetime(ttlMs)
+      const rows = await this.database.repeated(
+        this.sql.replace, [key, value, revision, old, owner, lifetime],
+      )
       if (rows.length === 0) {
         const entry = await this.read(key)
         if (entry?.revision !== revision) return { replaced: false, entry }
@@ -154,14 +151,8 @@ export class PostgresStore implements Store {
 
   /** Reads an entry. The reads of one turn of the event loop are one statement. */
   private async read(key: string): Promise<Entry | undefined> {
-    return (await this.reads.add(key)).get(key)
-  }
-
-  private async readAll(keys: readonly string[]): Promise<ReadonlyMap<string, Entry>> {
-    const rows = await this.database.repeated<Row>(this.sql.getAll, [keys])
-    return new Map(rows.map(({ key, value, revision }) => (
-      [key.slice(1), { value: value.slice(1), revision }]
-    )))
+    const row = await this.reads.add(`=${key}`, key)
+    return row && { value: row.value.slice(1), revision: row.revision }
   }
 
   private noteWrite(key: string, value: string, owner: string | null): void {
@@ -183,8 +174,7 @@ function ownerOf({ evictable = false, owner }: ReplaceOptions): string | null {
 /** Each statement is one round trip and is atomic. */
 function statements(entries: string, counters: string) {
   return {
-    // '=': PGlite drops a byte order mark at the start of a string.
-    getAll: `SELECT '=' || key AS key, '=' || value AS value, revision FROM ${entries}
+    getAll: `SELECT '=' || key AS id, '=' || value AS value, revision FROM ${entries}
 WHERE key = ANY($1::text[]) AND ${LIVE}`,
     // #region create
     create: `INSERT INTO ${entries} AS old
@@ -198,10 +188,8 @@ WHERE NOT old.${LIVE} RETURNING 1`,
     // #region replace
     replace: `UPDATE ${entries} SET value = $2, revision = $3,
   owner = $5, counted_at = ${COUNTED_AT},
-  expires_at = ${expiry('$6')}, sweep_slot = ${slot(expiry('$6'))}
-WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
-    replaceKeepingExpiry: `UPDATE ${entries} SET value = $2, revision = $3,
-  owner = $5, counted_at = ${COUNTED_AT}
+  expires_at = coalesce(${expiry('$6')}, expires_at),
+  sweep_slot = coalesce(${slot(expiry('$6'))}, sweep_slot)
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
     // #endregion
     delete: `DELETE FROM ${entries}

@@ -1,38 +1,43 @@
 import { setImmediate } from '../../src/runtime/timers.js'
 
 /** Gathers the calls of one turn of the event loop, and sends them together at its end. */
-export class TurnBatches<T, R> {
-  private items: T[] = []
+export class TurnBatches<T, R extends { readonly id: string }> {
+  private items = new Map<string, T>()
+  private readonly keys = new Set<string>()
   private weight = 0
-  /** No two calls of one batch have the same. */
-  private readonly ids = new Set<string>()
-  private sent: Promise<R> | undefined
-  private onSend = (_outcome: Promise<R>): void => undefined
+  private sent: Promise<ReadonlyMap<string, R>> | undefined
+  private onSend = (_sent: Promise<ReadonlyMap<string, R>>): void => undefined
 
   /** @param maxWeight - of one batch; a heavier call travels alone */
   constructor(
-    private readonly maxWeight: number, private readonly send: (items: readonly T[]) => Promise<R>,
+    private readonly maxWeight: number,
+    private readonly send: (items: readonly T[]) => Promise<readonly R[]>,
   ) {}
 
-  /** Resolves to the outcome of the batch that the item travels in. */
-  add(item: T, weight = 1, ...ids: readonly string[]): Promise<R> {
-    if (this.weight + weight > this.maxWeight || ids.some((id) => this.ids.has(id))) this.flush()
-    if (this.items.push(item) === 1) {
-      const { items } = this
+  /**
+   * Resolves to the row with the id. No two different items of one batch have the same id or key.
+   */
+  async add(id: string, item: T, weight = 1, key?: string): Promise<R | undefined> {
+    const isTaken = this.items.has(id) ? this.items.get(id) !== item
+      : key !== undefined && this.keys.has(key)
+    if (isTaken || this.weight + weight > this.maxWeight) this.flush()
+    const { items } = this
+    if (items.size === 0) {
       this.sent = new Promise((resolve) => { this.onSend = resolve })
       setImmediate(() => { if (this.items === items) this.flush() })
     }
+    items.set(id, item)
+    if (key !== undefined) this.keys.add(key)
     this.weight += weight
-    for (const id of ids) this.ids.add(id)
-    return this.sent as Promise<R>
+    return (await this.sent)?.get(id)
   }
 
   private flush(): void {
     const { items, onSend } = this
-    if (items.length === 0) return
-    this.items = []
+    if (items.size === 0) return
+    this.items = new Map()
+    this.keys.clear()
     this.weight = 0
-    this.ids.clear()
-    onSend(this.send(items))
+    onSend(this.send([...items.values()]).then((rows) => new Map(rows.map((row) => [row.id, row]))))
   }
 }

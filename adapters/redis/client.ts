@@ -1,18 +1,15 @@
 import { createHash } from 'node:crypto'
-import { Notices } from '../../src/runtime/notices.js'
 import { text, value } from '../../src/runtime/options.js'
 import { SHARES } from '../../src/stores/share-limits.js'
 
 /**
  * The part of a Redis client that longhaul uses: ioredis 5 or 6, a single server, a Cluster or
- * Sentinel. Told by shape, so that any version of the caller's fits. The caller makes it,
- * configures it and closes it.
+ * Sentinel. Defined by its shape, so that any version of ioredis fits. The application creates,
+ * configures and closes the client.
  */
 export interface RedisClient {
   /** `GET key`. */
   get(key: string): Promise<string | null>
-  /** `SET key value PX ttl NX`. */
-  set(key: string, value: string, px: 'PX', ttlMs: number, nx: 'NX'): Promise<unknown>
   /** `EVAL script keys …`. */
   eval(script: string, keys: number, ...args: (string | number)[]): Promise<unknown>
   /** `EVALSHA sha keys …`. */
@@ -23,7 +20,7 @@ export interface RedisClient {
   subscribe(...channels: string[]): Promise<unknown>
   /** `UNSUBSCRIBE channel …`. */
   unsubscribe(...channels: string[]): Promise<unknown>
-  /** A connection of our own, for notices; in a Cluster it is made of one of its `nodes`. */
+  /** Opens another connection, for notices and checks; in a Cluster that of one of its `nodes`. */
   duplicate(...options: never[]): RedisClient
   /** The connections of a Cluster: all, or those of a role. */
   nodes?(role?: 'master'): RedisClient[]
@@ -37,7 +34,7 @@ export interface RedisClient {
   readonly status?: string
   /** The socket. */
   readonly stream?: { readonly bytesRead?: number } | null
-  /** Listens to `message`, `ready` and `error`. */
+  /** Listens to `message`, `end` and `error`. */
   on(event: string, listener: (...args: string[]) => void): unknown
 }
 
@@ -63,24 +60,6 @@ export interface Script {
 
 export function script(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') }
-}
-
-/** No key; ARGV: channels, each of which gets a notice. */
-const NOTIFY = script(`
-for _, channel in ipairs(ARGV) do redis.call('PUBLISH', channel, '') end
-return 0
-`)
-
-/**
- * Returns the sender of notices. It waits for no reply, because a connection that is lost would hold
- * up the notices.
- */
-export function noticesOf(client: RedisClient): Notices {
-  return new Notices(async ([channel = '', ...others]) => {
-    const sent = others.length === 0
-      ? client.publish(channel, '') : runScript(client, NOTIFY, 0, channel, ...others)
-    sent.catch(() => undefined)
-  })
 }
 
 /**

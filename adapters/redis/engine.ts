@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { ConnectionOptions, Queue } from 'bullmq'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
@@ -6,17 +5,15 @@ import type {
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../src/engine/task.js'
-import type { Notices } from '../../src/runtime/notices.js'
 import { duration, func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
-import { observed, type Breaker, type StoreEvent } from '../../src/stores/calls.js'
-import { noticesOf, REDIS, runScript, type RedisClient, type Script } from './client.js'
-import { redisBreaker, Silence } from './faults.js'
-import {
-  changeArguments, createArguments, expectedArguments, pageArguments, toTask, type Row,
-} from './rows.js'
+import { newId } from '../../src/runtime/random-id.js'
+import type { StoreEvent } from '../../src/stores/calls.js'
+import type { ShareLimits } from '../../src/stores/share-limits.js'
+import { REDIS, type RedisClient, type Script } from './client.js'
+import { Connection } from './connection.js'
+import { changeArguments, createArguments, pageArgument, toTask, type Row } from './rows.js'
 import { CHANGE, CREATE, DELETE, NOW, READ } from './task-scripts.js'
-import { BullConnection, Tickets, type Ticket } from './tickets.js'
-import { Watches } from './watches.js'
+import { Tickets } from './tickets.js'
 import { Worker } from './worker.js'
 import { COUNTS, PAGE } from './work-scripts.js'
 
@@ -83,136 +80,72 @@ export class RedisTaskEngine implements TaskEngine {
   readonly shared = true
   readonly durable = true
   readonly hasTransactions = false
-  private readonly client: RedisClient
+  private readonly connection: Connection
+  /** Start of all keys and channels. */
   private readonly base: string
-  /** Start of the names of channels. */
-  private readonly channels: string
-  private readonly share: readonly [number, number]
-  private readonly leaseMs: number
-  private readonly onError: (error: Error) => void
-  private readonly silence: Silence
-  private readonly breaker: Breaker
-  private watches: Watches | undefined
-  private stopListening: (() => void)[] = []
-  private readonly connection: BullConnection
+  private readonly share: ShareLimits
   private readonly tickets: Tickets
-  private readonly id = randomBytes(9).toString('base64url')
-  private calls = 0
-  private worker: Worker | undefined
+  private readonly worker: Worker
   private closing: Promise<void> | undefined
-  private isClosed = false
-  private readonly notices: Notices
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: RedisTaskEngineOptions) {
     const {
-      client, namespace, name, timeoutMs, leaseMs, maxEntriesPerOwner, maxBytesPerOwner,
-      connection: given, onError = () => undefined,
+      client, namespace, name, timeoutMs, leaseMs, maxEntriesPerOwner, maxBytesPerOwner, connection,
+      onError = () => undefined,
     } = readOptions('RedisTaskEngine', options, REDIS_TASK_ENGINE)
-    this.client = client
+    this.connection = new Connection(client, timeoutMs)
+    const { silence } = this.connection
     this.base = `{${namespace}}:task:`
-    this.channels = `${namespace}:task:`
-    this.notices = noticesOf(client)
-    this.share = [maxEntriesPerOwner, maxBytesPerOwner]
-    this.leaseMs = leaseMs
-    this.onError = onError
-    this.silence = new Silence(() => client, timeoutMs)
-    this.breaker = redisBreaker(timeoutMs, () => { void this.silence.check() })
-    const connection = this.connection = new BullConnection(client, given, namespace)
-    this.tickets = new Tickets({ connection, name, lockMs: leaseMs, timeoutMs, onError })
+    this.share = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
+    this.tickets = new Tickets({
+      client, connection, namespace, name, lockMs: leaseMs, timeoutMs, silence, onError,
+    })
+    this.worker = new Worker(this.connection, this.base, this.tickets, leaseMs, onError)
   }
 
   async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
     if (transaction !== undefined) {
       throw new TypeError('transaction needs the engine of longhaul/postgres')
     }
-    const args = createArguments(task)
-    const { start } = task
-    const [outcome, row, tickets] = await this.run('create', CREATE, ...args) as [
-      'created' | 'exists' | 'caller_full', Row | null, Ticket[],
-    ]
-    this.addTickets(tickets)
-    if (row === null) return { outcome: 'caller_full' }
-    const stored = toTask(row)
-    if (start !== undefined && stored.startAt !== undefined) {
-      this.worker?.tickIn(stored.startAt - stored.createdAt)
-    }
-    return { outcome: outcome as 'created' | 'exists', task: stored }
+    const [outcome, row] = await this.worker.change<
+      ['created' | 'exists', Row] | ['caller_full']
+    >('create', CREATE, ...createArguments(task))
+    return outcome === 'caller_full' ? { outcome } : { outcome, task: toTask(row) }
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
-    return taskIn(await this.run('read', READ, 'id', id))
+    return taskIn(await this.run('read', READ, id) as Row | null)
   }
 
   async readByKey(key: string): Promise<StoredTask | undefined> {
-    return taskIn(await this.run('read', READ, 'key', key))
+    return taskIn(await this.run('read', READ, key, 'key') as Row | null)
   }
 
   async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
-    const args = [
-      ref.id, ref.birth, ...expectedArguments(expected), this.nonce(), ...this.share,
-      ...changeArguments(change),
-    ]
-    const [outcome, row, tickets] = await this.run('change', CHANGE, ...args) as [
-      'changed' | 'conflict' | 'caller_full', Row | null, Ticket[],
-    ]
-    this.addTickets(tickets)
+    const args = changeArguments(ref, expected, change, newId(), this.share)
+    const [outcome, row] = await this.worker.change<
+      ['changed', Row] | ['conflict', Row?] | ['caller_full']
+    >('change', CHANGE, ...args)
     if (outcome === 'caller_full') return { outcome }
-    const { callbackMs, delayMs = 0 } = change
-    if (typeof callbackMs === 'number') this.expectDue(callbackMs)
-    if (delayMs > 0) this.worker?.tickIn(delayMs)
-    if (outcome === 'changed') return { outcome, task: toTask(row as Row) }
-    return { outcome, task: taskIn(row) }
+    return outcome === 'changed' ? { outcome, task: toTask(row) } : { outcome, task: taskIn(row) }
   }
 
   async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
-    const reply = await this.run('delete', DELETE, id, birth, version)
-    if (reply !== 1) return taskIn(reply)
-    this.expectDue(0)
-    return undefined
+    return taskIn(await this.worker.change<Row | null>('delete', DELETE, id, birth, version))
   }
 
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
-    if (this.worker) throw new Error('work() was called before: an engine has one worker')
-    const { tickets, leaseMs, id, onError } = this
-    const worker = this.worker = new Worker({
-      tickets, leaseMs, id, onError,
-      run: (verb, script, ...args) => this.run(verb, script, ...args),
-      nonce: () => this.nonce(),
-      addTickets: (added) => { this.addTickets(added) },
-    }, options, handlers)
-    // A lost notice is harmless: the worker also searches every second.
-    const listen = (channel: string, listener: () => void): void => {
-      const { active, remove } = this.listen(channel, listener)
-      active.catch(() => undefined)
-      this.stopListening.push(remove)
-    }
-    for (const pool of options.places.pools.keys()) {
-      listen(`t:${pool}`, () => { worker.pump(pool) })
-    }
-    listen('c', () => { worker.tickIn(0) })
-    listen(`k:${id}`, () => { worker.checkRuns() })
+    this.worker.begin(options, handlers)
   }
 
-  async watch(id: string, listener: () => void): Promise<() => void> {
-    let remove: (() => void) | undefined
-    try {
-      await this.call('watch', () => {
-        const watch = this.listen(`w:${id}`, listener)
-        remove = watch.remove
-        return watch.active
-      })
-    } catch (error) {
-      remove?.()
-      throw error
-    }
-    return remove as () => void
+  watch(id: string, listener: () => void): Promise<() => void> {
+    return this.connection.watch(`${this.base}w:${id}`, listener)
   }
 
   async list(query: TaskQuery): Promise<readonly StoredTask[]> {
-    const [rows, tickets] = await this.run('list', PAGE, ...pageArguments(query)) as [Row[], Ticket[]]
-    this.addTickets(tickets)
+    const rows = await this.worker.change<Row[]>('list', PAGE, pageArgument(query))
     return rows.map(toTask)
   }
 
@@ -229,7 +162,7 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    this.closing ??= this.shutDown(drainMs)
+    this.closing ??= this.worker.close(drainMs).then(() => { this.connection.release() })
     return this.closing
   }
 
@@ -250,70 +183,11 @@ export class RedisTaskEngine implements TaskEngine {
     return this.tickets.queueOf(pool) as Queue
   }
 
-  private async shutDown(drainMs: number): Promise<void> {
-    if (this.worker) await this.worker.close(drainMs)
-    else await this.tickets.close(1500)
-    this.isClosed = true
-    for (const stop of this.stopListening) stop()
-    this.closeUnwatched()
-    this.silence.close()
-    this.connection.close()
-  }
-
-  /** Listens to a channel. The connection for notices stays open until the engine is closed. */
-  private listen(
-    channel: string, listener: () => void,
-  ): { readonly active: Promise<void>, readonly remove: () => void } {
-    const watches = this.watches ??= new Watches(this.client)
-    const { active, remove } = watches.add(this.channels + channel, listener)
-    return {
-      active,
-      remove: () => {
-        remove()
-        this.closeUnwatched()
-      },
-    }
-  }
-
-  private closeUnwatched(): void {
-    if (!this.isClosed || (this.watches?.size ?? 0) > 0) return
-    this.watches?.close()
-    this.watches = undefined
-  }
-
-  private run(
-    verb: StoreEvent['verb'], script: Script, ...args: (string | number)[]
-  ): Promise<unknown> {
-    return this.call(verb, () => (
-      runScript(this.client, script, 1, this.base, this.channels, ...args)
-    ))
-  }
-
-  private call<T>(verb: StoreEvent['verb'], work: () => Promise<T>): Promise<T> {
-    return observed(verb, () => this.breaker.call(work, (reply) => reply))
-  }
-
-  private nonce(): string {
-    return this.id + (this.calls++).toString(36)
-  }
-
-  /** Adds jobs to BullMQ. Nobody waits for it: a lost ticket is found again. */
-  private addTickets(tickets: readonly Ticket[]): void {
-    if (tickets.length === 0 || this.isClosed) return
-    this.tickets.add(tickets).then(() => {
-      for (const [pool] of tickets) if (!this.worker?.pump(pool)) this.notices.add(`${this.channels}t:${pool}`)
-    }, (error: unknown) => {
-      if (!this.isClosed) this.onError(error as Error)
-    })
-  }
-
-  /** A callback, or the removal of files, is due after `delayMs`. */
-  private expectDue(delayMs: number): void {
-    this.worker?.tickIn(delayMs)
-    if (delayMs === 0) this.notices.add(`${this.channels}c`)
+  private run(verb: StoreEvent['verb'], script: Script, ...args: string[]): Promise<unknown> {
+    return this.connection.run(verb, script, this.base, ...args)
   }
 }
 
-function taskIn(reply: unknown): StoredTask | undefined {
-  return reply === null ? undefined : toTask(reply as Row)
+function taskIn(row: Row | null | undefined): StoredTask | undefined {
+  return row ? toTask(row) : undefined
 }

@@ -28,15 +28,9 @@ export interface RedisParts {
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function redis(options: RedisOptions): RedisParts {
-  readOptions('redis', options, REDIS_TASK_ENGINE)
+  const { client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner } =
+    readOptions('redis', options, REDIS_TASK_ENGINE)
   const engine = new RedisTaskEngine(options)
-  const { client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner } = options
-  const store = new RedisStore({
-    client,
-    ...namespace !== undefined && { namespace },
-    ...timeoutMs !== undefined && { timeoutMs },
-    ...maxEntriesPerOwner !== undefined && { maxEntriesPerOwner },
-    ...maxBytesPerOwner !== undefined && { maxBytesPerOwner },
-  })
+  const store = new RedisStore({ client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner })
   return { engine, store }
 }

@@ -1,16 +1,17 @@
 /*
  * Parts of the scripts of the task engine. KEYS[1] is the start of all keys of one namespace, which
- * have one hash tag, so every script is safe in a Cluster. Time is that of Redis, in milliseconds.
+ * have one hash tag, so every script is safe in a Cluster. Without the key prefix of the client it is
+ * also the start of the names of channels. Time is that of Redis, in milliseconds.
  *
- * - h:{id}: hash of a task: birth, key, owner, caller, name, input, details, result, checkpoint, and
- *   m, a JSON array of what changes (see `M`). h:{id}~{birth}: a task that is gone and has files.
+ * - h:{id}: hash of a task: input, details, result, checkpoint, and m, a JSON array of the rest, in the
+ *   order of `FIELDS`. h:{id}~{birth}: a task that is gone and has files.
  * - keys: hash of idempotency keys to ids. n: hash of numbers of unfinished tasks by group, line
  *   feed and caller.
  * - exp: ids by expiry. No key has an expiry in Redis, because a row that Redis removes would stay in
  *   the lists and in the share of its caller.
  * - gone: rows `{id}~{birth}` by the next attempt to remove their files.
  * - cb: ids by the time of the next attempt at the callback.
- * - delayed:{pool}: ids by due time. run:{pool}: `{id}\n{birth}\n{run}` by the end of the lease.
+ * - delayed:{pool}: ids by due time. run:{pool}: ids by the end of the lease.
  * - ready:{pool}: ids of tasks that may begin, by the microsecond in which they became ready. A task
  *   whose lease has ended is here too. Only a task in this set can begin.
  * - tk: ids of ready tasks that have a ticket in BullMQ, by the time at which it is added again.
@@ -18,60 +19,86 @@
  * - w:{group}: ids of ready tasks without a ticket.
  * - pools: hash of pools to the maximum number of tickets of one group.
  * - s:{caller}: ids of final tasks by the time of their end. sb: hash of their bytes by caller.
- * - la:{kind}:{name} and lo:{kind}:{name}\n{owner}: ids by creation. names: set of names.
+ *   f:{caller} and fb: the same for tasks with files.
+ * - l:{kind}:{name} and l:{kind}:{name}\n{owner}: ids by creation. The kind is the status in lists.
+ *   names: set of names.
  */
 
-/** Beginning of every script: time, and reading and writing a task. */
-const CORE = `
+/** Elements of `m`. Absent strings are '', absent times are 0. rows.ts has the same order. */
+const FIELDS = [
+  'ID', 'BIRTH', 'KEY', 'OWNER', 'CALLER', 'NAME', 'STATUS', 'VERSION', 'RUN', 'ATTEMPT', 'CRASHES',
+  'PRIORITY', 'CREATED', 'START', 'STARTED', 'RUN_STARTED', 'FINISHED', 'EXPIRES', 'CALLBACK_RUN',
+  'CALLBACK_AT', 'POOL', 'RUN_STARTED_BEFORE', 'NONCE', 'WORKER', 'TAKEN_BY', 'FILES', 'FILE_BYTES',
+  'BYTES', 'KIND', 'PLACE_POOL', 'COUNTED',
+]
+
+/** Beginning of each script: time, and reading and writing a task. */
+export const READS = `
+local ${FIELDS.join(', ')} = ${FIELDS.map((_, n) => String(n + 1)).join(', ')}
+local FINAL = {completed = true, failed = true, cancelled = true}
 local base, call = KEYS[1], redis.call
 local clock = call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
-local STATUS, VERSION, RUN, ATTEMPT, CRASHES, PRIORITY, CREATED = 1, 2, 3, 4, 5, 6, 7
-local START, STARTED, RUN_STARTED, FINISHED, EXPIRES = 8, 9, 10, 11, 12
-local CALLBACK_RUN, CALLBACK_AT, POOL, NONCE, WORKER = 13, 14, 15, 16, 17
-local TAKEN_BY, FILES, FILE_BYTES, BYTES, KIND = 18, 19, 20, 21, 22
-local PLACE_POOL, RUN_STARTED_BEFORE, COUNTED = 23, 24, 25
-local FINAL = {completed = 'c', failed = 'f', cancelled = 'x'}
+local now = math.floor(micros / 1000)
 
 local function load(row)
-  local v = call('HMGET', base .. 'h:' .. row, 'm', 'birth', 'key', 'owner', 'caller', 'name')
-  if not v[1] then return nil end
-  return {row = row, m = cjson.decode(v[1]), birth = v[2], key = v[3], owner = v[4],
-    caller = v[5], name = v[6]}
+  local m = call('HGET', base .. 'h:' .. row, 'm')
+  return m and cjson.decode(m)
 end
 
 local function save(t)
-  call('HSET', base .. 'h:' .. t.row, 'm', cjson.encode(t.m))
+  call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t))
 end
 
 local function reply(row)
-  return {row, unpack(call('HMGET', base .. 'h:' .. row,
-    'm', 'birth', 'key', 'owner', 'caller', 'name', 'details', 'result'))}
+  return call('HMGET', base .. 'h:' .. row, 'm', 'details', 'result')
 end
 `
 
-/** Lists, and what is due. Tickets that are to be added are left in `tickets`. */
+/** Lists, and what is due. */
 const PLACES = `
-local tickets = {}
+local channel = string.match(base, '.*({.*)')
+-- Tickets to add, and the time at which workers have to look for what is due.
+local tickets, due = {}, false
+
+local function wake(at)
+  if not due or at < due then due = at end
+end
+
+local function done(result)
+  if due and due <= now then call('PUBLISH', channel .. 'due', '') end
+  return {tickets, due and due - now, result}
+end
+
+-- Calls act with the tasks of a sorted set whose time has come.
+local function each(set, limit, act)
+  local rows = call('ZRANGEBYSCORE', base .. set, '-inf', now, 'LIMIT', 0, limit)
+  for _, row in ipairs(rows) do
+    local t = load(row)
+    if t then act(t) else call('ZREM', base .. set, row) end
+  end
+  if #rows > 0 and #rows == limit then wake(now) end
+end
+
+-- Adds to a number in a hash. 0 is not kept.
+local function add(hash, field, by)
+  local sum = call('HINCRBY', base .. hash, field, by)
+  if sum <= 0 then call('HDEL', base .. hash, field) end
+  return sum
+end
 
 local function list(t, kind)
-  local old = t.m[KIND]
+  local old = t[KIND]
   if old == kind then return end
-  local own = t.name .. '\\n' .. (t.owner or '')
-  if old ~= '' then
-    call('ZREM', base .. 'la:' .. old .. ':' .. t.name, t.row)
-    call('ZREM', base .. 'lo:' .. old .. ':' .. own, t.row)
+  for _, name in ipairs({t[NAME], t[NAME] .. '\\n' .. t[OWNER]}) do
+    if old ~= '' then call('ZREM', base .. 'l:' .. old .. ':' .. name, t[ID]) end
+    if kind ~= '' then call('ZADD', base .. 'l:' .. kind .. ':' .. name, t[CREATED], t[ID]) end
   end
-  if kind ~= '' then
-    call('ZADD', base .. 'la:' .. kind .. ':' .. t.name, t.m[CREATED], t.row)
-    call('ZADD', base .. 'lo:' .. kind .. ':' .. own, t.m[CREATED], t.row)
-  end
-  t.m[KIND] = kind
+  t[KIND] = kind
 end
 
 local function groupOf(t)
-  return t.m[PLACE_POOL] .. '\\n' .. t.m[PRIORITY] .. '\\n' .. (t.caller or '')
+  return t[PLACE_POOL] .. '\\n' .. t[PRIORITY] .. '\\n' .. t[CALLER]
 end
 
 local function mostOf(pool)
@@ -81,127 +108,107 @@ local function mostOf(pool)
 end
 
 local function tell(t)
-  tickets[#tickets + 1] = {t.m[PLACE_POOL], t.m[PRIORITY], t.name, t.row, t.m[RUN] + 1, t.birth}
+  tickets[#tickets + 1] = {t[PLACE_POOL], t[PRIORITY], t[NAME], t[ID], t[RUN] + 1, t[BIRTH]}
 end
 
 local function addTicket(t, group)
   call('HINCRBY', base .. 'g', group, 1)
-  call('ZADD', base .. 'tk', now + 1000, t.row)
+  call('ZADD', base .. 'tk', now + 1000, t[ID])
   tell(t)
 end
 
 local function makeReady(t)
-  local group = groupOf(t)
-  call('ZADD', base .. 'ready:' .. t.m[PLACE_POOL], micros, t.row)
-  if tonumber(call('HGET', base .. 'g', group) or 0) < mostOf(t.m[PLACE_POOL]) then
+  local group, pool = groupOf(t), t[PLACE_POOL]
+  call('ZADD', base .. 'ready:' .. pool, micros, t[ID])
+  if tonumber(call('HGET', base .. 'g', group) or 0) < mostOf(pool) then
     addTicket(t, group)
   else
-    call('ZADD', base .. 'w:' .. group, micros, t.row)
+    call('ZADD', base .. 'w:' .. group, micros, t[ID])
   end
   micros = micros + 1
 end
 
+-- Returns whether the task was ready. The next ones of its group get its ticket.
 local function endReady(t)
-  if call('ZREM', base .. 'ready:' .. t.m[PLACE_POOL], t.row) == 0 then return false end
-  local group = groupOf(t)
-  if call('ZREM', base .. 'tk', t.row) == 0 then
-    call('ZREM', base .. 'w:' .. group, t.row)
+  local group, pool = groupOf(t), t[PLACE_POOL]
+  if call('ZREM', base .. 'ready:' .. pool, t[ID]) == 0 then return false end
+  if call('ZREM', base .. 'tk', t[ID]) == 0 then
+    call('ZREM', base .. 'w:' .. group, t[ID])
     return true
   end
-  local count = call('HINCRBY', base .. 'g', group, -1)
-  local most = mostOf(t.m[PLACE_POOL])
-  while count < most do
+  local count = add('g', group, -1)
+  while count < mostOf(pool) do
     local next = call('ZPOPMIN', base .. 'w:' .. group)[1]
-    if not next then break end
-    local other = load(next)
-    if other then
-      addTicket(other, group)
-      count = count + 1
-    end
+    local other = next and load(next)
+    if not other then break end
+    addTicket(other, group)
+    count = count + 1
   end
-  if count <= 0 then call('HDEL', base .. 'g', group) end
   return true
 end
 
 local function schedule(t, at)
-  t.m[PLACE_POOL] = t.m[POOL]
-  if at > now then
-    mostOf(t.m[POOL])
-    call('ZADD', base .. 'delayed:' .. t.m[POOL], at, t.row)
-  else
-    makeReady(t)
-  end
+  t[PLACE_POOL] = t[POOL]
+  if at <= now then return makeReady(t) end
+  mostOf(t[POOL])
+  call('ZADD', base .. 'delayed:' .. t[POOL], at, t[ID])
+  wake(at)
 end
 
-local function memberOf(t)
-  return t.row .. '\\n' .. t.birth .. '\\n' .. t.m[RUN]
+local function endDelay(t)
+  call('ZREM', base .. 'delayed:' .. t[PLACE_POOL], t[ID])
+  makeReady(t)
+  list(t, 'queued')
+  save(t)
 end
 
-local function unschedule(t)
-  local m, gone = t.m, 0
-  if m[STATUS] == 'processing' then
-    gone = call('ZREM', base .. 'run:' .. m[PLACE_POOL], memberOf(t))
-  else
-    gone = call('ZREM', base .. 'delayed:' .. m[PLACE_POOL], t.row)
-  end
-  if gone == 0 then endReady(t) end
+local function stopRun(t)
+  call('PUBLISH', channel .. 'k:' .. t[WORKER], '')
+end
+
+-- Ends the wait of a task, or its run.
+local function unschedule(t, isOwn)
+  local isRunning = t[STATUS] == 'processing'
+  local set = base .. (isRunning and 'run:' or 'delayed:') .. t[PLACE_POOL]
+  if call('ZREM', set, t[ID]) == 0 then endReady(t) end
+  if isRunning and not isOwn then stopRun(t) end
 end
 `
 
 /** Limits and shares of callers, and the end of a task. */
 const CALLERS = `
-local channel = ARGV[1]
-
 local function count(t, by)
-  local field = t.m[COUNTED]
-  if field == '' then return end
-  if call('HINCRBY', base .. 'n', field, by) <= 0 then call('HDEL', base .. 'n', field) end
+  if t[COUNTED] ~= '' then add('n', t[COUNTED], by) end
 end
 
 local function notify(t)
-  call('PUBLISH', channel .. 'w:' .. t.row, '')
+  call('PUBLISH', channel .. 'w:' .. t[ID], '')
 end
 
-local function stopRun(t)
-  if t.m[WORKER] ~= '' then call('PUBLISH', channel .. 'k:' .. t.m[WORKER], '') end
-end
-
-local function unshareFiles(t)
-  local set = base .. 'f:' .. (t.caller or '')
-  if call('ZREM', set, t.row) == 0 then return end
-  call('HINCRBY', base .. 'fb', t.caller, -t.m[FILE_BYTES])
-  if call('EXISTS', set) == 0 then call('HDEL', base .. 'fb', t.caller) end
-end
-
-local function unshare(t)
-  if not t.caller then return end
-  unshareFiles(t)
-  local set = base .. 's:' .. t.caller
-  if call('ZREM', set, t.row) == 0 then return end
-  call('HINCRBY', base .. 'sb', t.caller, -t.m[BYTES])
-  if call('EXISTS', set) == 0 then call('HDEL', base .. 'sb', t.caller) end
+local function unshare(t, kind, field)
+  if call('ZREM', base .. kind .. ':' .. t[CALLER], t[ID]) == 0 then return end
+  add(kind .. 'b', t[CALLER], -t[field])
 end
 
 -- Takes a task out of everything. Its row stays under another name if it has files.
 local function retire(t)
-  local m, h = t.m, base .. 'h:' .. t.row
-  if FINAL[m[STATUS]] then
-    unshare(t)
+  local id, h = t[ID], base .. 'h:' .. t[ID]
+  if FINAL[t[STATUS]] then
+    unshare(t, 's', BYTES)
+    unshare(t, 'f', FILE_BYTES)
   else
     unschedule(t)
     count(t, -1)
-    if m[STATUS] == 'processing' then stopRun(t) end
   end
   list(t, '')
-  call('ZREM', base .. 'exp', t.row)
-  if m[CALLBACK_AT] > 0 then call('ZREM', base .. 'cb', t.row) end
-  if t.key and call('HGET', base .. 'keys', t.key) == t.row then
-    call('HDEL', base .. 'keys', t.key)
-  end
-  if m[FILES] == 1 then
-    local row = t.row .. '~' .. t.birth
+  call('ZREM', base .. 'exp', id)
+  call('ZREM', base .. 'cb', id)
+  call('HDEL', base .. 'keys', t[KEY])
+  if t[FILES] == 1 then
+    local row = id .. '~' .. t[BIRTH]
     call('RENAME', h, base .. 'h:' .. row)
     call('ZADD', base .. 'gone', now, row)
+    wake(now)
   else
     call('UNLINK', h)
   end
@@ -210,75 +217,40 @@ end
 
 local function live(id)
   local t = load(id)
-  if t and t.m[EXPIRES] > now then return t end
+  if t and t[EXPIRES] > now then return t end
   if t then retire(t) end
   return nil
 end
 
-local function retireExpired(most)
-  local ids = call('ZRANGEBYSCORE', base .. 'exp', '-inf', now, 'LIMIT', 0, most)
-  for _, id in ipairs(ids) do
-    local t = load(id)
-    if t then retire(t) else call('ZREM', base .. 'exp', id) end
-  end
-  return #ids
-end
-
-local function isFull(field, max)
-  return field ~= '' and tonumber(call('HGET', base .. 'n', field) or 0) >= tonumber(max)
-end
-
--- Returns the name of the count of a caller and a group, or nothing if the caller is full.
+-- Returns the name of the count of a caller and a limit, or nothing if the caller is full.
 -- Unfinished tasks that have expired do not count.
-local function placeOf(caller, group, max)
-  local field = caller and max and group .. '\\n' .. caller or ''
-  if isFull(field, max) then retireExpired(200) end
-  if not isFull(field, max) then return field end
-end
-
-local function measure(t)
-  local h, bytes = base .. 'h:' .. t.row, 0
-  for _, field in ipairs({'input', 'details', 'result', 'checkpoint'}) do
-    bytes = bytes + call('HSTRLEN', h, field)
+local function placeOf(caller, limit)
+  if caller == '' or not limit then return '' end
+  local field = limit.group .. '\\n' .. caller
+  for _ = 1, 2 do
+    if tonumber(call('HGET', base .. 'n', field) or 0) < limit.max then return field end
+    each('exp', 200, retire)
   end
-  return bytes
+  return nil
 end
 
--- Counts a final task for its caller, who loses the oldest ones above the share.
-local function share(t, mostTasks, mostBytes)
-  if not t.caller then return end
-  local set, before = base .. 's:' .. t.caller, 0
-  if call('ZADD', set, 'NX', micros, t.row) == 0 then before = t.m[BYTES] end
-  t.m[BYTES] = measure(t)
-  local total = call('HINCRBY', base .. 'sb', t.caller, t.m[BYTES] - before)
+-- Counts what a final task keeps for its caller, who loses the oldest such tasks above the maximum.
+local function share(t, kind, field, bytes, maxTasks, maxBytes)
+  if t[CALLER] == '' or bytes == 0 then return end
+  local set, sums = base .. kind .. ':' .. t[CALLER], kind .. 'b'
+  local isNew = call('ZADD', set, 'NX', micros, t[ID]) == 1
+  add(sums, t[CALLER], isNew and bytes or bytes - t[field])
+  t[field] = bytes
   for _ = 1, 100 do
-    if call('ZCARD', set) <= mostTasks and total <= mostBytes then return end
+    local sum = tonumber(call('HGET', base .. sums, t[CALLER]) or 0)
+    if sum <= maxBytes and call('ZCARD', set) <= maxTasks then return end
     local first = call('ZRANGE', set, 0, 0)[1]
-    if first == t.row then return end
-    local other = load(first)
-    if other then retire(other) else call('ZREM', set, first) end
-    total = tonumber(call('HGET', base .. 'sb', t.caller) or 0)
-  end
-end
-
--- Counts what a final task keeps elsewhere for its caller, who loses the oldest such tasks.
-local function shareFiles(t, mostBytes)
-  if not t.caller or t.m[FILE_BYTES] == 0 then return end
-  local set = base .. 'f:' .. t.caller
-  if call('ZADD', set, 'NX', micros, t.row) == 1 then
-    call('HINCRBY', base .. 'fb', t.caller, t.m[FILE_BYTES])
-  end
-  for _ = 1, 100 do
-    if tonumber(call('HGET', base .. 'fb', t.caller) or 0) <= mostBytes then return end
-    local first = call('ZRANGE', set, 0, 0)[1]
-    if first == t.row then return end
+    if first == t[ID] then return end
     local other = load(first)
     if other then retire(other) else call('ZREM', set, first) end
   end
 end
 `
 
-/** Parts of the scripts that read. */
-export const READS = CORE
-/** Parts of the scripts that change or remove whole tasks. */
-export const CHANGES = CORE + PLACES + CALLERS
+/** Beginning of the scripts that change tasks. */
+export const CHANGES = READS + PLACES + CALLERS

@@ -1,54 +1,29 @@
-import type { ListedStatus, TaskQuery } from '../../src/engine/engine.js'
+import { LISTED_STATUSES, type TaskQuery } from '../../src/engine/engine.js'
 import {
   isVisibleChange, type Expected, type NewTask, type StoredTask, type TaskChange, type TaskDetails,
-  type TaskStatus,
+  type TaskRef, type TaskStatus,
 } from '../../src/engine/task.js'
+import type { ShareLimits } from '../../src/stores/share-limits.js'
 
-type Text = string | null
-type Argument = string | number
+/** A task in a reply: `m`, details and result. */
+export type Row = readonly [m: string, details: string, result?: string | null]
 
-export type Row = readonly [string, string, string, Text, Text, Text, string, string, Text]
-
-/** `m` of a row: what changes, in the order that lua.ts names. */
-type Mutable = readonly [
+/** Beginning of `m`, in the order of lua.ts. */
+type Values = readonly [
+  id: string, birth: string, key: string, owner: string, caller: string, name: string,
   status: TaskStatus, version: number, run: number, attempt: number, crashes: number,
   priority: number, createdAt: number, startAt: number, startedAt: number, runStartedAt: number,
   finishedAt: number, expiresAt: number, callbackRun: number, callbackAt: number, pool: string,
-  nonce: string, worker: string, takenBy: string, files: number, fileBytes: number,
-  bytes: number, kind: string, placePool: string, runStartedBefore: number, countedAs: string,
+  runStartedBefore: number,
 ]
 
-export function toTask(row: Row): StoredTask {
-  return taskOf(row, JSON.parse(row[1]) as Mutable)
-}
-
-/** Returns the task of a row whose run has just begun, and the task before a run that crashed. */
-export function toBegun(row: Row): { readonly task: StoredTask, readonly crashed?: StoredTask } {
-  const m = JSON.parse(row[1]) as Mutable
-  const task = taskOf(row, m)
-  const { version, run, attempt, crashes } = task
-  const runStartedAt = m[23]
-  if (runStartedAt < 0) return { task }
-  return {
-    task,
-    crashed: {
-      ...task, version: version - 1, run: run - 1, attempt: attempt - 1, crashes: crashes - 1,
-      runStartedAt,
-    },
-  }
-}
-
-function taskOf(
-  [row, , birth, key, owner, caller, name, details, result]: Row, m: Mutable,
-): StoredTask {
+export function toTask([m, details, result]: Row): StoredTask {
   const [
-    status, version, run, attempt, crashes, priority, createdAt, startAt, startedAt, runStartedAt,
-    finishedAt, expiresAt, callbackRun, callbackAt, pool,
-  ] = m
-  const end = row.indexOf('~')
+    id, birth, key, owner, caller, name, status, version, run, attempt, crashes, priority, createdAt,
+    startAt, startedAt, runStartedAt, finishedAt, expiresAt, callbackRun, callbackAt, pool,
+  ] = JSON.parse(m) as Values
   return {
-    id: end < 0 ? row : row.slice(0, end), birth,
-    key: key ?? undefined, owner: owner ?? undefined, caller: caller ?? undefined,
+    id, birth, key: key || undefined, owner: owner || undefined, caller: caller || undefined,
     name, pool, priority, status, version, run, attempt, crashes, createdAt,
     startAt: startAt || undefined, startedAt: startedAt || undefined,
     runStartedAt: runStartedAt || undefined, finishedAt: finishedAt || undefined,
@@ -57,70 +32,52 @@ function taskOf(
   }
 }
 
-export function createArguments(task: NewTask): Argument[] {
+/** Returns the task before its run began, if it took the place of a run that crashed. */
+export function crashedBefore([m]: Row, task: StoredTask): StoredTask | undefined {
+  const runStartedAt = (JSON.parse(m) as Values)[21]
+  if (runStartedAt < 0) return undefined
+  const { version, run, attempt, crashes } = task
+  return {
+    ...task, version: version - 1, run: run - 1, attempt: attempt - 1, crashes: crashes - 1,
+    runStartedAt,
+  }
+}
+
+export function createArguments(task: NewTask): string[] {
   const {
-    id, birth, key = '', owner = '', caller = '', name, pool, priority, input, details, start,
-    keepMs, hasFiles = false, limit,
+    id, birth, key, owner, caller, name, pool, priority, input, details, start, keepMs, hasFiles, limit,
   } = task
-  const [kind, ms] = start === undefined
-    ? ['', 0]
-    : 'at' in start ? ['at', Math.ceil(start.at)] : ['delay', Math.ceil(start.delayMs)]
-  return [
-    id, birth, key, owner, caller, name, pool, priority, input.text, JSON.stringify(details),
-    kind, ms, Math.ceil(keepMs), hasFiles ? 1 : 0,
-    ...limit ? [limit.group, limit.max] : [],
-  ]
+  // Redis rejects JSON with half of a surrogate pair.
+  const head = {
+    id, birth, key: key?.toWellFormed(), owner: owner?.toWellFormed(), caller: caller?.toWellFormed(),
+    name, pool, priority, start, keepMs, hasFiles, limit,
+  }
+  return [JSON.stringify(head), input.text, JSON.stringify(details)]
 }
 
-export function expectedArguments(expected: Expected): [string, number] {
-  if ('version' in expected) return ['version', expected.version]
-  return 'run' in expected ? ['run', expected.run] : ['callback', expected.callbackRun]
-}
-
-export function changeArguments(change: TaskChange): Argument[] {
+export function changeArguments(
+  { id, birth }: TaskRef, expected: Expected, change: TaskChange, nonce: string, share: ShareLimits,
+): string[] {
   const {
     status, details, result, delayMs, isGivenBack, limit, pool, keepMs, callbackMs, checkpoint,
     hasFiles, files,
   } = change
-  const pairs: Argument[] = []
-  const add = (name: string, value: Argument | undefined): void => {
-    if (value !== undefined) pairs.push(name, value)
-  }
-  add('status', status)
-  add('details', details && JSON.stringify(details))
-  add('result', result)
-  add('delayMs', delayMs && Math.ceil(delayMs))
-  add('isGivenBack', isGivenBack === true ? 1 : undefined)
-  add('group', limit?.group)
-  add('max', limit?.max)
-  add('pool', pool)
-  add('keepMs', keepMs && Math.ceil(keepMs))
-  if (callbackMs === null) add('noCallback', 1)
-  else add('callbackMs', callbackMs && Math.ceil(callbackMs))
-  if (checkpoint === null) add('noCheckpoint', 1)
-  else add('checkpoint', checkpoint)
-  add('hasFiles', hasFiles === undefined ? undefined : Number(hasFiles))
-  add('fileBytes', files?.bytes)
-  add('maxFileBytes', files?.max)
-  add('isHidden', isVisibleChange(change) ? undefined : 1)
-  return pairs
+  const { maxEntries, maxBytes } = share
+  const args = [JSON.stringify({
+    id, birth, expected, nonce, maxEntries, maxBytes, status, delayMs, isGivenBack, limit, pool, keepMs,
+    callbackMs, hasFiles, files, isHidden: !isVisibleChange(change),
+    checkpoint: checkpoint === null ? null : undefined,
+  })]
+  if (details !== undefined) args.push('details', JSON.stringify(details))
+  if (result !== undefined) args.push('result', result)
+  if (typeof checkpoint === 'string') args.push('checkpoint', checkpoint)
+  return args
 }
 
-const KINDS = {
-  scheduled: 's', queued: 'q', processing: 'p', completed: 'c', failed: 'f', cancelled: 'x',
-} satisfies Record<ListedStatus, string>
-
-export function pageArguments(query: TaskQuery): Argument[] {
-  const { of, statuses, names = [], from = -Infinity, to = Infinity, order, limit, after } = query
-  const isNewest = order === 'newest'
-  const low = !isNewest && after ? Math.max(from, after.createdAt) : from
-  const first = low === -Infinity ? '-inf' : String(low)
-  const isAfterLower = isNewest && after !== undefined && after.createdAt < to
-  const last = isAfterLower ? String(after.createdAt) : to === Infinity ? '+inf' : `(${String(to)}`
-  const kinds = statuses === undefined
-    ? Object.values(KINDS) : statuses.map((status) => KINDS[status])
-  return [
-    of === 'all' ? 'all' : `=${of.owner ?? ''}`, ...isNewest ? [last, first] : [first, last],
-    isNewest ? 'REV' : '', limit, after?.createdAt ?? '', after?.id ?? '', kinds.join(''), ...names,
-  ]
+export function pageArgument(query: TaskQuery): string {
+  const { of, statuses = LISTED_STATUSES, names, from, to, order, limit, after } = query
+  return JSON.stringify({
+    owner: of === 'all' ? undefined : of.owner ?? '', kinds: statuses, names, from, to,
+    isNewest: order === 'newest', limit, after,
+  })
 }

@@ -1,69 +1,18 @@
-import { randomBytes } from 'node:crypto'
-import type { Notices } from '../../src/runtime/notices.js'
+import { createHash } from 'node:crypto'
 import { duration, readOptions, type OptionTable } from '../../src/runtime/options.js'
-import { observed, type Breaker, type StoreEvent } from '../../src/stores/calls.js'
+import { newId } from '../../src/runtime/random-id.js'
+import type { StoreEvent } from '../../src/stores/calls.js'
+import type { ShareLimits } from '../../src/stores/share-limits.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
-  type Existing, type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe,
-  type WriteOptions,
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
+  type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from '../../src/stores/store.js'
-import { noticesOf, REDIS, runScript, script, type RedisClient, type Script } from './client.js'
-import { redisBreaker, Silence } from './faults.js'
-import { RedisOwnerShares } from './owner-shares.js'
-import { Watches } from './watches.js'
+import { REDIS, runScript, type RedisClient } from './client.js'
+import { Connection } from './connection.js'
+import { ANY, COUNT, INCREMENT, NONE, WRITE } from './store-scripts.js'
 
-/*
- * Every script here touches at most one key, so all of them are safe in a Cluster. An entry is the
- * text `<revision>\n<value>`. Lifetimes are durations, so that only the clock of Redis decides when
- * a key expires.
- */
-
-/**
- * KEYS[1] entry; ARGV: 1 revision that must be there, 2 new text, 3 channel, 4 (optional) lifetime
- * in ms; without it the key keeps its expiry. Gives {1}, or {0, text that is there or nil}.
- */
-const REPLACE = script(`
-local now = redis.call('GET', KEYS[1])
-if not now or string.sub(now, 1, #ARGV[1] + 1) ~= ARGV[1] .. '\\n' then return {0, now} end
-if ARGV[4] then
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[4])
-else
-  redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
-end
-redis.call('PUBLISH', ARGV[3], '')
-return {1}
-`)
-
-/**
- * KEYS[1] entry; ARGV: 1 channel, 2 (may be left out) revision that must be there. Gives how many
- * were removed.
- */
-const DELETE = script(`
-if ARGV[2] then
-  local now = redis.call('GET', KEYS[1])
-  if not now or string.sub(now, 1, #ARGV[2] + 1) ~= ARGV[2] .. '\\n' then return 0 end
-end
-local removed = redis.call('DEL', KEYS[1])
-if removed == 1 then redis.call('PUBLISH', ARGV[1], '') end
-return removed
-`)
-
-/**
- * KEYS[1] counter; ARGV: 1 by, 2 lifetime in ms for the first writer.
- * Gives {value as text, ms until it expires}, or {} when the sum would be no safe integer.
- */
-const INCREMENT = script(`
-local before = redis.call('GET', KEYS[1])
-local sum = (before or 0) + ARGV[1]
-if math.abs(sum) > 9007199254740991 then return {} end
-local text = string.format('%.0f', sum)
-if before then
-  redis.call('SET', KEYS[1], text, 'KEEPTTL')
-  return {text, redis.call('PTTL', KEYS[1])}
-end
-redis.call('SET', KEYS[1], text, 'PX', ARGV[2])
-return {text, tonumber(ARGV[2])}
-`)
+/** Memory of an entry in Redis beside its text, in bytes. An estimate. */
+const OVERHEAD = 200
 
 /** Options of `RedisStore`. */
 export interface RedisStoreOptions {
@@ -91,9 +40,9 @@ const REDIS_STORE = {
 } satisfies OptionTable<RedisStoreOptions>
 
 /**
- * A store on Redis 6.2 or later (or Valkey). Each method takes one round trip: a plain command if
- * it is atomic, otherwise a script on one key. This process makes the revisions, so that it
- * recognises its own write if the client sent it twice because a reply was lost.
+ * A store on Redis 6.2 or later (or Valkey). Each method takes one round trip: `get` is a command, the
+ * others are scripts on one key. This process makes the revisions, so that it recognises its own write
+ * if the client sent it twice because a reply was lost.
  *
  * @example
  * const store = new RedisStore({ client, namespace: 'shop' })
@@ -101,134 +50,113 @@ const REDIS_STORE = {
 export class RedisStore implements Store {
   readonly shared = true
   private readonly client: RedisClient
+  private readonly connection: Connection
   private readonly prefix: string
-  private readonly silence: Silence
-  private readonly breaker: Breaker
-  private readonly watches: Watches
-  private readonly notices: Notices
-  private readonly shares: RedisOwnerShares
-  private readonly writer = randomBytes(9).toString('base64url')
-  private writes = 0
+  private readonly limits: ShareLimits
   private closed = false
 
   /** @throws {TypeError} An option is not valid or unknown. */
   constructor(options: RedisStoreOptions) {
     const { client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner } =
       readOptions('RedisStore', options, REDIS_STORE)
-    const limits = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
     this.client = client
+    this.connection = new Connection(client, timeoutMs)
     this.prefix = `${namespace}:`
-    this.silence = new Silence(() => client, timeoutMs)
-    this.breaker = redisBreaker(timeoutMs, () => { void this.silence.check() })
-    this.watches = new Watches(client)
-    this.notices = noticesOf(client)
-    this.shares = new RedisOwnerShares(client, this.prefix, limits, (key, revision) => (
-      this.delete(key, revision)
-    ))
+    this.limits = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
   }
 
   get(key: string): Promise<Entry | undefined> {
     return this.call('get', () => this.client.get(this.entryKey(key)), toEntry)
   }
 
-  create(
-    key: string, value: string, options: WriteOptions,
-  ): Promise<Created | Existing> {
-    const { ttlMs } = options
-    const revision = this.newRevision()
-    const place = this.entryKey(key)
-    const text = toText(revision, value)
-    // Both return `undefined` once the entry is written.
-    const write = (): Promise<Entry | undefined> => (
-      this.client.set(place, text, 'PX', toPx(ttlMs), 'NX')
-        .then((done) => (done === null ? other() : undefined))
-    )
-    const other = async (): Promise<Entry | undefined> => (
-      toEntry(await this.client.get(place)) ?? write()
-    )
-    return this.call('create', write, (entry) => {
-      if (entry && entry.revision !== revision) return { created: false, entry }
-      this.notices.add(this.channel(key))
-      this.count(key, value, revision, options)
-      return { created: true, revision }
-    })
+  create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
+    return this.write('create', key, value, NONE, options, (revision, entry) => (
+      revision === undefined ? { created: false, entry: entry as Entry } : { created: true, revision }
+    ))
   }
 
   replace(
     key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): Promise<Replaced | Conflict> {
-    const { ttlMs } = options
-    const place = this.entryKey(key)
-    const channel = this.channel(key)
-    const next = this.newRevision()
-    return this.call('replace', () => {
-      const lifetime = ttlMs === undefined ? [] : [toPx(ttlMs)]
-      return this.run(REPLACE, place, revision, toText(next, value), channel, ...lifetime)
-    }, (reply) => {
-      const [done, text = null] = reply as [number, string | null | undefined]
-      const entry = toEntry(text)
-      const isOwn = done === 1 || entry?.revision === next
-      if (!isOwn) return { replaced: false, entry }
-      this.count(key, value, next, options)
-      return { replaced: true, revision: next }
-    })
+    return this.write('replace', key, value, revision, options, (next, entry) => (
+      next === undefined ? { replaced: false, entry } : { replaced: true, revision: next }
+    ))
   }
 
-  delete(key: string, revision?: Revision): Promise<boolean> {
-    const which = revision === undefined ? [] : [revision]
-    const work = () => this.run(DELETE, this.entryKey(key), this.channel(key), ...which)
-    return this.call('delete', work, (removed) => removed === 1)
+  delete(key: string, revision: Revision = ANY): Promise<boolean> {
+    return this.call('delete', () => (
+      runScript(this.client, WRITE, 1, this.entryKey(key), this.channel(key), revision)
+    ), (reply) => (reply as [number])[0] === 1)
   }
 
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
     return this.call('increment', async () => {
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
-      const counter = await this.run(INCREMENT, `${this.prefix}n:${key}`, by, toPx(ttlMs))
+      const counter = await runScript(this.client, INCREMENT, 1, `${this.prefix}n:${key}`, by, toPx(ttlMs))
       const [value, left] = counter as [string?, number?]
       if (value === undefined) throw new TypeError(UNSAFE)
       return { value: Number(value), resetMs: Math.max(Number(left), 0) }
     }, (counter) => counter)
   }
 
-  async watch(key: string, listener: () => void): Promise<Unsubscribe> {
-    let remove: Unsubscribe | undefined
-    try {
-      await this.call('watch', () => {
-        const watch = this.watches.add(this.channel(key), listener)
-        remove = watch.remove
-        return watch.active
-      }, () => undefined)
-    } catch (error) {
-      remove?.()
-      throw error
-    }
-    return remove as Unsubscribe
+  watch(key: string, listener: () => void): Promise<Unsubscribe> {
+    return this.closed ? closedError() : this.connection.watch(this.channel(key), listener)
   }
 
   close(): Promise<void> {
     this.closed = true
-    this.watches.close()
-    this.silence.close()
+    this.connection.watches.clear()
+    this.connection.release()
     return Promise.resolve()
   }
 
-  private count(
-    key: string, value: string, revision: Revision,
-    { ttlMs, evictable = false, owner }: ReplaceOptions,
-  ): void {
-    if (owner === undefined || !evictable) return
-    this.shares.count({ owner, key, revision, value, ttlMs })
+  /** Writes an entry. `read` gets the new revision, or else the entry that is there. */
+  private write<T>(
+    verb: 'create' | 'replace', key: string, value: string, expected: Revision,
+    options: ReplaceOptions, read: (revision: Revision | undefined, entry: Entry | undefined) => T,
+  ): Promise<T> {
+    const revision = newId()
+    return this.call(verb, () => {
+      const { ttlMs } = options
+      return runScript(
+        this.client, WRITE, 1, this.entryKey(key), this.channel(key), expected,
+        `${revision}\n${value}`, ...ttlMs === undefined ? [] : [toPx(ttlMs)],
+      )
+    }, (reply) => {
+      const [done, text = null] = reply as [number, string | null | undefined]
+      const entry = toEntry(text)
+      if (done === 0 && entry?.revision !== revision) return read(undefined, entry)
+      // An entry that is not counted expires as usual.
+      this.count(key, value, revision, options).catch(() => undefined)
+      return read(revision, undefined)
+    })
+  }
+
+  /**
+   * Counts an entry for its owner, and removes what its owner has too much. Nobody waits for it: in a
+   * Cluster the count is in another slot than the entry. Entries that were deleted early count until
+   * they would have expired, or are the oldest.
+   */
+  private async count(
+    key: string, value: string, revision: Revision, { ttlMs, evictable, owner }: ReplaceOptions,
+  ): Promise<void> {
+    if (owner === undefined || evictable !== true) return
+    const { maxEntries, maxBytes } = this.limits
+    const tag = `${this.prefix}o:{${createHash('sha256').update(owner).digest('base64url')}}`
+    const bytes = key.length + Buffer.byteLength(value) + OVERHEAD
+    const gone = await runScript(
+      this.client, COUNT, 3, tag, `${tag}:e`, `${tag}:n`, key, revision, bytes,
+      ttlMs === undefined ? '' : Math.ceil(ttlMs), maxEntries, maxBytes,
+    ) as string[]
+    for (let at = 0; at < gone.length; at += 2) {
+      this.delete(gone[at] as string, gone[at + 1]).catch(() => undefined)
+    }
   }
 
   private call<Reply, T>(
     verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T,
   ): Promise<T> {
-    if (this.closed) return Promise.reject(new StoreUnavailableError('The store is closed'))
-    return observed(verb, () => this.breaker.call(work, read))
-  }
-
-  private run(script: Script, key: string, ...args: (string | number)[]): Promise<unknown> {
-    return runScript(this.client, script, 1, key, ...args)
+    return this.closed ? closedError() : this.connection.call(verb, work, read)
   }
 
   private entryKey(key: string): string {
@@ -238,13 +166,13 @@ export class RedisStore implements Store {
   private channel(key: string): string {
     return `${this.prefix}w:${key}`
   }
-
-  private newRevision(): Revision {
-    return this.writer + (this.writes++).toString(36)
-  }
 }
 
 const UNSAFE = 'A counter holds safe integers, and is changed by them'
+
+function closedError(): Promise<never> {
+  return Promise.reject(new StoreUnavailableError('The store is closed'))
+}
 
 /**
  * Converts a lifetime to whole milliseconds above 0, as Redis requires. The maximum is some 285
@@ -255,10 +183,6 @@ function toPx(ttlMs: number): number {
     throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
   }
   return Math.min(Math.max(1, Math.ceil(ttlMs)), Number.MAX_SAFE_INTEGER / 1000)
-}
-
-function toText(revision: Revision, value: string): string {
-  return `${revision}\n${value}`
 }
 
 function toEntry(text: string | null): Entry | undefined {

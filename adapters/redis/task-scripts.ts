@@ -2,181 +2,147 @@ import { script } from './client.js'
 import { CHANGES, READS } from './lua.js'
 
 /*
- * Scripts that make one change of one task. A task in a reply is an array: row, m, birth, key,
- * owner, caller, name, details, result. `tickets` are arrays: pool, priority, name, row, run,
- * birth. ARGV[1] of every script is the start of the names of channels.
+ * Scripts that make one change of one task. A task in a reply is an array: m, details, result. A
+ * script that changes tasks returns {tickets, ms until workers have to look for what is due, result}.
+ * Tickets are arrays: pool, priority, name, id, run, birth.
  */
 
-/**
- * ARGV: 2 id, 3 birth, 4 key, 5 owner, 6 caller, 7 name, 8 pool, 9 priority, 10 input,
- * 11 details, 12 `at`, `delay` or empty, 13 its milliseconds, 14 lifetime in ms, 15 files (0, 1),
- * then group and maximum of its limit, if it has one. Absent strings are empty.
- * Returns {outcome, task, tickets}.
- */
+/** ARGV: 1 the task as JSON, 2 input, 3 details. Result: {outcome, task}. */
 export const CREATE = script(`${CHANGES}
-local _, id, birth, key, owner, caller, name, pool = unpack(ARGV)
-local found = live(id)
-if not found and key ~= '' then
-  local other = call('HGET', base .. 'keys', key)
+local n = cjson.decode(ARGV[1])
+local found = live(n.id)
+if not found and n.key then
+  local other = call('HGET', base .. 'keys', n.key)
   found = other and live(other)
-  if found and found.key ~= key then found = nil end
 end
 if found then
-  return {found.birth == birth and 'created' or 'exists', reply(found.row), tickets}
+  return done({found[BIRTH] == n.birth and 'created' or 'exists', reply(found[ID])})
 end
-local place = placeOf(caller ~= '' and caller, ARGV[16], ARGV[17])
-if not place then return {'caller_full', false, tickets} end
-local start = now
-if ARGV[12] == 'at' then start = math.max(now, tonumber(ARGV[13]))
-elseif ARGV[12] == 'delay' then start = now + ARGV[13] end
+local caller, start = n.caller or '', now
+local place = placeOf(caller, n.limit)
+if not place then return done({'caller_full'}) end
+if n.start then start = math.max(now, math.ceil(n.start.at or now + n.start.delayMs)) end
 local isLater = start > now
-local t = {row = id, birth = birth, key = key ~= '' and key, owner = owner ~= '' and owner,
-  caller = caller ~= '' and caller, name = name, m = {'queued', 1, 0, 0, 0, tonumber(ARGV[9]), now,
-    isLater and start or 0, 0, 0, 0, start + ARGV[14], 0, 0, pool, '', '', '', tonumber(ARGV[15]),
-    0, 0, '', pool, 0, place}}
-local fields = {'birth', birth, 'name', name, 'details', ARGV[11], 'input', ARGV[10]}
-for _, field in ipairs({'key', 'owner', 'caller'}) do
-  if t[field] then
-    fields[#fields + 1] = field
-    fields[#fields + 1] = t[field]
-  end
-end
-if t.key then call('HSET', base .. 'keys', key, id) end
-call('SADD', base .. 'names', name)
-call('ZADD', base .. 'exp', t.m[EXPIRES], id)
+local t = {n.id, n.birth, n.key or '', n.owner or '', caller, n.name, 'queued', 1, 0, 0, 0,
+  n.priority, now, isLater and start or 0, 0, 0, 0, start + math.ceil(n.keepMs), 0,
+  0, n.pool, 0, '', '', '', n.hasFiles and 1 or 0, 0,
+  0, '', n.pool, place}
+if n.key then call('HSET', base .. 'keys', n.key, n.id) end
+call('SADD', base .. 'names', n.name)
+call('ZADD', base .. 'exp', t[EXPIRES], n.id)
 count(t, 1)
-list(t, isLater and 's' or 'q')
+list(t, isLater and 'scheduled' or 'queued')
 schedule(t, start)
-fields[#fields + 1] = 'm'
-fields[#fields + 1] = cjson.encode(t.m)
-call('HSET', base .. 'h:' .. id, unpack(fields))
+local m = cjson.encode(t)
+call('HSET', base .. 'h:' .. n.id, 'm', m, 'input', ARGV[2], 'details', ARGV[3])
 notify(t)
-return {'created', reply(id), tickets}
+return done({'created', {m, ARGV[3]}})
 `)
 
-/** ARGV: 2 `id` or `key`, 3 its value. Returns the task, or nothing. */
+/** ARGV: 1 id or key, 2 `key` if it is one. Returns the task, or nothing. */
 export const READ = script(`${READS}
-local id = ARGV[3]
-if ARGV[2] == 'key' then id = call('HGET', base .. 'keys', id) end
+local id, kind = unpack(ARGV)
+if kind == 'key' then id = call('HGET', base .. 'keys', id) end
 local t = id and load(id)
-if not t or t.m[EXPIRES] <= now or (ARGV[2] == 'key' and t.key ~= ARGV[3]) then return false end
-return reply(id)
+return t and t[EXPIRES] > now and reply(id)
 `)
 
 /**
- * ARGV: 2 id, 3 birth, 4 `version`, `run` or `callback`, 5 its expected number, 6 a name
- * of this call, 7 and 8 maximum number and bytes of the final tasks of a caller, then pairs of a
- * property and its value. Returns {outcome, task, tickets}.
+ * ARGV: 1 the change as JSON, with the id and birth of the task, what is expected, the name of the
+ * call, and the maximum number and bytes of the final tasks of a caller; then pairs of a property and
+ * its text. Result: {outcome, task}.
  */
 export const CHANGE = script(`${CHANGES}
-local _, id, birth, kind, expected, nonce = unpack(ARGV)
-local c = {}
-for at = 9, #ARGV, 2 do c[ARGV[at]] = ARGV[at + 1] end
+local c = cjson.decode(ARGV[1])
+for at = 2, #ARGV, 2 do c[ARGV[at]] = ARGV[at + 1] end
+local id, h, status, expected = c.id, base .. 'h:' .. c.id, c.status, c.expected
 local t = live(id)
-if not t or t.birth ~= birth then return {'conflict', false, tickets} end
-local m, h = t.m, base .. 'h:' .. id
+if not t or t[BIRTH] ~= c.birth then return done({'conflict'}) end
 -- The client sends a command again if its connection was lost.
-if m[NONCE] == nonce then return {'changed', reply(id), tickets} end
-local before, isFinal = m[STATUS], FINAL[m[STATUS]]
-local holds = false
-if kind == 'version' then holds = m[VERSION] == tonumber(expected)
-elseif kind == 'run' then holds = m[RUN] == tonumber(expected) and before == 'processing'
-else holds = m[CALLBACK_RUN] == tonumber(expected) and isFinal end
-if not holds or (c.status == 'queued' and before == 'completed') then
-  return {'conflict', reply(id), tickets}
+if t[NONCE] == c.nonce then return done({'changed', reply(id)}) end
+local before, isFinal = t[STATUS], FINAL[t[STATUS]]
+local holds = expected.version == t[VERSION]
+  or expected.run == t[RUN] and before == 'processing'
+  or expected.callbackRun == t[CALLBACK_RUN] and isFinal
+if not holds or status == 'queued' and before == 'completed' then
+  return done({'conflict', reply(id)})
 end
-local isRetry = isFinal and c.status == 'queued'
-local isEnd = not isFinal and FINAL[c.status]
-if isRetry then
-  m[COUNTED] = placeOf(t.caller, c.group, c.max)
-  if not m[COUNTED] then return {'caller_full', false, tickets} end
+if isFinal and status == 'queued' then
+  local place = placeOf(t[CALLER], c.limit)
+  if not place then return done({'caller_full'}) end
+  unshare(t, 's', BYTES)
+  unshare(t, 'f', FILE_BYTES)
+  t[COUNTED], t[START], t[FINISHED] = place, 0, 0
+  count(t, 1)
+  call('HDEL', h, 'result')
+elseif not isFinal and FINAL[status] then
+  t[FINISHED] = now
+  count(t, -1)
 end
 
-local dueAt = c.status == 'queued' and now + (c.delayMs or 0)
-if c.pool and not c.status and before == 'queued' then
-  dueAt = tonumber(call('ZSCORE', base .. 'delayed:' .. m[PLACE_POOL], id) or now)
+local dueAt = status == 'queued' and now + math.ceil(c.delayMs or 0)
+if c.pool and not status and before == 'queued' then
+  dueAt = tonumber(call('ZSCORE', base .. 'delayed:' .. t[PLACE_POOL], id) or now)
 end
-if not isFinal and (c.status or dueAt) then
-  unschedule(t)
-  if before == 'processing' and kind ~= 'run' then stopRun(t) end
+if not isFinal and (status or dueAt) then unschedule(t, expected.run) end
+if c.isGivenBack then t[ATTEMPT] = t[ATTEMPT] - 1
+elseif status == 'queued' or c.checkpoint then t[CRASHES] = 0 end
+t[STATUS], t[POOL], t[NONCE] = status or before, c.pool or t[POOL], c.nonce
+for _, field in ipairs({'details', 'result', 'checkpoint'}) do
+  if c[field] == cjson.null then call('HDEL', h, field)
+  elseif c[field] then call('HSET', h, field, c[field]) end
 end
-if c.status == 'queued' then
-  if c.isGivenBack then
-    m[ATTEMPT] = m[ATTEMPT] - 1
-  else
-    m[CRASHES] = 0
-  end
-end
-if c.status then
-  m[STATUS], m[WORKER] = c.status, ''
-end
-if isEnd then
-  m[FINISHED] = now
-  count(t, -1)
-elseif isRetry then
-  unshare(t)
-  count(t, 1)
-  m[START], m[FINISHED] = 0, 0
-  call('HDEL', h, 'result')
-end
-if c.pool then m[POOL] = c.pool end
-if c.details then call('HSET', h, 'details', c.details) end
-if c.result then call('HSET', h, 'result', c.result) end
-if c.checkpoint or c.noCheckpoint then
-  if c.checkpoint then call('HSET', h, 'checkpoint', c.checkpoint)
-  else call('HDEL', h, 'checkpoint') end
-  m[CRASHES] = 0
-end
-if c.status == 'completed' then call('HDEL', h, 'input', 'checkpoint') end
-if c.hasFiles then m[FILES] = tonumber(c.hasFiles) end
-if c.fileBytes then
-  unshareFiles(t)
-  m[FILE_BYTES] = tonumber(c.fileBytes)
+if status == 'completed' then call('HDEL', h, 'input', 'checkpoint') end
+if c.hasFiles ~= nil then t[FILES] = c.hasFiles and 1 or 0 end
+if c.files then
+  unshare(t, 'f', FILE_BYTES)
+  t[FILE_BYTES] = c.files.bytes
 end
 if c.keepMs then
-  m[EXPIRES] = now + c.keepMs
-  call('ZADD', base .. 'exp', m[EXPIRES], id)
+  t[EXPIRES] = now + math.ceil(c.keepMs)
+  call('ZADD', base .. 'exp', t[EXPIRES], id)
 end
-if c.callbackMs then
-  m[CALLBACK_AT] = now + c.callbackMs
-  call('ZADD', base .. 'cb', m[CALLBACK_AT], id)
-elseif c.noCallback then
-  m[CALLBACK_AT] = 0
+if c.callbackMs == cjson.null then
+  t[CALLBACK_AT] = 0
   call('ZREM', base .. 'cb', id)
+elseif c.callbackMs then
+  t[CALLBACK_AT] = now + math.ceil(c.callbackMs)
+  call('ZADD', base .. 'cb', t[CALLBACK_AT], id)
+  wake(t[CALLBACK_AT])
 end
 -- A change of the callback keeps earlier attempts out.
-if (c.callbackMs or c.noCallback) and kind ~= 'callback' then
-  m[CALLBACK_RUN] = m[CALLBACK_RUN] + 1
-end
-if not c.isHidden then m[VERSION] = m[VERSION] + 1 end
-m[NONCE] = nonce
-if FINAL[m[STATUS]] then
-  list(t, FINAL[m[STATUS]])
-  share(t, tonumber(ARGV[7]), tonumber(ARGV[8]))
-  shareFiles(t, tonumber(c.maxFileBytes or 1e18))
-elseif m[STATUS] == 'queued' and c.status then
-  list(t, 'q')
+if c.callbackMs and not expected.callbackRun then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
+if not c.isHidden then t[VERSION] = t[VERSION] + 1 end
+if status then list(t, status) end
+if FINAL[t[STATUS]] then
+  local bytes = 0
+  for _, field in ipairs({'input', 'details', 'result', 'checkpoint'}) do
+    bytes = bytes + call('HSTRLEN', h, field)
+  end
+  share(t, 's', BYTES, bytes, c.maxEntries, c.maxBytes)
+  share(t, 'f', FILE_BYTES, t[FILE_BYTES], 1e18, c.files and c.files.max or 1e18)
 end
 if dueAt then schedule(t, dueAt) end
 save(t)
 if not c.isHidden then notify(t) end
-return {'changed', reply(id), tickets}
+return done({'changed', reply(id)})
 `)
 
-/** ARGV: 2 id, 3 birth, 4 version. Returns the task if it stays, 1 if it leaves files, else nothing. */
+/** ARGV: 1 id, 2 birth, 3 version. Result: the task if it stays, else nothing. */
 export const DELETE = script(`${CHANGES}
-local t = live(ARGV[2])
-if not t or t.birth ~= ARGV[3] then return false end
-if not FINAL[t.m[STATUS]] or t.m[VERSION] ~= tonumber(ARGV[4]) then return reply(t.row) end
+local t = live(ARGV[1])
+if not t or t[BIRTH] ~= ARGV[2] then return done(false) end
+if not FINAL[t[STATUS]] or t[VERSION] ~= tonumber(ARGV[3]) then return done(reply(t[ID])) end
 retire(t)
-return t.m[FILES] == 1 and 1
+return done(false)
 `)
 
-/** ARGV: 2 row, 3 delay of the next attempt in ms, or empty if the files were removed. */
+/** ARGV: 1 row, 2 delay of the next attempt in ms, or empty if the files were removed. */
 export const REMOVED = script(`${READS}
-if ARGV[3] ~= '' then return call('ZADD', base .. 'gone', 'XX', now + ARGV[3], ARGV[2]) end
-call('ZREM', base .. 'gone', ARGV[2])
-return call('UNLINK', base .. 'h:' .. ARGV[2])
+local row, delay = unpack(ARGV)
+if delay ~= '' then return call('ZADD', base .. 'gone', 'XX', now + delay, row) end
+call('ZREM', base .. 'gone', row)
+return call('UNLINK', base .. 'h:' .. row)
 `)
 
 export const NOW = script(`

@@ -1,7 +1,7 @@
 import type { ConnectionOptions, Job as BullJob, JobsOptions, Queue, Worker } from 'bullmq'
 import { settles } from '../../src/runtime/timers.js'
 import type { RedisClient } from './client.js'
-import { Silence, type Connected } from './faults.js'
+import type { Checked, Silence } from './connection.js'
 import { loadBullMQ } from './load-bullmq.js'
 
 /** A ready task, in the form of the scripts. `run` is the number of its next run. */
@@ -17,18 +17,25 @@ export interface TicketData {
 export type TicketJob = BullJob<TicketData>
 
 export interface TicketsOptions {
-  readonly connection: BullConnection
+  readonly client: RedisClient
+  /** BullMQ's connection, if the application has given one. */
+  readonly connection: ConnectionOptions | undefined
+  readonly namespace: string
   /** BullMQ's name of the queue of the default pool. */
   readonly name: string
   /** Time after which BullMQ takes a job from a process that does not renew its lock. */
   readonly lockMs: number
-  /** Time after which a late reply leads to a check of the connection, in milliseconds. */
+  /** Time after which a late reply leads to a check of the connections, in milliseconds. */
   readonly timeoutMs: number
+  readonly silence: Silence
   readonly onError: (error: Error) => void
 }
 
 const MAX_STALLED = 1_000_000
-const REMOVED = { removeOnComplete: true, removeOnFail: true }
+/** Maximum time to close a connection of BullMQ, and then to disconnect it, in milliseconds. */
+const [CLOSE_MS, DISCONNECT_MS] = [1500, 100]
+/** Options of a client that BullMQ needs. */
+const NEEDED = { keyPrefix: '', enableAutoPipelining: false, maxRetriesPerRequest: null }
 
 /**
  * The queues of BullMQ, one for each pool. A job is a ticket: it says that a task may be ready. It
@@ -38,9 +45,16 @@ const REMOVED = { removeOnComplete: true, removeOnFail: true }
 export class Tickets {
   private readonly queues = new Map<string, Queue<TicketData>>()
   private readonly workers = new Map<string, Worker<TicketData>>()
-  private readonly silences = new Map<object, Silence>()
+  /** A copy of the client of the application, if BullMQ needs other options. */
+  private copy: RedisClient | undefined
+  /** `true` if BullMQ makes clients of its own. */
+  private readonly hasOwn: boolean
+  private isTimed = false
 
-  constructor(private readonly options: TicketsOptions) {}
+  constructor(private readonly options: TicketsOptions) {
+    const { connection } = options
+    this.hasOwn = connection !== undefined && !('duplicate' in connection)
+  }
 
   async add(tickets: readonly Ticket[]): Promise<void> {
     const byPool = new Map<string, Ticket[]>()
@@ -49,14 +63,9 @@ export class Tickets {
       if (own === undefined) byPool.set(ticket[0], [ticket])
       else own.push(ticket)
     }
-    await Promise.all([...byPool].map(([pool, own]) => {
-      const queue = this.queueOf(pool)
-      const jobs = own.map(jobOf)
-      const [first] = jobs
-      const added: Promise<unknown> = first !== undefined && jobs.length === 1
-        ? queue.add(first.name, first.data, first.opts) : queue.addBulk(jobs)
-      return this.noticed(queue, added)
-    }))
+    await this.timed(Promise.all([...byPool].map(([pool, own]) => (
+      this.queueOf(pool).addBulk(own.map(jobOf))
+    ))))
   }
 
   /**
@@ -67,13 +76,13 @@ export class Tickets {
   async next(pool: string, token: string, done?: TicketJob): Promise<TicketJob | undefined> {
     const worker = this.workerOf(pool)
     if (done !== undefined) {
-      const next = await this.noticed(worker, this.complete(done, token, true))
+      const next = await this.timed(this.complete(done, token, true))
       if (Array.isArray(next)) {
         const [data, id] = next as [Parameters<typeof BullJob.fromJSON>[1] | null, string?]
         return data ? loadBullMQ().Job.fromJSON<TicketData>(worker, data, id) : undefined
       }
     }
-    return this.noticed(worker, worker.getNextJob(token, { block: false }))
+    return this.timed(worker.getNextJob(token, { block: false }))
   }
 
   /** Completes a job. BullMQ may have given it to another process, which does no harm. */
@@ -81,80 +90,83 @@ export class Tickets {
     return job.moveToCompleted(null, token, isNextWanted).catch(() => undefined)
   }
 
-  /** Gives back a job whose run has not begun. */
-  async giveBack(job: TicketJob, token: string): Promise<void> {
-    await job.moveToWait(token)
-  }
-
   /** Renews the locks of jobs, so that boards show them as active. */
-  async renew(jobs: readonly TicketJob[], token: string): Promise<void> {
-    await Promise.all(jobs.map((job) => (
-      job.extendLock(token, this.options.lockMs).catch(() => undefined)
-    )))
+  renew(jobs: Iterable<TicketJob>, token: string): void {
+    const { lockMs } = this.options
+    for (const job of jobs) job.extendLock(token, lockMs).catch(() => undefined)
   }
 
   /** BullMQ's queue of a pool. */
   queueOf(pool: string): Queue<TicketData> {
     let queue = this.queues.get(pool)
     if (queue === undefined) {
-      const { connection, onError } = this.options
-      const { Queue } = loadBullMQ()
-      queue = new Queue<TicketData>(this.nameOf(pool), {
-        connection: connection.get(), prefix: connection.prefix,
-      })
-      // An `error` event without a listener would end the process.
-      queue.on('error', onError)
+      queue = new (loadBullMQ().Queue)<TicketData>(this.nameOf(pool), this.bullOptions())
+      this.attend(queue)
       this.queues.set(pool, queue)
     }
     return queue
   }
 
-  /** Closes BullMQ's connections, by force after `ms` milliseconds. */
-  async close(ms: number): Promise<void> {
-    for (const silence of this.silences.values()) silence.close()
-    const [workers, queues] = [[...this.workers.values()], [...this.queues.values()]]
+  /** Closes BullMQ's connections, by force if they do not close in time. */
+  async close(): Promise<void> {
     await Promise.all([
       // By force: no run is left, and otherwise BullMQ would wait for the server.
-      ...workers.map((worker) => settles(worker.close(true), ms)),
-      ...queues.map((queue) => settles(queue.close(), ms)),
+      ...[...this.workers.values()].map((worker) => settles(worker.close(true), CLOSE_MS)),
+      ...[...this.queues.values()].map(async (queue) => {
+        await settles(queue.close(), CLOSE_MS)
+        // BullMQ would try for ever to connect to a server that is away.
+        if (this.hasOwn) await settles(queue.disconnect(), DISCONNECT_MS)
+      }),
     ])
-    // BullMQ would try for ever to connect to a server that is away. A client of the application is
-    // for the application to disconnect.
-    const all = [...workers, ...queues]
-    if (all.length === 0 || 'duplicate' in this.options.connection.get()) return
-    await Promise.all(all.map((each) => (
-      settles(clientOf(each).then((client) => { client?.disconnect?.() }), 100)
-    )))
+    this.copy?.disconnect()
   }
 
   private workerOf(pool: string): Worker<TicketData> {
     let worker = this.workers.get(pool)
     if (worker === undefined) {
-      const { connection, lockMs, onError } = this.options
-      const { Worker } = loadBullMQ()
-      worker = new Worker<TicketData>(this.nameOf(pool), null, {
-        connection: connection.get(), prefix: connection.prefix, autorun: false,
-        lockDuration: lockMs, stalledInterval: Math.max(lockMs / 2, 1000),
-        maxStalledCount: MAX_STALLED,
+      const { lockMs, onError } = this.options
+      worker = new (loadBullMQ().Worker)<TicketData>(this.nameOf(pool), null, {
+        ...this.bullOptions(), autorun: false, lockDuration: lockMs,
+        stalledInterval: Math.max(lockMs / 2, 1000), maxStalledCount: MAX_STALLED,
       })
-      worker.on('error', onError)
+      this.attend(worker)
       worker.startStalledCheckTimer().catch(onError)
       this.workers.set(pool, worker)
     }
     return worker
   }
 
-  /** Checks the connection if a reply is late. A new connection sends the command again. */
-  private async noticed<T>(owner: object, work: Promise<T>): Promise<T> {
-    const { timeoutMs } = this.options
-    if (!await settles(work, timeoutMs)) {
-      let silence = this.silences.get(owner)
-      if (silence === undefined) {
-        silence = new Silence(() => clientOf(owner), timeoutMs)
-        this.silences.set(owner, silence)
-      }
-      void silence.check()
+  private attend(owner: Owner): void {
+    // An `error` event without a listener would end the process.
+    owner.on('error', this.options.onError)
+    if (!this.hasOwn) return
+    owner.getBackend().client.then((client) => {
+      this.options.silence.clients.add(client as Checked)
+    }, () => undefined)
+  }
+
+  private bullOptions(): { readonly connection: ConnectionOptions, readonly prefix: string } {
+    const { client, connection, namespace, silence } = this.options
+    const options: ClientOptions = client.options ?? {}
+    // BullMQ does not take a client with `keyPrefix`. Its prefix of keys contains a hash tag.
+    const { keyPrefix = '', enableAutoPipelining = false, maxRetriesPerRequest } = options
+    const isSuitable = !client.nodes && !keyPrefix && !enableAutoPipelining
+      && maxRetriesPerRequest === null
+    const used = connection ?? (isSuitable ? client : this.copy ??= copyOf(client, options))
+    if (!this.hasOwn) silence.clients.add(used as Checked)
+    return {
+      connection: used, prefix: `${connection ? '' : keyPrefix}{${namespace}}`,
     }
+  }
+
+  /** Checks the connections if the reply is late. Looks at one call at a time. */
+  private timed<T>(work: Promise<T>): Promise<T> {
+    if (this.isTimed) return work
+    this.isTimed = true
+    void settles(work, this.options.timeoutMs).then((isSettled) => {
+      this.isTimed = false
+      if (!isSettled) this.options.silence.check()
+    })
     return work
   }
 
@@ -168,78 +180,30 @@ function jobOf([, priority, name, id, run, birth]: Ticket): {
 } {
   // One job for each run: BullMQ ignores one that is there. It allows no colon and no whole number.
   const jobId = `${id}.${encodeURIComponent(birth)}.${String(run)}`
-  return { name, data: { taskId: id }, opts: { ...REMOVED, jobId, ...priority > 0 && { priority } } }
+  return {
+    name, data: { taskId: id },
+    opts: { removeOnComplete: true, removeOnFail: true, jobId, ...priority > 0 && { priority } },
+  }
+}
+
+/** The common part of a queue and a worker of BullMQ. */
+interface Owner {
+  on(event: 'error', listener: (error: Error) => void): unknown
+  getBackend(): { readonly client: Promise<unknown> }
 }
 
 interface ClientOptions {
   readonly keyPrefix?: string | undefined
   readonly enableAutoPipelining?: boolean
   readonly maxRetriesPerRequest?: number | null
-  readonly redisOptions?: ClientOptions
+  readonly redisOptions?: object
 }
 
-/** Options that BullMQ needs. */
-const NEEDED = { keyPrefix: '', enableAutoPipelining: false, maxRetriesPerRequest: null }
-
-export class BullConnection {
-  /** BullMQ's prefix of keys. It contains a hash tag. */
-  readonly prefix: string
-  private own: RedisClient | undefined
-
-  /** @param given - the option of the application */
-  constructor(
-    private readonly client: RedisClient, private readonly given: ConnectionOptions | undefined,
-    namespace: string,
-  ) {
-    // BullMQ does not take a client with `keyPrefix`.
-    const { keyPrefix = '' } = given ? {} : client.options ?? {}
-    this.prefix = `${keyPrefix}{${namespace}}`
-  }
-
-  get(): ConnectionOptions {
-    if (this.given) return this.given
-    const { client } = this
-    const options: ClientOptions = client.options ?? {}
-    if (suits(options) && suits({ maxRetriesPerRequest: null, ...options.redisOptions })) {
-      return client
-    }
-    this.own ??= client.nodes
-      ? client.duplicate(...[
-        undefined, { ...NEEDED, redisOptions: { ...options.redisOptions, ...NEEDED } },
-      ] as never[])
-      : client.duplicate(NEEDED as never)
-    // Without a listener the client writes each failed connect to the console.
-    this.own.on('error', () => undefined)
-    return this.own
-  }
-
-  close(): void {
-    this.own?.disconnect()
-  }
-}
-
-function suits(
-  { keyPrefix = '', enableAutoPipelining = false, maxRetriesPerRequest }: ClientOptions,
-): boolean {
-  return keyPrefix === '' && !enableAutoPipelining && maxRetriesPerRequest === null
-}
-
-interface Owner {
-  /** BullMQ 5. */
-  readonly client?: Promise<unknown>
-  /** BullMQ 6. */
-  getBackend?(): { readonly client: Promise<unknown> }
-}
-
-/**
- * Returns the client of a queue or worker of BullMQ. Only ioredis has a known way to replace a
- * connection.
- */
-export async function clientOf(
-  owner: object,
-): Promise<Connected & { disconnect?(): void } | undefined> {
-  const either: Owner = owner
-  const client = await (either.getBackend?.() ?? either).client
-  const isIoredis = typeof (client as { defineCommand?: unknown }).defineCommand === 'function'
-  return isIoredis ? client as Connected : undefined
+function copyOf(client: RedisClient, { redisOptions }: ClientOptions): RedisClient {
+  const copy = client.nodes
+    ? client.duplicate(...[undefined, { ...NEEDED, redisOptions: { ...redisOptions, ...NEEDED } }] as never[])
+    : client.duplicate(NEEDED as never)
+  // Without a listener the client writes each failed connect to the console.
+  copy.on('error', () => undefined)
+  return copy
 }

@@ -1,264 +1,181 @@
 import type { WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
-import { LeasedRun, Leases, type Renewal, WorkerClosingError } from '../../src/engine/runs.js'
-import { clearTimeout, setTimeout, settles } from '../../src/runtime/timers.js'
+import { LeasedWork } from '../../src/engine/leased-work.js'
+import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
+import { Notices } from '../../src/runtime/notices.js'
+import { newId } from '../../src/runtime/random-id.js'
+import { setTimeout } from '../../src/runtime/timers.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
 import type { Script } from './client.js'
-import { toBegun, toTask, type Row } from './rows.js'
+import type { Connection } from './connection.js'
+import { crashedBefore, toTask, type Row } from './rows.js'
 import { REMOVED } from './task-scripts.js'
 import type { Ticket, TicketJob, Tickets } from './tickets.js'
 import { BEGIN, DUE, RENEW } from './work-scripts.js'
 
-/** Longest interval between two searches for what is due, in milliseconds. */
-const TICK_MS = 1000
-/** Maximum number of tasks of one kind that one search finds. */
+/** Maximum number of tasks of one kind that one look finds. */
 const BATCH = 200
 /** Time after which an attempt at a callback, or at a removal, is made again, in milliseconds. */
 const AGAIN_MS = 60_000
 /** Time after which a removal that has failed is made again, in milliseconds. */
 const REMOVE_AGAIN_MS = 2000
-/** Number of tasks whose files are removed at the same time. */
-const REMOVALS = 10
 /** Time after which a begin without a reply is sent again, in milliseconds. */
-const AGAIN_BEGIN_MS = 500
-/** Time for aborted runs to end, in milliseconds. */
-const GRACE_MS = 2000
-/** Maximum time to close the connections of BullMQ, in milliseconds. */
-const CLOSE_MS = 1500
+const BEGIN_AGAIN_MS = 500
 
-export interface WorkerEngine {
-  readonly tickets: Tickets
-  readonly leaseMs: number
-  /** Random name of the process, also of its locks in BullMQ. */
-  readonly id: string
-  /** Runs a script. Rejects with a `StoreUnavailableError`. */
-  readonly run: (
-    verb: StoreEvent['verb'], script: Script, ...args: (string | number)[]
-  ) => Promise<unknown>
-  readonly nonce: () => string
-  readonly addTickets: (tickets: readonly Ticket[]) => void
-  readonly onError: (error: Error) => void
-}
+type Args = readonly (string | number)[]
 
-class TicketRun extends LeasedRun {
-  constructor(
-    readonly pool: string, readonly job: TicketJob,
-    ...run: ConstructorParameters<typeof LeasedRun>
-  ) {
-    super(...run)
-  }
-
-  /** Name of the run in Redis. */
-  get member(): string {
-    const { id, birth, run } = this.task
-    return `${id}\n${birth}\n${String(run)}`
-  }
-}
-
-/** Begins runs of ready tasks, finds what is due, and hands out callbacks and removals. */
+/**
+ * Adds the tickets of ready tasks to BullMQ, in every process. In one that works, also begins runs of
+ * ready tasks, finds what is due, and hands out callbacks and removals.
+ */
 export class Worker {
-  private readonly leases: Leases<TicketRun>
+  /** Random name of the process, also of its locks in BullMQ. */
+  private readonly id = newId()
+  private work: LeasedWork | undefined
   /** Pools with a new ticket since no place was free. */
   private readonly missed = new Set<string>()
-  private readonly sending = new Set<Promise<void>>()
-  /** Removals of files that are under way. */
-  private readonly removing = new Set<Promise<void>>()
-  private timer: ReturnType<typeof setTimeout> | undefined
-  private ticking: Promise<void> | undefined
-  /** Number of runs that begin, or are performed. */
-  private runs = 0
-  private nextTick = Infinity
-  private isTickWanted = false
-  private isFull = false
-  /** `true` if there may be more files to remove than are removed at a time. */
-  private isRemovingFull = false
-  private isReleasing = false
-  private isClosing = false
-  private onIdle: (() => void) | undefined
+  private readonly jobs = new Set<TicketJob>()
+  private readonly notices: Notices
+  private stops: (() => void)[] = []
+  private isClosed = false
 
+  /** @param base - start of all keys and channels */
   constructor(
-    private readonly engine: WorkerEngine, private readonly options: WorkOptions,
-    private readonly handlers: WorkHandlers,
+    private readonly connection: Connection, private readonly base: string,
+    private readonly tickets: Tickets, private readonly leaseMs: number,
+    private readonly onError: (error: Error) => void,
   ) {
-    this.leases = new Leases(engine.leaseMs, (runs) => this.renew(runs))
-    for (const pool of options.places.pools.keys()) engine.tickets.queueOf(pool)
-    options.places.onFree((pool) => { if (!this.isReleasing) this.pump(pool) })
-    this.tickIn(0)
+    // Waits for no reply, because a connection that is lost would hold up the notices.
+    this.notices = new Notices((channels) => {
+      for (const channel of channels) connection.client.publish(channel, '').catch(() => undefined)
+      return Promise.resolve()
+    })
   }
 
-  /**
-   * Takes the next task of a pool if a place is free. Returns `false` if none is.
-   *
-   * @param done - job of a run that has ended
-   */
-  pump(pool: string, done?: TicketJob): boolean {
-    const { places } = this.options
-    if (this.isClosing || !places.tryAcquire(pool)) {
-      if (done) void this.engine.tickets.complete(done, this.engine.id)
-      if (places.pools.has(pool)) this.missed.add(pool)
-      return false
+  begin(options: WorkOptions, handlers: WorkHandlers): void {
+    if (this.work) throw new Error('work() was called before: an engine has one worker')
+    const { leaseMs, base } = this
+    const work: LeasedWork = this.work = new LeasedWork(options, handlers, {
+      leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
+    })
+    const { pools } = options.places
+    // A lost notice is harmless: the worker also looks every second.
+    const listen = (channel: string, listener: () => void): void => {
+      this.stops.push(this.connection.watches.add(base + channel, listener).remove)
     }
-    this.missed.delete(pool)
-    void this.take(pool, done)
-    return true
-  }
-
-  /** Searches for what is due, at the latest after `ms` milliseconds. */
-  tickIn(ms: number): void {
-    if (this.isClosing) return
-    if (this.ticking) {
-      if (ms < TICK_MS) this.isTickWanted = true
-      return
+    for (const pool of pools.keys()) {
+      this.tickets.queueOf(pool)
+      listen(`t:${pool}`, () => { this.pump(pool) })
     }
-    const at = performance.now() + ms
-    if (at >= this.nextTick) return
-    clearTimeout(this.timer)
-    this.nextTick = at
-    this.timer = setTimeout(() => {
-      this.nextTick = Infinity
-      this.ticking = this.tick().then((next) => {
-        this.ticking = undefined
-        this.checkIdle()
-        const wait = this.isTickWanted ? Math.min(next, 5) : next
-        this.isTickWanted = false
-        this.tickIn(wait)
-      })
-    }, ms)
-    this.timer.unref()
+    listen('due', () => { work.lookIn(0) })
+    listen(`k:${this.id}`, () => { void work.leases.renew() })
+    options.places.onFree((pool) => { if (this.missed.has(pool)) this.pump(pool) })
+    work.lookIn(0)
   }
 
-  /** Another process may have ended one of the runs. */
-  checkRuns(): void {
-    void this.leases.renew()
+  /** Runs a script that changes tasks. Rejects with a `StoreUnavailableError`. */
+  async change<T>(verb: StoreEvent['verb'], script: Script, ...args: Args): Promise<T> {
+    const reply = await this.connection.run(verb, script, this.base, ...args)
+    const [tickets, dueMs, result] = reply as [readonly Ticket[], number | null, T]
+    if (tickets.length > 0) this.addTickets(tickets)
+    if (dueMs !== null) this.work?.lookIn(Math.max(dueMs, 0))
+    return result
   }
 
   async close(drainMs: number): Promise<void> {
-    this.isClosing = true
-    clearTimeout(this.timer)
-    const idle = new Promise<void>((resolve) => { this.onIdle = resolve })
-    this.checkIdle()
-    if (!await settles(idle, drainMs)) {
-      this.leases.abort(new WorkerClosingError())
-      await settles(idle, GRACE_MS)
-    }
-    this.leases.stop()
-    await this.engine.tickets.close(CLOSE_MS)
+    await this.work?.close(drainMs)
+    this.isClosed = true
+    for (const stop of this.stops) stop()
+    await this.tickets.close()
   }
 
-  private async take(pool: string, done: TicketJob | undefined): Promise<void> {
-    const { tickets, id, onError } = this.engine
-    let ended: TicketJob | undefined
+  /** Adds jobs to BullMQ. Nobody waits for it: a lost ticket is found again. */
+  private addTickets(tickets: readonly Ticket[]): void {
+    if (this.isClosed) return
+    this.tickets.add(tickets).then(() => {
+      for (const [pool] of tickets) if (!this.pump(pool)) this.notices.add(`${this.base}t:${pool}`)
+    }, (error: unknown) => {
+      if (!this.isClosed) this.onError(error as Error)
+    })
+  }
+
+  /** Takes the next task of a pool if a place is free. Returns `false` if none is. */
+  private pump(pool: string): boolean {
+    const { work } = this
+    if (!work || work.isClosing) return false
+    if (!work.options.places.tryAcquire(pool)) {
+      this.missed.add(pool)
+      return false
+    }
+    this.missed.delete(pool)
+    void this.take(pool, work)
+    return true
+  }
+
+  /** Performs runs of one pool, one after the other, as long as tasks are ready. */
+  private async take(pool: string, work: LeasedWork): Promise<void> {
+    const { tickets, id } = this
     try {
-      let job = await tickets.next(pool, id, done)
-      while (job !== undefined) {
-        if (this.isClosing) {
-          await tickets.giveBack(job, id)
-          break
-        }
-        if (await this.perform(pool, job)) {
-          ended = job
-          break
-        }
+      for (let job = await tickets.next(pool, id); job;) {
+        if (work.isClosing) return void await job.moveToWait(id)
+        this.jobs.add(job)
+        await work.track(this.perform(pool, job, work)).finally(() => this.jobs.delete(job as TicketJob))
+        if (work.isClosing) return void tickets.complete(job, id)
         job = await tickets.next(pool, id, job)
       }
     } catch (error) {
-      if (!this.isClosing) onError(error as Error)
+      if (!work.isClosing) this.onError(error as Error)
+    } finally {
+      work.options.places.release(pool)
     }
-    this.isReleasing = true
-    this.options.places.release(pool)
-    this.isReleasing = false
-    // If there was no task, it is useless to ask again.
-    if (ended || this.missed.has(pool)) this.pump(pool, ended)
-    this.checkIdle()
   }
 
   /** Performs a run, if the task of the job is ready. */
-  private async perform(pool: string, job: TicketJob): Promise<boolean> {
-    this.runs++
-    try {
-      const run = await this.begin(pool, job)
-      if (!run) return false
-      this.leases.add(run)
-      // The process closed while the script was under way.
-      if (this.isClosing) run.abort(new WorkerClosingError())
-      await this.handlers.run(run).finally(() => { this.leases.remove(run) })
-      return true
-    } finally {
-      this.runs--
-    }
-  }
-
-  private async begin(pool: string, job: TicketJob): Promise<TicketRun | undefined> {
-    const { leaseMs, id, run, nonce, addTickets } = this.engine
-    const args = [pool, job.data.taskId, nonce(), leaseMs, id]
+  private async perform(pool: string, job: TicketJob, work: LeasedWork): Promise<void> {
+    const { leaseMs } = this
+    const args = [pool, job.data.taskId, newId(), leaseMs, this.id]
     const sentAt = performance.now()
-    let reply: unknown
-    while (reply === undefined) {
-      reply = await run('take', BEGIN, ...args).catch(async (error: unknown) => {
+    const begin = async (): Promise<Begun> => {
+      try {
+        return await this.change('take', BEGIN, ...args)
+      } catch (error) {
         // The run may have begun, and only its reply was lost.
-        await new Promise((resolve) => { setTimeout(resolve, AGAIN_BEGIN_MS) })
-        if (this.isClosing || performance.now() - sentAt > leaseMs / 2) throw error
-      })
+        await new Promise((resolve) => { setTimeout(resolve, BEGIN_AGAIN_MS) })
+        if (work.isClosing || performance.now() - sentAt > leaseMs / 2) throw error
+        return begin()
+      }
     }
-    const [row, tickets, ready = 0, input, checkpoint] = reply as [
-      Row | null, Ticket[], number?, (string | null)?, (string | null)?,
-    ]
-    addTickets(tickets)
-    if (!row) return undefined
+    const [row, ready = 0, input, checkpoint] = await begin()
+    if (!row) return
     if (ready > 0) this.pump(pool)
-    this.tickIn(leaseMs)
-    const { task, crashed } = toBegun(row)
-    return new TicketRun(
-      pool, job, task, input ?? '', checkpoint ?? undefined, crashed, sentAt + leaseMs,
+    const task = toTask(row)
+    await work.perform(new LeasedRun(
+      task, input ?? '', checkpoint ?? undefined, crashedBefore(row, task), sentAt + leaseMs,
+    ))
+  }
+
+  private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
+    this.tickets.renew(this.jobs, this.id)
+    const names = runs.map(({ task: { id, birth, run } }) => ({ id, birth, run }))
+    const renewals = await this.connection.run(
+      'renew', RENEW, this.base, this.leaseMs, JSON.stringify(names),
+    ) as number[]
+    return renewals.map((isRenewed) => isRenewed === 1 ? 'renewed' : 'lost')
+  }
+
+  private async look(work: LeasedWork): Promise<void> {
+    const { pools } = work.options.places
+    const [callbacks, removals] = await this.change<[Row[], Row[]]>(
+      'look', DUE, work.freeCallbacks, work.freeRemovals, BATCH, AGAIN_MS, ...[...pools].flat(),
     )
-  }
-
-  private async renew(runs: readonly TicketRun[]): Promise<readonly Renewal[]> {
-    const { leaseMs, id, run, tickets } = this.engine
-    void tickets.renew(runs.map(({ job }) => job), id)
-    const pairs = runs.flatMap(({ pool, member }) => [pool, member])
-    const lost = new Set(await run('renew', RENEW, leaseMs, ...pairs) as string[])
-    return runs.map(({ member }) => lost.has(member) ? 'lost' : 'renewed')
-  }
-
-  /** Searches for what is due. Returns the milliseconds until the next search. Never rejects. */
-  private async tick(): Promise<number> {
-    const { places, callbacks } = this.options
-    const { engine, handlers } = this
-    try {
-      const free = Math.max(callbacks - this.sending.size, 0)
-      const pools = [...places.pools].flatMap(([pool, count]) => [pool, count])
-      const room = REMOVALS - this.removing.size
-      const [tickets, due, removals, next] = await engine.run(
-        'look', DUE, free, BATCH, AGAIN_MS, room, ...pools,
-      ) as [Ticket[], Row[], Row[], number]
-      engine.addTickets(tickets)
-      this.isFull = callbacks > 0 && due.length >= free
-      this.isRemovingFull = removals.length >= room
-      for (const row of due) this.track(this.sending, handlers.callback(toTask(row)))
-      for (const row of removals) this.track(this.removing, this.remove(row))
-      for (const pool of places.pools.keys()) this.pump(pool)
-      // While all places for callbacks are taken, those that are due do not matter.
-      return this.isFull ? TICK_MS : Math.min(Math.max(next, 5), TICK_MS)
-    } catch {
-      return TICK_MS
+    for (const row of callbacks) void work.callBack(toTask(row))
+    for (const row of removals) {
+      const task = toTask(row)
+      void work.remove(task, (isRemoved) => this.connection.run(
+        'delete', REMOVED, this.base, `${task.id}~${task.birth}`, isRemoved ? '' : REMOVE_AGAIN_MS,
+      ))
     }
-  }
-
-  private async remove(row: Row): Promise<void> {
-    const isRemoved = await this.handlers.remove(toTask(row))
-    await this.engine.run('delete', REMOVED, row[0], isRemoved ? '' : REMOVE_AGAIN_MS)
-  }
-
-  private track(all: Set<Promise<void>>, work: Promise<void>): void {
-    const tracked = work.catch(this.engine.onError).then(() => {
-      all.delete(tracked)
-      if (all === this.sending ? this.isFull : this.isRemovingFull) this.tickIn(0)
-      this.checkIdle()
-    })
-    all.add(tracked)
-  }
-
-  private checkIdle(): void {
-    if (this.ticking === undefined && this.runs + this.sending.size + this.removing.size === 0) this.onIdle?.()
+    for (const pool of pools.keys()) this.pump(pool)
   }
 }
+
+type Begun = readonly [row: Row | null, ready?: number, input?: string | null, checkpoint?: string | null]

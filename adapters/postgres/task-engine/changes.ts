@@ -65,9 +65,10 @@ export type OnChanged = (
  */
 export class Changes {
   private readonly sql: Readonly<Record<'gathered' | 'alone' | 'limited' | 'delete', string>>
-  private readonly batches = new TurnBatches<Request, ReadonlyMap<string, Row>>(
-    MAX_BATCH_LENGTH, (requests) => this.changeAll(requests),
-  )
+  private readonly batches = new TurnBatches<Request, Row>(MAX_BATCH_LENGTH, async (requests) => (
+    // The statement for one task costs less.
+    requests.length === 1 ? [] : this.query('gathered', requests)
+  ))
 
   constructor(
     private readonly database: Database, private readonly reads: TaskReads,
@@ -86,9 +87,10 @@ export class Changes {
     const { ref, change } = request
     checkText(ref.id, ref.birth, change.result, change.pool, change.checkpoint ?? undefined)
     if (change.limit !== undefined) return this.retry(request)
-    const row = await this.gather(request) ?? await this.changeAlone(this.sql.alone, request)
-    if (row) return this.toChanged(row, request)
-    return { outcome: 'conflict', task: await this.current(ref) }
+    const length = 500 + (change.result?.length ?? 0) + (change.checkpoint?.length ?? 0)
+    const row = await this.batches.add(ref.id, request, length)
+      ?? (await this.query('alone', [request]))[0]
+    return row ? this.toChanged(row, request) : { outcome: 'conflict', task: await this.current(ref) }
   }
 
   /** Deletes a final task. If it has files, it expires, and its row waits for their removal. */
@@ -98,32 +100,17 @@ export class Changes {
     return rows.length > 0 ? undefined : this.current({ id, birth })
   }
 
-  private async gather(request: Request): Promise<Row | undefined> {
-    const { ref: { id }, change } = request
-    const length = 500 + (change.result?.length ?? 0) + (change.checkpoint?.length ?? 0)
-    // A statement can change each task once.
-    return (await this.batches.add(request, length, id)).get(id)
-  }
-
-  private async changeAll(requests: readonly Request[]): Promise<ReadonlyMap<string, Row>> {
-    // The statement for one task costs less.
-    if (requests.length === 1) return NONE
-    const rows = await this.database.query<Row>(this.sql.gathered, valuesOf(COLUMNS, requests))
-    return new Map(rows.map((row) => [row.id, row]))
-  }
-
-  private async changeAlone(text: string, request: Request): Promise<Row | undefined> {
-    const [row] = await this.database.query<Row>(text, valuesOf(COLUMNS, [request]))
-    return row
+  private query<R = Row>(
+    kind: 'gathered' | 'alone' | 'limited', requests: readonly Request[],
+  ): Promise<readonly R[]> {
+    return this.database.query<R>(this.sql[kind], valuesOf(COLUMNS, requests))
   }
 
   private async retry(request: Request): Promise<Changed> {
     const { ref, expected } = request
     const began = performance.now()
     while (performance.now() - began < MAX_MS) {
-      const [row] = await this.database.query<Row & { readonly is_full: boolean }>(
-        this.sql.limited, valuesOf(COLUMNS, [request]),
-      )
+      const [row] = await this.query<Row & { readonly is_full: boolean }>('limited', [request])
       if (row?.is_full === true) return { outcome: 'caller_full' }
       if (row) return this.toChanged(row, request)
       const task = await this.current(ref)
@@ -146,8 +133,6 @@ export class Changes {
     return task?.birth === birth ? task : undefined
   }
 }
-
-const NONE: ReadonlyMap<string, Row> = new Map()
 
 function deleteSql(schema: string): string {
   const isMeant = `id = $1 AND birth = $2 AND version = $3 AND status >= 2

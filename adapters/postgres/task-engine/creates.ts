@@ -66,11 +66,11 @@ export class Creates {
   private readonly gathered: string
   private readonly alone: string
   private readonly clear: string
-  private readonly batches = new TurnBatches<NewTask, ReadonlyMap<string, Row>>(
-    MAX_BATCH_LENGTH, (tasks) => this.send(this.database.repeated, this.gathered, tasks),
+  private readonly batches = new TurnBatches<NewTask, Row>(
+    MAX_BATCH_LENGTH, (tasks) => this.send(this.gathered, tasks),
   )
   /** Statements under way, by caller. */
-  private readonly busy = new Map<string, Promise<unknown>>()
+  private readonly busy = new Map<string | undefined, Promise<void>>()
 
   constructor(private readonly database: Database, private readonly reads: TaskReads) {
     const { schema } = database
@@ -83,18 +83,14 @@ export class Creates {
   async create(task: NewTask, query?: Query): Promise<Created> {
     checkText(task.id, task.birth, task.key, task.owner, task.caller, task.name, task.pool)
     const began = performance.now()
-    let isAlone = query !== undefined
     for (let tries = 0; performance.now() - began < MAX_MS; tries++) {
-      const found = isAlone || tries >= GATHERED_TRIES
-        ? await this.createAlone(task, query)
-        : await this.gather(task).catch((error: unknown) => {
-          if (sqlState((error as Error).cause) !== LOCK_NOT_AVAILABLE) throw error
-          isAlone = true
-        })
+      const found = await this.attempt(task, query, tries >= GATHERED_TRIES).catch((error: unknown) => {
+        if (sqlState((error as Error).cause) !== LOCK_NOT_AVAILABLE) throw error
+        tries = GATHERED_TRIES
+      })
       if (found?.outcome === 'created') return { outcome: 'created', task: newTask(task, found) }
       if (found?.outcome === 'caller_full') return { outcome: 'caller_full' }
-      const other = found && await (query
-        ? this.reads.readIn(query, found.other) : this.reads.read(found.other))
+      const other = found && await this.reads.read(found.other, query)
       if (other) return { outcome: other.birth === task.birth ? 'created' : 'exists', task: other }
       // An expired task may have the id or the key, unless another call came first.
       if (!found) await (query ?? this.database.repeated)(this.clear, [task.id, task.key ?? null])
@@ -102,44 +98,23 @@ export class Creates {
     throw new StoreUnavailableError('Too many calls create tasks of one caller, id or key')
   }
 
-  private async gather(task: NewTask): Promise<Row | undefined> {
-    const { id, key, caller } = task
-    await this.idle(caller)
-    const ids = key === undefined ? [id] : [id, `key ${key}`]
-    return (await this.batches.add(task, task.input.text.length + 500, ...ids)).get(id)
-  }
-
-  private async createAlone(task: NewTask, query?: Query): Promise<Row | undefined> {
-    if (query) return (await this.run(query, this.alone, [task])).get(task.id)
-    await this.idle(task.caller)
-    return (await this.send(this.database.repeated, this.alone, [task])).get(task.id)
-  }
-
-  /** Resolves when no statement of a caller is under way. */
-  private async idle(caller: string | undefined): Promise<void> {
-    if (caller === undefined) return
+  private async attempt(
+    task: NewTask, query: Query | undefined, isAlone: boolean,
+  ): Promise<Row | undefined> {
+    const { id, key, caller, input } = task
+    if (query) return (await query<Row>(this.alone, valuesOf(COLUMNS, [task])))[0]
     for (let busy = this.busy.get(caller); busy; busy = this.busy.get(caller)) await busy
+    if (isAlone) return (await this.send(this.alone, [task]))[0]
+    return this.batches.add(id, task, input.text.length + 500, key)
   }
 
-  private send(
-    query: Query, text: string, tasks: readonly NewTask[],
-  ): Promise<ReadonlyMap<string, Row>> {
-    const sent = this.run(query, text, tasks)
-    const callers = new Set(tasks.map(({ caller }) => caller).filter((each) => each !== undefined))
+  private send(text: string, tasks: readonly NewTask[]): Promise<readonly Row[]> {
+    const sent = this.database.repeated<Row>(text, valuesOf(COLUMNS, tasks))
     const settled = sent.then(() => undefined, () => undefined).then(() => {
-      for (const caller of callers) {
-        if (this.busy.get(caller) === settled) this.busy.delete(caller)
-      }
+      for (const { caller } of tasks) if (this.busy.get(caller) === settled) this.busy.delete(caller)
     })
-    for (const caller of callers) this.busy.set(caller, settled)
+    for (const { caller } of tasks) if (caller !== undefined) this.busy.set(caller, settled)
     return sent
-  }
-
-  private async run(
-    query: Query, text: string, tasks: readonly NewTask[],
-  ): Promise<ReadonlyMap<string, Row>> {
-    const found = await query<Row>(text, valuesOf(COLUMNS, tasks))
-    return new Map(found.map((row) => [row.id, row]))
   }
 }
 

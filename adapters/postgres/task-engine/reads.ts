@@ -22,7 +22,7 @@ export class TaskReads {
   private readonly rows: string
   private readonly byId: string
   private readonly byKey: string
-  private readonly batches: TurnBatches<string, ReadonlyMap<string, StoredTask>>
+  private readonly batches: TurnBatches<string, StoredTask>
 
   /** @param schema - quoted as an identifier */
   constructor(schema: string, private readonly query: Query) {
@@ -33,13 +33,17 @@ export class TaskReads {
     this.batches = new TurnBatches(MAX_READ, (ids) => this.readAll(this.query, ids))
   }
 
-  /** Reads a task. The reads of one turn of the event loop are one statement. */
-  async read(id: string): Promise<StoredTask | undefined> {
-    return (await this.batches.add(id)).get(id)
+  /**
+   * Reads a task. The reads of one turn of the event loop are one statement.
+   *
+   * @param query - runs the statement in a transaction; default: by itself
+   */
+  async read(id: string, query?: Query): Promise<StoredTask | undefined> {
+    return query ? (await this.readAll(query, [id]))[0] : this.batches.add(id, id)
   }
 
-  async readIn(query: Query, id: string): Promise<StoredTask | undefined> {
-    return (await this.readAll(query, [id])).get(id)
+  private async readAll(query: Query, ids: readonly string[]): Promise<readonly StoredTask[]> {
+    return (await query<TaskRow>(this.byId, [ids])).map((row) => toTask(row))
   }
 
   async readByKey(key: string): Promise<StoredTask | undefined> {
@@ -75,13 +79,6 @@ export class TaskReads {
     const [row] = await this.query<Counts>(countsSql(this.rows), [pool])
     const { running, waiting, delayed, oldest } = row as Counts
     return { running, waiting, delayed, ...waiting > 0 && { oldestWaitingMs: Math.max(oldest, 0) } }
-  }
-
-  private async readAll(
-    query: Query, ids: readonly string[],
-  ): Promise<ReadonlyMap<string, StoredTask>> {
-    const rows = await query<TaskRow>(this.byId, [ids])
-    return new Map(rows.map((row) => [row.id, toTask(row)]))
   }
 }
 

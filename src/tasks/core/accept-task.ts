@@ -8,7 +8,7 @@ import { newId } from '../../runtime/random-id.js'
 import { checkedName } from '../definition/external-resource.js'
 import { noCallbacks, type TaskCore } from './task-core.js'
 import { releaseExternal, renewExternal } from '../record/outside.js'
-import { isTaskId, newBirth } from '../record/ids.js'
+import { isTaskId } from '../record/ids.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
 import { detailsOf, stored, type Details } from '../record/details.js'
@@ -160,9 +160,10 @@ function newTask(
   if (context !== undefined) checkContext(context)
   const { name, external, files, pool } = definition
   const kept = external && checkedName(external.of(input))
-  const id = submitted.id ?? newId()
+  const madeId = newId()
   return {
-    id, birth: submitted.birth ?? newBirth(submitted.id === undefined ? id : undefined),
+    // An id that was made for this task is its birth, too.
+    id: submitted.id ?? madeId, birth: submitted.birth ?? madeId,
     key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
     name, pool, priority: priority ?? definition.priority,
     input: json ?? Json.of(input),

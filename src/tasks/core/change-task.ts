@@ -2,7 +2,8 @@ import { httpError } from '../../http/errors.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
 import { failureOf, shuttingDown } from '../run/failure.js'
 import { fileKey, renewExternal } from '../record/outside.js'
-import { isTaskId, newBirth } from '../record/ids.js'
+import { isTaskId } from '../record/ids.js'
+import { newId } from '../../runtime/random-id.js'
 import {
   detailsOf, historyAfter, historyOfFinal, stored, withFailure, type Details,
 } from '../record/details.js'
@@ -89,7 +90,7 @@ export async function retryTask(
   if (blobs) await renewBlobs(blobs, files.map((file) => fileKey(id, file)), keptMs)
   const next: Details = {
     ...withFailure(details, undefined),
-    round: newBirth(), failures: undefined, progress: undefined, retryKey: key,
+    round: newId(), failures: undefined, progress: undefined, retryKey: key,
     isTransactional: undefined, returnedSince: undefined,
     attempts: historyOfFinal(task),
     ...external !== undefined && { external }, ...files.length > 0 && { blobs: files },

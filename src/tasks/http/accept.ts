@@ -1,7 +1,7 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import type { HttpResponse } from '../../http/exchange.js'
-import { stillRunning, toHeld } from '../../idempotency/claim.js'
+import { claimOf, stillRunning } from '../../idempotency/claim.js'
 import { oncePerKey, replay } from '../../idempotency/once.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -10,7 +10,7 @@ import type { Transaction } from '../../engine/engine.js'
 import { acceptTask, type AcceptedTask as Accepted, type Submitted } from '../core/accept-task.js'
 import type { TaskService } from '../core/task-service.js'
 import { detailsOf } from '../record/details.js'
-import { newBirth, belongsTo, type OwnerId } from '../record/ids.js'
+import { belongsTo, type OwnerId } from '../record/ids.js'
 import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import type { EndpointSettings } from './settings.js'
 import type { Submission } from './submission.js'
@@ -41,7 +41,7 @@ type Idempotency = NonNullable<Submission<unknown>['idempotency']>
  * @throws {HttpError} What `acceptTask` throws; 422 `idempotency_key_reused`, 409
  * `idempotent_request_running`. The input is discarded then, unless a task may use it.
  */
-export async function acceptSubmission<C>(
+export function acceptSubmission<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<AcceptedSubmission> {
   const { transaction, claimsKey, idempotency } = submission
@@ -53,7 +53,8 @@ export async function acceptSubmission<C>(
 async function accept<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<AcceptedSubmission> {
-  const { definition, input, idempotency, discard, submitter: { direct } } = submission
+  const { service: { core } } = settings
+  const { definition, input, idempotency, start, discard, submitter: { direct } } = submission
   let isOffered = false
   try {
     const earlier = idempotency && await findEarlier(settings, submission, idempotency)
@@ -61,9 +62,10 @@ async function accept<C>(
       await discard()
       return earlier
     }
-    const submitted = await submittedOf(settings, submission)
+    const startsAt = start?.(await core.engine.now())
+    const submitted = submittedOf(settings, submission, { start: startsAt })
     isOffered = true
-    const { task, created } = await acceptTask(settings.service.core, definition, input, submitted)
+    const { task, created } = await acceptTask(core, definition, input, submitted)
     if (!created) await discard()
     // A client may read the files after the response.
     if (direct && idempotency === undefined && !definition.files) {
@@ -76,13 +78,15 @@ async function accept<C>(
   }
 }
 
-async function submittedOf<C>(
-  { service, context }: EndpointSettings<C>,
-  { submitter: { request, owner, caller }, json, callbackUrl, start, idempotency }: Submission<C>,
-): Promise<Submitted> {
+/** One literal with all properties: a spread on this path made an accept cost a quarter more. */
+function submittedOf<C>(
+  { context }: EndpointSettings<C>,
+  { submitter: { request, owner, caller }, json, callbackUrl, idempotency }: Submission<C>,
+  { start, id, birth, transaction }: Pick<Submitted, 'start' | 'id' | 'birth' | 'transaction'>,
+): Submitted {
   return {
-    owner, caller, isRequest: true, context: context?.(request), callbackUrl, idempotency, json,
-    start: start?.(await service.core.engine.now()),
+    id, birth, owner, caller, isRequest: true, start, priority: undefined,
+    context: context?.(request), callbackUrl, json, idempotency, transaction,
   }
 }
 
@@ -98,7 +102,7 @@ async function findEarlier<C>(
   // A submission that claims its key has the claim by now.
   const entry = claimsKey ? undefined : await service.store.get(key)
   if (!entry) return start && findTask(service, key, owner, fingerprint)
-  const { claim } = toHeld(entry)
+  const claim = claimOf(entry)
   if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
   if (!claim.response) throw stillRunning()
   return { kind: 'stored', response: replay(claim.response) }
@@ -178,12 +182,12 @@ async function acceptInTransaction<C>(
     && await findTask(service, idempotency.key, owner, idempotency.fingerprint)
   if (committed) return committed
   const id = newId()
-  const birth = newBirth(id)
   let accepted: Accepted | undefined
   const submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
     checkTransaction('submit', transaction)
-    const submitted = await submittedOf(settings, submission)
-    accepted = await acceptTask(service.core, definition, input, { ...submitted, id, birth, transaction })
+    const start = submission.start?.(await service.core.engine.now())
+    const submitted = submittedOf(settings, submission, { start, id, birth: id, transaction })
+    accepted = await acceptTask(service.core, definition, input, submitted)
     if (accepted.created) return { taskId: id }
     throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
   }

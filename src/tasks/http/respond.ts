@@ -4,6 +4,7 @@ import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exch
 import { addFailureHeaders } from '../../http/failure.js'
 import { empty, errorResponse, jsonText } from '../../http/respond.js'
 import { stillRunning } from '../../idempotency/claim.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { shuttingDown } from '../run/failure.js'
 import { allTasks, belongsTo } from '../record/ids.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
@@ -20,14 +21,22 @@ import type { Submitter } from './submission.js'
  *
  * @param given - the slot of a request that asked for a synchronous response. It is released here.
  */
-export async function respond<C>(
+export function respond<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
   given?: WaiterSlot,
-): Promise<HttpResponse> {
-  if (accepted.kind === 'stored' || accepted.kind === 'task' && !accepted.direct) {
-    given?.release()
-    return accepted.kind === 'stored' ? accepted.response : respondAccepted(settings, submitter, accepted)
+): MaybePromise<HttpResponse> {
+  const isDone = accepted.kind === 'stored'
+  if (!isDone && (accepted.kind === 'temporary' || accepted.direct)) {
+    return respondDirect(settings, submitter, accepted, given)
   }
+  given?.release()
+  return isDone ? accepted.response : respondAccepted(settings, submitter, accepted)
+}
+
+async function respondDirect<C>(
+  settings: EndpointSettings<C>, submitter: Submitter<C>,
+  accepted: Exclude<AcceptedSubmission, { readonly kind: 'stored' }>, given: WaiterSlot | undefined,
+): Promise<HttpResponse> {
   // A request for a 202 has none, although the first request with its key asked for the result.
   const slot = given ?? acquireWaiterSlot(settings, submitter)
   if (!slot) return empty(503)

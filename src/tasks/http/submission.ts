@@ -115,19 +115,26 @@ export async function readSubmission<C>(
 }
 
 /** Reads a JSON body. A request without a body gets `emptyBody`, if that is given. */
-export async function readBody(
+export function readBody(
   request: HttpRequest<unknown>, maxBodyBytes: number, options: { readonly emptyBody?: unknown },
+): MaybePromise<Json> {
+  return 'emptyBody' in options
+    ? readOptionalBody(request, maxBodyBytes, options.emptyBody)
+    : readJsonBody(request, { maxBodyBytes })
+}
+
+async function readOptionalBody(
+  request: HttpRequest<unknown>, maxBodyBytes: number, emptyBody: unknown,
 ): Promise<Json> {
   try {
     return await readJsonBody(request, { maxBodyBytes })
   } catch (error) {
-    const isEmpty = isHttpError(error) && error.code === 'missing_body'
-    if (!isEmpty || !('emptyBody' in options)) throw error
+    if (!isHttpError(error) || error.code !== 'missing_body') throw error
     // A Content-Type of JSON proves that the browser has asked this server beforehand.
     if (request.headers['content-type'] === undefined && isCrossSite(request)) {
       throw httpError('cross_site')
     }
-    return Json.of(options.emptyBody)
+    return Json.of(emptyBody)
   }
 }
 

@@ -6,7 +6,7 @@ import {
   buffered, oncePerKey, type KeptResponse, type OnceWork,
 } from '../../idempotency/once.js'
 import { countedAs } from '../../http/requester.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { acceptSubmission, findTask, type AcceptedSubmission, type AcceptedTask } from './accept.js'
@@ -42,13 +42,17 @@ export function createSubmit<C>(
     throw new TypeError('submit: pass what defineTask returned, or a function that selects a definition')
   }
   if (typeof what !== 'function') service.mustHave(what)
-  const read = async (request: HttpRequest<C>): Promise<SelectedWork> => {
-    const json = await readBody(request, maxBodyBytes, options)
-    if (typeof what !== 'function') return { definition: what, input: json.value, json, body: json.value }
-    const selected = await what(json.value, request)
+  const select = async (select: Select<C>, body: unknown, request: HttpRequest<C>): Promise<SelectedWork> => {
+    const selected = await select(body, request)
     service.mustHave(selected.definition)
-    return { ...selected, body: json.value }
+    return { ...selected, body }
   }
+  const read = (request: HttpRequest<C>): MaybePromise<SelectedWork> => (
+    after(readBody(request, maxBodyBytes, options), (json) => (typeof what === 'function'
+      ? select(what, json.value, request)
+      : { definition: what, input: json.value, json, body: json.value }
+    ))
+  )
   const source = { read, callback, startAt, mode, transaction }
   const handler: Handler<C> = (request) => (
     request.method === 'POST' ? submit(settings, request, source) : undefined

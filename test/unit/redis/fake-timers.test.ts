@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { after, describe, test, type TestContext } from 'node:test'
-import { redisBreaker } from '../../../adapters/redis/faults.js'
 import type { RedisClient } from '../../../adapters/redis/client.js'
-import { noticesOf } from '../../../adapters/redis/client.js'
+import { Connection } from '../../../adapters/redis/connection.js'
 import { Watches } from '../../../adapters/redis/watches.js'
+import { Notices } from '../../../src/runtime/notices.js'
 import { isStoreUnavailable } from '../../../src/stores/store.js'
 import { within } from '../tasks/kit.js'
 
@@ -21,8 +21,9 @@ function underFakes(t: TestContext, work: () => void): void {
 
 describe('after fake timers', () => {
   test('calls without a reply still end', async (t) => {
-    const breaker = redisBreaker(20)
-    const silent = () => breaker.call(() => new Promise(() => undefined), () => undefined)
+    const connection = new Connection({} as RedisClient, 20)
+    connection.silence.close()
+    const silent = () => connection.call('get', () => new Promise(() => undefined), () => undefined)
     let first: Promise<unknown> = Promise.resolve()
     underFakes(t, () => { first = silent() })
     const second = silent()
@@ -31,7 +32,10 @@ describe('after fake timers', () => {
 
   test('collected notices are sent', async (t) => {
     const sent = new EventEmitter()
-    const notices = noticesOf({ publish: (channel: string) => { sent.emit('sent', channel); return Promise.resolve(1) } } as unknown as RedisClient)
+    const notices = new Notices((channels) => {
+      for (const channel of channels) sent.emit('sent', channel)
+      return Promise.resolve()
+    })
     const heard = new Promise<void>((resolve) => {
       sent.on('sent', (channel) => { if (channel === 'b') resolve() })
     })
@@ -45,7 +49,7 @@ describe('after fake timers', () => {
   test('a missing connection is opened', async (t) => {
     const asked = new EventEmitter()
     const watches = new Watches({ nodes: () => { asked.emit('asked'); return [] } } as unknown as RedisClient)
-    t.after(() => { watches.close() })
+    t.after(() => { watches.clear(); watches.release() })
     underFakes(t, () => { watches.add('a', () => undefined) })
     await within(new Promise<void>((resolve) => { asked.once('asked', () => { resolve() }) }))
   })

@@ -1,0 +1,115 @@
+import { within } from '../../src/runtime/timers.js'
+import { Breaker, observed, type Fault, type StoreEvent } from '../../src/stores/calls.js'
+import type { Unsubscribe } from '../../src/stores/store.js'
+import { runScript, type RedisClient, type Script } from './client.js'
+import { Watches } from './watches.js'
+
+/** The calls of one store or engine to Redis: each has a time limit, and is published. */
+export class Connection {
+  readonly watches: Watches
+  readonly silence: Silence
+  private readonly breaker: Breaker
+
+  constructor(readonly client: RedisClient, timeoutMs: number) {
+    this.watches = new Watches(client)
+    this.silence = new Silence(timeoutMs)
+    this.silence.clients.add(client)
+    this.breaker = new Breaker({
+      server: 'Redis', timeoutMs, faultOf, onLate: () => { this.silence.check() },
+    })
+  }
+
+  call<Reply, T>(
+    verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T,
+  ): Promise<T> {
+    return observed(verb, () => this.breaker.call(work, read))
+  }
+
+  run(
+    verb: StoreEvent['verb'], script: Script, key: string, ...args: (string | number)[]
+  ): Promise<unknown> {
+    return this.call(verb, () => runScript(this.client, script, 1, key, ...args), (reply) => reply)
+  }
+
+  /** Calls `listener` for each notice of a channel. Resolves once notices arrive. */
+  async watch(channel: string, listener: () => void): Promise<Unsubscribe> {
+    const { active, remove } = this.watches.add(channel, listener)
+    try {
+      await this.call('watch', () => active, () => undefined)
+    } catch (error) {
+      remove()
+      throw error
+    }
+    return remove
+  }
+
+  /** Ends checks, and the connection for notices once nothing is watched. */
+  release(): void {
+    this.silence.close()
+    this.watches.release()
+  }
+}
+
+function faultOf(error: unknown): Fault {
+  const answered = error instanceof Error && error.name === 'ReplyError'
+  const isFull = answered && error.message.includes('OOM ')
+  return { answered, reason: isFull ? 'full' : 'unavailable' }
+}
+
+/** Options of a connection that only tests whether the server replies. */
+const PROBE = {
+  lazyConnect: false, enableOfflineQueue: true, enableReadyCheck: true, retryStrategy: null,
+  disconnectTimeout: 100,
+} as never
+
+/** The connections of a client that are checked. */
+export type Checked = Pick<RedisClient, 'nodes' | 'status' | 'stream' | 'ping' | 'duplicate' | 'disconnect'>
+
+/**
+ * Finds half-open connections: the server replies to others, and the connection has received nothing
+ * for a time limit. A load balancer or NAT that lost its state leaves such connections, and the socket
+ * reports no error. Each is disconnected, so that its client reconnects and resends commands without a
+ * reply. If the server itself does not reply, nothing is replaced.
+ */
+export class Silence {
+  readonly clients = new Set<Checked>()
+  private isChecking = false
+  private isClosed = false
+
+  constructor(private readonly timeoutMs: number) {}
+
+  /** Checks the connections, because a reply is late. */
+  check(): void {
+    if (this.isChecking) return
+    this.isChecking = true
+    const connections = [...this.clients].flatMap((client) => client.nodes?.() ?? client)
+    void Promise.allSettled(connections.map((each) => this.replaceSilent(each)))
+      .then(() => { this.isChecking = false })
+  }
+
+  close(): void {
+    this.isClosed = true
+  }
+
+  private async replaceSilent(connection: Checked): Promise<void> {
+    const { stream } = connection
+    const heard = stream?.bytesRead
+    // One that is not connected is being connected by its client.
+    const isSame = (): boolean => (
+      !this.isClosed && (connection.status === 'ready' || connection.status === 'connect')
+      && connection.stream === stream && connection.stream?.bytesRead === heard
+    )
+    if (!isSame() || await this.replies(connection)) return
+    const probe = connection.duplicate(PROBE)
+    // Without a listener the client writes each failed connect to the console.
+    probe.on('error', () => undefined)
+    const isServing = await this.replies(probe)
+    probe.disconnect()
+    if (isServing && isSame()) connection.disconnect(true)
+  }
+
+  private replies(connection: Checked): Promise<boolean> {
+    return within(connection.ping(), this.timeoutMs, () => new Error('late'))
+      .then(() => true, () => false)
+  }
+}

@@ -1,0 +1,125 @@
+import { clearTimeout, setTimeout, settles } from '../runtime/timers.js'
+import type { WorkHandlers, WorkOptions } from './engine.js'
+import { Leases, WorkerClosingError, type LeasedRun, type Renewal } from './runs.js'
+import type { StoredTask } from './task.js'
+
+/** Longest interval between two looks for what is due, in milliseconds. */
+const LOOK_MS = 1000
+/** Maximum number of tasks whose files are removed at the same time. */
+const REMOVALS = 10
+/** Time for aborted runs to end, in milliseconds. */
+const ABORT_GRACE_MS = 2000
+
+/** Calls of `LeasedWork` to its engine. */
+export interface WorkSource {
+  readonly leaseMs: number
+  /** Renews leases. Resolves to an outcome for each run. */
+  readonly renew: (runs: readonly LeasedRun[]) => Promise<readonly Renewal[]>
+  /** Looks for what is due. Is called one at a time. If it rejects, the next look tries again. */
+  readonly look: () => Promise<void>
+}
+
+/**
+ * Work that a process has taken from an engine that other processes share: runs with leases, attempts
+ * at callbacks and removals of files. Looks for what is due every second, and when it is told to.
+ */
+export class LeasedWork {
+  readonly leases: Leases<LeasedRun>
+  isClosing = false
+  private callbacks = 0
+  private removals = 0
+  /** Number of looks, runs, callbacks and removals that have not ended. */
+  private pending = 0
+  private onIdle: (() => void) | undefined
+  private looking: Promise<void> = Promise.resolve()
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private lookAt = Infinity
+
+  constructor(
+    readonly options: WorkOptions, private readonly handlers: WorkHandlers,
+    private readonly source: WorkSource,
+  ) {
+    this.leases = new Leases(source.leaseMs, source.renew)
+  }
+
+  /** Maximum number of callbacks to take now. */
+  get freeCallbacks(): number {
+    return this.options.callbacks - this.callbacks
+  }
+
+  /** Maximum number of tasks to take now whose files are removed. */
+  get freeRemovals(): number {
+    return REMOVALS - this.removals
+  }
+
+  /** Looks for what is due, at the latest after `ms` milliseconds. */
+  lookIn(ms: number): void {
+    const at = performance.now() + ms
+    if (this.isClosing || at >= this.lookAt) return
+    this.lookAt = at
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => {
+      this.looking = this.looking.then(() => this.look())
+    }, ms)
+    this.timer.unref()
+  }
+
+  /** Performs a run that has begun, and renews its lease. Resolves when it has ended. */
+  async perform(run: LeasedRun): Promise<void> {
+    this.leases.add(run)
+    if (this.isClosing) run.abort(new WorkerClosingError())
+    await this.track(this.handlers.run(run).finally(() => { this.leases.remove(run) }))
+  }
+
+  /** Makes an attempt at a callback. */
+  async callBack(task: StoredTask): Promise<void> {
+    this.callbacks++
+    await this.track(this.handlers.callback(task)).catch(() => undefined)
+    if (this.callbacks-- === this.options.callbacks) this.lookIn(0)
+  }
+
+  /** Removes the files of a task. `note` records the outcome in the engine. */
+  async remove(task: StoredTask, note: (isRemoved: boolean) => Promise<unknown>): Promise<void> {
+    this.removals++
+    await this.track(this.handlers.remove(task).then(note)).catch(() => undefined)
+    if (this.removals-- === REMOVALS) this.lookIn(0)
+  }
+
+  /** Lets `close` wait for work. Returns the work. */
+  async track<T>(work: Promise<T>): Promise<T> {
+    this.pending++
+    try {
+      return await work
+    } finally {
+      this.pending--
+      if (this.pending === 0) this.onIdle?.()
+    }
+  }
+
+  /** Takes nothing more. Waits until nothing is under way, or aborts the runs and waits shortly. */
+  async close(drainMs: number): Promise<void> {
+    this.isClosing = true
+    clearTimeout(this.timer)
+    if (!await this.idle(drainMs)) {
+      this.leases.abort(new WorkerClosingError())
+      await this.idle(ABORT_GRACE_MS)
+    }
+    this.leases.stop()
+  }
+
+  private async look(): Promise<void> {
+    this.lookAt = Infinity
+    if (this.isClosing) return
+    await this.track(this.source.look()).catch(() => undefined)
+    this.lookIn(LOOK_MS)
+  }
+
+  /** Resolves to `true` when nothing is under way, or to `false` after some milliseconds. */
+  private idle(ms: number): Promise<boolean> {
+    const idle = new Promise<void>((resolve) => {
+      this.onIdle = resolve
+      if (this.pending === 0) resolve()
+    })
+    return settles(idle, ms)
+  }
+}
