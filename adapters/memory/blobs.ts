@@ -69,45 +69,35 @@ export class MemoryBlobs implements Blobs {
   }
 
   async put(
-    key: string,
-    content: AsyncIterable<Uint8Array>,
-    options: BlobPutOptions,
+    key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions,
   ): Promise<BlobInfo> {
     this.#check(key)
     checkNames('MemoryBlobs: put', options, BLOB_PUT)
     const { ttlMs, signal } = options
     checkBlobLifetime(ttlMs)
-    const writer = new BlobWriter((bytes) => {
-      this.#reserve(bytes)
-    })
-    let held = 0
+    const blob = new Blob()
     try {
       await takeContent(content, signal, (chunk) => {
         this.#assertOpen()
-        writer.write(chunk)
+        this.#append(blob, chunk)
       })
       this.#assertOpen()
-      this.#reserve(OVERHEAD)
-      held = OVERHEAD
-      const { size } = writer
-      const blocks = writer.finish()
-      // Created late, because a Worker has no random bytes while its module is loaded.
-      this.#name ??= randomBytes(9).toString('base64url')
-      const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"` }
-      const bytes = held + writer.bytes
-      this.#drop(key)
-      const blob = new Blob(info, this.#now() + ttlMs, blocks, () => {
-        this.#bytes -= bytes
-      })
-      if (ttlMs > 0) {
-        this.#blobs.set(key, blob)
-        this.#scanner.start()
-      } else blob.drop()
-      return info
+      this.#reserve(blob, OVERHEAD)
     } catch (error) {
-      this.#bytes -= held + writer.bytes
+      this.#bytes -= blob.bytes
       throw error
     }
+    this.#shorten(blob)
+    // Created late, because a Worker has no random bytes while its module is loaded.
+    this.#name ??= randomBytes(9).toString('base64url')
+    blob.etag = `"${this.#name}-${(this.#written++).toString(36)}"`
+    blob.expiresAt = this.#now() + ttlMs
+    this.#drop(key)
+    if (ttlMs > 0) {
+      this.#blobs.set(key, blob)
+      this.#scanner.start()
+    } else this.#bytes -= blob.bytes
+    return blob.info
   }
 
   async stat(key: string): Promise<BlobInfo | undefined> {
@@ -119,13 +109,9 @@ export class MemoryBlobs implements Blobs {
     this.#check(key)
     checkNames('MemoryBlobs: open', range, BLOB_RANGE)
     const blob = this.#live(key)
-    if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag)) {
-      return undefined
-    }
-    const { start, end } = blobRange(range, blob.info.size)
-    return blob.read(start, end, () => {
-      if (blob.gone) throw new StoreUnavailableError('The blob went before it was read')
-    })
+    if (!blob || (range.etag !== undefined && range.etag !== blob.etag)) return undefined
+    const { start, end } = blobRange(range, blob.size)
+    return this.#read(blob, start, end)
   }
 
   async renew(key: string, ttlMs: number): Promise<BlobInfo | undefined> {
@@ -167,18 +153,65 @@ export class MemoryBlobs implements Blobs {
   }
 
   #drop(key: string): void {
-    this.#blobs.get(key)?.drop()
+    const blob = this.#blobs.get(key)
+    if (blob === undefined) return
     this.#blobs.delete(key)
+    blob.isDropped = true
+    if (blob.readers === 0) this.#bytes -= blob.bytes
   }
 
-  #reserve(bytes: number): void {
-    if (bytes > 0 && this.#bytes + bytes > this.maxBytes) {
+  #reserve(blob: Blob, bytes: number): void {
+    if (this.#bytes + bytes > this.maxBytes) {
       for (const key of [...this.#blobs.keys()]) this.#live(key)
       if (this.#bytes + bytes > this.maxBytes) {
         throw new StoreUnavailableError('There is no space for more blobs', { reason: 'full' })
       }
     }
     this.#bytes += bytes
+    blob.bytes += bytes
+  }
+
+  #append(blob: Blob, chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.byteLength;) {
+      const used = blob.size % BLOCK
+      if (used === 0) {
+        this.#reserve(blob, BLOCK)
+        blob.blocks.push(new Uint8Array(BLOCK))
+      }
+      const part = chunk.subarray(at, at + BLOCK - used)
+      blob.blocks.at(-1)?.set(part, used)
+      blob.size += part.byteLength
+      at += part.byteLength
+    }
+  }
+
+  /** Shortens the last block to its content. */
+  #shorten(blob: Blob): void {
+    const unused = blob.blocks.length * BLOCK - blob.size
+    const last = blob.blocks.pop()
+    if (last === undefined) return
+    blob.blocks.push(last.slice(0, BLOCK - unused))
+    blob.bytes -= unused
+    this.#bytes -= unused
+  }
+
+  /** Yields copies of the bytes, so that a reader cannot change the blob. */
+  async *#read(
+    blob: Blob, start: number, end: number,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    if (blob.isDropped) throw new StoreUnavailableError('The blob went before it was read')
+    blob.readers++
+    try {
+      for (let at = start; at < end;) {
+        const offset = at % BLOCK
+        const block = blob.blocks[(at - offset) / BLOCK] as Uint8Array
+        const chunk = block.slice(offset, offset + end - at)
+        at += chunk.byteLength
+        yield chunk
+      }
+    } finally {
+      if (--blob.readers === 0 && blob.isDropped) this.#bytes -= blob.bytes
+    }
   }
 
   /** Visits every blob. Yields `true` if the blob was removed. */
@@ -187,112 +220,19 @@ export class MemoryBlobs implements Blobs {
   }
 }
 
-/** Collects the chunks of one blob. Calls `reserve` before it allocates a block. */
-class BlobWriter {
-  readonly #reserve: (bytes: number) => void
-  readonly #blocks: Uint8Array[] = []
-  #used = 0
-  /** Number of bytes reserved. */
-  bytes = 0
-
-  constructor(reserve: (bytes: number) => void) {
-    this.#reserve = reserve
-  }
-
-  get size(): number {
-    return this.#blocks.length === 0 ? 0 : (this.#blocks.length - 1) * BLOCK + this.#used
-  }
-
-  write(chunk: Uint8Array): void {
-    for (let at = 0; at < chunk.byteLength;) {
-      const block = this.#room()
-      const part = chunk.subarray(at, at + BLOCK - this.#used)
-      block.set(part, this.#used)
-      this.#used += part.byteLength
-      at += part.byteLength
-    }
-  }
-
-  /** Returns all blocks. Shortens the last one to its content. */
-  finish(): readonly Uint8Array[] {
-    const last = this.#blocks.pop()
-    if (last !== undefined) {
-      this.#blocks.push(last.slice(0, this.#used))
-      this.#reserve(this.#used - BLOCK)
-      this.bytes += this.#used - BLOCK
-    }
-    return this.#blocks
-  }
-
-  #room(): Uint8Array {
-    const last = this.#blocks.at(-1)
-    if (last !== undefined && this.#used < BLOCK) return last
-    this.#reserve(BLOCK)
-    this.bytes += BLOCK
-    const block = new Uint8Array(BLOCK)
-    this.#blocks.push(block)
-    this.#used = 0
-    return block
-  }
-}
-
-/**
- * A complete blob. Its memory is released when it has been dropped and its last reader has ended.
- */
+/** Its memory is released when it has been dropped and its last reader has ended. */
 class Blob {
-  readonly info: BlobInfo
+  readonly blocks: Uint8Array[] = []
+  size = 0
+  etag = ''
   /** Time of expiry in milliseconds, by the clock of the blobs. */
-  expiresAt: number
-  readonly #blocks: readonly Uint8Array[]
-  readonly #release: () => void
-  #readers = 0
-  #gone = false
+  expiresAt = 0
+  /** Bytes that count towards `maxBytes`. */
+  bytes = 0
+  readers = 0
+  isDropped = false
 
-  constructor(
-    info: BlobInfo,
-    expiresAt: number,
-    blocks: readonly Uint8Array[],
-    release: () => void,
-  ) {
-    this.info = info
-    this.expiresAt = expiresAt
-    this.#blocks = blocks
-    this.#release = release
-  }
-
-  get gone(): boolean {
-    return this.#gone
-  }
-
-  /** Marks the blob as removed. New readers cannot find it. */
-  drop(): void {
-    if (this.#gone) return
-    this.#gone = true
-    if (this.#readers === 0) this.#release()
-  }
-
-  /**
-   * Yields copies of the bytes, so that a reader cannot change the blob. `begin` may throw to
-   * reject the reader.
-   */
-  async *read(
-    start: number,
-    end: number,
-    begin: () => void,
-  ): AsyncGenerator<Uint8Array, void, undefined> {
-    begin()
-    this.#readers++
-    try {
-      for (let at = start; at < end; ) {
-        const offset = at % BLOCK
-        const block = this.#blocks[(at - offset) / BLOCK] as Uint8Array
-        const chunk = block.slice(offset, offset + end - at)
-        at += chunk.byteLength
-        yield chunk
-      }
-    } finally {
-      this.#readers--
-      if (this.#gone && this.#readers === 0) this.#release()
-    }
+  get info(): BlobInfo {
+    return { size: this.size, etag: this.etag }
   }
 }

@@ -1,90 +1,80 @@
-import { LRUCache } from 'lru-cache'
-import { type Counter } from '../../src/stores/store.js'
+import { LinkedList, type Linked } from '../../src/runtime/collections.js'
+import { StoreUnavailableError, type Counter } from '../../src/stores/store.js'
 import { ownText } from './text.js'
 
-/** Number of counters up to which clearing an lru-cache is cheaper than replacing it. */
-const SMALL = 1024
+class Count implements Linked<Count> {
+  previous: Count | undefined = undefined
+  next: Count | undefined = undefined
 
-interface Count {
-  value: number
-  expiresAt: number
+  constructor(readonly key: string, public value: number, readonly expiresAt: number) {}
 }
 
-/**
- * Weight of a counter: one for each started 256 characters of its key. Bounds the memory of long
- * keys.
- */
-const weigh = (_count: Count, key: string): number => 1 + (key.length >> 8)
+/** Bounds the memory of long keys. */
+const weightOf = (key: string): number => 1 + (key.length >> 8)
 
-/**
- * Counters with an expiry, in a key space separate from entries. If there are too many, the counter
- * that was unused for longest is removed and starts at 0 the next time. Counters are estimates such
- * as rate limits, so this is acceptable.
- */
+/** If there are too many, the counter unused for longest is removed: it starts again at 0. */
 export class Counters {
-  #cache: LRUCache<string, Count>
-  /** Highest number of counters since the cache was created. */
-  #peak = 0
+  readonly #byKey = new Map<string, Count>()
+  /** The counter unused for longest is first. */
+  readonly #byUse = new LinkedList<Count>()
+  #weight = 0
 
-  constructor(private readonly max: number) {
-    this.#cache = this.#empty()
-  }
+  constructor(private readonly max: number) {}
 
   get size(): number {
-    return this.#cache.size
+    return this.#byKey.size
   }
 
-  /**
-   * Adds `by`, a safe integer, to a counter. Returns `unsafe` if the sum is not a safe integer, and
-   * `too large` if the key alone exceeds the limit. Neither changes anything.
-   */
-  add(key: string, by: number, ttlMs: number, now: number): Counter | 'unsafe' | 'too large' {
-    const count = this.#cache.get(key)
-    if (count !== undefined && count.expiresAt > now) {
-      if (!Number.isSafeInteger(count.value + by)) return 'unsafe'
+  /** Adds `by` to a counter. Returns an error if nothing was changed. */
+  add(key: string, by: number, ttlMs: number, now: number): Counter | Error {
+    const count = this.#byKey.get(key)
+    const isLive = count !== undefined && count.expiresAt > now
+    if (!Number.isSafeInteger(by) || !Number.isSafeInteger(by + (isLive ? count.value : 0))) {
+      return new TypeError('A counter and its changes must be safe integers')
+    }
+    if (isLive) {
       count.value += by
+      this.#byUse.remove(count)
+      this.#byUse.push(count)
       return { value: count.value, resetMs: count.expiresAt - now }
     }
-    const fresh = { value: by, expiresAt: now + ttlMs }
     // It would evict others.
-    if (weigh(fresh, key) > this.max) return 'too large'
+    if (weightOf(key) > this.max) {
+      const message = 'The key of the counter is too long for this store'
+      return new StoreUnavailableError(message, { reason: 'full' })
+    }
+    if (count) this.#delete(count)
     // A counter that has expired already is not stored.
     if (ttlMs > 0) {
-      this.#cache.set(ownText(key), fresh)
-      this.#peak = Math.max(this.#peak, this.#cache.size)
+      const fresh = new Count(ownText(key), by, now + ttlMs)
+      this.#byKey.set(fresh.key, fresh)
+      this.#byUse.push(fresh)
+      this.#weight += weightOf(key)
+      while (this.#weight > this.max) this.#delete(this.#byUse.first as Count)
     }
-    return { value: fresh.value, resetMs: Math.max(ttlMs, 0) }
+    return { value: by, resetMs: Math.max(ttlMs, 0) }
   }
 
-  /**
-   * Visits every counter, the one unused for longest first, and removes expired ones. Yields `true`
-   * for each that it removed. Changes meanwhile are allowed and may end it early.
-   */
+  /** Yields `true` for each counter that it removed. Changes meanwhile may end it early. */
   *sweep(now: () => number): Generator<boolean> {
-    let left = this.#cache.size
-    for (const entry of this.#cache.rentries()) {
+    let left = this.#byUse.size
+    for (const count of this.#byUse) {
       if (left-- === 0) return
-      // The types of lru-cache do not distinguish key and value here.
-      const [key, count] = entry as [string, Count]
-      const over = count.expiresAt <= now()
-      if (over && this.#cache.peek(key) === count) this.#delete(key)
-      yield over
+      const isOver = count.expiresAt <= now()
+      if (isOver) this.#delete(count)
+      yield isOver
     }
   }
 
   clear(): void {
-    this.#cache = this.#empty()
-    this.#peak = 0
+    this.#byKey.clear()
+    this.#byUse.clear()
+    this.#weight = 0
   }
 
-  /** Deletes a counter. Deleting the last one would clear arrays of the peak size each time. */
-  #delete(key: string): void {
-    if (this.#cache.size === 1 && this.#peak > SMALL) this.clear()
-    else this.#cache.delete(key)
-  }
-
-  /** Without `max`, which allocates memory for all counters at once: 28 MB for a million. */
-  #empty(): LRUCache<string, Count> {
-    return new LRUCache<string, Count>({ maxSize: this.max, sizeCalculation: weigh })
+  #delete(count: Count): void {
+    this.#byKey.delete(count.key)
+    this.#byUse.remove(count)
+    this.#weight -= weightOf(count.key)
   }
 }

@@ -1,175 +1,111 @@
-import type { ReplaceOptions } from '../../src/stores/store.js'
 import { type Linked } from '../../src/runtime/collections.js'
+import type { ReplaceOptions } from '../../src/stores/store.js'
 import { OwnerShares, type OwnerShare } from './owner-shares.js'
 import { ownText, textBytes } from './text.js'
 
 /** Maximum overhead of an entry in bytes. test/unit/memory/heap.test.ts measures it. */
 const OVERHEAD = 256
 
-/** Suffix of every stored value. Flattening a concatenation always makes a copy; see `ownText`. */
-const END = '\n'
-
 export class StoredEntry implements Linked<StoredEntry> {
-  #text: string
-  /** Kept as a number, which needs no separate memory. Callers see it as text. */
-  revision: number
-  expiresAt: number
+  readonly value: string
   /** Bytes that count towards `maxBytes`. */
-  bytes: number
-  /** True if the entry may be removed before it expires. */
-  evictable: boolean
-  /** Key, as the same string object that the map has. */
-  key: string
-  /** Owner that the entry counts for. While the entry is evictable, the share that counts it. */
-  owner: string | OwnerShare<StoredEntry> | undefined
+  readonly bytes: number
+  /** Share that counts the entry if it may be removed before it expires. */
+  share: OwnerShare<StoredEntry> | undefined = undefined
   /** Neighbours in the list of evictable entries of its owner. */
   previous: StoredEntry | undefined = undefined
   next: StoredEntry | undefined = undefined
 
   constructor(
-    key: string,
+    public key: string,
     value: string,
-    revision: number,
-    expiresAt: number,
-    { evictable = false, owner }: ReplaceOptions,
+    /** Kept as a number, which needs no separate memory. Callers see it as text. */
+    readonly revision: number,
+    readonly expiresAt: number,
   ) {
-    this.#text = value + END
-    this.revision = revision
-    this.expiresAt = expiresAt
-    // `textBytes` flattens the text.
-    const size = textBytes(this.#text)
-    this.bytes = OVERHEAD + textBytes(key) + size - size / this.#text.length
-    this.evictable = evictable
-    this.key = key
-    this.owner = owner
-  }
-
-  /** Takes over value, revision, expiry and eviction options of `other`. */
-  become(other: StoredEntry): void {
-    this.#text = other.#text
-    this.revision = other.revision
-    this.expiresAt = other.expiresAt
-    this.bytes = other.bytes
-    this.evictable = other.evictable
-    this.owner = other.owner
-  }
-
-  /** Share that counts the entry, while it is evictable. */
-  get share(): OwnerShare<StoredEntry> | undefined {
-    return typeof this.owner === 'object' ? this.owner : undefined
-  }
-
-  /** Returns the value without copying the text. */
-  get value(): string {
-    return this.#text.slice(0, -1)
+    this.value = ownText(value)
+    this.bytes = OVERHEAD + textBytes(key) + textBytes(value)
   }
 }
 
-/** Limits of the entries, all and for each owner. */
-export interface EntryLimits {
+interface EntryLimits {
   readonly maxEntries: number
   readonly maxBytes: number
-  readonly maxEntriesPerOwner: number
-  readonly maxBytesPerOwner: number
+  /** Default: a quarter of `maxEntries`. */
+  readonly maxEntriesPerOwner?: number
+  /** Default: a quarter of `maxBytes`. */
+  readonly maxBytesPerOwner?: number
 }
 
 /**
- * Entries of the store. Pinned entries stay until they are deleted or expire. Evictable entries are
- * removed when a write needs space: the least recently used entry of the owner that has most, and
- * that of an owner above its own limit. One map contains both kinds, because most entries begin
- * pinned and become evictable. The evictable entries of each owner form a linked list in order of use.
+ * Pinned entries stay until they are deleted or expire. Evictable entries are removed when a write
+ * needs space: the least recently used one of the owner that has most, and of an owner above its own
+ * limit.
  */
 export class Entries {
-  readonly #limits: EntryLimits
-  readonly #onEvict: (key: string) => void
+  /** Number of pinned entries. */
+  pinned = 0
   readonly #byKey = new Map<string, StoredEntry>()
-  #pinned = 0
   #pinnedBytes = 0
   #evictableBytes = 0
   #shares = new OwnerShares<StoredEntry>()
 
-  constructor(limits: EntryLimits, onEvict: (key: string) => void) {
-    this.#limits = limits
-    this.#onEvict = onEvict
-  }
+  constructor(
+    private readonly limits: EntryLimits, private readonly onEvict: (key: string) => void,
+  ) {}
 
   get size(): number {
     return this.#byKey.size
-  }
-
-  get pinned(): number {
-    return this.#pinned
   }
 
   get bytes(): number {
     return this.#pinnedBytes + this.#evictableBytes + this.#shares.bytes
   }
 
-  /** Returns the entry at `key`, expired or not. Counts as a use. */
+  /** Returns the entry at `key`, even if it has expired. Counts as a use. */
   find(key: string): StoredEntry | undefined {
-    const stored = this.#byKey.get(key)
-    const free = stored?.share?.free
-    if (stored && free && stored !== free.last) {
-      free.remove(stored)
-      free.push(stored)
+    const entry = this.#byKey.get(key)
+    const free = entry?.share?.free
+    if (entry && free && entry !== free.last) {
+      free.remove(entry)
+      free.push(entry)
     }
-    return stored
+    return entry
   }
 
-  /** Returns the entry at `key`, expired or not. Does not count as a use. */
-  peek(key: string): StoredEntry | undefined {
-    return this.#byKey.get(key)
-  }
-
-  /**
-   * Writes `stored` at its key, in place of `before`, the current entry. Returns `false` and
-   * changes nothing if pinned entries leave too little space. An entry that is too large therefore
-   * evicts nothing.
-   */
-  put(stored: StoredEntry, before: StoredEntry | undefined): boolean {
-    if (!this.#hasRoom(stored, before)) return false
-    let others = this.#byKey.size
-    if (before !== undefined) {
-      others--
-      this.#uncount(before)
-    }
-    const { maxEntries, maxBytes } = this.#limits
-    while (others >= maxEntries || this.bytes + stored.bytes > maxBytes) {
+  /** Returns `false` and changes nothing if pinned entries leave too little space. */
+  put(entry: StoredEntry, { evictable, owner }: ReplaceOptions): boolean {
+    const before = this.#byKey.get(entry.key)
+    if (!this.#hasRoom(entry, before)) return false
+    if (before) this.#uncount(before)
+    const { maxEntries, maxBytes } = this.limits
+    const added = before ? 0 : 1
+    while (this.size + added > maxEntries || this.bytes + entry.bytes > maxBytes) {
       const oldest = this.#shares.oldestOfLargest()
       if (oldest === undefined) break
-      others--
       this.#evict(oldest)
     }
-
-    let now = stored
-    if (before === undefined) {
-      stored.key = ownText(stored.key)
-      this.#byKey.set(stored.key, stored)
-    } else {
-      // The map keeps the same object.
-      before.become(stored)
-      now = before
+    entry.key = before?.key ?? ownText(entry.key)
+    this.#byKey.set(entry.key, entry)
+    if (evictable) this.#addEvictable(entry, this.#shares.of(owner))
+    else {
+      this.pinned++
+      this.#pinnedBytes += entry.bytes
     }
-    this.#count(now)
-    this.#limit(now)
     return true
   }
 
-  remove(key: string): boolean {
-    const stored = this.#byKey.get(key)
-    if (stored === undefined) return false
-    this.#uncount(stored)
+  remove(key: string): void {
+    const entry = this.#byKey.get(key)
+    if (entry === undefined) return
+    this.#uncount(entry)
     this.#byKey.delete(key)
-    return true
   }
 
-  /**
-   * Iterates over the entries. Entries may be added and removed meanwhile. May then miss some, and
-   * never visits more than there were at the start.
-   */
-  *each(): Generator<[string, StoredEntry]> {
+  /** Entries may be added and removed meanwhile. Visits at most as many as there were before. */
+  *each(): Generator<StoredEntry> {
     let left = this.#byKey.size
-    for (const entry of this.#byKey) {
+    for (const entry of this.#byKey.values()) {
       if (left-- === 0) break
       yield entry
     }
@@ -177,58 +113,49 @@ export class Entries {
 
   clear(): void {
     this.#byKey.clear()
-    this.#pinned = 0
+    this.pinned = 0
     this.#pinnedBytes = 0
     this.#evictableBytes = 0
     this.#shares = new OwnerShares<StoredEntry>()
   }
 
-  #hasRoom(stored: StoredEntry, before: StoredEntry | undefined): boolean {
-    const isPinned = before?.evictable === false
-    const count = this.#pinned + (isPinned ? 0 : 1)
-    const bytes = this.#pinnedBytes + stored.bytes - (isPinned ? before.bytes : 0)
-    return count <= this.#limits.maxEntries && bytes <= this.#limits.maxBytes
+  #hasRoom(entry: StoredEntry, before: StoredEntry | undefined): boolean {
+    const replaced = before?.share === undefined ? before : undefined
+    const count = this.pinned + (replaced ? 0 : 1)
+    const bytes = this.#pinnedBytes + entry.bytes - (replaced?.bytes ?? 0)
+    return count <= this.limits.maxEntries && bytes <= this.limits.maxBytes
   }
 
-  #limit(stored: StoredEntry): void {
-    const { share } = stored
-    if (share?.owner === undefined) return
-    const { maxEntriesPerOwner, maxBytesPerOwner } = this.#limits
+  #addEvictable(entry: StoredEntry, share: OwnerShare<StoredEntry>): void {
+    this.#evictableBytes += entry.bytes
+    this.#shares.add(share, entry.bytes)
+    entry.share = share
+    share.free.push(entry)
+    if (share.owner === undefined) return
+    const { maxEntries, maxBytes } = this.limits
+    const { maxEntriesPerOwner = Math.ceil(maxEntries / 4) } = this.limits
+    const { maxBytesPerOwner = Math.ceil(maxBytes / 4) } = this.limits
     while (share.entries > maxEntriesPerOwner || share.bytes > maxBytesPerOwner) {
       const { first } = share.free
-      if (first === undefined || first === stored) return
+      if (first === undefined || first === entry) return
       this.#evict(first)
     }
   }
 
-  #evict(stored: StoredEntry): void {
-    this.remove(stored.key)
-    this.#onEvict(stored.key)
+  #evict({ key }: StoredEntry): void {
+    this.remove(key)
+    this.onEvict(key)
   }
 
-  #count(stored: StoredEntry): void {
-    if (!stored.evictable) {
-      this.#pinned++
-      this.#pinnedBytes += stored.bytes
-      return
-    }
-    this.#evictableBytes += stored.bytes
-    const share = typeof stored.owner === 'object' ? stored.owner : this.#shares.of(stored.owner)
-    this.#shares.add(share, stored.bytes)
-    stored.owner = share
-    share.free.push(stored)
-  }
-
-  #uncount(stored: StoredEntry): void {
-    const { share } = stored
+  #uncount(entry: StoredEntry): void {
+    const { share, bytes } = entry
     if (share === undefined) {
-      this.#pinned--
-      this.#pinnedBytes -= stored.bytes
+      this.pinned--
+      this.#pinnedBytes -= bytes
       return
     }
-    this.#evictableBytes -= stored.bytes
-    share.free.remove(stored)
-    this.#shares.remove(share, stored.bytes)
-    stored.owner = share.owner
+    this.#evictableBytes -= bytes
+    share.free.remove(entry)
+    this.#shares.remove(share, bytes)
   }
 }

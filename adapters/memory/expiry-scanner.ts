@@ -3,9 +3,7 @@ import { setTimeout, clearTimeout } from '../../src/runtime/timers.js'
 /** Milliseconds between two slices: normally, and while many entries expire. */
 const PACE = 1000
 const FAST = 20
-/**
- * Maximum duration of a slice in milliseconds, and number of steps between two reads of the clock.
- */
+/** Maximum duration of a slice in milliseconds; number of steps between two looks at the clock. */
 const SLICE = 2
 const STRIDE = 128
 
@@ -15,23 +13,15 @@ const STRIDE = 128
  * expired entries.
  */
 export class ExpiryScanner {
-  readonly #walk: () => Iterator<boolean>
-  readonly #pace: number
   #steps: Iterator<boolean> | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /**
-   * `walk` visits all entries. Each step yields `true` if it removed one. A walk without steps
-   * means that there are no entries.
-   */
-  constructor(walk: () => Iterator<boolean>, pace = PACE) {
-    this.#walk = walk
-    this.#pace = pace
-  }
+  /** @param walk - visits all entries; each step yields `true` if it removed one */
+  constructor(private readonly walk: () => Iterator<boolean>, private readonly pace = PACE) {}
 
   /** Starts the timer. It stops by itself when there are no entries. */
   start(): void {
-    if (this.#timer === undefined) this.#schedule(this.#pace)
+    if (this.#timer === undefined) this.#schedule(this.pace)
   }
 
   stop(): void {
@@ -40,18 +30,14 @@ export class ExpiryScanner {
     this.#steps = undefined
   }
 
-  /**
-   * Takes up to `count` steps now. For a full store that may have expired entries. Cheap enough for
-   * every rejected write.
-   */
+  /** Takes up to `count` steps now, for a full store that may have expired entries. */
   advance(count: number): void {
-    let restarted = false
-    this.#steps ??= this.#walk()
-    for (let taken = 0; taken < count; taken++) {
+    let rounds = 0
+    for (let taken = 0; taken < count && rounds < 2; taken++) {
+      this.#steps ??= this.walk()
       if (!this.#steps.next().done) continue
-      this.#steps = this.#walk()
-      if (restarted) return
-      restarted = true
+      this.#steps = undefined
+      rounds++
     }
   }
 
@@ -62,23 +48,19 @@ export class ExpiryScanner {
 
   #slice(): void {
     const end = performance.now() + SLICE
-    const fresh = this.#steps === undefined
-    this.#steps ??= this.#walk()
+    const isWhole = this.#steps === undefined
+    const steps = this.#steps ??= this.walk()
     let seen = 0
     let dropped = 0
-    let done = false
-    do {
-      for (let i = 0; i < STRIDE && !done; i++) {
-        const step = this.#steps.next()
-        if (step.done) done = true
-        else {
-          seen++
-          if (step.value) dropped++
-        }
-      }
-    } while (!done && performance.now() < end)
-    if (done) this.#steps = undefined
-    if (done && fresh && seen === 0) this.#timer = undefined
-    else this.#schedule(!done && dropped * 4 > seen ? Math.min(FAST, this.#pace) : this.#pace)
+    let step = steps.next()
+    while (!step.done) {
+      seen++
+      if (step.value) dropped++
+      if (seen % STRIDE === 0 && performance.now() >= end) break
+      step = steps.next()
+    }
+    if (step.done) this.#steps = undefined
+    if (step.done && isWhole && seen === 0) this.#timer = undefined
+    else this.#schedule(!step.done && dropped * 4 > seen ? Math.min(FAST, this.pace) : this.pace)
   }
 }

@@ -84,30 +84,19 @@ export class MemoryStore implements Store {
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryStoreOptions = {}) {
-    const { maxEntries, maxBytes, maxCounters, maxWatches, ...own } =
-      readOptions('MemoryStore', options, MEMORY_STORE)
-    this.#entries = new Entries({
-      maxEntries,
-      maxBytes,
-      maxEntriesPerOwner: own.maxEntriesPerOwner ?? Math.ceil(maxEntries / 4),
-      maxBytesPerOwner: own.maxBytesPerOwner ?? Math.ceil(maxBytes / 4),
-    }, (key) => { this.#watches.notify(key) })
-    this.#counters = new Counters(maxCounters)
-    this.#maxWatches = maxWatches
-    this.#now = own.now ?? (() => performance.now())
+    const read = readOptions('MemoryStore', options, MEMORY_STORE)
+    this.#entries = new Entries(read, (key) => { this.#watches.notify(key) })
+    this.#counters = new Counters(read.maxCounters)
+    this.#maxWatches = read.maxWatches
+    this.#now = read.now ?? (() => performance.now())
     this.#scanner = new ExpiryScanner(() => this.#walk())
   }
 
   /** Returns the numbers of entries, counters and watches, and the bytes that `maxBytes` limits. */
   usage(): { entries: number; pinned: number; bytes: number; counters: number; watches: number } {
-    const { size, pinned, bytes } = this.#entries
-    return {
-      entries: size,
-      pinned,
-      bytes,
-      counters: this.#counters.size,
-      watches: this.#watches.size,
-    }
+    const { size: entries, pinned, bytes } = this.#entries
+    const { size: counters } = this.#counters
+    return { entries, pinned, bytes, counters, watches: this.#watches.size }
   }
 
   get(key: string): MaybePromise<Entry | undefined> {
@@ -120,26 +109,21 @@ export class MemoryStore implements Store {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
-    const failure = this.#write(key, undefined, value, options)
-    return failure === undefined
-      ? { created: true, revision: String(this.#revision) }
-      : Promise.reject(failure)
+    return this.#write(key, value, options, this.#now() + options.ttlMs)
+      ?? { created: true, revision: String(this.#revision) }
   }
 
   replace(
-    key: string,
-    value: string,
-    revision: Revision,
-    options: ReplaceOptions,
+    key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): MaybePromise<Replaced | Conflict> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there === undefined) return { replaced: false, entry: undefined }
     if (String(there.revision) !== revision) return { replaced: false, entry: entryOf(there) }
-    const failure = this.#write(key, there, value, options)
-    return failure === undefined
-      ? { replaced: true, revision: String(this.#revision) }
-      : Promise.reject(failure)
+    const { ttlMs } = options
+    const expiresAt = ttlMs === undefined ? there.expiresAt : this.#now() + ttlMs
+    return this.#write(key, value, options, expiresAt)
+      ?? { replaced: true, revision: String(this.#revision) }
   }
 
   delete(key: string, revision?: Revision): MaybePromise<boolean> {
@@ -148,20 +132,15 @@ export class MemoryStore implements Store {
     if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) {
       return false
     }
-    this.#entries.remove(key)
-    this.#watches.notify(key)
+    this.#drop(key)
     return true
   }
 
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): MaybePromise<Counter> {
     if (this.#closed) return closed()
     if (!Number.isFinite(ttlMs)) return Promise.reject(noDuration(ttlMs))
-    if (!Number.isSafeInteger(by)) return Promise.reject(unsafeInteger())
     const counter = this.#counters.add(key, by, ttlMs, this.#now())
-    if (counter === 'unsafe') return Promise.reject(unsafeInteger())
-    if (counter === 'too large') {
-      return Promise.reject(full('The key of the counter is too long for this store'))
-    }
+    if (counter instanceof Error) return Promise.reject(counter)
     this.#scanner.start()
     return counter
   }
@@ -192,24 +171,17 @@ export class MemoryStore implements Store {
     return undefined
   }
 
-  /** Writes in place of the current entry `there`. Returns an error if nothing was written. */
+  /** Writes an entry. Returns a rejected promise if nothing was written. */
   #write(
-    key: string,
-    there: StoredEntry | undefined,
-    value: string,
-    options: ReplaceOptions,
-  ): Error | undefined {
-    const { ttlMs } = options
-    if (ttlMs !== undefined && !Number.isFinite(ttlMs)) return noDuration(ttlMs)
-    const now = this.#now()
-    const expiresAt = ttlMs === undefined ? there?.expiresAt ?? now : now + ttlMs
-    if (expiresAt <= now) {
-      if (there !== undefined) this.#entries.remove(key)
-    } else {
-      const stored = new StoredEntry(key, value, this.#revision + 1, expiresAt, options)
-      if (!this.#entries.put(stored, there)) {
+    key: string, value: string, options: ReplaceOptions, expiresAt: number,
+  ): Promise<never> | undefined {
+    if (!Number.isFinite(expiresAt)) return Promise.reject(noDuration(options.ttlMs))
+    if (expiresAt <= this.#now()) this.#entries.remove(key)
+    else {
+      const entry = new StoredEntry(key, value, this.#revision + 1, expiresAt)
+      if (!this.#entries.put(entry, options)) {
         this.#scanner.advance(STEPS_WHEN_FULL)
-        if (!this.#entries.put(stored, this.#entries.peek(key))) return full('The store is full')
+        if (!this.#entries.put(entry, options)) return Promise.reject(full('The store is full'))
       }
     }
     this.#revision++
@@ -223,25 +195,14 @@ export class MemoryStore implements Store {
     this.#watches.notify(key)
   }
 
-  /**
-   * Visits everything that can expire, watched keys first. Yields `true` for each entry that it
-   * removed.
-   */
+  /** Visits everything that can expire. Yields `true` for each entry that it removed. */
   *#walk(): Generator<boolean> {
-    if (this.#entries.size > 0) {
-      for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)
-    }
-    for (const [key, stored] of this.#entries.each()) {
-      yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)
+    for (const { key, expiresAt } of this.#entries.each()) {
+      const isOver = expiresAt <= this.#now()
+      if (isOver) this.#drop(key)
+      yield isOver
     }
     yield* this.#counters.sweep(this.#now)
-  }
-
-  #dropIfExpired(key: string): boolean {
-    const stored = this.#entries.peek(key)
-    if (stored === undefined || stored.expiresAt > this.#now()) return false
-    this.#drop(key)
-    return true
   }
 }
 
@@ -249,12 +210,8 @@ function entryOf(stored: StoredEntry): Entry {
   return { value: stored.value, revision: String(stored.revision) }
 }
 
-function noDuration(ttlMs: number): TypeError {
+function noDuration(ttlMs: unknown): TypeError {
   return new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
-}
-
-function unsafeInteger(): TypeError {
-  return new TypeError('A counter and its changes must be safe integers')
 }
 
 function full(message: string): StoreUnavailableError {

@@ -18,23 +18,15 @@ const LOCAL_NAMES = new Set([
  * Addresses that look public, and lead to the machines of a cloud from within it: Azure's wire
  * server, and the service networks of IBM Cloud. Those of other clouds are in reserved ranges.
  */
-const CLOUD = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14'].map(
-  (range) => ipaddr.IPv4.parseCIDR(range),
-)
+const CLOUD = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14']
+  .map((range) => ipaddr.IPv4.parseCIDR(range))
 
-/**
- * Decides which addresses and host names may be called: public ones, and those that the operator
- * allows.
- */
+/** Decides which addresses and host names may be called: public ones, and allowed ones. */
 export class AddressRules {
   private readonly ranges: [Address, number][] = []
   private readonly hosts = new Set<string>()
 
-  /**
-   * @param allow Private addresses, ranges (`10.0.0.0/8`, `fd00::/8`) and host names that may be
-   * called. An allowed name may resolve to any address.
-   * @throws {TypeError} An entry is none of these.
-   */
+  /** @throws {TypeError} An entry is no address, range or host name. */
   constructor(allow: readonly string[] = []) {
     for (const entry of allow) {
       const range = toRange(entry)
@@ -47,9 +39,7 @@ export class AddressRules {
     return this.hosts.has(host)
   }
 
-  /**
-   * Returns whether connections to this address are allowed. False for text that is not an address.
-   */
+  /** Returns false for text that is not an address. */
   allows(text: string): boolean {
     if (!ipaddr.isValid(text)) return false
     const address = ipaddr.parse(text)
@@ -58,10 +48,7 @@ export class AddressRules {
     ))
   }
 
-  /**
-   * Returns whether this host must never be called, whatever it resolves to. Expects the host as a
-   * URL parser returns it, without brackets.
-   */
+  /** Returns whether this host must never be called, whatever it resolves to. */
   refuses(host: string): boolean {
     if (this.hosts.has(host)) return false
     if (ipaddr.isValid(host)) return !this.allows(host)
@@ -116,8 +103,7 @@ const MAX_LENGTH = 2048
 const SHAPE = /^https?:\/\/[^\s\\\0-\x20\x7f]+$/i
 
 /**
- * Parses a callback URL. Checks the host name but not the addresses that it resolves to, which are
- * checked when connecting.
+ * Parses a callback URL. The addresses of its host are checked before each request.
  *
  * @throws {HttpError} `invalid_callback_url` (400): not an absolute http or https URL.
  * @throws {HttpError} `callback_url_forbidden` (400): has credentials, or its host is not public.

@@ -30,7 +30,6 @@ export interface CallbackEvent {
   readonly ms: number
 }
 
-/** Diagnostics channel of callback attempts. Check `hasSubscribers` before creating an event. */
 const callbackEvents = channel('longhaul:callback')
 
 /**
@@ -80,17 +79,12 @@ class Deliveries {
     this.receivers = new SharedLimit(Infinity, settings.maxPerHost)
   }
 
-  /**
-   * Checks a callback URL. Throws the error that the client is to see if the URL can never be
-   * called; a `TypeError` if there is no secret to sign with.
-   */
   async check(url: unknown, owner: string | undefined): Promise<string> {
     this.settings.sender.check(url)
     signersOf(await this.settings.secrets(owner))
     return url as string
   }
 
-  /** Makes one attempt at the callback of a task. Never rejects. */
   async deliver(task: StoredTask): Promise<void> {
     const { callback } = detailsOf(task)
     if (callback?.state !== 'pending') return this.write(task, { callbackMs: null })
@@ -102,10 +96,6 @@ class Deliveries {
     }
   }
 
-  /**
-   * Starts another round for a task that has ended. Returns `false` if it has no callback, or if a
-   * round is under way and `unlessPending` is `true`.
-   */
   async redeliver(id: string, unlessPending: boolean): Promise<boolean> {
     let task = await this.core.read(id)
     for (;;) {
@@ -124,7 +114,7 @@ class Deliveries {
     }
   }
 
-  /** Aborts the requests that are under way. They are made again by another process. */
+  /** Another process makes the aborted requests again. */
   close(): void {
     this.closing.abort(new Error('This process is closing'))
   }
@@ -189,10 +179,7 @@ class Deliveries {
     })
   }
 
-  /**
-   * Writes a change of this attempt, and repeats it while the engine is unavailable. If that fails
-   * for long, the attempt is made again.
-   */
+  /** If the engine is unavailable for long, the attempt is made again. */
   private async write(task: StoredTask, change: TaskChange): Promise<void> {
     await this.core.persist(task, { callbackRun: task.callbackRun }, change)
   }

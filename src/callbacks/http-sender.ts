@@ -1,5 +1,5 @@
-import { request as httpRequest, type ClientRequest, type RequestOptions } from 'node:http'
-import { request as httpsRequest } from 'node:https'
+import { request as httpRequest, type ClientRequest } from 'node:http'
+import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { bytes, duration, func, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { AddressRules, hostOf, readTarget, receiverOf } from './addresses.js'
@@ -75,11 +75,10 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       return { fault: 'forbidden' }
     }
     if (!admit(found.map(({ address }) => receiverOf(address)))) return { fault: 'busy' }
-    const secure = target.protocol === 'https:'
     const how: RequestOptions = {
       method: 'POST',
       hostname: host,
-      port: target.port === '' ? (secure ? 443 : 80) : target.port,
+      port: target.port,
       path: target.pathname + target.search,
       headers: {
         'host': target.host,
@@ -93,10 +92,9 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       maxHeaderSize: 16_384,
       signal: stop,
       lookup: lookupOf(found),
+      ...ca !== undefined && { ca: [ca].flat() },
     }
-    const outgoing = secure
-      ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) })
-      : httpRequest(how)
+    const outgoing = target.protocol === 'https:' ? httpsRequest(how) : httpRequest(how)
     return exchange(outgoing, body, maxResponseBytes)
   }
 
@@ -105,8 +103,13 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
     async send(request) {
       const { url, signal } = request
       signal.throwIfAborted()
-      const target = toTarget(url, rules)
-      if (!target) return { fault: 'forbidden' }
+      let target: URL
+      try {
+        // Again, because the rules may have changed while it waited.
+        target = readTarget(url, rules)
+      } catch {
+        return { fault: 'forbidden' }
+      }
       const stop = new AbortController()
       const deadline = setTimeout(() => { stop.abort() }, timeoutMs)
       return new Promise((resolve, reject) => {
@@ -128,16 +131,7 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   }
 }
 
-/** Checks the URL again, because the rules may have changed while it waited. */
-function toTarget(url: string, rules: AddressRules): URL | undefined {
-  try {
-    return readTarget(url, rules)
-  } catch {
-    return undefined
-  }
-}
-
-/** Returns no addresses if the name cannot be resolved or `stop` aborts. */
+/** Returns none if the name cannot be resolved or `stop` aborts. */
 async function addressesOf(
   host: string, resolve: ResolveHost, stop: AbortSignal,
 ): Promise<readonly ResolvedAddress[]> {
@@ -165,10 +159,7 @@ const LINGER_MS = 2000
 /** Maximum number of interim responses (1xx) from one receiver. */
 const MAX_INTERIM = 10
 
-/**
- * Makes one exchange: sends the body, waits for the status, reads a little of the body, and
- * destroys the socket. Never rejects.
- */
+/** Waits for the status, reads a little of the body, and destroys the socket. Never rejects. */
 function exchange(
   outgoing: ClientRequest, body: string, maxResponseBytes: number,
 ): Promise<CallbackReply> {

@@ -1,5 +1,6 @@
 import dns from 'node:dns'
 import { lookup as systemLookup, Resolver } from 'node:dns/promises'
+import { isIP } from 'node:net'
 
 /** One address of a host name. */
 export interface ResolvedAddress {
@@ -47,15 +48,10 @@ export const publicResolve: ResolveHost = async (host, signal) => {
   try {
     const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
     if (four.status === 'rejected' && six.status === 'rejected') throw four.reason as Error
-    return [...addressesOf(four, 4), ...addressesOf(six, 6)]
+    return [four, six].flatMap((found) => found.status === 'fulfilled' ? found.value : [])
+      .map((address) => ({ address, family: isIP(address) }))
   } finally {
     clearTimeout(deadline)
     signal.removeEventListener('abort', cancel)
   }
-}
-
-function addressesOf(
-  found: PromiseSettledResult<readonly string[]>, family: number,
-): readonly ResolvedAddress[] {
-  return found.status === 'fulfilled' ? found.value.map((address) => ({ address, family })) : []
 }

@@ -7,10 +7,7 @@ import type { CallbackReply } from './options.js'
 
 const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }
 
-/**
- * Returns the body (Standard Webhooks). Depends on the final task alone, so every call returns the
- * same bytes.
- */
+/** Returns the body (Standard Webhooks): the same bytes for each attempt. */
 export function messageBody(
   task: Pick<StoredTask, 'id' | 'status' | 'createdAt' | 'finishedAt' | 'result'>,
   error: TaskFailure | undefined = CANCELLED,
@@ -23,11 +20,7 @@ export function messageBody(
   return `{"type":"task.${status}","timestamp":"${new Date(finishedAt).toISOString()}","data":${data}}`
 }
 
-/**
- * Returns the headers that authenticate a body, with one signature for each secret.
- *
- * @throws {TypeError} There is no secret, or one is not valid.
- */
+/** Returns the headers that authenticate a body, with one signature for each secret. */
 export function signedHeaders(
   secrets: readonly string[], id: string, now: number, body: string,
 ): Record<string, string> {

@@ -1,4 +1,5 @@
-import { createHash, type Hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
+import { isJsonObject } from '../http/body/json.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { principalOrNobody } from '../http/principal.js'
@@ -53,62 +54,19 @@ function callerOf(request: HttpRequest<unknown>, caller: string | undefined): re
 }
 
 /**
- * Number of characters that are hashed in one call, since a call for each token would cost more.
- */
-const CHUNK = 65_536
-
-/**
- * Returns the SHA-256 of a JSON value in a canonical form: properties in the order of their names'
- * UTF-16 code units, without spaces (RFC 8785). So it does not change when a client sends the same
- * properties in another order.
- *
- * A value that is not JSON is read as `JSON.stringify` reads it: calls `toJSON`, omits `undefined`
- * properties. Reads nesting of any depth without recursion.
+ * Returns a SHA-256 that does not depend on the order of properties. Throws for a value that is
+ * nested too deeply, see `isTooDeep`.
  */
 export function fingerprintOf(value: unknown): string {
-  const hash = createHash('sha256')
-  let text = ''
-  const left: Step[] = [{ value }]
-  for (let step = left.pop(); step !== undefined; step = left.pop()) {
-    text += 'text' in step ? step.text : begin(step.value, left)
-    if (text.length > CHUNK) text = flush(hash, text)
-  }
-  flush(hash, text)
-  return hash.digest('base64url')
+  return digestOf(JSON.stringify(value, sorted) ?? '')
 }
 
-/** A value that is not written yet, or text between values. */
-type Step = { readonly value: unknown } | { readonly text: string }
-
-function flush(hash: Hash, text: string): '' {
-  hash.update(text)
-  return ''
-}
-
-function begin(given: unknown, left: Step[]): string {
-  const value = hasToJson(given) ? given.toJSON() : given
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? ''
-  if (Array.isArray(value)) {
-    left.push({ text: ']' })
-    for (let at = value.length - 1; at >= 0; at--) {
-      left.push({ value: value[at] })
-      if (at > 0) left.push({ text: ',' })
-    }
-    return '['
-  }
-  const members = value as Readonly<Record<string, unknown>>
-  const names = Object.keys(members).filter((name) => members[name] !== undefined).sort()
-  left.push({ text: '}' })
-  for (let at = names.length - 1; at >= 0; at--) {
-    const name = names[at] as string
-    left.push({ value: members[name] }, { text: `${at > 0 ? ',' : ''}${JSON.stringify(name)}:` })
-  }
-  return '{'
-}
-
-function hasToJson(value: unknown): value is { toJSON(): unknown } {
-  if (typeof value !== 'object' || value === null) return false
-  return typeof (value as { toJSON?: unknown }).toJSON === 'function'
+function sorted(_name: string, value: unknown): unknown {
+  if (!isJsonObject(value)) return value
+  // Without a prototype, because a property may have the name `__proto__`.
+  const copy = Object.create(null) as Record<string, unknown>
+  for (const name of Object.keys(value).sort()) copy[name] = value[name]
+  return copy
 }
 
 export function digestOf(data: string | Uint8Array): string {

@@ -1,13 +1,13 @@
+import { httpError } from '../http/errors.js'
 import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/body/source.js'
 import type { HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
-import { readFailure } from '../http/failure.js'
 import { errorResponse } from '../http/respond.js'
 import { newId } from '../runtime/random-id.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
+import { Gathered } from '../runtime/text.js'
 import type { Entry, Store } from '../stores/store.js'
 import {
-  Lease, LEASE_MS, openClaim, stillRunning, toHeld, waitForEntry, type KeyClaim,
-  type StoredResponse,
+  claimOf, Lease, LEASE_MS, stillRunning, waitForEntry, type KeyClaim, type StoredResponse,
 } from './claim.js'
 
 /** A response, and the part of it that is kept for retries. */
@@ -27,7 +27,6 @@ export interface KeptResponse {
  */
 export type OnceWork<A> = (began: () => void) => Promise<A>
 
-/** Claim of the work of one key, and limits for its response. */
 export interface OnceOptions {
   readonly store: Store
   /** Store key of the claim; see `claimKey`. */
@@ -45,23 +44,21 @@ export interface OnceOptions {
 
 /** Number of claims that may end without a response before a retry is rejected. */
 const TRIES = 10
-/** Number of requests that wait for another request in this process. */
-const WAITING = new SharedLimit(1000)
 /**
- * Size of the bodies of these requests, in bytes as sent; half of it for one caller. They are held in
- * memory, because each request may have to do the work. Parsed JSON takes up to 25 times as much.
+ * Size of the bodies of requests that wait for another request, in bytes as sent; half of it for one
+ * caller. They are held in memory, because each request may have to do the work. Parsed JSON takes up
+ * to 25 times as much.
  */
-const WAITING_BYTES = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
+const WAITING = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
+/** Least size that counts, which limits the number of these requests to 1024. */
+const LEAST_BYTES = 4096
 /** Assumed size of a body of unknown length, in bytes. */
 const UNKNOWN_BYTES = 1_048_576
 
 /**
- * Does work at most once for each key, and keeps its response. A retry gets that response with
- * `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
+ * Does work at most once for each key, and keeps its response or error. A retry gets that response
+ * with `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
  * claim expires within 30 seconds, and a retry does the work again.
- *
- * Responses and errors are kept alike. Only a rejection (`isRefusal`) of work without an effect
- * releases the key.
  *
  * @returns `undefined` if `work` returns no response, which releases the key
  * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and the
@@ -73,83 +70,70 @@ export async function oncePerKey(
   const { store, key, fingerprint } = options
   const deadline = performance.now() + options.waitMs
   for (let tried = 0; tried < TRIES; tried++) {
-    const wanted: KeyClaim = { fingerprint, holder: newId() }
-    const { fresh, held } = await openClaim(store, key, wanted, LEASE_MS)
-    if (fresh) return perform(request, options, new Lease(store, key, held), work)
-    const claim = held.claim.response
-      ? held.claim
-      : await decided(options, deadline - performance.now(), request)
-    if (claim?.response) return replay(claim.response)
-    if (claim) break
+    const claim: KeyClaim = { fingerprint, holder: newId() }
+    const made = await store.create(key, JSON.stringify(claim), { ttlMs: LEASE_MS })
+    if (made.created) {
+      return perform(request, options, new Lease(store, key, claim, made.revision), work)
+    }
+    let earlier: KeyClaim | undefined = claimOf(made.entry)
+    if (earlier.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+    if (!earlier.response) earlier = await decided(options, deadline - performance.now(), request)
+    if (earlier?.response) return replay(earlier.response)
+    if (earlier) break
   }
   throw stillRunning()
 }
 
-/**
- * Waits until the claim has a response or the time is over. Returns `undefined` if it was deleted.
- */
+/** Waits for the response. Returns `undefined` if the claim was deleted. */
 async function decided(
   { store, key, owner }: OnceOptions, timeoutMs: number,
   { signal, headers }: HttpRequest<unknown>,
 ): Promise<KeyClaim | undefined> {
-  const place = WAITING.open(owner)
-  const bytes = WAITING_BYTES.open(owner)
+  const memory = WAITING.open(owner)
   try {
-    if (place.tryAcquire(1) ?? bytes.tryAcquire(bytesOf(headers))) throw stillRunning()
-    const isOver = (now: Entry | undefined) => !now || toHeld(now).claim.response !== undefined
-    const entry = await waitForEntry(store, key, { timeoutMs, signal, until: isOver })
-    return entry && toHeld(entry).claim
+    if (memory.tryAcquire(bytesOf(headers))) throw stillRunning()
+    const isOver = (now: Entry | undefined) => !now || claimOf(now).response !== undefined
+    const entry = await waitForEntry(store, key, isOver, timeoutMs, signal)
+    return entry && claimOf(entry)
   } finally {
-    place.release()
-    bytes.release()
+    memory.release()
   }
 }
 
 function bytesOf({ 'content-length': length, 'content-encoding': coding }: RequestHeaders): number {
   const bytes = coding === undefined ? Number(length) : NaN
-  return bytes >= 0 ? bytes : UNKNOWN_BYTES
+  return bytes >= 0 ? Math.max(bytes, LEAST_BYTES) : UNKNOWN_BYTES
 }
 
 async function perform(
   request: HttpRequest<unknown>, { retentionMs, maxBytes, owner }: OnceOptions, lease: Lease,
   work: OnceWork<KeptResponse | undefined>,
 ): Promise<HttpResponse | undefined> {
-  let kept: KeptResponse | undefined
   let hasBegun = false
+  const keep = ({ response, short }: KeptResponse): Promise<void> => (
+    !hasBegun && isRefusal(response)
+      ? lease.release() : lease.settle(toStored(response, maxBytes, short), { retentionMs, owner })
+  )
+  let kept: KeptResponse | undefined
   try {
     kept = await work(() => { hasBegun = true })
   } catch (error) {
-    const { status, headers } = readFailure(error)
-    if (!hasBegun && isRefusal(status, headers)) await lease.release()
-    else await lease.settle(toStored(errorResponse(error, request), maxBytes), { retentionMs, owner })
+    await keep({ response: errorResponse(error, request) })
     throw error
   }
-  if (!kept) {
-    await lease.release()
-    return undefined
-  }
-  const { response, short } = kept
-  if (!hasBegun && isRefusal(response.status, response.headers)) await lease.release()
-  else await lease.settle(toStored(response, maxBytes, short), { retentionMs, owner })
-  return response
+  await (kept ? keep(kept) : lease.release())
+  return kept?.response
 }
 
-/**
- * Statuses of requests without an effect: the request, its credentials or conditions were rejected.
- */
+/** Statuses of requests without an effect. Others, such as 409, 422 and 500, are results. */
 const REFUSED = new Set([
   400, 401, 403, 404, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429,
   431, 501,
 ])
 
-/**
- * Returns true if a response means that the request had no effect, so that a retry may do the work.
- * Besides the statuses of rejections, this is a 503 with Retry-After. Other statuses, such as 409, 422
- * and 500, are results of the work.
- */
-function isRefusal(status: number, headers: Readonly<Record<string, unknown>>): boolean {
-  return REFUSED.has(status)
-    || (status === 503 && headers['retry-after'] !== undefined)
+/** Returns true if the request had no effect, so that a retry may do the work. */
+function isRefusal({ status, headers }: HttpResponse): boolean {
+  return REFUSED.has(status) || (status === 503 && headers['retry-after'] !== undefined)
 }
 
 /** Header fields that describe a body which is not kept. */
@@ -166,15 +150,12 @@ const NOT_KEPT = JSON.stringify({
 /** Maximum size of the kept headers, in UTF-16 units. Clients read no more than 16 KiB. */
 const MAX_FIELDS = 16_384
 
-/**
- * Returns the part of a response that is kept. `short` replaces a body that is a stream, or larger
- * than `maxBytes`. Header fields beyond 16 KiB are omitted.
- */
+/** @param short - replaces a body that is a stream, or larger than `maxBytes` */
 function toStored(
   { status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT,
 ): StoredResponse {
   const headers = someOf(all)
-  if (body === undefined || body === '') return { status, headers, body: '' }
+  if (body === undefined) return { status, headers, body: '' }
   if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) {
     return { status, headers, body }
   }
@@ -212,27 +193,19 @@ export async function buffered(response: HttpResponse, maxBytes: number): Promis
   const { body, headers } = response
   if (!isStreamed(body) || wantsHeadAtOnce(headers)) return response
   const source = new Source(body)
-  const chunks: Uint8Array[] = []
-  let size = 0
-  while (size <= maxBytes) {
+  const start = new Gathered()
+  while (start.size <= maxBytes) {
     const step = await source.next()
-    if (step.done === true) return { ...response, body: Buffer.concat(chunks) }
-    // A copy: a source may use its chunk again.
-    const chunk = typeof step.value === 'string' ? Buffer.from(step.value) : Buffer.from(step.value)
-    chunks.push(chunk)
-    size += chunk.byteLength
+    if (step.done === true) return { ...response, body: start.bytes }
+    start.add(typeof step.value === 'string' ? Buffer.from(step.value) : step.value)
   }
-  return { ...response, body: rest(chunks, source) }
+  return { ...response, body: rest(start.bytes, source) }
 }
 
-async function* rest(
-  chunks: Uint8Array[], source: Source,
-): AsyncGenerator<Chunk, void, undefined> {
+async function* rest(start: Chunk, source: Source): AsyncGenerator<Chunk, void, undefined> {
   try {
-    for (let chunk = chunks.shift(); chunk !== undefined; chunk = chunks.shift()) yield chunk
-    for (;;) {
-      const step = await source.next()
-      if (step.done === true) return
+    yield start
+    for (let step = await source.next(); step.done !== true; step = await source.next()) {
       yield step.value
     }
   } finally {

@@ -72,7 +72,7 @@ const PLACE: PolicyPlace = {
 }
 
 const RESPONSES = errorResponses(
-  'invalid_idempotency_key', 'idempotent_request_running', 'body_too_large',
+  'invalid_idempotency_key', 'nested_too_deep', 'idempotent_request_running', 'body_too_large',
   'idempotency_key_reused', 'store_unavailable', 'too_many_requests', 'overloaded',
 )
 
@@ -97,9 +97,10 @@ const RESPONSES = errorResponses(
  * that change something reject a request with a key: 400 `idempotency_not_supported`. Your own
  * handlers decide for themselves.
  *
- * Errors: 400 `invalid_idempotency_key`, 401 `unauthorized` (`caller: 'principal'`), 409
- * `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`. If large bodies of
- * other requests take the memory: 429 `too_many_requests`, 503 `overloaded`.
+ * Errors: 400 `invalid_idempotency_key`, 400 `nested_too_deep` (a body that your framework has
+ * parsed), 401 `unauthorized` (`caller: 'principal'`), 409 `idempotent_request_running`, 413
+ * `body_too_large`, 422 `idempotency_key_reused`. If large bodies of other requests take the memory:
+ * 429 `too_many_requests`, 503 `overloaded`.
  *
  * @example
  * const createUser = compose(authenticate({ schemes }), idempotent({ store, caller: 'principal' }), handler)
@@ -152,37 +153,38 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   return Object.assign(policy, { place: PLACE, describe })
 }
 
-interface ReadRequest {
-  readonly fingerprint: string
-  readonly body: BodySource
-}
-
 /**
  * Reads the body of a request and returns its fingerprint: of the query, the media type and the
  * body. JSON is compared by its values, so the order of properties and white space do not matter.
  * Other bodies are compared by their bytes as sent.
  *
- * @throws {HttpError} 413 `body_too_large`, 429 `too_many_requests`, 503 `overloaded`
+ * @throws {HttpError} 400 `nested_too_deep` (a body that your framework has parsed), 413
+ * `body_too_large`, 429 `too_many_requests`, 503 `overloaded`
  */
 async function readRequest(
   request: HttpRequest<unknown>, maxBytes: number,
-): Promise<ReadRequest> {
-  const { body } = request
-  const content = body.parsed ? ofParsed(body.parsed.value) : undefined
-  if (body.parsed && !isTooDeep(body.parsed.value)) {
-    const isTooLarge = isParsedLarger(body.parsed.value, request.headers, maxBytes)
-    if (isTooLarge) throw tooLarge(maxBytes)
-  }
-  if (content !== undefined) {
-    return { fingerprint: fingerprintOf([...aboutOf(request), content]), body }
+): Promise<{ readonly fingerprint: string, readonly body: BodySource }> {
+  const { body, headers, search = request.query.toString() } = request
+  const field = headers['content-type']
+  const type = typeof field === 'string' ? parseMediaType(field)?.type : undefined
+  const about = [search, type ?? null]
+  if (body.parsed) {
+    const { value } = body.parsed
+    if (isTooDeep(value)) throw httpError('nested_too_deep')
+    if (isParsedLarger(value, headers, maxBytes)) throw tooLarge(maxBytes)
+    const isRaw = typeof value === 'string' || value instanceof Uint8Array
+    return { fingerprint: fingerprintOf([...about, isRaw ? digestOf(value) : { json: value }]), body }
   }
   const bytes = await body.bytes(maxBytes)
   if (bytes === undefined) throw tooLarge(maxBytes)
   const counted = body instanceof CountedBody ? body : undefined
   await counted?.waitToParse(bytes.byteLength, request)
-  const fingerprint = fingerprintOf([...aboutOf(request), ofBytes(request, bytes)])
+  const isJson = type === undefined || type === 'application/json' || type.endsWith('+json')
+  const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity'
+  const fingerprint = isJson && isPlain && jsonFingerprint(about, bytes)
+    || fingerprintOf([...about, digestOf(bytes)])
   counted?.releaseJson()
-  return { fingerprint, body: counted ?? new ReadBody(bytes) }
+  return { fingerprint, body: counted ?? bodyOf(bytes) }
 }
 
 function tooLarge(maxBytes: number): HttpError {
@@ -190,48 +192,22 @@ function tooLarge(maxBytes: number): HttpError {
   return httpError('body_too_large', { message })
 }
 
-function aboutOf(request: HttpRequest<unknown>): readonly unknown[] {
-  return [request.search ?? request.query.toString(), mediaTypeOf(request) ?? null]
-}
-
-function mediaTypeOf({ headers }: HttpRequest<unknown>): string | undefined {
-  const field = headers['content-type']
-  return typeof field === 'string' ? parseMediaType(field)?.type : undefined
-}
-
-function ofParsed(value: unknown): unknown {
-  if (typeof value === 'string' || value instanceof Uint8Array) return digestOf(value)
-  return { json: value }
-}
-
-function ofBytes(request: HttpRequest<unknown>, bytes: Uint8Array): unknown {
-  const type = mediaTypeOf(request) ?? 'application/json'
-  const coding = request.headers['content-encoding'] ?? 'identity'
-  if (coding !== 'identity' || !(type === 'application/json' || type.endsWith('+json'))) {
-    return digestOf(bytes)
-  }
+/** Returns `undefined` if the bytes are not JSON, or nested too deeply. The handler reports that. */
+function jsonFingerprint(about: readonly unknown[], bytes: Uint8Array): string | undefined {
   try {
     const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
-    return { json: JSON.parse(text) as unknown }
+    return fingerprintOf([...about, { json: JSON.parse(text) as unknown }])
   } catch {
-    // The handler reports the fault.
-    return digestOf(bytes)
+    return undefined
   }
 }
 
-class ReadBody implements BodySource {
-  readonly parsed = undefined
-  readonly #bytes: Uint8Array
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes
-  }
-
-  async bytes(limit: number): Promise<Uint8Array | undefined> {
-    return this.#bytes.byteLength > limit ? undefined : this.#bytes
-  }
-
-  async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
-    if (this.#bytes.byteLength > 0) yield this.#bytes
+function bodyOf(bytes: Uint8Array): BodySource {
+  return {
+    parsed: undefined,
+    bytes: async (limit) => bytes.byteLength > limit ? undefined : bytes,
+    async* stream() {
+      if (bytes.byteLength > 0) yield bytes
+    },
   }
 }

@@ -5,60 +5,30 @@ const LONGEST_KEY = 512
 export const BLOB_PUT = { ttlMs: 0, signal: 0 } satisfies Record<keyof BlobPutOptions, 0>
 export const BLOB_RANGE = { start: 0, end: 0, etag: 0 } satisfies Record<keyof BlobRange, 0>
 
-/**
- * Checks the key of a blob.
- *
- * @throws {TypeError} The key is not valid.
- */
+/** @throws {TypeError} The key is not valid. */
 export function checkBlobKey(key: string): void {
-  if (
-    typeof key === 'string' &&
-    key.length > 0 &&
-    key.length <= LONGEST_KEY &&
-    key.isWellFormed() &&
-    !key.includes('\0')
-  ) {
-    return
-  }
+  const isShort = typeof key === 'string' && key.length > 0 && key.length <= LONGEST_KEY
+  if (isShort && key.isWellFormed() && !key.includes('\0')) return
   throw new TypeError(
     'The key of a blob must be well-formed text of 1 to 512 characters without U+0000',
   )
 }
 
-/**
- * Checks the lifetime of a blob.
- *
- * @throws {TypeError} `ttlMs` is not finite.
- */
+/** @throws {TypeError} `ttlMs` is not finite. */
 export function checkBlobLifetime(ttlMs: number): void {
   if (Number.isFinite(ttlMs)) return
   throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
 }
 
-/**
- * Applies the defaults of a range of a blob of `size` bytes.
- *
- * @throws {TypeError} The range does not lie within the blob.
- */
+/** @throws {TypeError} The range does not lie within the blob of `size` bytes. */
 export function blobRange(
-  { start = 0, end }: BlobRange,
-  size: number,
+  range: BlobRange, size: number,
 ): { readonly start: number; readonly end: number } {
-  const stop = end ?? size
-  if (
-    Number.isInteger(start) &&
-    Number.isInteger(stop) &&
-    start >= 0 &&
-    start <= stop &&
-    stop <= size
-  ) {
-    return { start, end: stop }
-  }
-  throw new TypeError(
-    `A range of a blob of ${size} bytes must lie within it; ${String(start)} to ${String(
-      stop,
-    )} does not`,
-  )
+  const { start = 0, end = size } = range
+  const isWhole = Number.isInteger(start) && Number.isInteger(end)
+  if (isWhole && start >= 0 && start <= end && end <= size) return { start, end }
+  const given = `${String(start)} to ${String(end)}`
+  throw new TypeError(`A range of a blob of ${size} bytes must lie within it; ${given} does not`)
 }
 
 /**
@@ -71,27 +41,13 @@ export async function takeContent(
   write: (chunk: Uint8Array) => Promise<void> | void,
 ): Promise<void> {
   const iterator = content[Symbol.asyncIterator]()
-  let stop: (reason: unknown) => void = ignore
-  const aborted = (): void => {
-    stop(signal?.reason)
-  }
-  // A new promise for each chunk: a race with one long-lived promise would leak a reaction for each
-  // chunk.
-  const next = (): Promise<IteratorResult<Uint8Array>> =>
-    new Promise((resolve, reject) => {
-      stop = reject
-      iterator.next().then(resolve, reject)
-    })
-  signal?.addEventListener('abort', aborted)
-  let over = false
+  let isOver = false
   try {
     for (;;) {
       signal?.throwIfAborted()
-      const step = await (signal === undefined ? iterator.next() : next())
-      if (step.done === true) {
-        over = true
-        return
-      }
+      const step = await unlessAborted(iterator.next(), signal)
+      isOver = step.done === true
+      if (step.done === true) return
       if (!(step.value instanceof Uint8Array)) {
         throw new TypeError(
           `The content of a blob comes as Uint8Array, not as ${typeof step.value}`,
@@ -100,24 +56,28 @@ export async function takeContent(
       if (step.value.byteLength > 0) await write(step.value)
     }
   } finally {
-    signal?.removeEventListener('abort', aborted)
-    if (!over) close(iterator)
+    if (!isOver) close(iterator)
   }
 }
 
-/**
- * Does not wait for `return`, because a generator that waits for its source ends only when the
- * source does.
- */
+/** Not a race with one promise for all chunks, which would keep a reaction for each chunk. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => { reject(signal.reason as Error) }
+    signal.addEventListener('abort', onAbort, { once: true })
+    work.then(resolve, reject).finally(() => { signal.removeEventListener('abort', onAbort) })
+  })
+}
+
+/** Does not wait: a generator that waits for its source ends only when the source does. */
 function close(iterator: AsyncIterator<Uint8Array>): void {
   try {
-    iterator.return?.()?.then(ignore, ignore)
+    iterator.return?.()?.then(undefined, () => undefined)
   } catch {
     // Errors while closing are ignored.
   }
 }
-
-function ignore(): void {}
 
 /** Number of blobs that are changed at the same time. */
 const CONCURRENT = 8

@@ -1,29 +1,19 @@
 import { channel } from 'node:diagnostics_channel'
-import { LinkedList, type Linked } from '../runtime/collections.js'
 import * as real from '../runtime/timers.js'
 import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 
-/**
- * Number of ticks until a deadline. Counts ticks, not milliseconds, so that a process that was busy
- * itself does not blame the server.
- */
-const TICKS = 10
-
-/** Meaning of an error that a client rejected with. */
 export interface Fault {
   /** True if the server itself reported the error, so it is reachable. */
   readonly answered: boolean
-  /** Reason of the `StoreUnavailableError`. */
   readonly reason: 'full' | 'unavailable'
 }
 
 export interface BreakerOptions {
   /** Name of the server in messages, such as `Redis`. */
   readonly server: string
-  /** Deadline of one call, in milliseconds. */
   readonly timeoutMs: number
   readonly faultOf: (error: unknown) => Fault
-  /** Called after calls have timed out. */
+  /** Called after a call has timed out. */
   readonly onLate?: () => void
   /**
    * Each call has its own connection. A call that is late while others got a reply, such as
@@ -32,104 +22,64 @@ export interface BreakerOptions {
   readonly hasManyConnections?: boolean
 }
 
-class Pending implements Linked<Pending> {
-  previous: Pending | undefined = undefined
-  next: Pending | undefined = undefined
-  over = false
-
-  /**
-   * @param due - the tick at which the call is late
-   * @param answers - number of replies before it began
-   */
-  constructor(
-    readonly due: number,
-    readonly answers: number,
-    readonly probe: boolean,
-    readonly reject: (error: Error) => void,
-    readonly cancel: (() => void) | undefined,
-  ) {}
-}
-
 /**
- * Sets a deadline for every call to a server. After a call has timed out, further calls fail at
- * once, except one probe at a time, until the server replies again. So a request waits for one
- * deadline, not for one for each of its calls. One timer serves all calls.
+ * Sets a deadline for every call to a server, and makes its errors `StoreUnavailableError`s. After a
+ * call has timed out, further calls fail at once, except one probe at a time, until the server
+ * replies again. So a request waits for one deadline, not for one for each of its calls.
  */
 export class Breaker {
-  /** In the order in which they were sent. */
-  private readonly pending = new LinkedList<Pending>()
-  private timer: ReturnType<typeof real.setTimeout> | undefined
-  private ticks = 0
   private answers = 0
   private suspect = false
   private probing = false
 
   constructor(private readonly options: BreakerOptions) {}
 
-  /**
-   * Returns `read` of the reply of `work`. Rejects with a `StoreUnavailableError` if the call fails
-   * or is late.
-   *
-   * @param cancel - called if the call is late
-   */
+  /** @param cancel - called if the call is late */
   call<Reply, T>(
     work: () => Promise<Reply>, read: (reply: Reply) => T, cancel?: () => void,
   ): Promise<T> {
-    const probe = this.suspect
-    if (probe && this.probing) {
-      const message = `${this.options.server} does not answer`
-      return Promise.reject(new StoreUnavailableError(message))
+    const { server, timeoutMs, hasManyConnections, onLate } = this.options
+    const isProbe = this.suspect
+    if (isProbe && this.probing) {
+      return Promise.reject(new StoreUnavailableError(`${server} does not answer`))
     }
     return new Promise((resolve, reject) => {
       // Misuse throws here, before anything is waited for.
       const working = work()
-      const due = this.ticks + TICKS + 1
-      const call = new Pending(due, this.answers, probe, reject, cancel)
-      this.pending.push(call)
-      if (probe) this.probing = true
-      if (this.timer === undefined) this.arm()
+      const { answers } = this
+      let isOver = false
+      const end = (): void => {
+        if (isOver) return
+        isOver = true
+        real.clearTimeout(timer)
+        if (isProbe) this.probing = false
+      }
+      const giveUp = (): void => {
+        end()
+        if (!hasManyConnections || answers === this.answers) this.suspect = true
+        onLate?.()
+        reject(new StoreUnavailableError(`${server} has not answered within ${timeoutMs} ms`))
+        cancel?.()
+      }
+      // A process that was busy itself must not blame the server: it first reads what has arrived.
+      let timer = real.setTimeout(() => {
+        timer = real.setTimeout(giveUp, timeoutMs / 10).unref()
+      }, timeoutMs).unref()
+      if (isProbe) this.probing = true
       working.then((reply) => {
-        this.end(call)
+        end()
         this.answer()
         resolve(read(reply))
       }, (error: unknown) => {
-        this.end(call)
+        end()
         reject(this.toStoreError(error))
       })
     })
   }
 
-  private arm(): void {
-    const { server, timeoutMs, onLate, hasManyConnections } = this.options
-    this.timer = real.setTimeout(() => {
-      this.ticks++
-      let late = false
-      for (const call of this.pending) {
-        if (call.due > this.ticks) break
-        this.end(call)
-        late = true
-        if (!hasManyConnections || call.answers === this.answers) this.suspect = true
-        const message = `${server} has not answered within ${timeoutMs} ms`
-        call.reject(new StoreUnavailableError(message))
-        call.cancel?.()
-      }
-      if (late) onLate?.()
-      if (this.pending.size > 0) this.arm()
-      else this.timer = undefined
-    }, timeoutMs / TICKS)
-    this.timer.unref()
-  }
-
   private answer(): void {
     this.answers++
     this.suspect = false
-  }
-
-  private end(call: Pending): void {
-    if (call.over) return
-    call.over = true
-    this.pending.remove(call)
-    if (call.probe) this.probing = false
   }
 
   private toStoreError(error: unknown): Error {
@@ -171,20 +121,16 @@ const storeEvents = channel('longhaul:store')
 
 /** Makes a call. If somebody subscribed to the channel, publishes its duration and outcome. */
 export function observed<T>(verb: StoreEvent['verb'], call: () => Promise<T>): Promise<T> {
-  return storeEvents.hasSubscribers ? timed(verb, call()) : call()
-}
-
-async function timed<T>(verb: StoreEvent['verb'], call: Promise<T>): Promise<T> {
+  if (!storeEvents.hasSubscribers) return call()
   const began = performance.now()
-  let outcome: StoreEvent['outcome'] = 'ok'
-  try {
-    return await call
-  } catch (error) {
-    outcome = isStoreUnavailable(error) ? error.reason : 'misuse'
-    throw error
-  } finally {
+  const publish = (outcome: StoreEvent['outcome']): void => {
     storeEvents.publish({ verb, outcome, ms: performance.now() - began } satisfies StoreEvent)
   }
+  const calling = call()
+  calling.then(() => { publish('ok') }, (error: unknown) => {
+    publish(isStoreUnavailable(error) ? error.reason : 'misuse')
+  })
+  return calling
 }
 
 const FIRST_DELAY_MS = 100
@@ -192,13 +138,10 @@ const MAX_DELAY_MS = 2000
 /** About five minutes in all: enough for a fail-over, or for a restart that reads a large log. */
 const MAX_TRIES = 150
 
-/** Repeats work. The work has to be right if an earlier try of it was made. */
+/** Repeats work that is right even if an earlier try of it was made. */
 export type Retry = <T>(work: () => Promise<T>) => Promise<T>
 
-/**
- * Returns a function that retries work of a run while the store is unavailable, until `signal`
- * aborts.
- */
+/** Returns a function that retries work while the store is unavailable, until `signal` aborts. */
 export function retryUntil(signal: AbortSignal): Retry {
   const retry = new StoreRetry(false)
   const stop = (): void => { retry.stop() }
@@ -215,25 +158,15 @@ export function retryUntil(signal: AbortSignal): Retry {
   }
 }
 
-/**
- * Retries work on a store that is unavailable, for about five minutes, because the outcome of a run
- * is worth more than one lost call. `stop` ends the retries early, because a process that shuts
- * down does not have five minutes.
- */
+/** Retries work on a store that is unavailable, for about five minutes or until `stop`. */
 export class StoreRetry {
   private readonly delays = new Set<() => void>()
   private stopped = false
 
-  /**
-   * @param shared - whether other processes share the store. A full store is retried only then,
-   * because its operator can add memory; this process would wait for itself.
-   */
+  /** @param shared - a full store is retried only if others share it and may make space */
   constructor(private readonly shared: boolean) {}
 
-  /**
-   * Resolves when it is time for the next try: after 0.1 s, 0.2 s, … 2 s, 2 s, …. Throws the error if
-   * there is none. The work has to be right if an earlier try of it was made.
-   */
+  /** Resolves when it is time for the next try. Throws the error if there is none. */
   async backOff(error: unknown, tries: number): Promise<void> {
     if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
       || (error.reason === 'full' && !this.shared)) {

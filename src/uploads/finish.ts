@@ -7,7 +7,7 @@ import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { ContentDigest } from '../http/fields/digests.js'
 import { notFound } from '../http/respond.js'
 import { buffered, oncePerKey } from '../idempotency/once.js'
-import { toHeld as toClaim } from '../idempotency/claim.js'
+import { claimOf } from '../idempotency/claim.js'
 import { CREDENTIALS } from '../idempotency/key.js'
 import { Gathered } from '../runtime/text.js'
 import type { Blobs } from '../stores/blobs.js'
@@ -92,7 +92,7 @@ export class Finisher<C> {
   async progress(id: string): Promise<'waiting' | 'running' | 'responded'> {
     const entry = await this.stores.settings.store.get(answerKey(id))
     if (entry === undefined) return 'waiting'
-    return toClaim(entry).claim.response === undefined ? 'running' : 'responded'
+    return claimOf(entry).response === undefined ? 'running' : 'responded'
   }
 
   /** Counts the bytes of an upload again that its handler may get again. */

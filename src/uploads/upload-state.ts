@@ -124,10 +124,8 @@ export class UploadRecords {
         continue
       }
       if (!state.asked && !await replace(this.store, id, held, { ...state, asked: true })) continue
-      await waitForEntry(this.store, stateKey(id), {
-        timeoutMs: left, signal: undefined,
-        until: (entry) => entry === undefined || toHeld(entry).state.writer !== state.writer,
-      })
+      const isOver = (entry: Entry | undefined) => !entry || toHeld(entry).state.writer !== state.writer
+      await waitForEntry(this.store, stateKey(id), isOver, left)
     }
   }
 

@@ -2,7 +2,6 @@ import { client } from './api.js'
 import { announce, byId, fill, h, mebibytes } from './dom.js'
 import { showError } from './errors.js'
 import { onToken } from './session.js'
-import { Sha256 } from './sha256.js'
 import { pause } from './watching.js'
 
 const PATH = '/api/files/large-file'
@@ -35,7 +34,7 @@ function reset() {
   running = undefined
   if (saved !== '') URL.revokeObjectURL(saved)
   saved = ''
-  content = { position: undefined, total: 0, hash: new Sha256(), parts: [], piece: [], held: 0 }
+  content = { position: undefined, total: 0, parts: [], piece: [], held: 0 }
   bar.value = 0
   byId('download-figures').textContent = '0 %'
   state.textContent = ''
@@ -56,7 +55,7 @@ async function run() {
   state.textContent = mine.position ? `Goes on at ${mebibytes(mine.position.received)}.` : 'Downloading …'
   const from = mine.position && { from: mine.position }
   const download = client.download(PATH, { ...from, signal: controller.signal, onRestart: () => {
-    Object.assign(mine, { hash: new Sha256(), parts: [], piece: [], held: 0 })
+    Object.assign(mine, { parts: [], piece: [], held: 0 })
     announce('The content has changed, so it begins anew.')
   } })
   const began = performance.now()
@@ -64,7 +63,6 @@ async function run() {
   let shown = 0
   try {
     for await (const bytes of download) {
-      mine.hash.update(bytes)
       hold(mine, bytes)
       mine.position = download.position
       mine.total = download.total ?? 0
@@ -113,26 +111,35 @@ function show({ position, total }) {
 }
 
 async function finish(mine) {
-  const hex = mine.hash.hex()
-  saved = URL.createObjectURL(new Blob([...mine.parts, ...mine.piece]))
+  const whole = new Blob([...mine.parts, ...mine.piece])
+  const hex = await hashOf(whole)
+  if (content !== mine) return
+  saved = URL.createObjectURL(whole)
   const lost = document.activeElement === go
   go.hidden = true
   again.hidden = false
   if (lost) again.focus()
   state.textContent = 'All of it is here. The server makes its checksum …'
-  const here = h('p', {}, 'SHA-256 here: ', h('code', { class: 'hash' }, hex))
+  const here = h('p', {}, 'SHA-256 here: ', hex === undefined ? 'the browser computes it on secure pages only' : h('code', { class: 'hash' }, hex))
   const save = h('p', {}, h('a', { href: saved, download: 'large-file.bin' }, 'Save the file'))
   fill(verdict, here, save)
   try {
     const { sha256 } = await client.run('/api/long-running-task', { task: 'checksum', data: {} })
     if (content !== mine) return
     const same = sha256 === hex
+    const outcome = h('p', { class: same ? 'good' : 'bad' }, h('strong', {}, same ? '✓ The same bytes' : '✗ Other bytes than the server has'))
     state.textContent = ''
-    fill(verdict, here, h('p', {}, 'SHA-256 there: ', h('code', { class: 'hash' }, sha256)),
-      h('p', { class: same ? 'good' : 'bad' }, h('strong', {}, same ? '✓ The same bytes' : '✗ Other bytes than the server has')), save)
+    fill(verdict, here, h('p', {}, 'SHA-256 there: ', h('code', { class: 'hash' }, sha256)), hex !== undefined && outcome, save)
   } catch (error) {
     if (content !== mine) return
     state.textContent = 'All of it is here, but the server made no checksum.'
     showError(byId('download-error'), error)
   }
+}
+
+/** The SHA-256 in hexadecimal digits. `undefined` on a page that is not secure: it has no WebCrypto. */
+async function hashOf(blob) {
+  if (!crypto.subtle) return undefined
+  const digest = await crypto.subtle.digest('SHA-256', await blob.arrayBuffer())
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

@@ -1,7 +1,7 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import type { HttpResponse } from '../../http/exchange.js'
-import { stillRunning, toHeld } from '../../idempotency/claim.js'
+import { claimOf, stillRunning } from '../../idempotency/claim.js'
 import { oncePerKey, replay } from '../../idempotency/once.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -102,7 +102,7 @@ async function findEarlier<C>(
   // A submission that claims its key has the claim by now.
   const entry = claimsKey ? undefined : await service.store.get(key)
   if (!entry) return start && findTask(service, key, owner, fingerprint)
-  const { claim } = toHeld(entry)
+  const claim = claimOf(entry)
   if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
   if (!claim.response) throw stillRunning()
   return { kind: 'stored', response: replay(claim.response) }

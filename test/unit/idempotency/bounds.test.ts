@@ -64,3 +64,14 @@ test('a body that the host has parsed is measured where Content-Length does not 
   await assert.rejects(send({ parsed: { value: { text: 'x'.repeat(2_000_000) } } }), { code: 'body_too_large' })
   assert.equal((await send({ parsed: { value: { text: 'x'.repeat(1000) } } }))?.status, 201)
 })
+
+test('a parsed body that is nested too deeply is rejected; bytes that are nested so are compared as bytes', async (t) => {
+  const { send } = site(t, () => json(201, {}))
+  let deep: unknown = []
+  for (let n = 0; n < 100_000; n++) deep = [deep]
+  await assert.rejects(send({ parsed: { value: deep } }), { code: 'nested_too_deep' })
+  const body = '['.repeat(100_000) + ']'.repeat(100_000)
+  assert.equal((await send({ body }))?.headers['idempotent-replayed'], undefined)
+  assert.equal((await send({ body }))?.headers['idempotent-replayed'], 'true')
+  await assert.rejects(send({ body: `${body} ` }), { code: 'idempotency_key_reused' })
+})

@@ -160,6 +160,8 @@ describe('Idempotency-Key', () => {
   test('fingerprints tell bodies apart', () => {
     assert.equal(fingerprintOf({ a: 1 }), fingerprintOf({ a: 1 }))
     assert.equal(new Set([{ a: 1 }, { a: '1' }, [], {}, null, undefined, 'null', ''].map(fingerprintOf)).size, 8)
+    assert.notEqual(fingerprintOf(JSON.parse('{"__proto__":{"a":1}}')), fingerprintOf({}))
+    assert.equal(fingerprintOf(JSON.parse('{"10":1,"9":{"b":1,"a":2}}')), fingerprintOf(JSON.parse('{"9":{"a":2,"b":1},"10":1}')))
   })
 })
 
