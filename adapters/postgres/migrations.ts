@@ -25,21 +25,16 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     number: 1, name: 'tables',
     statements: (schema) => [
-      ...installation(schema), ...entries(schema), ...blobs(schema), ...tasks(schema),
+      // One row with a random id, so that a transaction of another database is recognised.
+      `CREATE TABLE ${schema}.installation (id uuid NOT NULL)`,
+      `INSERT INTO ${schema}.installation VALUES (gen_random_uuid())`,
+      ...entries(schema), ...blobs(schema), ...tasks(schema),
     ],
   },
 ]
 
 /** Autovacuum after 5 % of the rows were deleted, not after 20 %. */
 const VACUUM = 'autovacuum_vacuum_scale_factor = 0.05'
-
-/** One row with a random id, so that a transaction of another database is recognised. */
-function installation(schema: string): readonly string[] {
-  return [
-    `CREATE TABLE ${schema}.installation (id uuid NOT NULL)`,
-    `INSERT INTO ${schema}.installation VALUES (gen_random_uuid())`,
-  ]
-}
 
 /**
  * Tables of the store. Expired rows are found by `sweep_slot`, the expiry in units of 10 minutes,
@@ -187,21 +182,16 @@ export function quoted(schema: string): string {
 export function migrationSql(
   schema: string, migrations: readonly Migration[] = MIGRATIONS,
 ): string {
-  const statements = [
-    'BEGIN',
-    LOCK_TIMEOUT,
-    `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`,
-    journal(schema),
-    ...migrations.flatMap((migration) => statementsOf(schema, migration)),
-    'COMMIT',
-  ]
-  return statements.map((statement) => `${statement};\n`).join('\n')
+  return [
+    'BEGIN', LOCK_TIMEOUT, `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`, journal(schema),
+    ...migrations.flatMap((migration) => statementsOf(schema, migration)), 'COMMIT',
+  ].map((statement) => `${statement};\n`).join('\n')
 }
 
 /** Returns the SQL of the migrations that a database lacks. Empty if it lacks none. */
 export async function missingSql(pool: PostgresPool, schema: string): Promise<string> {
   const connections = connectionsOf(pool)
-  const query: Query = (text, values = []) => connections.start(text, values).result as never
+  const query: Query = (text, values = []) => connections.start<never>(text, values).result
   const missing = await missingMigrations(query, schema)
   return missing.length === 0 ? '' : migrationSql(schema, missing)
 }
@@ -244,14 +234,10 @@ export async function applyMigrations(
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
   await query(LOCK_TIMEOUT)
   // Reads the catalog itself: `to_regnamespace` may use what the connection knew before it waited.
-  const [found] = await query<{ readonly hasSchema: boolean, readonly hasJournal: boolean }>(
-    'SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS "hasSchema", '
-    + 'to_regclass($2) IS NOT NULL AS "hasJournal"',
-    [schema, `${quoted(schema)}.migrations`],
-  )
+  const found = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
   // Even with IF NOT EXISTS it needs the right to create schemas.
-  if (!found?.hasSchema) await query(`CREATE SCHEMA ${quoted(schema)}`)
-  if (!found?.hasJournal) await query(journal(schema))
+  if (found.length === 0) await query(`CREATE SCHEMA ${quoted(schema)}`)
+  await query(journal(schema))
   const missing = await missingMigrations(query, schema)
   for (const migration of missing) {
     for (const statement of statementsOf(schema, migration)) await query(statement)

@@ -260,11 +260,9 @@ function isInTransaction(client: PostgresPoolClient): boolean {
 const names = new Map<string, string>()
 
 function statementName(text: string): string {
-  let name = names.get(text)
-  if (name === undefined) {
-    name = `longhaul_${createHash('sha256').update(text).digest('base64url').slice(0, 16)}`
-    names.set(text, name)
-  }
+  const name = names.get(text)
+    ?? `longhaul_${createHash('sha256').update(text).digest('base64url').slice(0, 16)}`
+  names.set(text, name)
   return name
 }
 

@@ -75,11 +75,19 @@ export class Changes {
     private readonly onChanged: OnChanged,
   ) {
     const { schema } = database
+    const rows = `${schema}.task_rows`
+    const isMeant = `id = $1 AND birth = $2 AND version = $3 AND status >= 2 AND expires_at > ${SAME_NOW}`
     this.sql = {
       gathered: changeSql(schema, 'gathered'),
       alone: changeSql(schema, 'alone'),
       limited: changeSql(schema, 'limited'),
-      delete: deleteSql(schema),
+      delete: `WITH ${CLOCK}, expired AS (
+  UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
+  WHERE has_files AND ${isMeant} RETURNING 1
+), deleted AS (
+  DELETE FROM ${rows} WHERE NOT has_files AND ${isMeant} RETURNING 1
+)
+SELECT FROM expired UNION ALL SELECT FROM deleted`,
     }
   }
 
@@ -132,18 +140,6 @@ export class Changes {
     const task = await this.reads.read(id)
     return task?.birth === birth ? task : undefined
   }
-}
-
-function deleteSql(schema: string): string {
-  const isMeant = `id = $1 AND birth = $2 AND version = $3 AND status >= 2
-    AND expires_at > ${SAME_NOW}`
-  return `WITH ${CLOCK}, expired AS (
-  UPDATE ${schema}.task_rows SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
-  WHERE has_files AND ${isMeant} RETURNING 1
-), deleted AS (
-  DELETE FROM ${schema}.task_rows WHERE NOT has_files AND ${isMeant} RETURNING 1
-)
-SELECT FROM expired UNION ALL SELECT FROM deleted`
 }
 
 /**

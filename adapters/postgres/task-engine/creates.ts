@@ -76,7 +76,10 @@ export class Creates {
     const { schema } = database
     this.gathered = createSql(schema, true)
     this.alone = createSql(schema, false)
-    this.clear = clearSql(schema)
+    // An expired task waits for a sweep, or for the removal of its files, under another id.
+    this.clear = `WITH ${CLOCK}
+UPDATE ${schema}.task_rows SET id = '~' || birth || '~' || id, key = NULL, turn = NULL
+WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
   }
 
   /** @param query - runs the statements in a transaction; default: each by itself */
@@ -199,19 +202,6 @@ SELECT 'created' AS outcome, id, id AS other, created_at, start_at, expires_at F
 UNION ALL SELECT 'exists', id, other, 0, 0, 0 FROM found
 UNION ALL SELECT 'caller_full', id, id, 0, 0, 0
 FROM wanted JOIN groups USING (caller, limit_group, max) WHERE room <= 0`
-}
-
-/**
- * Returns the statement that removes an expired task with an id or a key. If it has files, its row
- * waits for their removal under another id.
- */
-function clearSql(schema: string): string {
-  const isExpired = `(id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
-  return `WITH ${CLOCK}, moved AS (
-  UPDATE ${schema}.task_rows SET id = '~' || birth || '~' || id, key = NULL, turn = NULL
-  WHERE has_files AND ${isExpired}
-)
-DELETE FROM ${schema}.task_rows WHERE NOT has_files AND ${isExpired}`
 }
 
 function newTask(task: NewTask, row: Row): StoredTask {

@@ -52,18 +52,16 @@ export class PostgresTaskEngine implements TaskEngine {
   private readonly reads: TaskReads
   private readonly creates: Creates
   private readonly changes: Changes
-  private readonly limits: ShareLimits
   private readonly checkShare: ShareCheck
   private readonly checkFiles: ShareCheck
   private readonly notices: ChangeNotices
-  private readonly leaseMs: number
   private worker: Worker | undefined
   private closing: Promise<void> | undefined
   private readonly sweeper: Sweeper
 
   /** @internal */
   constructor(
-    private readonly database: Database, { limits, leaseMs }: TaskEngineSettings,
+    private readonly database: Database, private readonly settings: TaskEngineSettings,
   ) {
     const { schema, repeated, background } = database
     this.shared = database.shared
@@ -71,14 +69,12 @@ export class PostgresTaskEngine implements TaskEngine {
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
     this.notices = new ChangeNotices(database.channel, 'task:')
-    this.leaseMs = leaseMs
     const checks = (bytes: string, condition: string): ShareCheck => (
       shareCheck<Evicted>(background, surplusSql(schema, bytes, condition), (rows) => {
         for (const { id } of rows) this.notices.notify(id)
         if (rows.some((row) => row.has_files)) this.worker?.work.lookIn(0)
       })
     )
-    this.limits = limits
     this.checkShare = checks(`${keptBytes('task')} + ${String(OVERHEAD)}`, 'true')
     this.checkFiles = checks('file_bytes', 'file_bytes > 0')
     const isExpired = `NOT has_files AND sweep_at <= (SELECT ${NOW})`
@@ -119,7 +115,7 @@ export class PostgresTaskEngine implements TaskEngine {
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.worker) throw new Error('work() was called before: an engine has one worker')
-    this.worker = new Worker(this.database, this.notices, this.leaseMs, options, handlers)
+    this.worker = new Worker(this.database, this.notices, this.settings.leaseMs, options, handlers)
   }
 
   async watch(id: string, listener: () => void): Promise<() => void> {
@@ -199,7 +195,7 @@ export class PostgresTaskEngine implements TaskEngine {
       this.noteDue(callbackMs, (this.worker?.work.freeCallbacks ?? 0) > 0)
     }
     if (!isFinalStatus(task.status) || task.caller === undefined) return
-    this.checkShare(task.caller, bytes + OVERHEAD, this.limits)
+    this.checkShare(task.caller, bytes + OVERHEAD, this.settings.limits)
     if (!files) return
     this.checkFiles(task.caller, files.bytes, { maxEntries: Number.MAX_SAFE_INTEGER, maxBytes: files.max })
   }
