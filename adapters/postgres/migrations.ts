@@ -1,7 +1,6 @@
 import { readOptions, text } from '../../src/runtime/options.js'
 import type { PgliteClient, PostgresPool, Query } from './connections.js'
 import { connectionsOf } from './pool.js'
-import { sqlState } from './sql.js'
 
 /** Maximum time of all migrations, in milliseconds: one hour, for large tables. */
 const MAX_MS = 3_600_000
@@ -190,9 +189,9 @@ export function migrationSql(
 
 /** Returns the SQL of the migrations that a database lacks. Empty if it lacks none. */
 export async function missingSql(pool: PostgresPool, schema: string): Promise<string> {
-  const connections = connectionsOf(pool)
-  const query: Query = (text, values = []) => connections.start<never>(text, values).result
-  const missing = await missingMigrations(query, schema)
+  const missing = await connectionsOf(pool).transaction(
+    (query) => missingMigrations(query, schema), MAX_MS,
+  )
   return missing.length === 0 ? '' : migrationSql(schema, missing)
 }
 
@@ -249,17 +248,14 @@ export async function applyMigrations(
 export async function missingMigrations(
   query: Query, schema: string,
 ): Promise<readonly Migration[]> {
-  try {
-    const rows = await query<{ readonly number: number }>(
-      `SELECT number FROM ${quoted(schema)}.migrations`,
-    )
-    const applied = new Set(rows.map(({ number }) => number))
-    return MIGRATIONS.filter(({ number }) => !applied.has(number))
-  } catch (error) {
-    // 42P01: there is no table. 3F000: there is no schema.
-    if (['42P01', '3F000'].includes(sqlState(error) ?? '')) return MIGRATIONS
-    throw error
-  }
+  const table = `${quoted(schema)}.migrations`
+  const [journal] = await query<{ readonly exists: boolean }>(
+    'SELECT to_regclass($1::text) IS NOT NULL AS exists', [table],
+  )
+  if (journal?.exists !== true) return MIGRATIONS
+  const rows = await query<{ readonly number: number }>(`SELECT number FROM ${table}`)
+  const applied = new Set(rows.map(({ number }) => number))
+  return MIGRATIONS.filter(({ number }) => !applied.has(number))
 }
 
 function journal(schema: string): string {
