@@ -3,11 +3,8 @@ import { readOptions } from '../../src/runtime/options.js'
 import type { PostgresPool } from './connections.js'
 import { migrate, migrationSql, missingSql, SCHEMA } from './migrations.js'
 
-export interface Outcome {
-  readonly output: string
-  /** 0 done, 1 failed, 2 the arguments are not valid. */
-  readonly exitCode: 0 | 1 | 2
-}
+/** Exit code: 0 done, 1 failed, 2 the arguments are not valid. */
+type Outcome = Readonly<{ output: string, exitCode: 0 | 1 | 2 }>
 
 /** Usage of the command. */
 export const USAGE = `Usage:

@@ -56,7 +56,6 @@ export class PostgresTaskEngine implements TaskEngine {
   private readonly checkFiles: ShareCheck
   private readonly notices: ChangeNotices
   private worker: Worker | undefined
-  private closing: Promise<void> | undefined
   private readonly sweeper: Sweeper
 
   /** @internal */
@@ -138,12 +137,7 @@ export class PostgresTaskEngine implements TaskEngine {
     return row?.now as number
   }
 
-  close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    this.closing ??= this.shutDown(drainMs)
-    return this.closing
-  }
-
-  private async shutDown(drainMs: number): Promise<void> {
+  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
     await this.worker?.work.close(drainMs)
     this.sweeper.close()
     await this.notices.close()
@@ -164,18 +158,13 @@ export class PostgresTaskEngine implements TaskEngine {
 
   private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
     this.notices.notify(id)
-    if (startAt !== undefined) this.noteDelayed(pool, startAt - createdAt)
+    if (startAt !== undefined) this.noteDue(startAt - createdAt, this.worker?.hasPlace(pool))
     // Another process hears of a task if this one has no place for it.
     else if (this.worker?.take(pool) !== true) this.notices.send(DUE + pool)
   }
 
-  /** Notes that a task of a pool waits after some milliseconds, without a turn. */
-  private noteDelayed(pool: string, delayMs: number): void {
-    this.noteDue(delayMs, this.worker?.hasPlace(pool) === true)
-  }
-
   /** Notes that something is due in some milliseconds, and whether this process has a place for it. */
-  private noteDue(delayMs: number, hasPlace: boolean): void {
+  private noteDue(delayMs: number, hasPlace = false): void {
     this.worker?.work.lookIn(delayMs)
     if (delayMs <= 0 && !hasPlace) this.notices.send(DUE)
   }
@@ -189,7 +178,7 @@ export class PostgresTaskEngine implements TaskEngine {
       const isOwn = 'run' in expected
       this.worker?.work.leases.note(task, isOwn)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
-      if (status === 'queued') this.noteDelayed(task.pool, delayMs)
+      if (status === 'queued') this.noteDue(delayMs, this.worker?.hasPlace(task.pool))
     }
     if (typeof callbackMs === 'number') {
       this.noteDue(callbackMs, (this.worker?.work.freeCallbacks ?? 0) > 0)
@@ -217,10 +206,9 @@ function surplusSql(schema: string, bytes: string, condition: string): string {
   ) AS ranked
   WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
   ORDER BY place DESC LIMIT ${String(BATCH)}
-), free AS MATERIALIZED (
+)
+UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW} WHERE id = ANY(ARRAY(
   SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM surplus)) AND status >= 2
   ORDER BY id FOR UPDATE SKIP LOCKED
-)
-UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
-WHERE id = ANY(ARRAY(SELECT id FROM free)) RETURNING id, has_files`
+)) RETURNING id, has_files`
 }
