@@ -71,17 +71,17 @@ export function toFilter(
   mustHave: (definition: AnyTaskDefinition) => void,
 ): ListFilter {
   const { status, task, from, to, order, limit } = readOptions(where, options, OPTIONS)
-  const definitions = task === undefined ? undefined : [task].flat()
+  const definitions = task && [task].flat()
   definitions?.forEach(mustHave)
   return {
     of, order, limit,
-    statuses: status === undefined ? undefined : distinct([status].flat()),
+    statuses: status && distinct([status].flat()),
     names: definitions && distinct(definitions.map(({ name }) => name)),
     from: from?.getTime(), to: to?.getTime(),
   }
 }
 
-function distinct<T>(items: readonly T[]): T[] {
+export function distinct<T>(items: readonly T[]): T[] {
   return [...new Set(items)]
 }
 
@@ -162,15 +162,9 @@ function readCursor(cursor: string, filter: ListFilter): ListPosition {
   return position
 }
 
-function digestOf(filter: ListFilter, place: string): string {
-  const { of, statuses, names, from, to, order } = filter
-  const owner = of === 'all' ? 'all' : [of.owner ?? null]
-  const times = [from ?? null, to ?? null]
-  const parts = [owner, sorted(statuses), sorted(names), times, order, place]
+function digestOf({ of, statuses, names, from, to, order }: ListFilter, place: string): string {
+  const owner = of === 'all' ? 'all' : [of.owner]
+  const parts = [owner, statuses?.toSorted(), names?.toSorted(), from, to, order, place]
   const hash = createHash('sha256').update(JSON.stringify(parts)).digest('base64url')
   return hash.slice(0, DIGEST_LENGTH)
-}
-
-function sorted(texts: readonly string[] | undefined): readonly string[] | null {
-  return texts ? [...new Set(texts)].sort() : null
 }

@@ -2,12 +2,16 @@ import type { ListedStatus } from '../engine/engine.js'
 import { countedAsOwner, countedWithoutOwner } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
-import { OWNED_SUBMIT, type AcceptedTask, type OwnedSubmitOptions } from './core/accept-task.js'
+import {
+  OWNED_SUBMIT, SUBMIT, type AcceptedTask, type OwnedSubmitOptions, type SubmitOptions,
+} from './core/accept-task.js'
 import { retryTask } from './core/change-task.js'
 import type { TaskService } from './core/task-service.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
 import { listTasks, toFilter, type ListFilter, type ListOptions, type TaskPage } from './lists.js'
-import { allTasks, belongsTo, isTaskId, refuseOwner, type IsVisible } from './record/ids.js'
+import {
+  allTasks, belongsTo, isTaskId, ownerToSubmitFor, refuseOwner, type IsVisible,
+} from './record/ids.js'
 import { toSnapshot, type TaskSnapshot } from './record/snapshot.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
 import { waitFor, type WaitOptions } from './record/subscriptions.js'
@@ -144,11 +148,14 @@ export class ServedTasks implements OwnedTasks {
   }
 
   async submit<T extends AnyTaskDefinition>(
-    definition: T, input: InputOf<T>, options: OwnedSubmitOptions = {},
+    definition: T, input: InputOf<T>, options: SubmitOptions = {},
   ): Promise<TaskHandle<T>> {
-    checkNames('ownedBy: submit', options, OWNED_SUBMIT)
-    const owner = this.#of === 'all' ? undefined : this.#of.owner
-    const caller = owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner)
+    const [where, names] = this.#of === 'all'
+      ? ['tasks.submit', SUBMIT] : ['ownedBy: submit', OWNED_SUBMIT]
+    checkNames(where, options, names)
+    const owner = this.#of === 'all' ? ownerToSubmitFor(options) : this.#of.owner
+    const nobody = this.#of === 'all' ? undefined : countedWithoutOwner(undefined)
+    const caller = owner === undefined ? nobody : countedAsOwner(owner)
     const accepted = await this.#service.submit(definition, input, { ...options, owner, caller })
     return handleOf(this, definition, accepted)
   }
@@ -211,7 +218,7 @@ export class ServedTasks implements OwnedTasks {
   }
 }
 
-export function handleOf(
+function handleOf(
   tasks: ServedTasks, definition: AnyTaskDefinition, { task: { id }, created }: AcceptedTask,
 ): TaskHandle {
   const ofKind = (task: Task | undefined) => (task?.task === definition.name ? task : undefined)

@@ -1,14 +1,12 @@
 import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'
-import { countedAsOwner, checkOwnerId } from '../http/requester.js'
-import { checkNames } from '../runtime/option-names.js'
+import { checkOwnerId } from '../http/requester.js'
 import { duration, readOptions } from '../runtime/options.js'
 import type { PoolCounts } from './core/pools.js'
-import { SUBMIT, type SubmitOptions } from './core/accept-task.js'
+import type { SubmitOptions } from './core/accept-task.js'
 import { TaskService, type TasksHealth } from './core/task-service.js'
 import {
-  handleOf, ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
+  ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'
-import { ownerToSubmitFor } from './record/ids.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
@@ -123,16 +121,6 @@ class AllTasks extends ServedTasks implements Tasks {
 
   definition(name: string): AnyTaskDefinition | undefined {
     return this.#service.core.definition(name)
-  }
-
-  override async submit<T extends AnyTaskDefinition>(
-    definition: T, input: InputOf<T>, options: SubmitOptions = {},
-  ): Promise<TaskHandle<T>> {
-    checkNames('tasks.submit', options, SUBMIT)
-    const owner = ownerToSubmitFor(options)
-    const caller = owner === undefined ? undefined : countedAsOwner(owner)
-    const accepted = await this.#service.submit(definition, input, { ...options, owner, caller })
-    return handleOf(this, definition, accepted)
   }
 
   ownedBy(owner: string | undefined): OwnedTasks {

@@ -1,24 +1,39 @@
-const LAST = 253_402_300_799_000
+/** Number of seconds whose text is remembered. */
+const REMEMBERED = 256
 
-let lastSecond = Number.NaN
-let lastText = ''
+/** Makes texts of times, and remembers those of recent seconds: most tasks that are shown are some seconds old. */
+export class SecondTexts {
+  readonly #seconds: number[] = Array.from({ length: REMEMBERED }, () => -1)
+  readonly #texts: string[] = Array.from({ length: REMEMBERED }, () => '')
+
+  /** @param format - makes the text of a whole second, given in milliseconds since 1970 */
+  constructor(private readonly format: (ms: number) => string) {}
+
+  /** @param second - seconds since 1970, from 0 */
+  of(second: number): string {
+    const at = second % REMEMBERED
+    if (this.#seconds[at] !== second) {
+      this.#texts[at] = this.format(second * 1000)
+      this.#seconds[at] = second
+    }
+    return this.#texts[at] as string
+  }
+}
+
+const LAST_SECOND = 253_402_300_799
+const httpDates = new SecondTexts((ms) => new Date(ms).toUTCString())
 
 /**
- * Formats a time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), in whole seconds. Caches
- * the last one. Times outside the years 1970 to 9999 become the nearest valid one.
+ * Formats a time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), in whole seconds. Times
+ * outside the years 1970 to 9999 become the nearest valid one.
  *
  * @param ms - milliseconds since 1970
  * @throws {RangeError} `ms` is NaN.
  */
 export function httpDate(ms: number): string {
-  const second = Math.floor(ms / 1000)
-  if (second === lastSecond) return lastText
-  if (Number.isNaN(second)) {
-    throw new RangeError('httpDate: the time must be a number of milliseconds, not NaN')
-  }
-  lastText = new Date(Math.min(Math.max(second * 1000, 0), LAST)).toUTCString()
-  lastSecond = second
-  return lastText
+  const second = Math.min(Math.max(Math.floor(ms / 1000), 0), LAST_SECOND)
+  if (!Number.isNaN(second)) return httpDates.of(second)
+  throw new RangeError('httpDate: the time must be a number of milliseconds, not NaN')
 }
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']

@@ -72,31 +72,27 @@ export class KeptParts {
   }
 }
 
-export async function deleteParts(blobs: Blobs, blob: string): Promise<void> {
-  const runs = await runsOf(blobs, blob)
-  for (const run of runs) await forEachPart(blob, run, (key) => blobs.delete(key))
-  if (runs.length > 0) await blobs.delete(runsKey(blob))
+export function deleteParts(blobs: Blobs, blob: string): Promise<void> {
+  return changeParts(blobs, blob, (key) => blobs.delete(key))
 }
 
 /** Renews the parts of all runs of a task, for a retry. */
-export async function renewParts(blobs: Blobs, blob: string, ttlMs: number): Promise<void> {
-  const runs = await runsOf(blobs, blob)
-  const renew = async (key: string): Promise<boolean> => (
-    await blobs.renew(key, ttlMs) !== undefined
-  )
-  for (const run of runs) await forEachPart(blob, run, renew)
-  if (runs.length > 0) await renew(runsKey(blob))
+export function renewParts(blobs: Blobs, blob: string, ttlMs: number): Promise<void> {
+  return changeParts(blobs, blob, async (key) => await blobs.renew(key, ttlMs) !== undefined)
 }
 
-/** Calls `change` for the parts of a run, until it returns false because there is none. */
-async function forEachPart(
-  blob: string, run: number, change: (key: string) => Promise<boolean>,
+/** Calls `change` for the parts of each run, until it returns false because there is none. */
+async function changeParts(
+  blobs: Blobs, blob: string, change: (key: string) => Promise<boolean>,
 ): Promise<void> {
-  for (let part = 0; ; part += CONCURRENCY) {
-    const keys = Array.from({ length: CONCURRENCY }, (_, at) => partKey(blob, run, part + at))
-    const changed = await Promise.all(keys.map(change))
-    if (!changed.every(Boolean)) return
+  const runs = await runsOf(blobs, blob)
+  for (const run of runs) {
+    for (let part = 0, more = true; more; part += CONCURRENCY) {
+      const keys = Array.from({ length: CONCURRENCY }, (_, at) => partKey(blob, run, part + at))
+      more = (await Promise.all(keys.map(change))).every(Boolean)
+    }
   }
+  if (runs.length > 0) await change(runsKey(blob))
 }
 
 export function isPartList(value: unknown): value is PartList {

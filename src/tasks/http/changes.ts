@@ -18,54 +18,40 @@ import { readBody } from './submission.js'
 import { respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
-  const { service, format, maxWaitSeconds } = settings
-  const retry = async (request: HttpRequest<C>, id: string): Promise<HttpResponse> => {
-    const { owner } = settings.requester(request)
+  const { service, path, format, maxWaitSeconds } = settings
+  return postBelow(settings, '/retry', retryOperations(path, format), async (request, id, owner, began) => {
     const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
-    await requireEmptyBody(settings, request)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
-    return respondOnce(settings, request, {}, async (began) => {
-      const task = await retryTask(service.core, id, {
-        maySee: (each) => belongsTo(each, owner), isRequest: true,
-        ...key !== undefined && { key: claimKey(request, owner, key) },
-      })
-      if (!task) throw httpError(format.notFound)
-      began()
-      const retried = { kind: 'task', task: toSnapshot(task), direct: false, replayed: false } as const
-      return {
-        response: await respondAccepted(settings, {
-          request, owner, caller: countedAs(request, owner), direct: false, respondAsync,
-          waitSeconds: Math.min(wait, maxWaitSeconds),
-        }, retried),
-      }
+    const task = await retryTask(service.core, id, {
+      maySee: (each) => belongsTo(each, owner), isRequest: true,
+      key: key === undefined ? undefined : claimKey(request, owner, key),
     })
-  }
-  return postBelow(settings, '/retry', retry, retryOperations(settings.path, format))
+    if (!task) throw httpError(format.notFound)
+    began()
+    return respondAccepted(settings, {
+      request, owner, caller: countedAs(request, owner), direct: false, respondAsync,
+      waitSeconds: Math.min(wait, maxWaitSeconds),
+    }, { kind: 'task', task: toSnapshot(task), direct: false, replayed: false })
+  })
 }
 
 export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, path, format } = settings
-  const redeliver = async (request: HttpRequest<C>, id: string): Promise<HttpResponse> => {
-    const { owner } = settings.requester(request)
-    await requireEmptyBody(settings, request)
-    return respondOnce(settings, request, {}, async (began) => {
-      const task = await findFinal(settings, id, owner)
-      if (!service.hasCallbacks || bodyOf(task).callback === undefined) {
-        throw httpError('no_callback')
-      }
-      if (!await service.redeliver(id, true)) {
-        // It was deleted or retried meanwhile, or a delivery is under way.
-        await findFinal(settings, id, owner)
-        throw httpError('callback_pending')
-      }
-      began()
-      const location = path.of(request.mountPath, id)
-      const now = await service.read(id) ?? task
-      const headers = { 'content-type': 'application/json', location, 'content-location': location }
-      return { response: { status: 202, headers, body: format.toText(now, location) } }
-    })
-  }
-  return postBelow(settings, '/callback', redeliver, redeliverOperations(path, format))
+  const operations = redeliverOperations(path, format)
+  return postBelow(settings, '/callback', operations, async (request, id, owner, began) => {
+    const task = await findFinal(settings, id, owner)
+    if (!service.hasCallbacks || bodyOf(task).callback === undefined) throw httpError('no_callback')
+    if (!await service.redeliver(id, true)) {
+      // It was deleted or retried meanwhile, or a delivery is under way.
+      await findFinal(settings, id, owner)
+      throw httpError('callback_pending')
+    }
+    began()
+    const location = path.of(request.mountPath, id)
+    const now = await service.read(id) ?? task
+    const headers = { 'content-type': 'application/json', location, 'content-location': location }
+    return { status: 202, headers, body: format.toText(now, location) }
+  })
 }
 
 async function findFinal<C>(
@@ -78,35 +64,31 @@ async function findFinal<C>(
 
 /**
  * Creates the handler of a path below the status path that takes a POST without a body. Other paths
- * are passed on, and any other method gets a 405.
+ * are passed on, and any other method gets a 405. `work` is done once for each Idempotency-Key.
  */
 function postBelow<C>(
-  settings: EndpointSettings<C>, below: string,
-  work: (request: HttpRequest<C>, id: string) => Promise<HttpResponse>,
-  operations: readonly Operation[],
+  settings: EndpointSettings<C>, below: string, operations: readonly Operation[],
+  work: (
+    request: HttpRequest<C>, id: string, owner: OwnerId, began: () => void,
+  ) => Promise<HttpResponse>,
 ): Handler<C> {
   const handler: Handler<C> = (request) => {
     const id = settings.path.idBelow(request, below)
     if (id === undefined) return undefined
-    if (request.method === 'POST') return acknowledged(request, () => work(request, id))
-    return respondAllow(request, 'POST, OPTIONS')
+    if (request.method !== 'POST') return respondAllow(request, 'POST, OPTIONS')
+    return acknowledged(request, async () => {
+      const { owner } = settings.requester(request)
+      // Some clients always send an empty object.
+      const { value: body } = await readBody(request, settings.maxBodyBytes, { emptyBody: {} })
+      if (JSON.stringify(body) !== '{}') {
+        throw httpError('invalid_input', {
+          details: [{ pointer: '', message: 'must be empty, or an empty object' }],
+        })
+      }
+      return respondOnce(settings, request, {}, async (began) => (
+        { response: await work(request, id, owner, began) }
+      ))
+    })
   }
   return describe(handler, operations)
-}
-
-/**
- * Reads the body of a request that says everything by its path. It is empty, or an empty JSON
- * object, which some clients always send.
- *
- * @throws {HttpError} 400 `invalid_input`: the body has properties. 403 `cross_site`: a page of
- * another site has sent an empty body. Also those of a body that is not JSON.
- */
-async function requireEmptyBody<C>(
-  { maxBodyBytes }: EndpointSettings<C>, request: HttpRequest<C>,
-): Promise<void> {
-  const { value: body } = await readBody(request, maxBodyBytes, { emptyBody: {} })
-  if (JSON.stringify(body) === '{}') return
-  throw httpError('invalid_input', {
-    details: [{ pointer: '', message: 'must be empty, or an empty object' }],
-  })
 }

@@ -181,44 +181,35 @@ export function eventId(task: TaskSnapshot): string {
 /** Below this length, a copy for each connection is cheaper than sharing one. In UTF-16 units. */
 const MIN_SHARED_LENGTH = 16_384
 
+/** Bodies and events of tasks as bytes. */
+export interface EncodedBodies {
+  event(task: TaskSnapshot, statusUrl: string): Uint8Array
+  body(task: TaskSnapshot, statusUrl: string): string | Uint8Array
+}
+
+export function encodedBodies({ toText }: TaskFormat): EncodedBodies {
+  const body = encodedOnce(toText)
+  return {
+    event: encodedOnce((task, statusUrl) => (
+      `id: ${eventId(task)}\ndata: ${toText(task, statusUrl)}\n\n`
+    )),
+    body: (task, statusUrl) => (
+      (task.text.length < MIN_SHARED_LENGTH ? toText : body)(task, statusUrl)
+    ),
+  }
+}
+
 /**
  * Encodes each version of a task once, for all requests that have waited for it. A text would be
  * copied for every connection that has not received it yet.
  */
-export class EncodedBodies {
-  private readonly events = new WeakMap<TaskSnapshot, Encoded>()
-  private readonly bodies = new WeakMap<TaskSnapshot, Encoded>()
-
-  constructor(private readonly format: TaskFormat) {}
-
-  event(task: TaskSnapshot, statusUrl: string): Uint8Array {
-    return this.encoded(this.events, task, statusUrl, () => (
-      `id: ${eventId(task)}\ndata: ${this.format.toText(task, statusUrl)}\n\n`
-    ))
-  }
-
-  body(task: TaskSnapshot, statusUrl: string): string | Uint8Array {
-    const text = () => this.format.toText(task, statusUrl)
-    return task.text.length < MIN_SHARED_LENGTH
-      ? text()
-      : this.encoded(this.bodies, task, statusUrl, text)
-  }
-
-  private encoded(
-    known: WeakMap<TaskSnapshot, Encoded>, task: TaskSnapshot, statusUrl: string,
-    textOf: () => string,
-  ): Uint8Array {
-    // The task format is the same at every path, except for URLs of files.
-    const path = this.format === taskFormat && !task.blobs ? '' : statusUrl
-    const last = known.get(task)
-    if (last?.path === path) return last.bytes
-    const bytes = Buffer.from(textOf())
-    known.set(task, { path, bytes })
+function encodedOnce(toText: TaskFormat['toText']): EncodedBodies['event'] {
+  const encoded = new WeakMap<TaskSnapshot, { statusUrl: string, bytes: Uint8Array }>()
+  return (task, statusUrl) => {
+    const last = encoded.get(task)
+    if (last?.statusUrl === statusUrl) return last.bytes
+    const bytes = Buffer.from(toText(task, statusUrl))
+    encoded.set(task, { statusUrl, bytes })
     return bytes
   }
-}
-
-interface Encoded {
-  readonly path: string
-  readonly bytes: Uint8Array
 }

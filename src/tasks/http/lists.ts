@@ -12,7 +12,7 @@ import { empty, isNotModified, jsonText } from '../../http/respond.js'
 import { toReference } from '../../http/request.js'
 import { cutText } from '../../runtime/text.js'
 import { readOptions, value, type OptionTable } from '../../runtime/options.js'
-import { DEFAULT_LIMIT, listTasks, MAX_LIMIT, type ListFilter } from '../lists.js'
+import { DEFAULT_LIMIT, distinct, listTasks, MAX_LIMIT, type ListFilter } from '../lists.js'
 import { TASK_STATUSES } from './formats.js'
 import { listOperations } from './operations.js'
 import type { EndpointSettings } from './settings.js'
@@ -144,7 +144,7 @@ function readFilter(
   }
   return {
     of, order, limit: Math.min(Number(limit), MAX_LIMIT),
-    statuses: statuses && [...new Set(statuses)], names: names && [...new Set(names)],
+    statuses: statuses && distinct(statuses), names: names && distinct(names),
     from: readTime('from', from), to: readTime('to', to),
   }
 }

@@ -9,7 +9,7 @@ import type { TaskService } from '../core/task-service.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { serviceOf, type Tasks } from '../tasks.js'
-import { EncodedBodies, taskFormat, type TaskFormat } from './formats.js'
+import { encodedBodies, taskFormat, type EncodedBodies, type TaskFormat } from './formats.js'
 import { StatusPath } from './status-path.js'
 
 /** Options of `taskEndpoints`. */
@@ -152,7 +152,7 @@ export function readSettings<C>(
     ...read,
     service, maxBodyBytes,
     path: new StatusPath(options.statusPath),
-    bodies: new EncodedBodies(format),
+    bodies: encodedBodies(format),
     requester: findRequester(options.owner, {
       where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
       anyone: 'lets everybody who knows the id of a task see and cancel it.',

@@ -1,4 +1,4 @@
-import { isFinalStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
@@ -8,8 +8,8 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'
-import type { Condition } from '../core/change-task.js'
-import { belongsTo, type OwnerId } from '../record/ids.js'
+import type { MaySee } from '../core/change-task.js'
+import { belongsTo } from '../record/ids.js'
 import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { waitFor } from '../record/subscriptions.js'
 import { eventStream } from './event-stream.js'
@@ -156,9 +156,12 @@ async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
 ): Promise<HttpResponse> {
   const { owner } = settings.requester(request)
-  const isVisible = (task: { readonly owner?: OwnerId }) => belongsTo(task, owner)
-  const check = preconditionOf(request)
-  const namesTag = hasTag(request.headers['if-match'])
+  const isVisible: MaySee = (task) => belongsTo(task, owner)
+  const check = isConditional(request)
+    ? (task: StoredTask) => { isNotModified(request, etagOf(toSnapshot(task))) } : undefined
+  // `*` matches every state of a task.
+  const { 'if-match': ifMatch = '*' } = request.headers
+  const namesTag = String(ifMatch).trim() !== '*'
   if (namesTag && settings.remove === 'forget') {
     const forgotten = await settings.service.forget(id, isVisible, check)
     if (forgotten === 'deleted') return empty(204)
@@ -172,22 +175,8 @@ async function remove<C>(
     throw httpError('precondition_required', { message })
   }
   if (!outcome.moved && isConditional(request)) isNotModified(request, etagOf(outcome.task))
-  return jsonText(
-    200,
-    settings.format.toText(outcome.task, settings.path.of(request.mountPath, id)),
-    statusHeaders(outcome.task),
-  )
-}
-
-/** Returns true for an If-Match with an entity tag. `*` matches every state of a task. */
-function hasTag(ifMatch: string | readonly string[] | undefined): boolean {
-  return ifMatch !== undefined && String(ifMatch).trim() !== '*'
-}
-
-/** Returns a function that throws 412 `precondition_failed` for a task whose tag does not match. */
-function preconditionOf<C>(request: HttpRequest<C>): Condition | undefined {
-  if (!isConditional(request)) return undefined
-  return (task) => { isNotModified(request, etagOf(toSnapshot(task))) }
+  const text = settings.format.toText(outcome.task, settings.path.of(request.mountPath, id))
+  return jsonText(200, text, statusHeaders(outcome.task))
 }
 
 function isConditional<C>({ headers }: HttpRequest<C>): boolean {

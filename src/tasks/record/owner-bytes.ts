@@ -1,10 +1,14 @@
 import { createHash } from 'node:crypto'
 import { httpError } from '../../http/errors.js'
 import type { Blobs } from '../../stores/blobs.js'
-import type { Entry, Store } from '../../stores/store.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Store } from '../../stores/store.js'
 
-/** Key in the store or the blobs, reserved bytes, and the time that they may be kept. */
-type Reserved = readonly [key: string, bytes: number, ttlMs: number]
+/** Reserved bytes by key in the store or the blobs, and the time that they may be kept. */
+type Reserved = Map<string, readonly [bytes: number, ttlMs: number]>
+
+/** Changes a list. Returns `false` if the list is unchanged. */
+type Edit = (list: Reserved) => MaybePromise<unknown>
 
 /** Limits of a reservation. */
 export interface ReserveLimits {
@@ -58,73 +62,58 @@ export class OwnerBytes {
     const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs } = limits
     let granted = 0
     await this.change(owner, async (list) => {
-      const all = list.filter(([name]) => name !== key)
-      const isFull = uploadsOf(all) >= maxUploads || bytesOf(all) + bytes > maxBytes
-      const others = await (isFull ? this.kept(all) : this.withoutOldest(all))
-      if (uploadsOf(others) >= maxUploads) throw refusal('too_many_uploads')
-      granted = Math.min(bytes, maxBytes - bytesOf(others))
+      list.delete(key)
+      const isFull = uploadsOf(list) >= maxUploads || bytesOf(list) + bytes > maxBytes
+      // A long list does not grow with what is gone, because each change checks its two oldest entries.
+      const checked = isFull ? list.size : list.size < CHECKED_FROM ? 0 : 2
+      await this.check(list, [...list.keys()].slice(0, checked))
+      if (uploadsOf(list) >= maxUploads) throw refusal('too_many_uploads')
+      granted = Math.min(bytes, maxBytes - bytesOf(list))
       if (granted < least) throw refusal('too_many_bytes')
-      return [...others, [key, granted, ttlMs]]
+      list.set(key, [granted, ttlMs])
     })
     return granted
   }
 
   /** Sets the bytes of a body that is kept. Never rejects. */
   async set(owner: string, key: string, bytes: number, ttlMs: number): Promise<void> {
-    await this.change(owner, (list) => [
-      ...list.filter(([name]) => name !== key), [key, bytes, ttlMs],
-    ]).catch(() => undefined)
+    await this.change(owner, (list) => list.set(key, [bytes, ttlMs])).catch(() => undefined)
   }
 
   /** Reduces the bytes of a body from `from`, unless they have changed. Never rejects. */
   async reduce(owner: string, key: string, from: number, bytes: number): Promise<void> {
     await this.change(owner, (list) => {
-      const isSame = list.some(([name, reserved]) => name === key && reserved === from)
-      return isSame
-        ? list.map((each) => each[0] === key ? [key, bytes, each[2]] as const : each)
-        : list
+      const [reserved, ttlMs = 0] = list.get(key) ?? []
+      return reserved === from && list.set(key, [bytes, ttlMs])
     }).catch(() => undefined)
   }
 
   /** Removes a body. Never rejects: if the store fails, `reserve` removes it later. */
   async remove(owner: string, key: string): Promise<void> {
-    await this.change(owner, (list) => {
-      const others = list.filter(([name]) => name !== key)
-      return others.length === list.length ? list : others
-    }).catch(() => undefined)
+    await this.change(owner, (list) => list.delete(key)).catch(() => undefined)
   }
 
-  private async change(
-    owner: string,
-    next: (list: readonly Reserved[]) => readonly Reserved[] | Promise<readonly Reserved[]>,
-  ): Promise<void> {
+  private async change(owner: string, edit: Edit): Promise<void> {
     const key = `owner-bytes:${createHash('sha256').update(owner).digest('base64url')}`
-    const before = this.changes.get(key)
-    const change = (before ?? Promise.resolve()).catch(() => undefined)
-      .then(() => this.write(key, next))
+    const before = this.changes.get(key) ?? Promise.resolve()
+    const change = before.catch(() => undefined).then(() => this.write(key, edit))
     this.changes.set(key, change)
-    try {
-      await change
-    } finally {
+    return change.finally(() => {
       if (this.changes.get(key) === change) this.changes.delete(key)
-    }
+    })
   }
 
-  private async write(
-    key: string,
-    next: (list: readonly Reserved[]) => readonly Reserved[] | Promise<readonly Reserved[]>,
-  ): Promise<void> {
+  private async write(key: string, edit: Edit): Promise<void> {
     const { store } = this
     for (let tried = 0; tried < TRIES; tried++) {
       const entry = await store.get(key)
-      const before = listOf(entry)
-      const list = await next(before)
-      if (list === before) return
-      const value = JSON.stringify(list)
-      const ttlMs = Math.max(...list.map(([, , ttl]) => ttl))
+      const list: Reserved = new Map(JSON.parse(entry?.value ?? '[]') as [])
+      if (await edit(list) === false) return
+      const value = JSON.stringify([...list])
+      const ttlMs = Math.max(...[...list.values()].map(([, ttl]) => ttl))
       if (entry === undefined) {
-        if (list.length === 0 || (await store.create(key, value, { ttlMs })).created) return
-      } else if (list.length === 0) {
+        if ((await store.create(key, value, { ttlMs })).created) return
+      } else if (list.size === 0) {
         if (await store.delete(key, entry.revision)) return
       } else if ((await store.replace(key, value, entry.revision, { ttlMs })).replaced) {
         return
@@ -133,20 +122,16 @@ export class OwnerBytes {
     throw httpError('overloaded', { headers: { 'retry-after': '1' } })
   }
 
-  /** Checks the two oldest entries of a long list, so that it does not grow with what is gone. */
-  private async withoutOldest(list: readonly Reserved[]): Promise<readonly Reserved[]> {
-    if (list.length < CHECKED_FROM) return list
-    return [...list.slice(2), ...await this.kept(list.slice(0, 2))]
-  }
-
-  private async kept(list: readonly Reserved[]): Promise<readonly Reserved[]> {
-    const kept: Reserved[] = []
-    for (let at = 0; at < list.length; at += CONCURRENCY) {
-      const some = list.slice(at, at + CONCURRENCY)
-      const are = await Promise.all(some.map(([key]) => this.isKept(key)))
-      kept.push(...some.filter((_, index) => are[index]))
+  /** Removes entries whose bytes are gone. The others become the newest, so that others are next. */
+  private async check(list: Reserved, keys: readonly string[]): Promise<void> {
+    for (let at = 0; at < keys.length; at += CONCURRENCY) {
+      await Promise.all(keys.slice(at, at + CONCURRENCY).map(async (key) => {
+        const entry = list.get(key)
+        const isKept = await this.isKept(key)
+        list.delete(key)
+        if (entry && isKept) list.set(key, entry)
+      }))
     }
-    return kept
   }
 
   /** Returns whether the bytes of an entry may still be there. */
@@ -161,16 +146,12 @@ export class OwnerBytes {
   }
 }
 
-function uploadsOf(list: readonly Reserved[]): number {
-  return list.filter(([key]) => key.startsWith(UPLOAD)).length
+function uploadsOf(list: Reserved): number {
+  return [...list.keys()].filter((key) => key.startsWith(UPLOAD)).length
 }
 
-function bytesOf(list: readonly Reserved[]): number {
-  return list.reduce((sum, [, bytes]) => sum + bytes, 0)
-}
-
-function listOf(entry: Entry | undefined): readonly Reserved[] {
-  return entry === undefined ? [] : JSON.parse(entry.value) as Reserved[]
+function bytesOf(list: Reserved): number {
+  return [...list.values()].reduce((sum, [bytes]) => sum + bytes, 0)
 }
 
 function refusal(code: 'too_many_uploads' | 'too_many_bytes'): Error {

@@ -1,5 +1,6 @@
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
+import { SecondTexts } from '../../http/fields/dates.js'
 import { callbackOf, callbackText, detailsOf, type ErrorFields } from './details.js'
 
 /** A task for readers, with JSON text for clients. Its properties are getters: a spread copies none. */
@@ -104,15 +105,10 @@ function statusOf({ status, startAt, attempt }: StoredTask): string {
 
 /** The end of a time, by its milliseconds. */
 const ENDS = Array.from({ length: 1000 }, (_, ms) => `${String(ms).padStart(3, '0')}Z`)
-let lastSecond = Number.NaN
-let lastStart = ''
+const starts = new SecondTexts((ms) => new Date(ms).toISOString().slice(0, -4))
 
-/** ISO 8601. The last second is remembered: a task has up to three times, mostly of one second. */
+/** ISO 8601. */
 function toIso(ms: number): string {
   const second = Math.floor(ms / 1000)
-  if (second !== lastSecond) {
-    lastStart = new Date(second * 1000).toISOString().slice(0, -4)
-    lastSecond = second
-  }
-  return lastStart + (ENDS[ms - second * 1000] as string)
+  return starts.of(second) + (ENDS[ms - second * 1000] as string)
 }

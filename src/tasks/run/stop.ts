@@ -35,7 +35,7 @@ export class Stop {
   private ended = false
   private graceMs = ABORT_GRACE_MS
   private controller: AbortController | undefined
-  private unfollow: (() => void) | undefined
+  private followed: { readonly signal: AbortSignal, readonly listener: () => void } | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
   /**
    * Settles the promise of `waitFor`. An object around the closure, because a closure in the field itself
@@ -94,7 +94,7 @@ export class Stop {
     this.ended = true
     this.waiting = undefined
     clearTimeout(this.timer)
-    this.unfollow?.()
+    this.followed?.signal.removeEventListener('abort', this.followed.listener)
   }
 
   private startTimer(ms: number): void {
@@ -109,10 +109,10 @@ export class Stop {
   }
 
   private follow(signal: AbortSignal): void {
-    const stop = () => { this.abort(signal.reason) }
-    if (signal.aborted) return stop()
-    signal.addEventListener('abort', stop, { once: true })
-    this.unfollow = () => { signal.removeEventListener('abort', stop) }
+    const listener = (): void => { this.abort(signal.reason) }
+    if (signal.aborted) return listener()
+    signal.addEventListener('abort', listener, { once: true })
+    this.followed = { signal, listener }
   }
 }
 

@@ -6,7 +6,7 @@ import type { TaskSnapshot } from '../../../../src/tasks/record/snapshot.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { eventStream } from '../../../../src/tasks/http/event-stream.js'
 import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
-import { taskFormat, EncodedBodies } from '../../../../src/tasks/http/formats.js'
+import { taskFormat, encodedBodies } from '../../../../src/tasks/http/formats.js'
 import { bench, deferred, Spy, SpyStore, within } from '../kit.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
 
@@ -165,7 +165,7 @@ describe('event streams', () => {
   const place = () => ({ signal: never(), release: () => undefined })
 
   /** What a stream yields, one piece for each call. */
-  function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: TaskSnapshot, format = new EncodedBodies(taskFormat)) {
+  function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: TaskSnapshot, format = encodedBodies(taskFormat)) {
     const events = eventStream(subscriptions, task, (now) => format.event(now, '/a'), undefined, place())[Symbol.asyncIterator]()
     return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
   }
@@ -174,7 +174,7 @@ describe('event streams', () => {
 
   test('the streams of a task share the bytes of a version, and send large ones piece by piece', async (t) => {
     const made = await setUp(t)
-    const format = new EncodedBodies(taskFormat)
+    const format = encodedBodies(taskFormat)
     const streams = [open(made, task, format), open(made, task, format)] as const
     for (const { next } of streams) assert.equal(String(await next()), 'retry: 2000\n\n')
     for (const { next } of streams) assert.match(String(await next()), /"n":1/)
