@@ -13,6 +13,8 @@ const ABORT_GRACE_MS = 2000
 /** Calls of `LeasedWork` to its engine. */
 export interface WorkSource {
   readonly leaseMs: number
+  /** `true` keeps the process alive. Default `false`. */
+  readonly keepsAlive?: boolean
   /** Renews leases. Resolves to an outcome for each run. */
   readonly renew: (runs: readonly LeasedRun[]) => Promise<readonly Renewal[]>
   /** Looks for what is due. Is called one at a time. If it rejects, the next look tries again. */
@@ -61,7 +63,7 @@ export class LeasedWork {
     this.timer = setTimeout(() => {
       this.looking = this.looking.then(() => this.look())
     }, ms)
-    this.timer.unref()
+    if (this.source.keepsAlive !== true) this.timer.unref()
   }
 
   /** Performs a run that has begun, and renews its lease. Resolves when it has ended. */

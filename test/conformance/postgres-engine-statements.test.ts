@@ -1,11 +1,13 @@
 // What the engine sends to the server: few statements for each task, and none that reads the whole table.
 import assert from 'node:assert/strict'
+import { channel } from 'node:diagnostics_channel'
 import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
 import { Database } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
 import { Places } from '../../src/engine/engine.js'
 import type { NewTask } from '../../src/engine/task.js'
+import type { StoreEvent } from '../../src/stores/calls.js'
 import { Json } from '../../src/runtime/json.js'
 import { postgresForFile } from '../servers/postgres-server.js'
 
@@ -52,6 +54,9 @@ SELECT 'x' || n, 'b', 'key' || n, 'owner' || n % 50, 'caller' || n % 50, 'n' || 
   false, 0, '{}', '1'
 FROM generate_series(1, 30000) AS n`)
     await pool.query('ANALYZE longhaul.task_rows')
+    const looked = new Promise<void>((resolve) => {
+      channel('longhaul:store').subscribe((event) => { if ((event as StoreEvent).verb === 'look') resolve() })
+    })
     engine.work({ places, callbacks: 1 }, {
       run: async ({ task: { id, birth, run } }) => {
         await engine.change({ id, birth }, { run }, { status: 'completed', result: '1' })
@@ -59,6 +64,8 @@ FROM generate_series(1, 30000) AS n`)
       },
       callback: async () => undefined, remove: async () => true, abandon: () => undefined,
     })
+    // A look at the same time as a create finds the task too.
+    await looked
   })
 
   test('a task alone takes three', async () => {

@@ -75,7 +75,7 @@ export class PostgresTaskEngine implements TaskEngine {
     const checks = (bytes: string, condition: string): ShareCheck => (
       shareCheck<Evicted>(background, surplusSql(schema, bytes, condition), (rows) => {
         for (const { id } of rows) this.notices.notify(id)
-        if (rows.some((row) => row.has_files)) this.worker?.look()
+        if (rows.some((row) => row.has_files)) this.worker?.work.lookIn(0)
       })
     )
     this.limits = limits
@@ -148,7 +148,7 @@ export class PostgresTaskEngine implements TaskEngine {
   }
 
   private async shutDown(drainMs: number): Promise<void> {
-    await this.worker?.close(drainMs)
+    await this.worker?.work.close(drainMs)
     this.sweeper.close()
     await this.notices.close()
   }
@@ -170,15 +170,18 @@ export class PostgresTaskEngine implements TaskEngine {
     this.notices.notify(id)
     if (startAt !== undefined) this.noteDelayed(pool, startAt - createdAt)
     // Another process hears of a task if this one has no place for it.
-    else if (this.worker?.takeFrom(pool) !== true) this.notices.send(DUE + pool)
+    else if (this.worker?.take(pool) !== true) this.notices.send(DUE + pool)
   }
 
   /** Notes that a task of a pool waits after some milliseconds, without a turn. */
   private noteDelayed(pool: string, delayMs: number): void {
-    const { worker } = this
-    if (delayMs > 0) return worker?.lookIn(delayMs)
-    worker?.look()
-    if (worker?.hasPlace(pool) !== true) this.notices.send(DUE)
+    this.noteDue(delayMs, this.worker?.hasPlace(pool) === true)
+  }
+
+  /** Notes that something is due in some milliseconds, and whether this process has a place for it. */
+  private noteDue(delayMs: number, hasPlace: boolean): void {
+    this.worker?.work.lookIn(delayMs)
+    if (delayMs <= 0 && !hasPlace) this.notices.send(DUE)
   }
 
   private noteChange(
@@ -188,13 +191,12 @@ export class PostgresTaskEngine implements TaskEngine {
     if (isHidden !== true) this.notices.notify(task.id)
     if (status !== undefined) {
       const isOwn = 'run' in expected
-      this.worker?.leases.note(task, isOwn)
+      this.worker?.work.leases.note(task, isOwn)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
       if (status === 'queued') this.noteDelayed(task.pool, delayMs)
     }
     if (typeof callbackMs === 'number') {
-      if (callbackMs > 0) this.worker?.lookIn(callbackMs)
-      else if (this.worker?.takeCallbacks() !== true) this.notices.send(DUE)
+      this.noteDue(callbackMs, (this.worker?.work.freeCallbacks ?? 0) > 0)
     }
     if (!isFinalStatus(task.status) || task.caller === undefined) return
     this.checkShare(task.caller, bytes + OVERHEAD, this.limits)

@@ -1,25 +1,18 @@
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import {
-  Leases, WorkerClosingError, type LeasedRun, type Renewal,
-} from '../../../src/engine/runs.js'
+import { LeasedWork } from '../../../src/engine/leased-work.js'
+import type { LeasedRun, Renewal } from '../../../src/engine/runs.js'
 import { newId } from '../../../src/runtime/random-id.js'
-import {
-  clearTimeout, setImmediate, setTimeout, settles,
-} from '../../../src/runtime/timers.js'
+import { setImmediate } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
 import { toRun, toTask, type RunRow, type TaskRow } from './rows.js'
 import { workerSql, type WorkerSql } from './worker-sql.js'
 
-/** Longest and shortest time between two looks for what is due, in milliseconds. */
-const [LOOK_MS, MIN_LOOK_MS] = [1000, 10]
+/** Shortest time between two looks for what is due, in milliseconds. */
+const MIN_LOOK_MS = 10
 /** Maximum number of runs that one statement begins in one pool. */
 const MAX_TAKEN = 50
-/** Number of tasks whose files are removed at the same time. */
-const REMOVALS = 10
-/** Milliseconds that aborted runs have to end. */
-const ABORT_GRACE_MS = 1000
 
 /** Hint that something has become due. With the name of a pool: that a task waits in it. */
 export const DUE = '!'
@@ -37,143 +30,74 @@ interface Found {
 
 /**
  * Hands out what is due. A look every second, or when the next task is due, gives waiting tasks
- * their turn, and finds what else there is to do. Runs are taken when something says that tasks
- * wait: a call of this process, a hint of another one, or a look.
+ * their turn, and takes callbacks and removals of files. Runs are taken when something says that
+ * tasks wait: a call of this process, a hint of another one, or a look.
  */
 export class Worker {
-  readonly leases: Leases<LeasedRun>
+  readonly work: LeasedWork
   private readonly sql: WorkerSql
   /** Pools in which tasks may wait. */
   private readonly waiting = new Set<string>()
+  private isTaking = false
   /**
    * Statements that may have begun runs, and whose replies were lost: the end of the lease by name. A
    * run that this process does not know would otherwise wait for that end, and count as a crash.
    */
   private readonly unanswered = new Map<string, number>()
-  private hasToLook = false
-  private hasCallbacks = false
-  private isActive = false
-  private isRemoving = false
-  private isClosing = false
-  private runs = 0
-  private callbacks = 0
-  private timer: ReturnType<typeof setTimeout> | undefined
-  private timerAt = Infinity
-  private onIdle: (() => void) | undefined
 
   constructor(
     private readonly database: Database, private readonly notices: ChangeNotices,
-    private readonly leaseMs: number, private readonly options: WorkOptions,
-    private readonly handlers: WorkHandlers,
+    private readonly leaseMs: number, options: WorkOptions, handlers: WorkHandlers,
   ) {
-    const { places } = options
     this.sql = workerSql(database.schema)
-    this.leases = new Leases(leaseMs, (runs) => observed('renew', () => this.renew(runs)))
-    places.onFree((pool) => { if (this.waiting.has(pool)) void this.act() })
+    this.work = new LeasedWork(options, handlers, {
+      leaseMs,
+      // A worker waits for a server that is down. Nothing else keeps its process alive then.
+      keepsAlive: database.shared,
+      renew: (runs) => observed('renew', () => this.renew(runs)),
+      look: () => this.look(),
+    })
+    const { places } = options
+    places.onFree((pool) => { if (this.waiting.has(pool)) this.take(pool) })
     // What this process does not hear of, it finds when it looks.
-    void notices.watch(DUE, () => { this.look() })
-    void notices.watch(STOP, () => { void this.leases.renew() })
+    void notices.watch(DUE, () => { this.work.lookIn(0) })
+    void notices.watch(STOP, () => { void this.work.leases.renew() })
     for (const pool of places.pools.keys()) {
-      void notices.watch(DUE + pool, () => { this.takeFrom(pool) })
+      void notices.watch(DUE + pool, () => { this.take(pool) })
     }
-    this.look()
+    this.work.lookIn(0)
   }
 
   /** Takes tasks of a pool. Returns `false` if no place is free. */
-  takeFrom(pool: string): boolean {
-    const { places } = this.options
-    if (this.isClosing || !places.pools.has(pool)) return false
+  take(pool: string): boolean {
+    if (!this.work.options.places.pools.has(pool)) return false
     this.waiting.add(pool)
-    void this.act()
+    if (!this.isTaking) void this.work.track(this.takeAll())
     return this.hasPlace(pool)
   }
 
   hasPlace(pool: string): boolean {
-    return !this.isClosing && this.options.places.freeIn(pool) > 0
+    return !this.work.isClosing && this.work.options.places.freeIn(pool) > 0
   }
 
-  /** Begins attempts at callbacks. Returns `false` if no place is free. */
-  takeCallbacks(): boolean {
-    this.hasCallbacks = true
-    void this.act()
-    return !this.isClosing && this.callbacks < this.options.callbacks
-  }
-
-  /** Looks for what is due, now. */
-  look(): void {
-    this.hasToLook = true
-    void this.act()
-  }
-
-  /** Looks for what is due after some milliseconds, or earlier. */
-  lookIn(ms: number): void {
-    const at = performance.now() + ms
-    if (this.isClosing || at >= this.timerAt) return
-    clearTimeout(this.timer)
-    this.timerAt = at
-    this.timer = setTimeout(() => {
-      this.timerAt = Infinity
-      this.look()
-    }, Math.min(ms, LOOK_MS))
-    // A worker waits for a server that is down. Nothing else keeps its process alive then.
-    if (!this.database.shared) this.timer.unref()
-  }
-
-  async close(drainMs: number): Promise<void> {
-    this.isClosing = true
-    clearTimeout(this.timer)
-    await this.idle(drainMs)
-    this.leases.abort(new WorkerClosingError())
-    await this.idle(ABORT_GRACE_MS)
-    this.leases.stop()
-  }
-
-  private async act(): Promise<void> {
-    if (this.isActive || this.isClosing) return
-    this.isActive = true
+  /** Begins runs in the pools in which tasks wait. Never rejects: the next look tries again. */
+  private async takeAll(): Promise<void> {
+    this.isTaking = true
     // In a later turn of the event loop, so that what comes together is taken together.
     await new Promise<void>((resolve) => { setImmediate(resolve) })
+    const next = (): string | undefined => [...this.waiting].find((pool) => this.hasPlace(pool))
     try {
-      while (this.hasWork()) {
-        if (this.hasToLook) await this.lookNow()
-        for (const pool of [...this.waiting]) await this.beginRuns(pool)
-        await this.beginCallbacks()
-      }
+      for (let pool = next(); pool !== undefined; pool = next()) await this.takeFrom(pool)
     } catch {
-      this.lookIn(LOOK_MS)
+      // The server is away.
     }
-    this.isActive = false
-    this.onIdle?.()
+    this.isTaking = false
   }
 
-  private hasWork(): boolean {
-    const { places, callbacks } = this.options
-    return !this.isClosing && (this.hasToLook || (this.hasCallbacks && this.callbacks < callbacks)
-      || [...this.waiting].some((pool) => places.freeIn(pool) > 0))
-  }
-
-  private async lookNow(): Promise<void> {
-    clearTimeout(this.timer)
-    this.timerAt = Infinity
-    await this.giveBack()
-    const pools = [...this.options.places.pools.keys()]
-    const [found] = await observed('look', () => this.database.query<Found>(this.sql.look, [pools]))
-    if (!found) return
-    this.hasToLook = found.has_more
-    for (const pool of found.pools) this.waiting.add(pool)
-    const { next_start_ms: nextStart, next_callback_ms: nextCallback } = found
-    if (nextCallback !== null && nextCallback <= 0) this.hasCallbacks = true
-    if (found.has_removals) void this.removeFiles()
-    const next = [nextStart, nextCallback].filter((ms) => ms !== null && ms > 0) as number[]
-    this.lookIn(Math.max(Math.min(LOOK_MS, ...next), MIN_LOOK_MS))
-  }
-
-  /** Begins runs in a pool in which tasks wait. */
-  private async beginRuns(pool: string): Promise<void> {
-    const { places } = this.options
+  private async takeFrom(pool: string): Promise<void> {
+    const { places } = this.work.options
     let count = 0
-    while (!this.isClosing && count < MAX_TAKEN && places.tryAcquire(pool)) count++
-    if (count === 0) return
+    while (count < MAX_TAKEN && places.tryAcquire(pool)) count++
     this.waiting.delete(pool)
     const leaseEnd = performance.now() + this.leaseMs
     const name = newId()
@@ -191,64 +115,39 @@ export class Worker {
       for (let n = rows.length; n < count; n++) places.release(pool)
     }
     // Other processes may have a place for what is left.
-    if (rows.length === count && places.freeIn(pool) <= 0) this.notices.send(DUE + pool)
-    for (const row of rows) this.run(row, leaseEnd)
+    if (rows.length === count && !this.hasPlace(pool)) this.notices.send(DUE + pool)
+    for (const row of rows) {
+      this.notices.notify(row.id)
+      void this.work.perform(toRun(row, leaseEnd)).finally(() => { places.release(pool) })
+    }
   }
 
-  private run(row: RunRow, leaseEnd: number): void {
-    const run = toRun(row, leaseEnd)
-    this.runs++
-    this.leases.add(run)
-    this.notices.notify(run.task.id)
-    // The process closed while the statement was under way.
-    if (this.isClosing) run.abort(new WorkerClosingError())
-    const end = (): void => {
-      this.runs--
-      this.leases.remove(run)
-      this.options.places.release(run.task.pool)
-      this.onIdle?.()
+  private async look(): Promise<void> {
+    const { work, sql, database: { query } } = this
+    await this.giveBack()
+    const pools = [...work.options.places.pools.keys()]
+    const [found] = await observed('look', () => query<Found>(sql.look, [pools]))
+    if (!found) return
+    for (const pool of found.pools) this.take(pool)
+    if (found.has_more) work.lookIn(0)
+    const { next_start_ms: nextStart, next_callback_ms: nextCallback } = found
+    for (const ms of [nextStart, nextCallback]) {
+      if (ms !== null && ms > 0) work.lookIn(Math.max(ms, MIN_LOOK_MS))
     }
-    void this.handlers.run(run).then(end, end)
-  }
-
-  private async beginCallbacks(): Promise<void> {
-    const places = this.options.callbacks - this.callbacks
-    if (this.isClosing || !this.hasCallbacks || places <= 0) return
-    this.hasCallbacks = false
-    this.callbacks += places
-    let rows: readonly TaskRow[] = []
-    try {
-      rows = await observed('take', () => this.database.query(this.sql.takeCallbacks, [places]))
-    } finally {
-      this.callbacks -= places - rows.length
+    if (nextCallback !== null && nextCallback <= 0 && work.freeCallbacks > 0) {
+      const rows = await observed('take', () => (
+        query<TaskRow>(sql.takeCallbacks, [work.freeCallbacks])
+      ))
+      for (const row of rows) void work.callBack(toTask(row))
     }
-    this.hasCallbacks ||= rows.length === places
-    const end = (): void => {
-      this.callbacks--
-      this.onIdle?.()
-      if (this.hasCallbacks) void this.act()
-    }
-    for (const row of rows) void this.handlers.callback(toTask(row)).then(end, end)
-  }
-
-  /** Removes the files of some expired tasks. Never rejects: the next look finds them again. */
-  private async removeFiles(): Promise<void> {
-    const { sql, database: { background } } = this
-    if (this.isRemoving) return
-    this.isRemoving = true
-    try {
-      const rows = await background<TaskRow>(sql.takeRemovals, [REMOVALS])
-      await Promise.all(rows.map(async (row) => {
+    if (found.has_removals && work.freeRemovals > 0) {
+      for (const row of await query<TaskRow>(sql.takeRemovals, [work.freeRemovals])) {
         // The row may have made way for another task with its id.
         const id = row.id.slice(row.id.lastIndexOf('~') + 1)
-        const isRemoved = await this.handlers.remove(toTask({ ...row, id })).catch(() => false)
-        await background(isRemoved ? sql.removed : sql.removeLater, [row.id, row.birth])
-      }))
-      if (rows.length === REMOVALS) this.look()
-    } catch {
-      // The server is away.
-    } finally {
-      this.isRemoving = false
+        void work.remove(toTask({ ...row, id }), (isRemoved) => (
+          query(isRemoved ? sql.removed : sql.removeLater, [row.id, row.birth])
+        ))
+      }
     }
   }
 
@@ -274,15 +173,5 @@ export class Worker {
     )
     const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
     return tasks.map(({ id }) => found.get(id) ?? 'lost')
-  }
-
-  /** Resolves when nothing runs, or after some milliseconds. */
-  private async idle(ms: number): Promise<void> {
-    const isIdle = (): boolean => this.runs + this.callbacks === 0 && !this.isActive
-    if (isIdle()) return
-    await settles(new Promise<void>((resolve) => {
-      this.onIdle = () => { if (isIdle()) resolve() }
-    }), ms)
-    this.onIdle = undefined
   }
 }

@@ -150,7 +150,8 @@ type WithDefault = 'timeoutMs' | 'attempts' | 'backoff' | 'pool' | 'priority'
 export interface TaskDefinition<
   I = unknown, R = unknown, C = unknown, In = I, N extends string = string, P = never,
 > extends Omit<TaskSettings, WithDefault>, Required<Pick<TaskSettings, WithDefault>>,
-  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'name' | 'input' | 'check' | 'external'> {
+  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'input' | 'check' | 'external'> {
+  readonly name: N
   /** Does the work. */
   readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R>
   readonly output?: Schema
