@@ -94,7 +94,8 @@ export function blobBytes(
   return changeEach(keys, async (key) => (await blobs.stat(key))?.size ?? 0)
 }
 
-async function changeEach<R>(
+/** Calls `change` for each key, for a few at the same time. Returns what the calls have returned. */
+export async function changeEach<R>(
   keys: readonly string[], change: (key: string) => Promise<R>,
 ): Promise<readonly R[]> {
   const outcomes: R[] = []

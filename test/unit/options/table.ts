@@ -66,6 +66,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),
   'longhaul/bulk: bulkItems': (options) => api.bulkItems(options),
   'longhaul/bulk: bulkUpdate': (options) => api.bulkUpdate(options),
+  'longhaul/versions: byHeader': (options) => api.byHeader(options),
   'longhaul/versions: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
   'longhaul/versions: byPath': (options) => api.byPath(options),
   'longhaul/versions: byQuery': (options) => api.byQuery(options),
