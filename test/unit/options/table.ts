@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
 import { ClientError, createClient, readNdjson, verifyCallback } from '../../../src/client/index.js'
 import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
+import { cron } from '../../../adapters/cron/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
@@ -168,6 +169,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
     }
   },
   'longhaul/files: folderSource': (options) => folderSource(tmpdir(), options),
+  'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),
   'longhaul/memory: memory': (options) => memory(options),
