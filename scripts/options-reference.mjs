@@ -36,7 +36,8 @@ const GUIDE = {
   'longhaul/fetch': 'embedding.md',
   'longhaul/fastify': 'embedding.md',
   'longhaul/koa': 'embedding.md',
-  'longhaul/stream-json': 'stream-json.md'
+  'longhaul/stream-json': 'stream-json.md',
+  'longhaul/cron': 'scheduling.md'
 }
 
 const HEAD = `# Options

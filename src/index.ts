@@ -34,8 +34,8 @@ export type { ListOptions, TaskPage } from './tasks/lists.js'
 export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'
 export type { Callbacks } from './tasks/core/task-core.js'
-export type { SpooledBody } from './tasks/definition/spool.js'
-export type { SpooledTaskOptions } from './tasks/definition/spooled-task.js'
+export type { SpooledBody } from './tasks/http/spool-body.js'
+export type { SpooledTaskOptions } from './records/spool.js'
 export type {
   AttemptView, CallbackFault, CallbackState, CallbackView, RunError, TaskFailure, TaskProgress,
 } from './tasks/record/details.js'

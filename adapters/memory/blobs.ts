@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
+import { BLOCK_BYTES, Blocks } from '../../src/runtime/text.js'
 import {
   BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent,
 } from '../../src/stores/blob-rules.js'
@@ -11,11 +12,6 @@ import { ExpiryScanner } from './expiry-scanner.js'
 const MIB = 1024 * 1024
 /** Maximum overhead of a blob in bytes, with a key of 512 characters. */
 const OVERHEAD = 2048
-/**
- * Block size in bytes. Blobs are stored in blocks, regardless of the size of the chunks that were
- * written.
- */
-const BLOCK = 64 * 1024
 
 /** Options of `MemoryBlobs`. */
 export interface MemoryBlobsOptions {
@@ -79,15 +75,17 @@ export class MemoryBlobs implements Blobs {
     try {
       await takeContent(content, signal, (chunk) => {
         this.#assertOpen()
-        this.#append(blob, chunk)
+        const blocks = Math.ceil((blob.content.size + chunk.byteLength) / BLOCK_BYTES)
+        this.#reserve(blob, blocks * BLOCK_BYTES)
+        blob.content.add(chunk)
       })
       this.#assertOpen()
-      this.#reserve(blob, OVERHEAD)
+      blob.content.shorten()
+      this.#reserve(blob, blob.content.size + OVERHEAD)
     } catch (error) {
       this.#bytes -= blob.bytes
       throw error
     }
-    this.#shorten(blob)
     // Created late, because a Worker has no random bytes while its module is loaded.
     this.#name ??= randomBytes(9).toString('base64url')
     blob.etag = `"${this.#name}-${(this.#written++).toString(36)}"`
@@ -110,7 +108,7 @@ export class MemoryBlobs implements Blobs {
     checkNames('MemoryBlobs: open', range, BLOB_RANGE)
     const blob = this.#live(key)
     if (!blob || (range.etag !== undefined && range.etag !== blob.etag)) return undefined
-    const { start, end } = blobRange(range, blob.size)
+    const { start, end } = blobRange(range, blob.content.size)
     return this.#read(blob, start, end)
   }
 
@@ -160,39 +158,16 @@ export class MemoryBlobs implements Blobs {
     if (blob.readers === 0) this.#bytes -= blob.bytes
   }
 
+  /** @param bytes - memory that the blob takes from now on */
   #reserve(blob: Blob, bytes: number): void {
-    if (this.#bytes + bytes > this.maxBytes) {
-      for (const key of [...this.#blobs.keys()]) this.#live(key)
-      if (this.#bytes + bytes > this.maxBytes) {
-        throw new StoreUnavailableError('There is no space for more blobs', { reason: 'full' })
-      }
+    const added = bytes - blob.bytes
+    const isFull = (): boolean => added > 0 && this.#bytes + added > this.maxBytes
+    if (isFull()) for (const key of [...this.#blobs.keys()]) this.#live(key)
+    if (isFull()) {
+      throw new StoreUnavailableError('There is no space for more blobs', { reason: 'full' })
     }
-    this.#bytes += bytes
-    blob.bytes += bytes
-  }
-
-  #append(blob: Blob, chunk: Uint8Array): void {
-    for (let at = 0; at < chunk.byteLength;) {
-      const used = blob.size % BLOCK
-      if (used === 0) {
-        this.#reserve(blob, BLOCK)
-        blob.blocks.push(new Uint8Array(BLOCK))
-      }
-      const part = chunk.subarray(at, at + BLOCK - used)
-      blob.blocks.at(-1)?.set(part, used)
-      blob.size += part.byteLength
-      at += part.byteLength
-    }
-  }
-
-  /** Shortens the last block to its content. */
-  #shorten(blob: Blob): void {
-    const unused = blob.blocks.length * BLOCK - blob.size
-    const last = blob.blocks.pop()
-    if (last === undefined) return
-    blob.blocks.push(last.slice(0, BLOCK - unused))
-    blob.bytes -= unused
-    this.#bytes -= unused
+    this.#bytes += added
+    blob.bytes = bytes
   }
 
   /** Yields copies of the bytes, so that a reader cannot change the blob. */
@@ -202,13 +177,7 @@ export class MemoryBlobs implements Blobs {
     if (blob.isDropped) throw new StoreUnavailableError('The blob went before it was read')
     blob.readers++
     try {
-      for (let at = start; at < end;) {
-        const offset = at % BLOCK
-        const block = blob.blocks[(at - offset) / BLOCK] as Uint8Array
-        const chunk = block.slice(offset, offset + end - at)
-        at += chunk.byteLength
-        yield chunk
-      }
+      for (const piece of blob.content.pieces(start, end)) yield Uint8Array.from(piece)
     } finally {
       if (--blob.readers === 0 && blob.isDropped) this.#bytes -= blob.bytes
     }
@@ -222,8 +191,7 @@ export class MemoryBlobs implements Blobs {
 
 /** Its memory is released when it has been dropped and its last reader has ended. */
 class Blob {
-  readonly blocks: Uint8Array[] = []
-  size = 0
+  readonly content = new Blocks()
   etag = ''
   /** Time of expiry in milliseconds, by the clock of the blobs. */
   expiresAt = 0
@@ -233,6 +201,6 @@ class Blob {
   isDropped = false
 
   get info(): BlobInfo {
-    return { size: this.size, etag: this.etag }
+    return { size: this.content.size, etag: this.etag }
   }
 }

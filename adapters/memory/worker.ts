@@ -8,8 +8,13 @@ import {
 import { Due, DueTimes, Queue } from './due.js'
 import { ActiveRun, type StoredNode } from './stored-task.js'
 
-/** Milliseconds in which further runs may start in the same turn of the event loop. */
-const TURN_MS = 2
+/**
+ * Time in which further runs may start in the same turn of the event loop, in milliseconds: as long as the
+ * server has worked on requests since the last turn. So a burst of short tasks is not rejected while the tasks
+ * before it could run.
+ */
+const MIN_TURN_MS = 2
+const MAX_TURN_MS = 20
 /** Milliseconds that aborted runs have to end. */
 const ABORT_GRACE_MS = 250
 /** Delay of the next run after one that ended without a change of its task, in milliseconds. */
@@ -207,7 +212,8 @@ export class Worker {
     this.#turn = setImmediate(() => {
       this.#turn = undefined
       this.#turns++
-      this.#turnEnd = systemClock.now() + TURN_MS
+      const now = systemClock.now()
+      this.#turnEnd = now + Math.min(Math.max(now - this.#turnEnd, MIN_TURN_MS), MAX_TURN_MS)
       this.#startReady()
       this.#scheduleTurn()
     })

@@ -25,10 +25,12 @@ export class Connection {
     return observed(verb, () => this.breaker.call(work, read))
   }
 
-  run(
-    verb: StoreEvent['verb'], script: Script, key: string, ...args: (string | number)[]
-  ): Promise<unknown> {
-    return this.call(verb, () => runScript(this.client, script, 1, key, ...args), (reply) => reply)
+  /** @param args - one key, then the arguments */
+  run<T>(
+    verb: StoreEvent['verb'], script: Script, args: readonly (string | number)[],
+    read: (reply: unknown) => T,
+  ): Promise<T> {
+    return this.call(verb, () => runScript(this.client, script, 1, ...args), read)
   }
 
   /** Calls `listener` for each notice of a channel. Resolves once notices arrive. */

@@ -2,8 +2,9 @@ import type { ConnectionOptions, Queue } from 'bullmq'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
-import type {
-  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+import {
+  createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
+  type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { duration, func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
 import { newId } from '../../src/runtime/random-id.js'
@@ -11,7 +12,7 @@ import type { StoreEvent } from '../../src/stores/calls.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import { REDIS, type RedisClient, type Script } from './client.js'
 import { Connection } from './connection.js'
-import { changeArguments, createArguments, pageArgument, toTask, type Row } from './rows.js'
+import { changeArguments, createArgument, pageArgument, toTask, type Row } from './rows.js'
 import { CHANGE, CREATE, DELETE, NOW, READ } from './task-scripts.js'
 import { Tickets } from './tickets.js'
 import { Worker } from './worker.js'
@@ -104,35 +105,38 @@ export class RedisTaskEngine implements TaskEngine {
     this.worker = new Worker(this.connection, this.base, this.tickets, leaseMs, onError)
   }
 
-  async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
+  create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
     if (transaction !== undefined) {
-      throw new TypeError('transaction needs the engine of longhaul/postgres')
+      return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
-    const [outcome, row] = await this.worker.change<
-      ['created' | 'exists', Row] | ['caller_full']
-    >('create', CREATE, ...createArguments(task))
-    return outcome === 'caller_full' ? { outcome } : { outcome, task: toTask(row) }
+    return this.worker.change('create', CREATE, [createArgument(task)], (result: CreateResult) => {
+      if (result[0] === 'caller_full') return { outcome: result[0] }
+      if (result[0] !== 'new') return { outcome: result[0], task: toTask(result[1]) }
+      const [, createdAt, startAt, expiresAt] = result
+      return {
+        outcome: 'created', task: createdTask(task, createdAt, startAt || undefined, expiresAt),
+      }
+    })
   }
 
-  async read(id: string): Promise<StoredTask | undefined> {
-    return taskIn(await this.run('read', READ, id) as Row | null)
+  read(id: string): Promise<StoredTask | undefined> {
+    return this.run('read', READ, [id], taskIn)
   }
 
-  async readByKey(key: string): Promise<StoredTask | undefined> {
-    return taskIn(await this.run('read', READ, key, 'key') as Row | null)
+  readByKey(key: string): Promise<StoredTask | undefined> {
+    return this.run('read', READ, [key, 'key'], taskIn)
   }
 
-  async change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
+  change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
     const args = changeArguments(ref, expected, change, newId(), this.share)
-    const [outcome, row] = await this.worker.change<
-      ['changed', Row] | ['conflict', Row?] | ['caller_full']
-    >('change', CHANGE, ...args)
-    if (outcome === 'caller_full') return { outcome }
-    return outcome === 'changed' ? { outcome, task: toTask(row) } : { outcome, task: taskIn(row) }
+    return this.worker.change('change', CHANGE, args, ([outcome, row]: ChangeResult) => {
+      if (outcome === 'caller_full') return { outcome }
+      return outcome === 'changed' ? { outcome, task: toTask(row) } : { outcome, task: taskIn(row) }
+    })
   }
 
-  async delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
-    return taskIn(await this.worker.change<Row | null>('delete', DELETE, id, birth, version))
+  delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
+    return this.worker.change('delete', DELETE, [id, birth, version], ([row]) => taskIn(row))
   }
 
   /** @throws {Error} `work` was called before. */
@@ -144,21 +148,21 @@ export class RedisTaskEngine implements TaskEngine {
     return this.connection.watch(`${this.base}w:${id}`, listener)
   }
 
-  async list(query: TaskQuery): Promise<readonly StoredTask[]> {
-    const rows = await this.worker.change<Row[]>('list', PAGE, pageArgument(query))
-    return rows.map(toTask)
+  list(query: TaskQuery): Promise<readonly StoredTask[]> {
+    const args = [pageArgument(query)]
+    return this.worker.change('list', PAGE, args, ([rows]: [Row[]]) => rows.map(toTask))
   }
 
-  async counts(pool: string): Promise<PoolCounts> {
-    const [running, waiting, delayed, oldest] = await this.run('counts', COUNTS, pool) as [
-      number, number, number, (number | null)?,
-    ]
-    const counts = { running, waiting, delayed }
-    return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest ?? 0, 0) } : counts
+  counts(pool: string): Promise<PoolCounts> {
+    return this.run('counts', COUNTS, [pool], (reply) => {
+      const [running, waiting, delayed, oldest] = reply as [number, number, number, number?]
+      const counts = { running, waiting, delayed }
+      return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest ?? 0, 0) } : counts
+    })
   }
 
   now(): Promise<number> {
-    return this.run('now', NOW) as Promise<number>
+    return this.run('now', NOW, [], Number)
   }
 
   close({ drainMs }: { readonly drainMs: number }): Promise<void> {
@@ -183,11 +187,17 @@ export class RedisTaskEngine implements TaskEngine {
     return this.tickets.queueOf(pool) as Queue
   }
 
-  private run(verb: StoreEvent['verb'], script: Script, ...args: string[]): Promise<unknown> {
-    return this.connection.run(verb, script, this.base, ...args)
+  private run<T>(
+    verb: StoreEvent['verb'], script: Script, args: readonly string[], read: (reply: unknown) => T,
+  ): Promise<T> {
+    return this.connection.run(verb, script, [this.base, ...args], read)
   }
 }
 
-function taskIn(row: Row | null | undefined): StoredTask | undefined {
-  return row ? toTask(row) : undefined
+type CreateResult = readonly ['created' | 'exists', Row] | readonly ['caller_full']
+  | readonly ['new', createdAt: number, startAt: number, expiresAt: number]
+type ChangeResult = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]
+
+function taskIn(row: unknown): StoredTask | undefined {
+  return row ? toTask(row as Row) : undefined
 }

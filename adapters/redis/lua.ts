@@ -65,9 +65,9 @@ local function wake(at)
   if not due or at < due then due = at end
 end
 
-local function done(result)
+local function done(...)
   if due and due <= now then call('PUBLISH', channel .. 'due', '') end
-  return {tickets, due and due - now, result}
+  return {#tickets > 0 and tickets, due and due - now, ...}
 end
 
 -- Calls act with the tasks of a sorted set whose time has come.

@@ -43,7 +43,7 @@ export function crashedBefore([m]: Row, task: StoredTask): StoredTask | undefine
   }
 }
 
-export function createArguments(task: NewTask): string[] {
+export function createArgument(task: NewTask): string {
   const {
     id, birth, key, owner, caller, name, pool, priority, input, details, start, keepMs, hasFiles, limit,
   } = task
@@ -52,7 +52,7 @@ export function createArguments(task: NewTask): string[] {
     id, birth, key: key?.toWellFormed(), owner: owner?.toWellFormed(), caller: caller?.toWellFormed(),
     name, pool, priority, start, keepMs, hasFiles, limit,
   }
-  return [JSON.stringify(head), input.text, JSON.stringify(details)]
+  return `${JSON.stringify(head)}\n${JSON.stringify(details)}\n${input.text}`
 }
 
 export function changeArguments(

@@ -5,17 +5,17 @@ import { CHANGES, READS } from './lua.js'
 
 /**
  * Begins a run if the task is still ready. ARGV: 1 pool, 2 id, 3 a name of this call, 4 lease in ms,
- * 5 worker. Result: {task or nothing, number of ready tasks of the pool, input, checkpoint}.
+ * 5 worker. Result: task or nothing, number of ready tasks of the pool, input, checkpoint.
  */
 export const BEGIN = script(`${CHANGES}
 local pool, id, nonce, leaseMs, worker = unpack(ARGV)
 local t = live(id)
-if not t then return done({false}) end
+if not t then return done(false) end
 local runs = base .. 'run:' .. t[PLACE_POOL]
 -- A worker sends a begin again if its reply was lost.
 local isRepeated = t[TAKEN_BY] == nonce and t[STATUS] == 'processing' and call('ZSCORE', runs, id)
 if not isRepeated then
-  if t[PLACE_POOL] ~= pool or not endReady(t) then return done({false}) end
+  if t[PLACE_POOL] ~= pool or not endReady(t) then return done(false) end
   t[RUN_STARTED_BEFORE] = -1
   if t[STATUS] == 'processing' then
     stopRun(t)
@@ -32,7 +32,7 @@ if not isRepeated then
 end
 wake(now + leaseMs)
 local input, checkpoint = unpack(call('HMGET', base .. 'h:' .. id, 'input', 'checkpoint'))
-return done({reply(id), call('ZCARD', base .. 'ready:' .. pool), input, checkpoint})
+return done(reply(id), call('ZCARD', base .. 'ready:' .. pool), input, checkpoint)
 `)
 
 /**
@@ -55,8 +55,8 @@ return renewals
 /**
  * Finds what is due. ARGV: 1 maximum number of callbacks, 2 maximum number of files to remove, 3
  * maximum number of everything else, 4 time after which a callback is due again, and files are removed
- * again, in ms, then pairs of a pool of this process and its places. Result: {callbacks, tasks whose
- * files are to be removed}.
+ * again, in ms, then pairs of a pool of this process and its places. Result: callbacks, tasks whose
+ * files are to be removed.
  */
 export const DUE = script(`${CHANGES}
 local callbacksMax, removalsMax, most, again = unpack(ARGV, 1, 4)
@@ -106,7 +106,7 @@ for _, pool in ipairs(pools) do
   look('run:' .. pool)
 end
 if callbacksMax > 0 then look('cb') end
-return {tickets, due and due - now, {callbacks, removals}}
+return {#tickets > 0 and tickets, due and due - now, callbacks, removals}
 `)
 
 /**

@@ -73,12 +73,15 @@ export class Worker {
   }
 
   /** Runs a script that changes tasks. Rejects with a `StoreUnavailableError`. */
-  async change<T>(verb: StoreEvent['verb'], script: Script, ...args: Args): Promise<T> {
-    const reply = await this.connection.run(verb, script, this.base, ...args)
-    const [tickets, dueMs, result] = reply as [readonly Ticket[], number | null, T]
-    if (tickets.length > 0) this.addTickets(tickets)
-    if (dueMs !== null) this.work?.lookIn(Math.max(dueMs, 0))
-    return result
+  change<Result extends readonly unknown[], T>(
+    verb: StoreEvent['verb'], script: Script, args: Args, read: (result: Result) => T,
+  ): Promise<T> {
+    return this.connection.run(verb, script, [this.base, ...args], (reply) => {
+      const [tickets, dueMs, ...result] = reply as ScriptReply
+      if (tickets !== null) this.addTickets(tickets)
+      if (dueMs !== null) this.work?.lookIn(Math.max(dueMs, 0))
+      return read(result as unknown as Result)
+    })
   }
 
   async close(drainMs: number): Promise<void> {
@@ -136,7 +139,7 @@ export class Worker {
     const sentAt = performance.now()
     const begin = async (): Promise<Begun> => {
       try {
-        return await this.change('take', BEGIN, ...args)
+        return await this.change('take', BEGIN, args, (begun: Begun) => begun)
       } catch (error) {
         // The run may have begun, and only its reply was lost.
         await new Promise((resolve) => { setTimeout(resolve, BEGIN_AGAIN_MS) })
@@ -153,29 +156,33 @@ export class Worker {
     ))
   }
 
-  private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
+  private renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
     this.tickets.renew(this.jobs, this.id)
     const names = runs.map(({ task: { id, birth, run } }) => ({ id, birth, run }))
-    const renewals = await this.connection.run(
-      'renew', RENEW, this.base, this.leaseMs, JSON.stringify(names),
-    ) as number[]
-    return renewals.map((isRenewed) => isRenewed === 1 ? 'renewed' : 'lost')
+    const args = [this.base, this.leaseMs, JSON.stringify(names)]
+    return this.connection.run('renew', RENEW, args, (reply) => (
+      (reply as number[]).map((isRenewed) => isRenewed === 1 ? 'renewed' : 'lost')
+    ))
   }
 
   private async look(work: LeasedWork): Promise<void> {
     const { pools } = work.options.places
-    const [callbacks, removals] = await this.change<[Row[], Row[]]>(
-      'look', DUE, work.freeCallbacks, work.freeRemovals, BATCH, AGAIN_MS, ...[...pools].flat(),
-    )
+    const args = [work.freeCallbacks, work.freeRemovals, BATCH, AGAIN_MS, ...[...pools].flat()]
+    const found = await this.change('look', DUE, args, (result: [Row[], Row[]]) => result)
+    const [callbacks, removals] = found
     for (const row of callbacks) void work.callBack(toTask(row))
     for (const row of removals) {
       const task = toTask(row)
+      const name = `${task.id}~${task.birth}`
       void work.remove(task, (isRemoved) => this.connection.run(
-        'delete', REMOVED, this.base, `${task.id}~${task.birth}`, isRemoved ? '' : REMOVE_AGAIN_MS,
+        'delete', REMOVED, [this.base, name, isRemoved ? '' : REMOVE_AGAIN_MS], () => undefined,
       ))
     }
     for (const pool of pools.keys()) this.pump(pool)
   }
 }
 
+type ScriptReply = readonly [
+  tickets: readonly Ticket[] | null, dueMs: number | null, ...result: unknown[],
+]
 type Begun = readonly [row: Row | null, ready?: number, input?: string | null, checkpoint?: string | null]

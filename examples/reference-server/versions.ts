@@ -45,6 +45,8 @@ export function versionedUsers(users: Users): Handler<Context> {
     '1': {
       handler: router({ 'GET|HEAD /users': firstUsers(users) }),
       deprecated: '2026-07-01T00:00:00Z',
+      // The specification of this server asks for an HTTP date, not for the date of RFC 9745.
+      format: 'http-date',
       sunset: '2027-06-30T23:59:59Z',
       successor: '/v2/users',
     },

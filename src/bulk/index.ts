@@ -6,4 +6,4 @@ export type { BulkBackgroundOptions, BulkErrorPlace, BulkOptions, ItemId } from 
 export type { BulkItem, BulkReport, BulkTask, BulkTaskResult, SpooledBatch } from './task.js'
 export type { RecordPosition, ReportText } from '../records/position.js'
 export type { ItemSelection, ReportCounts, ReportItem, ReportSummary } from '../records/report.js'
-export type { ResumedTask } from '../tasks/definition/resume.js'
+export type { ResumedTask } from '../records/task-run.js'

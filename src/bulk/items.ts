@@ -13,7 +13,7 @@ import type { StoredReport } from '../records/stored-report.js'
 import { deleteBlobs, blobBytes } from '../stores/blob-rules.js'
 import type { Retry } from '../stores/calls.js'
 import type { EndedTask, ExternalResource } from '../tasks/definition/external-resource.js'
-import type { Spool } from '../tasks/definition/spool.js'
+import type { Spool } from '../records/spool.js'
 import { isOnlyFailed, onlyParameter } from './operation.js'
 
 const NDJSON_TYPE = 'application/x-ndjson'

@@ -8,8 +8,8 @@ import {
 import { aboutTask, warn } from '../runtime/warning.js'
 import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
-import type { Resume, ResumedTask } from '../tasks/definition/resume.js'
-import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
+import type { Resume, ResumedTask } from '../records/task-run.js'
+import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 
 /** Id of a record, as the report shows it. */
 export type ItemId = string | number

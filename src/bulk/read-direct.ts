@@ -7,7 +7,7 @@ import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
 import { empty } from '../http/respond.js'
-import { decodedFrom } from '../tasks/definition/spool.js'
+import { decodedFrom } from '../records/spool.js'
 import {
   bodyOfBytes, bodyOfValue, decodeLimits, isValue, measure, readBody, type BulkBody, type WholeBody,
 } from './body.js'

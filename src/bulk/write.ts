@@ -7,7 +7,7 @@ import {
 } from '../records/outcome.js'
 import { InterruptedWrite, isAborted, throwIfAborted } from '../records/write-loop.js'
 import { telling } from '../runtime/warning.js'
-import { isReplaced } from '../tasks/definition/resume.js'
+import { isReplaced } from '../tasks/definition/run-context.js'
 import type { BulkErrorPlace, BulkSettings, Writer, Written } from './options.js'
 
 /** Arguments of repository calls, and the task that makes them. */

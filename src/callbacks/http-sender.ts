@@ -2,6 +2,7 @@ import { request as httpRequest, type ClientRequest } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { bytes, duration, func, readOptions, value, type OptionTable } from '../runtime/options.js'
+import { unlessAborted } from '../runtime/timers.js'
 import { AddressRules, hostOf, readTarget, receiverOf } from './addresses.js'
 import {
   publicResolve, systemResolve, type ResolvedAddress, type ResolveHost,
@@ -112,21 +113,14 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       }
       const stop = new AbortController()
       const deadline = setTimeout(() => { stop.abort() }, timeoutMs)
-      return new Promise((resolve, reject) => {
-        const onAbort = (): void => {
-          clearTimeout(deadline)
-          stop.abort()
-          // Does not wait for a resolver that ignores its signal.
-          reject(signal.reason as Error)
-        }
-        signal.addEventListener('abort', onAbort, { once: true })
-        attempt(target, request, stop.signal).then((reply) => {
-          resolve(stop.signal.aborted && 'fault' in reply ? { fault: 'timeout' } : reply)
-        }).catch(reject).finally(() => {
-          clearTimeout(deadline)
-          signal.removeEventListener('abort', onAbort)
-        })
-      })
+      try {
+        // Does not wait for a resolver that ignores its signal.
+        const reply = await unlessAborted(attempt(target, request, stop.signal), signal)
+        return stop.signal.aborted && 'fault' in reply ? { fault: 'timeout' } : reply
+      } finally {
+        clearTimeout(deadline)
+        stop.abort()
+      }
     },
   }
 }

@@ -175,6 +175,19 @@ export interface TaskChange {
   readonly isHidden?: boolean
 }
 
+/** Returns a task as it is after its creation. */
+export function createdTask(
+  task: NewTask, createdAt: number, startAt: number | undefined, expiresAt: number,
+): StoredTask {
+  const { id, birth, key, owner, caller, name, pool, priority, details } = task
+  return {
+    id, birth, key, owner, caller, name, pool, priority, status: 'queued', version: 1, run: 0,
+    attempt: 0, crashes: 0, createdAt, startAt, startedAt: undefined, runStartedAt: undefined,
+    finishedAt: undefined, expiresAt, callbackRun: 0, callbackAt: undefined, details,
+    result: undefined,
+  }
+}
+
 export function isVisibleChange(change: TaskChange): boolean {
   if (change.isHidden === true) return false
   if (change.checkpoint === undefined) return true

@@ -1,4 +1,5 @@
 import type { RecordSource } from '../ndjson/download.js'
+import { unlessAborted } from '../runtime/timers.js'
 
 /** Maximum number of records that are taken from a source of single records at once. */
 const MAX_BATCH = 500
@@ -110,16 +111,7 @@ export class RecordStart {
   async reach(cursor: RecordCursor<unknown>, signal: AbortSignal): Promise<void> {
     if (this.written === 0) return
     signal.throwIfAborted()
-    let stop: (() => void) | undefined
-    const aborted = new Promise<never>((_, reject) => {
-      stop = () => { reject(signal.reason as Error) }
-      signal.addEventListener('abort', stop, { once: true })
-    })
-    try {
-      await Promise.race([aborted, this.skip(cursor, signal)])
-    } finally {
-      if (stop) signal.removeEventListener('abort', stop)
-    }
+    await unlessAborted(this.skip(cursor, signal), signal)
   }
 
   private async skip(cursor: RecordCursor<unknown>, signal: AbortSignal): Promise<void> {

@@ -108,27 +108,27 @@ export async function waitForEntry(
   signal?: AbortSignal,
 ): Promise<Entry | undefined> {
   const deadline = performance.now() + timeoutMs
-  let changed = false
+  let notices = 0
   let wake = (): void => undefined
   const notice = (): void => {
-    changed = true
+    notices++
     wake()
   }
   const unwatch = await store.watch(key, notice)
   signal?.addEventListener('abort', notice, { once: true })
   try {
     for (;;) {
-      changed = false
+      const before = notices
       const entry = await store.get(key)
       const left = deadline - performance.now()
       if (until(entry) || left <= 0 || signal?.aborted === true) return entry
+      if (notices > before) continue
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, Math.min(left, REREAD_MS))
         wake = () => {
           clearTimeout(timer)
           resolve()
         }
-        if (changed) wake()
       })
     }
   } finally {

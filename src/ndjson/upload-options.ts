@@ -7,8 +7,8 @@ import type { ReportItem, ReportSummary } from '../records/report.js'
 import type { Outcomes } from '../records/write-loop.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
-import type { SpooledBody } from '../tasks/definition/spool.js'
-import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
+import type { SpooledBody } from '../tasks/http/spool-body.js'
+import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 import type { UploadSource } from './upload-source.js'
 
 /** One line in the report of an upload. */

@@ -9,6 +9,7 @@ import { batchesOf, type Block, type Judge } from '../records/batch.js'
 import { TextSink } from '../records/http.js'
 import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
 import { writeRecords, type Continuation } from '../records/write-loop.js'
+import { unlessAborted } from '../runtime/timers.js'
 import { judge } from '../schema/schema.js'
 import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
 import { LineReader, readBatches } from './line-reader.js'
@@ -279,14 +280,6 @@ async function respondAtEnd(
 
 export async function readAll(writes: AsyncIterable<void>): Promise<void> {
   for await (const _ of writes);
-}
-
-function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => { reject(signal.reason as Error) }
-    signal.addEventListener('abort', stop, { once: true })
-    work.then(resolve, reject).finally(() => { signal.removeEventListener('abort', stop) })
-  })
 }
 
 async function* resultLines(

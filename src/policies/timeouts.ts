@@ -5,6 +5,7 @@ import { readFailure } from '../http/failure.js'
 import { addFailures } from '../openapi/responses.js'
 import { readOptions, timer, whole, type OptionTable } from '../runtime/options.js'
 import { closeUnread } from '../http/body/source.js'
+import { within } from '../runtime/timers.js'
 import { AFTER_ID } from './request-id.js'
 
 /** Options of `timeouts`. */
@@ -125,16 +126,9 @@ class TimedBody implements BodySource {
 
   async #within<T>(reading: Promise<T>, ms: number | undefined): Promise<T> {
     this.waiting = true
-    let timeout: NodeJS.Timeout | undefined
     try {
-      if (ms === undefined) return await reading
-      const late = new Promise<never>((_, reject) => {
-        timeout = setTimeout(() => { reject(httpError('request_timeout')) }, ms)
-        timeout.unref()
-      })
-      return await Promise.race([reading, late])
+      return await (ms === undefined ? reading : within(reading, ms, () => httpError('request_timeout')))
     } finally {
-      clearTimeout(timeout)
       this.waiting = false
     }
   }

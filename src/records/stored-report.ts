@@ -1,4 +1,4 @@
-import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
+import { textOf, type KeptParts } from './kept-parts.js'
 import type { RecordPosition, ReportText } from './position.js'
 import type { ReportSink } from './report.js'
 

@@ -1,12 +1,27 @@
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { retryUntil, type Retry } from '../stores/calls.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
-import { positionSaver, resumedFrom, type Resume } from '../tasks/definition/resume.js'
-import type { Spool, SpooledBody } from '../tasks/definition/spool.js'
+import type { SpooledBody } from '../tasks/http/spool-body.js'
 import type { Batch } from './batch.js'
 import { positionCheck, START, type RecordPosition } from './position.js'
 import { Report, type ReportSettings, type ReportSink } from './report.js'
+import type { Spool } from './spool.js'
 import { StoredReport } from './stored-report.js'
 import { checkOutcomes, type Continuation, type Outcomes } from './write-loop.js'
+
+/** A task that runs again: the argument of `resume`. */
+export interface ResumedTask {
+  /** Aborts when the task is stopped. */
+  readonly signal: AbortSignal
+  /** Owner of the task. */
+  readonly owner: string | undefined
+  /** The part of the request's context that was stored with the task. */
+  readonly context: unknown
+  /** Id of the task. */
+  readonly taskId: string
+}
+
+export type Resume = (task: ResumedTask) => MaybePromise<string | null | undefined>
 
 /** Context of a task that writes records. */
 export type RecordTaskContext = TaskContext<unknown, RecordPosition>
@@ -43,10 +58,8 @@ export class TaskRun implements Continuation {
 
   /** Opens a run at the position that the application has stored, or else at its checkpoint. */
   static async open(settings: TaskRunSettings): Promise<TaskRun> {
-    const { caller, spool, spooled, task, resume, isPlace, canContinue = () => true } = settings
-    const { position = START, previous } = (
-      await resumedFrom(caller, resume, positionCheck(isPlace), task)
-    )
+    const { spool, spooled, task, resume, canContinue = () => true } = settings
+    const { position = START, previous } = await startOf(settings)
     const from = canContinue(position) ? position : START
     const retry = retryUntil(task.signal)
     const parts = spool.parts(spooled, task.attempt, retry)
@@ -83,5 +96,54 @@ export class TaskRun implements Continuation {
     { counts }: Report, done: number, place?: object, items = '',
   ): RecordPosition {
     return { ...place && { place }, done, ...counts, report: this.stored.textWith(items) }
+  }
+}
+
+/**
+ * Returns the place at which a run begins: that of the cursor of the application, or else its
+ * checkpoint.
+ *
+ * @throws {TypeError} `resume` has returned something else.
+ */
+async function startOf(
+  { caller, resume, isPlace, task }: TaskRunSettings,
+): Promise<{ readonly position?: RecordPosition | undefined, readonly previous?: string }> {
+  const { attempt, taskId, owner, context, signal, checkpoint } = task
+  if (attempt === 1) return {}
+  // A run without a task id is the only one.
+  if (resume === undefined || taskId === undefined) return { position: checkpoint.value }
+  const previous = await resume({ taskId, owner, context, signal }) ?? undefined
+  if (previous === undefined) return {}
+  let position: unknown
+  try {
+    position = JSON.parse(String(previous))
+  } catch {
+    // It is no position.
+  }
+  if (positionCheck(isPlace)(position)) return { position, previous }
+  throw new TypeError(`${caller}: resume must return a text that cursor() has made, or undefined`)
+}
+
+/**
+ * Maximum time between two saves of a position if the application stores the cursor, in
+ * milliseconds. It is much shorter than a lease.
+ */
+const SAVE_EACH_MS = 500
+
+/**
+ * Returns the function that saves the position of a run after each batch. If the application stores
+ * the cursor, it saves only the first one and then one in each half second: they show the engine
+ * that the task gets on, so that a crash after them counts as the first one. If another run has begun
+ * meanwhile, because this process was suspended, the save is rejected and this run ends.
+ */
+function positionSaver(
+  resume: Resume | undefined, checkpoint: RecordTaskContext['checkpoint'],
+): (position: RecordPosition) => Promise<void> {
+  if (resume === undefined) return (position) => checkpoint.save(position)
+  let savedAt = -Infinity
+  return async (position) => {
+    if (performance.now() - savedAt < SAVE_EACH_MS) return
+    await checkpoint.save(position)
+    savedAt = performance.now()
   }
 }

@@ -62,3 +62,47 @@ export class Gathered {
     return this.#buffer.byteLength === size ? this.#buffer : this.#buffer.subarray(0, size)
   }
 }
+
+export const BLOCK_BYTES = 65_536
+
+/** Bytes in blocks of 64 KiB, regardless of the size of the pieces that are added. */
+export class Blocks {
+  /** Number of bytes. */
+  size = 0
+  readonly #blocks: Uint8Array[] = []
+
+  add(piece: Uint8Array): void {
+    for (let at = 0; at < piece.byteLength;) {
+      const filled = this.size % BLOCK_BYTES
+      if (filled === 0) this.#blocks.push(Buffer.allocUnsafeSlow(BLOCK_BYTES))
+      const part = piece.subarray(at, at + BLOCK_BYTES - filled)
+      this.#blocks.at(-1)?.set(part, filled)
+      this.size += part.byteLength
+      at += part.byteLength
+    }
+  }
+
+  /** Yields the bytes from `start` to `end`. They must not be changed. */
+  * pieces(start = 0, end = this.size): Generator<Uint8Array, void, undefined> {
+    for (let at = start; at < end;) {
+      const from = at % BLOCK_BYTES
+      const block = this.#blocks[(at - from) / BLOCK_BYTES] as Uint8Array
+      const piece = block.subarray(from, Math.min(BLOCK_BYTES, from + end - at))
+      at += piece.byteLength
+      yield piece
+    }
+  }
+
+  /** Shortens the last block to its content. Add nothing afterwards. */
+  shorten(): void {
+    const last = this.#blocks.pop()
+    if (last === undefined) return
+    const used = this.size - this.#blocks.length * BLOCK_BYTES
+    this.#blocks.push(Uint8Array.from(last.subarray(0, used)))
+  }
+
+  clear(): void {
+    this.size = 0
+    this.#blocks.length = 0
+  }
+}

@@ -30,6 +30,16 @@ export async function settles(work: Promise<unknown>, ms: number): Promise<boole
   return settled
 }
 
+/** Settles as `work` does, or rejects with the reason of `signal` as soon as that aborts. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => { reject(signal.reason as Error) }
+    if (signal.aborted) stop()
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => { signal.removeEventListener('abort', stop) })
+  })
+}
+
 /** The time and the timers of an engine. Tests replace it to move time forward themselves. */
 export interface Clock {
   /** Returns milliseconds from an arbitrary start. Never goes back. */

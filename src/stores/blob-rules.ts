@@ -1,3 +1,4 @@
+import { unlessAborted } from '../runtime/timers.js'
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './blobs.js'
 
 const LONGEST_KEY = 512
@@ -45,7 +46,7 @@ export async function takeContent(
   try {
     for (;;) {
       signal?.throwIfAborted()
-      const step = await unlessAborted(iterator.next(), signal)
+      const step = await (signal ? unlessAborted(iterator.next(), signal) : iterator.next())
       isOver = step.done === true
       if (step.done === true) return
       if (!(step.value instanceof Uint8Array)) {
@@ -58,16 +59,6 @@ export async function takeContent(
   } finally {
     if (!isOver) close(iterator)
   }
-}
-
-/** Not a race with one promise for all chunks, which would keep a reaction for each chunk. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => { reject(signal.reason as Error) }
-    signal.addEventListener('abort', onAbort, { once: true })
-    work.then(resolve, reject).finally(() => { signal.removeEventListener('abort', onAbort) })
-  })
 }
 
 /** Does not wait: a generator that waits for its source ends only when the source does. */
@@ -103,7 +94,8 @@ export function blobBytes(
   return changeEach(keys, async (key) => (await blobs.stat(key))?.size ?? 0)
 }
 
-async function changeEach<R>(
+/** Calls `change` for each key, for a few at the same time. Returns what the calls have returned. */
+export async function changeEach<R>(
   keys: readonly string[], change: (key: string) => Promise<R>,
 ): Promise<readonly R[]> {
   const outcomes: R[] = []

@@ -1,3 +1,5 @@
+import { checkNames } from '../runtime/option-names.js'
+
 /**
  * Storage contract: a key-value store with compare-and-set, expiry, counters and change notices.
  * Keeps counters (rate limits), the responses of idempotency keys of synchronous requests, and the
@@ -137,13 +139,7 @@ export class StoreUnavailableError extends Error {
     cause?: unknown
   } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
-    for (const name in options) {
-      if (name !== 'reason' && name !== 'cause') {
-        throw new TypeError(
-          `StoreUnavailableError: there is no option "${name}". The options are reason and cause.`,
-        )
-      }
-    }
+    checkNames('StoreUnavailableError', options, { reason: 0, cause: 0 })
     this[BRAND] = true
     this.reason = options.reason ?? 'unavailable'
   }

@@ -173,7 +173,7 @@ export class ServedTasks implements OwnedTasks {
     const limits = readOptions('wait', options, WAIT_OPTIONS)
     if (!isTaskId(id)) return undefined
     const { subscriptions } = this.#service
-    return shown(await waitFor(subscriptions, id, { ...limits, isVisible: this.#isVisible }, true))
+    return shown(await waitFor(subscriptions, id, { ...limits, isVisible: this.#isVisible }))
   }
 
   /** `options` is not in the type. It is read because `{ owner }` must not cancel others' tasks. */

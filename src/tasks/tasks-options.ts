@@ -140,8 +140,11 @@ const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 /** Throws a `TypeError` for options that make no sense, by themselves or together. */
 export function readTasksOptions(options: TasksOptions): TasksSettings {
   const settings = readOptions('createTasks', options, OPTIONS)
-  const { engine, store, definitions } = settings
-  checkParts(engine, store)
+  const { engine, store, blobs, definitions } = settings
+  if (!engine || !store) {
+    const missing = engine ? 'store is' : store ? 'engine is' : 'engine and store are'
+    throw fault(`${missing} missing; for one process: createTasks({ ...memory(), definitions })`)
+  }
   if (!definitions?.every?.(isDefinition)) {
     const given: unknown = definitions
     const isEndpoint = Array.isArray(given)
@@ -149,40 +152,35 @@ export function readTasksOptions(options: TasksOptions): TasksSettings {
     const advice = isEndpoint ? '; of a background endpoint pass its property task' : ''
     throw fault(`definitions must be a list of what defineTask returned${advice}`)
   }
-  if (engine.shared && !store.shared) {
+  const names = definitions.map(({ name }) => name)
+  const twice = names.find((name, at) => names.indexOf(name) < at)
+  if (twice !== undefined) throw fault(`two definitions are named ${twice}`)
+  const writer = definitions.find(({ files }) => files === true)
+  if (writer && !blobs) {
+    throw fault(`${writer.name} writes files, so blobs are required; pass those of memory() or postgres(), `
+      + 'or new FolderBlobs(folder) of longhaul/files')
+  }
+  if (engine.shared) checkShared(settings, writer)
+  return settings
+}
+
+/** All that tasks need must be where every process that shares the engine can read it. */
+function checkShared(
+  { store, blobs, definitions }: TasksSettings, writer: AnyTaskDefinition | undefined,
+): void {
+  if (!store.shared) {
     throw fault('several processes share this engine, but the store is for one process; '
       + 'pass that of redis() or postgres()')
   }
   const local = definitions.find(({ shared }) => shared === false)
-  if (engine.shared && local) {
+  if (local) {
     throw fault(`several processes share this engine, but ${local.name} has blobs for one process; `
       + 'give it blobs that all processes see')
   }
-  checkBlobs(options)
-  const names = definitions.map(({ name }) => name)
-  const twice = names.find((name, at) => names.indexOf(name) < at)
-  if (twice !== undefined) throw fault(`two definitions are named ${twice}`)
-  return settings
-}
-
-/** Result files must be where every process that shares the records can read them. */
-function checkBlobs({ engine, blobs, definitions }: TasksOptions): void {
-  const name = definitions.find(({ files }) => files === true)?.name
-  if (name === undefined) return
-  if (!blobs) {
-    throw fault(`${name} writes files, so blobs are required; pass those of memory() or postgres(), `
-      + 'or new FolderBlobs(folder) of longhaul/files')
-  }
-  if (engine.shared && !blobs.shared) {
-    throw fault(`${name} writes files and the engine is shared between processes, but the blobs are not; `
+  if (writer && !blobs?.shared) {
+    throw fault(`${writer.name} writes files and the engine is shared between processes, but the blobs are not; `
       + 'pass shared blobs, such as new FolderBlobs(folder, { shared: true })')
   }
-}
-
-function checkParts(engine: unknown, store: unknown): void {
-  if (engine && store) return
-  const missing = engine ? 'store is' : store ? 'engine is' : 'engine and store are'
-  throw fault(`${missing} missing; for one process: createTasks({ ...memory(), definitions })`)
 }
 
 /** Made by `defineTask`, which fills the time-out in. */

@@ -26,8 +26,8 @@ interface Judged {
 }
 
 /**
- * Returns the version that a request names; `undefined` if it names none. The path and the query
- * name one version. Accept lists several, in both of its forms: the best one by `q`, then by order,
+ * Returns the version that a request names; `undefined` if it names none. The path, the query and a header
+ * of its own name one version. Accept lists several, in both of its forms: the best one by `q`, then by order,
  * that is served.
  *
  * @throws {HttpError} 400 `version_ambiguous` if two selectors find different versions, 400
@@ -44,7 +44,7 @@ export function choose(
     if (asked === undefined) continue
     optional ||= asked.optional
     for (const candidate of asked.candidates) {
-      if (selector.vary === undefined) fixed.push(judge(candidate, selector, best))
+      if (selector.isVendorType === undefined) fixed.push(judge(candidate, selector, best))
       else listed.push({ candidate, selector })
     }
   }

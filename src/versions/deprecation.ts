@@ -22,11 +22,12 @@ export interface DeprecationOptions {
   /** The replacement; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
-   * Format of `Deprecation`. `http-date` (default) is a date such as `Sun, 11 Nov
-   * 2026 23:59:59 GMT`. Parsers of RFC 9745 ignore it. `rfc9745` is a structured date, which is an
-   * at sign and the seconds since 1970.
+   * Format of `Deprecation`. `rfc9745` is the date of RFC 9745 section 2.1: an at sign and the seconds
+   * since 1970. `http-date`, such as `Sun, 11 Nov 2026 23:59:59 GMT`, is the form of earlier drafts, which
+   * parsers of RFC 9745 ignore.
+   * @default 'rfc9745'
    */
-  readonly format?: 'http-date' | 'rfc9745'
+  readonly format?: 'rfc9745' | 'http-date'
 }
 
 const isDate = (given: unknown): boolean => !Number.isNaN(new Date(given as string).getTime())
@@ -35,7 +36,7 @@ export const DEPRECATION = {
   deprecated: value('a date', isDate, { required: true }),
   sunset: value('a date', isDate),
   link: text(), sunsetLink: text(), successor: text(),
-  format: oneOf(['http-date', 'rfc9745'], { default: 'http-date' }),
+  format: oneOf(['rfc9745', 'http-date'], { default: 'rfc9745' }),
 } satisfies OptionTable<DeprecationOptions>
 
 /** The headers of a deprecation, made once. */
@@ -62,7 +63,7 @@ export function toDeprecation(
   if (link !== undefined) links.push({ target: link, rel: 'deprecation', type: 'text/html' })
   if (sunsetLink !== undefined) links.push({ target: sunsetLink, rel: 'sunset', type: 'text/html' })
   if (successor !== undefined) links.push({ target: successor, rel: 'successor-version' })
-  const date = format === 'rfc9745' ? `@${String(Math.floor(at / 1000))}` : httpDate(at)
+  const date = format === 'http-date' ? httpDate(at) : `@${String(Math.floor(at / 1000))}`
   return {
     headers: { deprecation: date, ...sunsetAt < Infinity && { sunset: httpDate(sunsetAt) } },
     links: links.length > 0 ? linkValue(links) : undefined,

@@ -2,7 +2,7 @@ export {
   versionNeutral, versions, type VersionOptions, type VersionsOptions, type VersionUse,
 } from './versions.js'
 export {
-  byMediaTypeParameter, byPath, byQuery, byVendorMediaType, type Asked, type Candidate,
+  byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType, type Asked, type Candidate,
   type Selector,
 } from './selectors.js'
 export { deprecated, type DeprecationOptions } from './deprecation.js'

@@ -26,10 +26,10 @@ export interface Asked {
 
 /** One way to choose a version. */
 export interface Selector {
-  readonly way: 'path' | 'query' | 'media-type' | 'media-type-parameter'
-  /** Status for a version that is not served: 404 in the path, 400 in the query, 406 in Accept. */
+  readonly way: 'path' | 'query' | 'header' | 'media-type' | 'media-type-parameter'
+  /** Status for a version that is not served: 404 in the path, 400 in the query or a header, 406 in Accept. */
   readonly unsupported: 400 | 404 | 406
-  /** The request header that the choice depends on, if the version is negotiated. */
+  /** The request header that the choice depends on. */
   readonly vary?: string
   /** Returns the versions that the request names in this way; `undefined` for none. */
   readonly ask: (request: HttpRequest) => Asked | undefined
@@ -39,7 +39,7 @@ export interface Selector {
   readonly isVendorType?: (type: string, subtype: string) => boolean
   /** Additions to the OpenAPI description. */
   readonly describe?: {
-    /** The query parameter that it reads. */
+    /** The query parameter, or the header, that it reads. */
     readonly parameter?: Readonly<Record<string, unknown>>
     /** Returns the media type of a version. */
     readonly mediaType?: (version: string) => string
@@ -56,6 +56,7 @@ const expects = 'lower-case letters, digits and - _'
 const VENDOR = text({ pattern: NAME, expects, required: true })
 const PREFIX = text({ pattern: NAME, expects, default: 'v' })
 const PARAMETER = text({ pattern: NAME, expects, default: 'version' })
+const HEADER = text({ pattern: /^[A-Za-z][A-Za-z0-9-]{0,63}$/, expects: 'letters, digits and -', default: 'API-Version' })
 
 /**
  * Reads the version from the first segment below the mount path: `/v1/users`. A segment that is no
@@ -119,6 +120,32 @@ export function byQuery(options: {
         : { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
     },
     describe: { parameter: describeParameter('query', parameter, { description: 'The version that is wanted' }) },
+  }
+}
+
+/**
+ * Reads the version from a request header of its own: `API-Version: 2`. Two different values get a 400.
+ * Responses have the header in `Vary`. Browsers of other sites may send it only if CORS allows it.
+ *
+ * @example
+ * versions({ '1.0.0': handler }, { select: [byHeader({ header: 'X-Acme-Version' })] })
+ */
+export function byHeader(options: {
+  /** Name of the request header. Default `API-Version`. */
+  readonly header?: string,
+} = {}): Selector {
+  const { header } = readOptions('byHeader', options, { header: HEADER })
+  const name = header.toLowerCase()
+  return {
+    way: 'header',
+    unsupported: 400,
+    vary: header,
+    ask: ({ headers: { [name]: field } }) => {
+      if (field === undefined) return undefined
+      const candidates = fieldText(field).split(',').map((each, at) => ({ text: each.trim(), q: 1, at }))
+      return { candidates, optional: false }
+    },
+    describe: { parameter: describeParameter('header', header, { description: 'The version that is wanted' }) },
   }
 }
 

@@ -1,4 +1,5 @@
 import { heapShare, SharedLimit, type Share, type Refusal } from '../../runtime/shared-limit.js'
+import { Blocks } from '../../runtime/text.js'
 import { countedAs } from '../requester.js'
 import type { BodySource, HttpRequest } from '../exchange.js'
 import { type HttpError, httpError } from '../errors.js'
@@ -99,7 +100,6 @@ export class CountedBody implements BodySource {
 
 /** The bodies that the requests of this process hold, in bytes as sent. Outside the heap. */
 const RECEIVED = new SharedLimit(heapShare(2, 512))
-const BLOCK_BYTES = 65_536
 
 /** Bodies that are still arriving, by the time of their last bytes. */
 const arriving = new Set<CountedBytes>()
@@ -111,15 +111,18 @@ const arriving = new Set<CountedBytes>()
  * one caller become too large, one of them is rejected in the same way with `too_many_requests`.
  */
 export class CountedBytes {
-  /** Number of bytes. */
-  size = 0
   readonly #memory: Share
-  readonly #blocks: Uint8Array[] = []
+  readonly #bytes = new Blocks()
   #drop: (error: HttpError) => void = () => undefined
   #dropped: HttpError | undefined
 
   constructor(request: HttpRequest<unknown>) {
     this.#memory = RECEIVED.open(countedAs(request))
+  }
+
+  /** Number of bytes. */
+  get size(): number {
+    return this.#bytes.size
   }
 
   /**
@@ -144,14 +147,8 @@ export class CountedBytes {
   }
 
   /** Yields the bytes from an offset on. */
-  * pieces(start = 0): Generator<Uint8Array, void, undefined> {
-    for (let at = start; at < this.size;) {
-      const block = this.#blocks[Math.floor(at / BLOCK_BYTES)] as Uint8Array
-      const from = at % BLOCK_BYTES
-      const piece = block.subarray(from, Math.min(BLOCK_BYTES, from + this.size - at))
-      at += piece.byteLength
-      yield piece
-    }
+  pieces(start?: number): Iterable<Uint8Array> {
+    return this.#bytes.pieces(start)
   }
 
   /** Yields the bytes from an offset on. */
@@ -162,8 +159,7 @@ export class CountedBytes {
   /** Frees the memory. Call it once nobody reads the body any more. */
   release(): void {
     this.#memory.release()
-    this.size = 0
-    this.#blocks.length = 0
+    this.#bytes.clear()
   }
 
   /** Reads a piece. Not by `Promise.race`, which would keep a reaction for each piece. */
@@ -178,14 +174,7 @@ export class CountedBytes {
   }
 
   #add(piece: Uint8Array): void {
-    for (let at = 0; at < piece.byteLength;) {
-      const filled = this.size % BLOCK_BYTES
-      if (filled === 0) this.#blocks.push(Buffer.allocUnsafeSlow(BLOCK_BYTES))
-      const part = piece.subarray(at, at + BLOCK_BYTES - filled)
-      this.#blocks.at(-1)?.set(part, filled)
-      this.size += part.byteLength
-      at += part.byteLength
-    }
+    this.#bytes.add(piece)
     this.#memory.add(piece.byteLength)
     arriving.delete(this)
     arriving.add(this)

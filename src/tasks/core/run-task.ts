@@ -5,6 +5,7 @@ import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
 import type { StoredTask } from '../../engine/task.js'
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
 import type { Linked, LinkedList } from '../../runtime/collections.js'
+import { within } from '../../runtime/timers.js'
 import { retryDelay, type AnyTaskDefinition } from '../definition/define.js'
 import type { Checkpoint } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
@@ -17,7 +18,7 @@ import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
 import {
-  failedOutcome, holdInput, inTime, runValidated, toInput, type Outcome,
+  failedOutcome, holdInput, runValidated, toInput, type Outcome,
 } from '../run/run.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import { Stop } from '../run/stop.js'
@@ -116,7 +117,10 @@ export class RunningTask implements Linked<RunningTask> {
     definition: AnyTaskDefinition, value: unknown,
   ): Promise<{ readonly input: never } | undefined> {
     try {
-      return { input: await inTime(toInput(definition, value), definition) }
+      const { name, timeoutMs } = definition
+      return { input: await within(toInput(definition, value), timeoutMs, () => (
+        httpError('task_timeout', { cause: new Error(`The schema of ${name} took longer than ${timeoutMs} ms`) })
+      )) }
     } catch (error) {
       const isForeign = isHttpError(error) && error.code === 'invalid_input'
       if (isForeign && this.core.engine.durable) await this.giveBack(error)

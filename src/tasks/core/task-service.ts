@@ -53,6 +53,8 @@ export class TaskService {
   private readonly directPlaces: Places
   private readonly deliveries: CallbackDeliveries | undefined
   private readonly running = new LinkedList<RunningTask>()
+  /** Each ends one schedule. */
+  private readonly schedules: readonly (() => void)[] = []
   private closing: Promise<void> | undefined
 
   constructor(options: TasksOptions) {
@@ -81,6 +83,15 @@ export class TaskService {
       callback: async (task) => this.deliveries?.deliver(task),
       remove: (task) => this.core.removeFiles(task),
       abandon: (task) => abandonTask(this.core, task),
+    })
+    this.schedules = definitions.flatMap((definition) => {
+      const { name, schedule, pool } = definition
+      if (schedule === undefined || !work.includes(pool)) return []
+      return schedule.begin({
+        name, store: settings.store, now: () => engine.now(),
+        submit: (id, input) => this.submit(definition, input, { id, owner: undefined, caller: undefined }),
+        onError: (error) => { this.core.settings.onError(error, { taskId: `schedule:${name}`, name, attempt: 0 }) },
+      })
     })
   }
 
@@ -190,6 +201,7 @@ export class TaskService {
 
   private async drain(drainMs: number): Promise<void> {
     this.core.isClosing = true
+    for (const end of this.schedules) end()
     // After the drain time nothing waits for an engine that is away, or for a receiver of a callback.
     const endWaiting = () => {
       this.core.retry.stop()

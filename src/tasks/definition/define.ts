@@ -6,6 +6,7 @@ import { isSchema, type Schema } from '../../schema/schema.js'
 import type { TaskContext } from './run-context.js'
 import type { JsonForm, JsonSafe } from './json-values.js'
 import { EXTERNAL, type ExternalResource } from './external-resource.js'
+import type { Schedule } from './schedule.js'
 
 /** Delay between attempts. */
 export interface Backoff {
@@ -82,6 +83,11 @@ export interface TaskSettings {
    * Default: none.
    */
   readonly version?: string
+  /**
+   * Times at which a task is submitted by itself: `cron('0 3 * * *')` of `longhaul/cron`. Such a task has
+   * no owner. Default: none.
+   */
+  readonly schedule?: Schedule
 }
 
 /**
@@ -150,7 +156,8 @@ type WithDefault = 'timeoutMs' | 'attempts' | 'backoff' | 'pool' | 'priority'
 export interface TaskDefinition<
   I = unknown, R = unknown, C = unknown, In = I, N extends string = string, P = never,
 > extends Omit<TaskSettings, WithDefault>, Required<Pick<TaskSettings, WithDefault>>,
-  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'name' | 'input' | 'check' | 'external'> {
+  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'input' | 'check' | 'external'> {
+  readonly name: N
   /** Does the work. */
   readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R>
   readonly output?: Schema
@@ -206,6 +213,9 @@ const OPTIONS = {
   retentionMs: duration({ min: 1000 }), maxPerOwner: whole({ min: 1, infinity: true }),
   external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
+  schedule: value('what cron() of longhaul/cron returns', (given) => (
+    typeof (given as Schedule | null)?.begin === 'function'
+  )),
 } satisfies OptionTable<TaskOptions<never, never>>
 
 /**

@@ -2,7 +2,6 @@ import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
-import type { Spool } from '../definition/spool.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
@@ -10,7 +9,7 @@ import { createFiles } from './files.js'
 import { createOperatorList, createOwnList, type OperatorListOptions } from './lists.js'
 import { createOverview, type OperatorOverviewOptions } from './overview.js'
 import { findOwn, readSettings, type TaskEndpointsOptions } from './settings.js'
-import { spoolBody, type ArrivedBody, type ArrivingBody } from './spool-body.js'
+import { spoolBody, type ArrivedBody, type ArrivingBody, type BodyStore } from './spool-body.js'
 import { createStatus } from './status.js'
 import { acceptRead, respondOnce, createSubmit } from './submit.js'
 import type { ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions } from './submit-options.js'
@@ -54,7 +53,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    *
    * @internal
    */
-  spool(request: HttpRequest<C>, spool: Spool, body: ArrivingBody): Promise<ArrivedBody>
+  spool(request: HttpRequest<C>, spool: BodyStore, body: ArrivingBody): Promise<ArrivedBody>
   /**
    * Returns the owner and the context that a task of this request would have, for work that is done
    * directly.

@@ -1,14 +1,13 @@
 import { contentOperations, contentPlan } from '../../content/content.js'
 import { respond } from '../../content/response.js'
-import { blobSource, type ContentSource } from '../../content/source.js'
+import { blobSource } from '../../content/source.js'
 import { httpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { respondAllow } from '../../http/respond.js'
 import { parseDigests } from '../../http/fields/digests.js'
 import { header, parameter } from '../../openapi/operation.js'
-import type { TaskService } from '../core/task-service.js'
 import { fileKey } from '../record/outside.js'
-import { belongsTo, type OwnerId } from '../record/ids.js'
+import { belongsTo } from '../record/ids.js'
 import { bodyOf } from '../record/view.js'
 import type { EndpointSettings } from './settings.js'
 
@@ -56,29 +55,21 @@ function decoded(segment: string): string {
 }
 
 async function serve<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, id: string, name: string,
+  { service, requester }: EndpointSettings<C>, request: HttpRequest<C>, id: string, name: string,
 ): Promise<HttpResponse> {
-  const { owner } = settings.requester(request)
-  const source = await find(settings.service, owner, id, name)
-  // The same response for every reason, so that nobody learns of tasks of others.
-  if (source === undefined) throw httpError('file_not_found')
-  const response = await respond(request, source, PLAN)
-  response.headers['x-content-type-options'] = 'nosniff'
-  return response
-}
-
-async function find(
-  service: TaskService, owner: OwnerId, id: string, name: string,
-): Promise<ContentSource | undefined> {
+  const { owner } = requester(request)
   const { blobs } = service.settings
   const task = await service.read(id)
-  if (!task?.blobs || !blobs || !belongsTo(task, owner)) return undefined
-  const { files = [] } = bodyOf(task)
+  const files = task?.blobs && belongsTo(task, owner) ? bodyOf(task).files ?? [] : []
   const at = files.findIndex((file) => file.name === name)
-  const [file, blob] = [files[at], task.blobs[at]]
-  if (file === undefined || blob === undefined) return undefined
-  const digests = parseDigests(file.digest) ?? {}
-  const source = await blobSource(blobs, fileKey(id, blob), { type: file.type, name, digests })
+  const [file, blob] = [files[at], task?.blobs?.[at]]
+  const digests = file ? parseDigests(file.digest) ?? {} : {}
+  const source = file && blob !== undefined && blobs
+    && await blobSource(blobs, fileKey(id, blob), { type: file.type, name, digests })
+  // The same response for every reason, so that nobody learns of tasks of others.
+  if (!source) throw httpError('file_not_found')
   // The digest is a strong entity tag, and it is the same for the same bytes of another attempt.
-  return source && { ...source, etag: `"${digests['sha-256']}"` }
+  const response = await respond(request, { ...source, etag: `"${digests['sha-256']}"` }, PLAN)
+  response.headers['x-content-type-options'] = 'nosniff'
+  return response
 }

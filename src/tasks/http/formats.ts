@@ -178,24 +178,20 @@ export function eventId(task: TaskSnapshot): string {
   return `${String(task.createdAt)}-${String(task.version)}`
 }
 
-/** Below this length, a copy for each connection is cheaper than sharing one. In UTF-16 units. */
-const MIN_SHARED_LENGTH = 16_384
+type Encode = (task: TaskSnapshot, statusUrl: string) => Uint8Array
 
 /** Bodies and events of tasks as bytes. */
 export interface EncodedBodies {
-  event(task: TaskSnapshot, statusUrl: string): Uint8Array
-  body(task: TaskSnapshot, statusUrl: string): string | Uint8Array
+  readonly event: Encode
+  readonly body: Encode
 }
 
 export function encodedBodies({ toText }: TaskFormat): EncodedBodies {
-  const body = encodedOnce(toText)
   return {
     event: encodedOnce((task, statusUrl) => (
       `id: ${eventId(task)}\ndata: ${toText(task, statusUrl)}\n\n`
     )),
-    body: (task, statusUrl) => (
-      (task.text.length < MIN_SHARED_LENGTH ? toText : body)(task, statusUrl)
-    ),
+    body: encodedOnce(toText),
   }
 }
 
@@ -203,7 +199,7 @@ export function encodedBodies({ toText }: TaskFormat): EncodedBodies {
  * Encodes each version of a task once, for all requests that have waited for it. A text would be
  * copied for every connection that has not received it yet.
  */
-function encodedOnce(toText: TaskFormat['toText']): EncodedBodies['event'] {
+function encodedOnce(toText: TaskFormat['toText']): Encode {
   const encoded = new WeakMap<TaskSnapshot, { statusUrl: string, bytes: Uint8Array }>()
   return (task, statusUrl) => {
     const last = encoded.get(task)

@@ -1,7 +1,9 @@
 import type { ListedStatus } from '../../engine/engine.js'
+import type { ErrorCode } from '../../http/errors.js'
 import type { Operation } from '../../http/exchange.js'
 import {
-  addResponseHeaders, body, type Fragment, header, operation, parameter, readOperations, response,
+  addResponseHeaders, body, type Fragment, header, operation, type OperationOptions, parameter,
+  readOperations, response,
 } from '../../openapi/operation.js'
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -115,51 +117,49 @@ export function statusOperations(
   ].map((each) => ({ ...each, path }))
 }
 
-const EMPTY_BODY = body({ type: 'object', maxProperties: 0 }, { required: false })
-
-export function retryOperations(
-  { template }: StatusPath, format: TaskFormat,
-): readonly Operation[] {
-  return [{
-    ...operation('POST', {
-      summary: 'Run a failed or cancelled task again',
-      parameters: [id, prefer, idempotencyKey],
-      requestBody: EMPTY_BODY,
-      responses: {
-        200: response('The result, if the client waited for it', {
-          headers: fields('Location', 'Preference-Applied', 'Vary'),
-        }),
-        202: accepted(format, 'The task waits for another run'),
-        ...errorResponses(
-          ...POST_FAILURES, 'cross_site', format.notFound, 'task_not_final',
-          'task_already_completed', 'conflict', 'gone', 'too_many_tasks', 'queue_full',
-          'service_unavailable', 'shutting_down',
-        ),
-      },
-    }),
-    path: `${template}/retry`,
-  }]
+export function retryOperations(path: StatusPath, format: TaskFormat): readonly Operation[] {
+  return postBelow(path, 'retry', {
+    summary: 'Run a failed or cancelled task again',
+    parameters: [id, prefer, idempotencyKey],
+    responses: {
+      200: response('The result, if the client waited for it', {
+        headers: fields('Location', 'Preference-Applied', 'Vary'),
+      }),
+      202: accepted(format, 'The task waits for another run'),
+    },
+  }, [
+    format.notFound, 'task_already_completed', 'conflict', 'gone', 'too_many_tasks', 'queue_full',
+    'shutting_down',
+  ])
 }
 
 export function redeliverOperations(
-  { template }: StatusPath, { schema, notFound }: TaskFormat,
+  path: StatusPath, { schema, notFound }: TaskFormat,
 ): readonly Operation[] {
+  return postBelow(path, 'callback', {
+    summary: 'Send the callback of a task again',
+    parameters: [id, idempotencyKey],
+    responses: {
+      202: response('The callback is being sent', {
+        schema, headers: { ...fields('Location', 'Content-Location'), ...replayed },
+      }),
+    },
+  }, [notFound, 'no_callback', 'callback_pending'])
+}
+
+function postBelow(
+  { template }: StatusPath, below: string, options: OperationOptions, codes: readonly ErrorCode[],
+): readonly Operation[] {
+  const failures = errorResponses(
+    ...POST_FAILURES, 'cross_site', 'task_not_final', 'service_unavailable', ...codes,
+  )
   return [{
     ...operation('POST', {
-      summary: 'Send the callback of a task again',
-      parameters: [id, idempotencyKey],
-      requestBody: EMPTY_BODY,
-      responses: {
-        202: response('The callback is being sent', {
-          schema, headers: { ...fields('Location', 'Content-Location'), ...replayed },
-        }),
-        ...errorResponses(
-          ...POST_FAILURES, 'cross_site', notFound, 'task_not_final', 'no_callback',
-          'callback_pending', 'service_unavailable',
-        ),
-      },
+      ...options,
+      requestBody: body({ type: 'object', maxProperties: 0 }, { required: false }),
+      responses: { ...options.responses, ...failures },
     }),
-    path: `${template}/callback`,
+    path: `${template}/${below}`,
   }]
 }
 

@@ -89,7 +89,7 @@ async function waitedFor<C>(
   try {
     const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
     const options = { timeoutMs: waitSeconds * 1000, signal: slot.signal, isVisible }
-    return await waitFor(service.subscriptions, task.id, options, true) ?? task
+    return await waitFor(service.subscriptions, task.id, options) ?? task
   } finally {
     slot.release()
   }
@@ -161,7 +161,7 @@ async function waitForEnd<C>(
   timeoutMs: number,
 ): Promise<TaskSnapshot | undefined> {
   const isVisible = (now: TaskSnapshot) => belongsTo(now, owner)
-  const end = await waitFor(service.subscriptions, id, { timeoutMs, signal, isVisible }, true)
+  const end = await waitFor(service.subscriptions, id, { timeoutMs, signal, isVisible })
   return end && isFinalStatus(end.state) ? end : undefined
 }
 

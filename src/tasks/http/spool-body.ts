@@ -5,8 +5,27 @@ import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { ownerBytesLimit, OwnerBytes } from '../record/owner-bytes.js'
-import type { Spool, SpooledBody } from '../definition/spool.js'
+import type { Blobs } from '../../stores/blobs.js'
 import type { EndpointSettings } from './settings.js'
+
+/** Reference to a request body that is kept in blobs until its task reads it. */
+export interface SpooledBody {
+  /** Key of the blob. */
+  readonly blob: string
+  /** Content coding of the bytes. */
+  readonly coding: string
+  /** Number of bytes as sent. */
+  readonly size: number
+}
+
+/** Blobs that keep bodies until their tasks read them. */
+export interface BodyStore {
+  readonly blobs: Blobs
+  /** Time that a body is kept without a renewal, in milliseconds. */
+  readonly retentionMs: number
+  /** Returns the key of a new blob. */
+  newKey(): string
+}
 
 export interface ArrivingBody {
   /** The bytes as sent. */
@@ -43,7 +62,7 @@ const STEP_BYTES = 2 ** 20
  * is left then.
  */
 export async function spoolBody<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, spool: Spool, body: ArrivingBody,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, spool: BodyStore, body: ArrivingBody,
 ): Promise<ArrivedBody> {
   const { blobs, retentionMs: ttlMs } = spool
   const { bytes, coding } = body

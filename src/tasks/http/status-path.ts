@@ -10,10 +10,8 @@ export class StatusPath {
   readonly template: string
   readonly #before: string
   readonly #after: string
-  /** Locations of accepted tasks, until the first request for one of them arrives. */
-  readonly #issued = new Set<string>()
-  #confirmed = false
-  #warned = false
+  /** Locations of accepted tasks. `undefined` once it is known whether clients find tasks there. */
+  #issued: Set<string> | undefined = new Set()
 
   /**
    * @param option - name of the option with its function, for error messages
@@ -42,7 +40,7 @@ export class StatusPath {
 
   location(mountPath: string, id: string): string {
     const location = this.of(mountPath, id)
-    if (!this.#confirmed && this.#issued.size < MAX_ISSUED) this.#issued.add(location)
+    if (this.#issued && this.#issued.size < MAX_ISSUED) this.#issued.add(location)
     return location
   }
 
@@ -69,9 +67,7 @@ export class StatusPath {
 
   /** Call for a request at the status path. `Location` is right, so nothing is checked any more. */
   confirm(): void {
-    if (this.#confirmed) return
-    this.#confirmed = true
-    this.#issued.clear()
+    this.#issued = undefined
   }
 
   /**
@@ -80,11 +76,10 @@ export class StatusPath {
    * client has followed a `Location` and the handler does not recognise it.
    */
   checkMount({ path, mountPath }: HttpRequest, id: string | undefined): void {
-    if (this.#warned || this.#confirmed) return
+    if (this.#issued === undefined) return
     const expected = this.of(mountPath, id ?? '{id}')
     if (id === undefined ? !this.#issued.has(path) : isSamePath(path, expected)) return
-    this.#warned = true
-    this.#issued.clear()
+    this.#issued = undefined
     const seen = cutText(path, MAX_SHOWN)
     process.emitWarning(id === undefined
       ? `taskEndpoints: a client followed Location to ${seen}, but the status handler is mounted at ` +

@@ -104,7 +104,7 @@ async function poll<C>(
     try {
       const isVisible = (each: TaskSnapshot) => belongsTo(each, task.owner)
       const options = { timeoutMs: seconds * 1000, signal: slot.signal, isVisible, until }
-      now = await waitFor(subscriptions, task.id, options, true)
+      now = await waitFor(subscriptions, task.id, options)
     } finally {
       slot.release()
     }

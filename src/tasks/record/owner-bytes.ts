@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { httpError } from '../../http/errors.js'
+import { changeEach } from '../../stores/blob-rules.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Store } from '../../stores/store.js'
@@ -24,7 +25,6 @@ export interface ReserveLimits {
 
 /** Compare-and-sets that may fail in a row. */
 const TRIES = 50
-const CONCURRENCY = 16
 /** Entries of a list from which each change checks the two oldest ones. */
 const CHECKED_FROM = 8
 const UPLOAD = 'upload:'
@@ -124,14 +124,12 @@ export class OwnerBytes {
 
   /** Removes entries whose bytes are gone. The others become the newest, so that others are next. */
   private async check(list: Reserved, keys: readonly string[]): Promise<void> {
-    for (let at = 0; at < keys.length; at += CONCURRENCY) {
-      await Promise.all(keys.slice(at, at + CONCURRENCY).map(async (key) => {
-        const entry = list.get(key)
-        const isKept = await this.isKept(key)
-        list.delete(key)
-        if (entry && isKept) list.set(key, entry)
-      }))
-    }
+    await changeEach(keys, async (key) => {
+      const entry = list.get(key)
+      const isKept = await this.isKept(key)
+      list.delete(key)
+      if (entry && isKept) list.set(key, entry)
+    })
   }
 
   /** Returns whether the bytes of an entry may still be there. */

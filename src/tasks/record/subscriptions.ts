@@ -21,16 +21,14 @@ export interface VisibleWaitOptions extends WaitOptions {
 
 /**
  * Waits until a task is final, or meets the condition, or the time is over. Returns the task as it
- * is then; `undefined` if there is none.
- *
- * @param keepAlive - whether the process stays alive for the wait
+ * is then; `undefined` if there is none. The process stays alive for the wait.
  */
 export async function waitFor(
-  subscriptions: Subscriptions, id: string, options: VisibleWaitOptions, keepAlive = false,
+  subscriptions: Subscriptions, id: string, options: VisibleWaitOptions,
 ): Promise<TaskSnapshot | undefined> {
   const { timeoutMs, signal, isVisible, until = (task) => isFinalStatus(task.state) } = options
   const deadline = performance.now() + timeoutMs
-  const subscription = await subscriptions.subscribe(id, keepAlive)
+  const subscription = await subscriptions.subscribe(id, true)
   try {
     for (;;) {
       const left = deadline - performance.now()
@@ -98,7 +96,6 @@ class TaskWatch {
   private task: TaskSnapshot | undefined
   private failure: { readonly error: unknown } | undefined
   private reading: Promise<void> | undefined
-  private next: Promise<void> | undefined
   private stop: (() => void) | undefined
 
   /** @param onClose - called when the last subscriber has left */
@@ -119,12 +116,10 @@ class TaskWatch {
   }
 
   /** Reads the record. Resolves after a read that began with this call or later. Never rejects. */
-  refresh(): Promise<void> {
-    if (!this.reading) return this.reading = this.read()
-    return this.next ??= this.reading.then(() => {
-      this.next = undefined
-      return this.refresh()
-    })
+  async refresh(): Promise<void> {
+    await this.reading
+    this.reading ??= this.read()
+    return this.reading
   }
 
   remove(subscriber: Subscription): void {

@@ -168,24 +168,6 @@ class RunContext implements TaskContext {
   }
 }
 
-/** Rejects with `task_timeout` when a schema takes longer than a run may. */
-export async function inTime(
-  validating: Promise<never>, { name, timeoutMs }: AnyTaskDefinition,
-): Promise<never> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const cause = new Error(`The schema of ${name} took longer than ${timeoutMs} ms`)
-      reject(httpError('task_timeout', { cause }))
-    }, timeoutMs).unref()
-  })
-  try {
-    return await Promise.race([validating, late])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
 /** Heap that the parsed inputs of all runs of this process may take, in bytes. */
 const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
 /** Smaller inputs are not counted: the number of places limits them enough. In bytes of heap. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
 import { newId } from '../../../src/runtime/random-id.js'
-import type { SpooledBody } from '../../../src/tasks/definition/spool.js'
+import type { SpooledBody } from '../../../src/tasks/http/spool-body.js'
 import { said, type openWeb } from './site.js'
 
 type Web = Pick<Awaited<ReturnType<typeof openWeb>>, 'tasks' | 'worker' | 'site'>

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
 import { ClientError, createClient, readNdjson, verifyCallback } from '../../../src/client/index.js'
 import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
+import { cron } from '../../../adapters/cron/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
@@ -66,6 +67,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),
   'longhaul/bulk: bulkItems': (options) => api.bulkItems(options),
   'longhaul/bulk: bulkUpdate': (options) => api.bulkUpdate(options),
+  'longhaul/versions: byHeader': (options) => api.byHeader(options),
   'longhaul/versions: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
   'longhaul/versions: byPath': (options) => api.byPath(options),
   'longhaul/versions: byQuery': (options) => api.byQuery(options),
@@ -167,6 +169,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
     }
   },
   'longhaul/files: folderSource': (options) => folderSource(tmpdir(), options),
+  'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),
   'longhaul/memory: memory': (options) => memory(options),

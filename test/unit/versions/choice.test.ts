@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import type { Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import {
-  byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
+  byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
 } from '../../../src/versions/selectors.js'
 import { versions } from '../../../src/versions/versions.js'
 import { ask } from '../policies/request.js'
@@ -278,5 +278,39 @@ describe('what the handler of a version sees', () => {
     }
     const text = versions({ '1': () => ({ status: 200, headers: { 'content-type': 'text/plain' }, body: '"x"' }) }, { select: [header] })
     assert.equal((await ask(text as never, { headers: { accept: v('1') } })).headers['content-type'], 'text/plain', 'what is no JSON stays')
+  })
+})
+
+describe('a header of the application', () => {
+  const handler = versions(SERVED, { select: [path, byHeader(), header] })
+  const choose = async (version: string | string[], more: { readonly path?: string, readonly accept?: string } = {}) => {
+    const { accept } = more
+    const headers = { 'api-version': version, ...accept !== undefined && { accept } }
+    const { status, json: body, headers: { vary } } = await ask(handler, { path: more.path ?? '/users', headers })
+    assert.equal(vary, 'API-Version, Accept', 'caches tell the versions apart')
+    return status === 200 ? body['version'] : `${status} ${String(body['code'])}`
+  }
+
+  test('names one version', async () => {
+    assert.equal(await choose('1'), '1')
+    assert.equal(await choose(' 2.0 '), '2')
+    assert.equal(await choose('2, 2.1'), LATEST, 'both are this version')
+    assert.equal(await choose('1', { path: '/v1/users', accept: v('1') }), '1', 'in agreement with the others')
+  })
+
+  test('gets a 400 if the version is malformed, not served or another one than elsewhere', async () => {
+    assert.equal(await choose('9'), '400 version_unsupported')
+    assert.equal(await choose('latest'), INVALID)
+    assert.equal(await choose(''), INVALID)
+    assert.equal(await choose('1, 2'), AMBIGUOUS)
+    assert.equal(await choose(['1', '2']), AMBIGUOUS)
+    assert.equal(await choose('1', { path: '/v2/users' }), AMBIGUOUS)
+    assert.equal(await choose('1', { accept: v('2') }), AMBIGUOUS)
+  })
+
+  test('may have any name, in any case', async () => {
+    const own = versions(SERVED, { select: [byHeader({ header: 'X-Acme-Version' })] })
+    const { json: body, headers: { vary } } = await ask(own, { path: '/users', headers: { 'x-acme-version': '1' } })
+    assert.deepEqual([body['version'], vary], ['1', 'X-Acme-Version'])
   })
 })

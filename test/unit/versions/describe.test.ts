@@ -7,7 +7,7 @@ import { dereference } from '../../http/kit/dereference.js'
 import { openapi } from '../../../src/openapi/document.js'
 import { router } from '../../../src/resources/router.js'
 import {
-  byMediaTypeParameter, byPath, byQuery, byVendorMediaType, type Selector,
+  byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType, type Selector,
 } from '../../../src/versions/selectors.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
 import { versionNeutral } from '../../../src/versions/versions.js'
@@ -60,6 +60,12 @@ describe('the description of versions', () => {
     const handler = versions({ 1: told(() => json(200, {}), [operation]) }, { select: [byQuery({ parameter: 'v' })] })
     const parameters = handler.operations?.[0]?.openapi['parameters'] as { name: string, in: string }[]
     assert.deepEqual(parameters.map((one) => [one.in, one.name]), [['query', 'v']])
+  })
+
+  test('a version in a header is a parameter', () => {
+    const handler = versions({ 1: told(() => json(200, {}), [operation]) }, { select: [byHeader()] })
+    const parameters = handler.operations?.[0]?.openapi['parameters'] as { name: string, in: string }[]
+    assert.deepEqual(parameters.map((one) => [one.in, one.name]), [['header', 'API-Version']])
   })
 
   test('only deprecated versions are marked', () => {

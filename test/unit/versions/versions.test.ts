@@ -5,7 +5,7 @@ import { httpError, HttpError } from '../../../src/http/errors.js'
 import { compose, type Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import {
-  byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
+  byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
 } from '../../../src/versions/selectors.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
 import { versionNeutral } from '../../../src/versions/versions.js'
@@ -20,7 +20,7 @@ const SUNSET = '2025-07-01T00:00:00Z'
 describe('deprecation', () => {
   test('SPEC 9.2: an HTTP date, and sunset and links beside it', async () => {
     const handler = versions({
-      '1': { handler: shows('1'), deprecated: PAST, sunset: '2999-12-31T23:59:59Z', link: 'https://x.test/why', sunsetLink: 'https://x.test/when', successor: '/v2' },
+      '1': { handler: shows('1'), deprecated: PAST, format: 'http-date', sunset: '2999-12-31T23:59:59Z', link: 'https://x.test/why', sunsetLink: 'https://x.test/when', successor: '/v2' },
       '2': shows('2'),
     }, { select })
     const { headers } = await ask(handler, { path: '/v1' })
@@ -33,8 +33,8 @@ describe('deprecation', () => {
     for (const name of ['deprecation', 'sunset', 'link']) assert.equal(current.headers[name], undefined, name)
   })
 
-  test('RFC 9745 as an option', async () => {
-    const handler = compose(deprecated({ deprecated: PAST, format: 'rfc9745' }), shows('x'))
+  test('RFC 9745 section 2.1: a structured date by default', async () => {
+    const handler = compose(deprecated({ deprecated: PAST }), shows('x'))
     const { headers } = await ask(handler)
     assert.equal(headers['deprecation'], `@${Date.parse(PAST) / 1000}`, 'a structured date')
     assert.ok(!('link' in headers), 'no field for links where there are none')
@@ -50,7 +50,7 @@ describe('deprecation', () => {
     for (const [path, status] of [['/v1/own', 409], ['/v1/plain', 500], ['/v1/boom', 418]] as const) {
       const answer = await ask(handler, { path })
       assert.equal(answer.status, status, path)
-      assert.equal(answer.headers['deprecation'], 'Wed, 01 Jan 2025 00:00:00 GMT', path)
+      assert.equal(answer.headers['deprecation'], '@1735689600', path)
       assert.equal(answer.headers['api-deprecated-versions'], '1', path)
     }
     const { headers, json: body } = await ask(handler, { path: '/v1/own' })
@@ -165,6 +165,7 @@ test('invalid options throw at construction', () => {
     [() => byPath({ prefix: '/v' }), /prefix/],
     [() => byVendorMediaType({ vendor: 'A b' }), /vendor/],
     [() => byQuery({ parameter: '' }), /parameter/],
+    [() => byHeader({ header: 'a b' }), /header must be letters/],
     [() => byMediaTypeParameter({ vendor: 'acme', parameter: 'a b' }), /parameter/],
     [() => versionNeutral(handler, { select: [] }), /byPath/],
   ]

@@ -1,9 +1,9 @@
 // The parts of a text that a task writes in several runs.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MemoryBlobs } from '../../../../adapters/memory/index.js'
-import type { Blobs } from '../../../../src/stores/blobs.js'
-import { deleteParts, KeptParts, renewParts, textOf } from '../../../../src/tasks/definition/kept-parts.js'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import type { Blobs } from '../../../src/stores/blobs.js'
+import { deleteParts, KeptParts, renewParts, textOf } from '../../../src/records/kept-parts.js'
 
 const partsOf = (blobs: MemoryBlobs, run: number): KeptParts => new KeptParts(blobs, 'body', run, 60_000, (work) => work())
 

@@ -1,7 +1,7 @@
-import { isWholeNumber } from '../../http/body/json.js'
-import { httpError } from '../../http/errors.js'
-import type { Blobs } from '../../stores/blobs.js'
-import type { Retry } from '../../stores/calls.js'
+import { isWholeNumber } from '../http/body/json.js'
+import { httpError } from '../http/errors.js'
+import type { Blobs } from '../stores/blobs.js'
+import type { Retry } from '../stores/calls.js'
 
 /**
  * Parts of a text, in their order: the parts `first` to `end - 1` that each run has written. A task

@@ -1,0 +1,26 @@
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Store } from '../../stores/store.js'
+
+/**
+ * Times at which tasks of a definition are submitted. Made by `cron()` of `longhaul/cron`, so that only
+ * applications with recurring work load its code.
+ */
+export interface Schedule {
+  /**
+   * Called by `createTasks` in a process that works. Returns a function that ends the schedule there.
+   * @internal
+   */
+  readonly begin: (host: ScheduleHost) => () => void
+}
+
+/** The process of a schedule. */
+export interface ScheduleHost {
+  /** Name of the definition. */
+  readonly name: string
+  readonly store: Store
+  /** Returns the time of the engine's clock, in milliseconds since 1970. */
+  readonly now: () => MaybePromise<number>
+  /** Submits a task. If there is one with this id, does nothing. */
+  readonly submit: (id: string, input: unknown) => Promise<unknown>
+  readonly onError: (error: unknown) => void
+}
