@@ -1,4 +1,5 @@
-import { duration, readOptions, whole, type OptionTable } from '../../src/runtime/options.js'
+import { duration, readOptions, type OptionTable } from '../../src/runtime/options.js'
+import { SHARES } from '../../src/stores/share-limits.js'
 import { PostgresBlobs } from './blobs/blobs.js'
 import { Database, DATABASE_OPTIONS, type DatabaseOptions } from './database.js'
 import { PostgresStore } from './store.js'
@@ -34,8 +35,7 @@ export interface PostgresOptions extends DatabaseOptions {
 const OPTIONS = {
   ...DATABASE_OPTIONS,
   leaseMs: duration({ min: 100, max: 86_400_000, default: 15_000 }),
-  maxEntriesPerOwner: whole({ min: 1, default: 100_000 }),
-  maxBytesPerOwner: whole({ min: 1, default: 64 * 2 ** 20 }),
+  ...SHARES,
 } satisfies OptionTable<PostgresOptions>
 
 /** Result of `postgres`. */

@@ -7,13 +7,7 @@ import { principalOrNobody } from '../http/principal.js'
 const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
 const BARE = /^[!#-+\--~]+$/
 
-/**
- * Reads the Idempotency-Key field (draft-ietf-httpapi-idempotency-key-header): 1 to 255 visible
- * characters, quoted or bare.
- *
- * @returns `undefined` without the field
- * @throws {HttpError} 400 `invalid_idempotency_key` for anything else
- */
+/** Reads the Idempotency-Key field (draft-ietf-httpapi-idempotency-key-header), quoted or bare. */
 export function parseIdempotencyKey(field: string | string[] | undefined): string | undefined {
   if (field === undefined) return undefined
   const text = typeof field === 'string' ? field.trim() : ''
@@ -26,7 +20,6 @@ export function parseIdempotencyKey(field: string | string[] | undefined): strin
   })
 }
 
-/** Header fields with credentials. */
 export const CREDENTIALS = ['authorization', 'cookie', 'proxy-authorization', 'x-api-key'] as const
 
 /**

@@ -29,16 +29,15 @@ export type OnceWork<A> = (began: () => void) => Promise<A>
 
 export interface OnceOptions {
   readonly store: Store
-  /** Store key of the claim; see `claimKey`. */
+  /** See `claimKey`. */
   readonly key: string
   readonly fingerprint: string
   /** Party that the stored response counts for. */
   readonly owner: string
-  /** Time that a retry waits for the response of the first request, in milliseconds. */
+  /** Time that a retry waits for the response of the first request. */
   readonly waitMs: number
-  /** Time that the response is kept, in milliseconds. */
   readonly retentionMs: number
-  /** Maximum size of a body that is kept, in bytes. */
+  /** Maximum size of a body that is kept. */
   readonly maxBytes: number
 }
 
