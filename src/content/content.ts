@@ -3,7 +3,7 @@ import { httpError, type ErrorCode } from '../http/errors.js'
 import { describe, type Handler, type Operation } from '../http/exchange.js'
 import { isFieldValue } from '../http/fields/reader.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
-import { header, operation, parameter, response, type Fragment } from '../openapi/operation.js'
+import { header, parameter, readOperations, response, type Fragment } from '../openapi/operation.js'
 import { oneOf, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import {
   CODINGS, isCompressible, respond, type ContentCoding, type ContentPlan,
@@ -128,28 +128,18 @@ export function contentOperations(
 ): readonly Operation[] {
   const headers = { ...SENT, ...own.headers }
   const whole = response('All of it', { schema: {}, mediaTypes: [type], headers })
-  return [
-    operation('GET', {
-      summary: 'Download, all or parts',
-      parameters: [...parameters, ...READ],
-      responses: {
-        200: whole,
-        206: response('The parts asked for', {
-          schema: {}, mediaTypes: [...new Set([type, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
-        }),
-        304: response(
-          'Not changed', { headers: fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary') },
-        ),
-        ...errorResponses(notFound, 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
-      },
-    }),
-    operation('HEAD', {
-      summary: 'The headers of GET',
-      parameters: [...parameters, ...READ],
-      responses: {
-        200: response('The response to GET, without its body', { headers }),
-        ...errorResponses(notFound, 'not_acceptable', 'precondition_failed'),
-      },
-    }),
-  ]
+  return readOperations({
+    summary: 'Download, all or parts',
+    parameters: [...parameters, ...READ],
+    responses: {
+      200: whole,
+      206: response('The parts asked for', {
+        schema: {}, mediaTypes: [...new Set([type, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
+      }),
+      304: response(
+        'Not changed', { headers: fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary') },
+      ),
+      ...errorResponses(notFound, 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
+    },
+  })
 }

@@ -5,6 +5,7 @@ import { httpError, isHttpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
 import { negotiate } from '../http/fields/accept.js'
 import { contentTag, evaluatePreconditions } from '../http/fields/preconditions.js'
+import { isNotModified } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import { toReference } from '../http/request.js'
 import type { Call, Repository } from '../repositories/repository.js'
@@ -114,8 +115,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   })
 
   readonly read = async (request: Request): Promise<HttpResponse> => {
-    const { method, headers: asked } = request
-    if (negotiate(asked['accept'], OFFERS) === undefined) {
+    if (negotiate(request.headers['accept'], OFFERS) === undefined) {
       throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
     }
     const item = await this.#repository.get?.(this.#idOf(request), callOf(request))
@@ -124,9 +124,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const headers: ResponseHeaders = {
       etag, 'vary': 'Accept', 'cache-control': this.#options.cacheControl ?? 'private, no-cache',
     }
-    const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag })
-    if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
-    if (outcome === 'not-modified') return { status: 304, headers }
+    if (isNotModified(request, etag)) return { status: 304, headers }
     headers['content-type'] = 'application/json'
     return { status: 200, headers, body }
   }

@@ -6,7 +6,8 @@ import {
 } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
-import { evaluatePreconditions, ifRangeHolds, contentTag } from '../http/fields/preconditions.js'
+import { ifRangeHolds, contentTag } from '../http/fields/preconditions.js'
+import { isNotModified } from '../http/respond.js'
 import { contentRange, selectRanges } from '../http/fields/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
 import type { Schema } from '../schema/schema.js'
@@ -146,12 +147,11 @@ interface ListCall<Item extends object> {
  * `precondition_failed` (412).
  */
 function conditional<Item extends object>(
-  { request: { method, headers: asked }, headers }: ListCall<Item>, etag: string,
+  { request, headers }: ListCall<Item>, etag: string,
 ): HttpResponse | undefined {
-  const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag })
-  if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
+  const notModified = isNotModified(request, etag)
   headers['etag'] = etag
-  if (outcome === 'proceed') return undefined
+  if (!notModified) return undefined
   const { 'content-type': _, ...kept } = headers
   return { status: 304, headers: kept }
 }

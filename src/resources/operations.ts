@@ -1,6 +1,6 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
 import {
-  body, header, operation, response, parameter, schemaObject, type BodySchema, type Fragment,
+  body, header, operation, parameter, readOperations, response, schemaObject, type BodySchema, type Fragment,
 } from '../openapi/operation.js'
 import { errorResponses, fields, requestFields, type responseFields } from '../openapi/responses.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -84,15 +84,9 @@ export function collectionOperations(
       },
     },
   }
-  const head = operation('HEAD', {
-    ...about.GET, summary: 'The header fields of GET', responses: {
-      ...about.GET.responses,
-      200: response('As GET would answer', { headers: fields('ETag', 'Vary', 'Cache-Control') }),
-    },
-  })
-  return (method: Method, answer: Answer): Handler => describe(answer, [
-    operation(method, about[method]), ...method === 'GET' ? [head] : [],
-  ])
+  return (method: Method, answer: Answer): Handler => describe(answer, (
+    method === 'GET' ? readOperations(about.GET) : [operation(method, about[method])]
+  ))
 }
 
 export function listOperations(
@@ -137,26 +131,20 @@ export function listOperations(
   const partFields = { ...headers, ...fields('Content-Range') }
   const cached = fields('ETag', 'Cache-Control', 'Vary', 'Link')
   const ranges = byPosition ? fields('Accept-Ranges') : {}
-  return [
-    operation('GET', {
-      summary: 'Read a page', parameters,
-      responses: {
-        200: { ...response('The page', shown), content: contentOf(page, record) },
-        ...byPosition && {
-          206: {
-            ...response('The records that Range asked for', { headers: partFields }),
-            content: contentOf(page, record),
-          },
+  return readOperations({
+    summary: 'Read a page', parameters,
+    responses: {
+      200: { ...response('The page', shown), content: contentOf(page, record) },
+      ...byPosition && {
+        206: {
+          ...response('The records that Range asked for', { headers: partFields }),
+          content: contentOf(page, record),
         },
-        304: response('Not changed', { headers: { ...cached, ...ranges } }),
-        ...failures, ...byPosition && errorResponses('range_not_satisfiable'),
       },
-    }),
-    operation('HEAD', {
-      summary: 'The header fields of GET', parameters,
-      responses: { 200: response('As GET would answer', { headers }), ...failures },
-    }),
-  ]
+      304: response('Not changed', { headers: { ...cached, ...ranges } }),
+      ...failures, ...byPosition && errorResponses('range_not_satisfiable'),
+    },
+  })
 }
 
 function contentOf(page: Fragment, record: Fragment): Fragment {
