@@ -156,9 +156,12 @@ export class Database {
 
   private async checkTables(): Promise<void> {
     const { connections, name: schema } = this
-    const missing = await connections.transaction(
-      (query) => missingMigrations(query, schema), CHECK_MS,
-    )
+    // The identity is read now, so that no open transaction has to wait for another connection.
+    const missing = await connections.transaction(async (query) => {
+      const found = await missingMigrations(query, schema)
+      if (found.length === 0) this.identity = await this.readIdentity(query)
+      return found
+    }, CHECK_MS)
     if (missing.length > 0 && !this.migrate) {
       const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
       const error = new StoreUnavailableError(
@@ -170,10 +173,11 @@ export class Database {
       throw error
     }
     if (missing.length > 0) {
-      await connections.transaction((query) => applyMigrations(query, schema), MIGRATION_MS)
+      await connections.transaction(async (query) => {
+        await applyMigrations(query, schema)
+        this.identity = await this.readIdentity(query)
+      }, MIGRATION_MS)
     }
-    // Read now, so that no open transaction has to wait for another connection.
-    this.identity = await connections.transaction((query) => this.readIdentity(query), CHECK_MS)
     this.isReady = true
   }
 
