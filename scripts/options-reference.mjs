@@ -37,7 +37,8 @@ const GUIDE = {
   'longhaul/fastify': 'embedding.md',
   'longhaul/koa': 'embedding.md',
   'longhaul/stream-json': 'stream-json.md',
-  'longhaul/cron': 'scheduling.md'
+  'longhaul/cron': 'scheduling.md',
+  'longhaul/opentelemetry': 'logging.md'
 }
 
 const HEAD = `# Options

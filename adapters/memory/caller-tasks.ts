@@ -1,5 +1,5 @@
 import { isFinalStatus, type CallerLimit, type FileShare, type TaskStatus } from '../../src/engine/task.js'
-import { OwnerShares } from './owner-shares.js'
+import { OwnerShares, type OwnerShare } from './owner-shares.js'
 import type { CallerCount, StoredNode } from './stored-task.js'
 import { ownText } from './text.js'
 
@@ -23,13 +23,9 @@ export class CallerTasks {
   /** Number of unfinished tasks. */
   unfinished = 0
   #unfinishedBytes = 0
-  #final = 0
-  #finalBytes = 0
   /** By group, then by caller. */
   readonly #groups = new Map<string, Map<string, CallerCount>>()
   readonly #shares = new OwnerShares<StoredNode>()
-  /** Bytes of final tasks outside of the engine, by caller. */
-  readonly #fileBytes = new Map<string, number>()
 
   constructor(
     private readonly limits: TaskLimits, private readonly evict: (node: StoredNode) => void,
@@ -37,7 +33,7 @@ export class CallerTasks {
 
   /** Size of all tasks in bytes. */
   get bytes(): number {
-    return this.#unfinishedBytes + this.#finalBytes + this.#shares.bytes
+    return this.#unfinishedBytes + this.#shares.bytes
   }
 
   /**
@@ -72,10 +68,8 @@ export class CallerTasks {
   }
 
   setFiles(node: StoredNode, files: FileShare): void {
-    const isCounted = node.share !== undefined
-    if (isCounted) this.#countFiles(node, -1)
+    if (node.share) node.share.fileBytes += files.bytes - (node.files?.bytes ?? 0)
     node.files = files
-    if (isCounted) this.#countFiles(node, 1)
   }
 
   remove(node: StoredNode): void {
@@ -90,23 +84,15 @@ export class CallerTasks {
   }
 
   #addFinal(node: StoredNode): void {
-    this.#final++
-    this.#finalBytes += node.bytes
     node.count = undefined
     const share = node.share ??= this.#shares.of(node.caller)
-    this.#shares.add(share, node.bytes)
-    share.free.push(node)
-    this.#countFiles(node, 1)
-    if (share.owner === undefined) return
+    this.#shares.add(share, node)
+    share.fileBytes += node.files?.bytes ?? 0
     const { maxTasksPerCaller, maxBytesPerCaller } = this.limits
-    while (share.entries > maxTasksPerCaller || share.bytes > maxBytesPerCaller) {
-      const { first } = share.free
-      if (first === undefined || first === node) break
-      this.evict(first)
-    }
-    while ((this.#fileBytes.get(share.owner) ?? 0) > (node.files?.max ?? Infinity)) {
-      const oldest = oldestWithFiles(share.free.first)
-      if (oldest === undefined || oldest === node) return
+    for (;;) {
+      const oldest = this.#shares.oldestAbove(share, maxTasksPerCaller, maxBytesPerCaller, node)
+        ?? oldestAboveFiles(share, node)
+      if (oldest === undefined) return
       this.evict(oldest)
     }
   }
@@ -120,36 +106,31 @@ export class CallerTasks {
       if (count.group.size > KEPT_COUNTS) count.group.delete(count.caller)
       return
     }
-    this.#final--
-    this.#finalBytes -= node.bytes
     const { share } = node
     if (share === undefined) return
-    this.#countFiles(node, -1)
-    share.free.remove(node)
-    this.#shares.remove(share, node.bytes)
+    share.fileBytes -= node.files?.bytes ?? 0
+    this.#shares.remove(share, node)
     node.share = undefined
   }
 
   /** Removes final tasks, but not the one that has just changed. */
   #makeSpace(changed: StoredNode): void {
     const { maxTasks, maxBytes } = this.limits
-    while (this.unfinished + this.#final > maxTasks || this.bytes > maxBytes) {
+    while (this.unfinished + this.#shares.entries > maxTasks || this.bytes > maxBytes) {
       const oldest = this.#shares.oldestOfLargest()
       if (oldest === undefined || oldest === changed) return
       this.evict(oldest)
     }
   }
-
-  #countFiles({ files, caller }: StoredNode, by: 1 | -1): void {
-    if (caller === undefined || files === undefined) return
-    const bytes = (this.#fileBytes.get(caller) ?? 0) + by * files.bytes
-    if (bytes === 0) this.#fileBytes.delete(caller)
-    else this.#fileBytes.set(caller, bytes)
-  }
 }
 
-function oldestWithFiles(first: StoredNode | undefined): StoredNode | undefined {
-  for (let node = first; node; node = node.next) {
+/** Returns the oldest task with files if its caller has more than `kept` allows, but not `kept`. */
+function oldestAboveFiles(
+  { owner, free, fileBytes }: OwnerShare<StoredNode>, kept: StoredNode,
+): StoredNode | undefined {
+  if (owner === undefined || fileBytes <= (kept.files?.max ?? Infinity)) return undefined
+  for (const node of free) {
+    if (node === kept) return undefined
     if ((node.files?.bytes ?? 0) > 0) return node
   }
   return undefined

@@ -47,7 +47,6 @@ export class Entries {
   pinned = 0
   readonly #byKey = new Map<string, StoredEntry>()
   #pinnedBytes = 0
-  #evictableBytes = 0
   #shares = new OwnerShares<StoredEntry>()
 
   constructor(
@@ -59,7 +58,7 @@ export class Entries {
   }
 
   get bytes(): number {
-    return this.#pinnedBytes + this.#evictableBytes + this.#shares.bytes
+    return this.#pinnedBytes + this.#shares.bytes
   }
 
   /** Returns the entry at `key`, even if it has expired. Counts as a use. */
@@ -115,7 +114,6 @@ export class Entries {
     this.#byKey.clear()
     this.pinned = 0
     this.#pinnedBytes = 0
-    this.#evictableBytes = 0
     this.#shares = new OwnerShares<StoredEntry>()
   }
 
@@ -127,18 +125,15 @@ export class Entries {
   }
 
   #addEvictable(entry: StoredEntry, share: OwnerShare<StoredEntry>): void {
-    this.#evictableBytes += entry.bytes
-    this.#shares.add(share, entry.bytes)
     entry.share = share
-    share.free.push(entry)
-    if (share.owner === undefined) return
+    this.#shares.add(share, entry)
     const { maxEntries, maxBytes } = this.limits
     const { maxEntriesPerOwner = Math.ceil(maxEntries / 4) } = this.limits
     const { maxBytesPerOwner = Math.ceil(maxBytes / 4) } = this.limits
-    while (share.entries > maxEntriesPerOwner || share.bytes > maxBytesPerOwner) {
-      const { first } = share.free
-      if (first === undefined || first === entry) return
-      this.#evict(first)
+    for (;;) {
+      const oldest = this.#shares.oldestAbove(share, maxEntriesPerOwner, maxBytesPerOwner, entry)
+      if (oldest === undefined) return
+      this.#evict(oldest)
     }
   }
 
@@ -149,13 +144,8 @@ export class Entries {
 
   #uncount(entry: StoredEntry): void {
     const { share, bytes } = entry
-    if (share === undefined) {
-      this.pinned--
-      this.#pinnedBytes -= bytes
-      return
-    }
-    this.#evictableBytes -= bytes
-    share.free.remove(entry)
-    this.#shares.remove(share, bytes)
+    if (share !== undefined) return this.#shares.remove(share, entry)
+    this.pinned--
+    this.#pinnedBytes -= bytes
   }
 }

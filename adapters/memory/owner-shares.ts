@@ -6,13 +6,18 @@ const OVERHEAD = 384
 /** Number of size classes: powers of two from 1 KiB. */
 const CLASSES = 33
 
+interface Entry<E> extends Linked<E> {
+  readonly bytes: number
+}
+
 /** The evictable entries of one owner, or those without an owner. */
-export class OwnerShare<E extends Linked<E>> implements Linked<OwnerShare<E>> {
+export class OwnerShare<E extends Entry<E>> implements Linked<OwnerShare<E>> {
   /** The entries, the least recently used first. */
   readonly free = new LinkedList<E>()
-  /** Number and bytes of the entries. */
-  entries = 0
+  /** Bytes of the entries. */
   bytes = 0
+  /** Bytes that the entries have in blobs. */
+  fileBytes = 0
   /** Class of `bytes`, or -1 while nothing counts. */
   size = -1
   previous: OwnerShare<E> | undefined = undefined
@@ -27,11 +32,13 @@ export class OwnerShare<E extends Linked<E>> implements Linked<OwnerShare<E>> {
 }
 
 /** The shares of all owners, by size, so that the largest one is found at once. */
-export class OwnerShares<E extends Linked<E>> {
+export class OwnerShares<E extends Entry<E>> {
   readonly #byOwner = new Map<string, OwnerShare<E>>()
   readonly #unowned = new OwnerShare<E>(undefined)
   readonly #bySize = Array.from({ length: CLASSES }, () => new LinkedList<OwnerShare<E>>())
-  /** Memory of the shares themselves in bytes. */
+  /** Number of entries. */
+  entries = 0
+  /** Bytes of the entries and memory of the shares themselves. */
   bytes = 0
 
   /** Returns the share of an owner. `add` keeps it. */
@@ -40,25 +47,31 @@ export class OwnerShares<E extends Linked<E>> {
     return this.#byOwner.get(owner) ?? new OwnerShare<E>(ownText(owner))
   }
 
-  /** Counts an entry of `bytes` bytes. */
-  add(share: OwnerShare<E>, bytes: number): void {
-    if (share.entries === 0 && share.owner !== undefined) {
+  add(share: OwnerShare<E>, entry: E): void {
+    if (share.free.size === 0 && share.owner !== undefined) {
       this.#byOwner.set(share.owner, share)
       this.bytes += share.ownBytes
     }
-    share.entries++
-    share.bytes += bytes
-    this.#sort(share)
+    share.free.push(entry)
+    this.#count(share, 1, entry.bytes)
   }
 
-  /** Ends the count of an entry. A share without entries takes no memory. */
-  remove(share: OwnerShare<E>, bytes: number): void {
-    share.entries--
-    share.bytes -= bytes
-    this.#sort(share)
-    if (share.entries > 0 || share.owner === undefined) return
+  /** A share without entries takes no memory. */
+  remove(share: OwnerShare<E>, entry: E): void {
+    share.free.remove(entry)
+    this.#count(share, -1, -entry.bytes)
+    if (share.free.size > 0 || share.owner === undefined) return
     this.#byOwner.delete(share.owner)
     this.bytes -= share.ownBytes
+  }
+
+  /** Returns the oldest entry of an owner that has more than its limits, but not `kept`. */
+  oldestAbove(
+    share: OwnerShare<E>, maxEntries: number, maxBytes: number, kept: E,
+  ): E | undefined {
+    const isAbove = share.free.size > maxEntries || share.bytes > maxBytes
+    const { first } = share.free
+    return isAbove && share.owner !== undefined && first !== kept ? first : undefined
   }
 
   oldestOfLargest(): E | undefined {
@@ -70,8 +83,11 @@ export class OwnerShares<E extends Linked<E>> {
     return undefined
   }
 
-  #sort(share: OwnerShare<E>): void {
-    const size = share.entries === 0 ? -1 : 32 - Math.clz32(share.bytes / 1024)
+  #count(share: OwnerShare<E>, entries: number, bytes: number): void {
+    this.entries += entries
+    this.bytes += bytes
+    share.bytes += bytes
+    const size = share.free.size === 0 ? -1 : 32 - Math.clz32(share.bytes / 1024)
     if (size === share.size) return
     this.#bySize[share.size]?.remove(share)
     share.size = size

@@ -6,6 +6,7 @@ import { checkBackoff } from '../tasks/definition/define.js'
 import { isFinalTask, type Callbacks, type TaskCore } from '../tasks/core/task-core.js'
 import { detailsOf, stored, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
 import { reportError } from '../tasks/record/diagnostics.js'
+import type { TraceHeaders } from '../tasks/definition/tracing.js'
 import { httpSender } from './http-sender.js'
 import { afterAttempt, messageBody, signedHeaders, signersOf, type EndedReply } from './message.js'
 import { OPTIONS, type CallbackOptions, type CallbackReply } from './options.js'
@@ -144,13 +145,20 @@ class Deliveries {
     task: StoredTask, url: string, admit: (addresses: readonly string[]) => boolean,
   ): Promise<CallbackReply> {
     const { sender, secrets } = this.settings
-    const { round = task.birth, error } = detailsOf(task)
+    const { round = task.birth, error, trace, callback } = detailsOf(task)
     const body = messageBody(task, error)
     const signed = signedHeaders(
       await secrets(task.owner), `msg_${task.id}_${round}`, Date.now(), body,
     )
-    const headers = { 'content-type': 'application/json', ...signed }
-    return sender.send({ url, headers, body, signal: this.closing.signal, admit })
+    const send = (traced: TraceHeaders): Promise<CallbackReply> => sender.send({
+      url, headers: { ...traced, 'content-type': 'application/json', ...signed }, body,
+      signal: this.closing.signal, admit,
+    })
+    const { tracing } = this.core.settings
+    if (tracing === undefined) return send({})
+    const { id: taskId, name } = task
+    const attempt = (callback?.attempts ?? 0) + 1
+    return tracing.callback({ name, taskId, attempt, trace, host: new URL(url).host }, send, faultOf)
   }
 
   private async writeOutcome(
@@ -183,4 +191,11 @@ class Deliveries {
   private async write(task: StoredTask, change: TaskChange): Promise<void> {
     await this.core.persist(task, { callbackRun: task.callbackRun }, change)
   }
+}
+
+/** Returns why an attempt has not delivered its message; `undefined` if it has. */
+function faultOf(reply: CallbackReply): unknown {
+  if ('fault' in reply) return new Error(`The callback was not delivered: ${reply.fault}`)
+  const { status } = reply
+  return status < 300 ? undefined : new Error(`The callback got the status ${status}`)
 }

@@ -26,7 +26,7 @@ export interface WorkSource {
  * at callbacks and removals of files. Looks for what is due every second, and when it is told to.
  */
 export class LeasedWork {
-  readonly leases: Leases<LeasedRun>
+  readonly leases: Leases
   isClosing = false
   private callbacks = 0
   private removals = 0

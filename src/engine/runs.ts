@@ -105,8 +105,8 @@ export type Renewal = 'renewed' | 'lost' | 'busy'
  * that have another end, and those whose lease could not be renewed in time. Times are of the
  * monotonic clock, from before the renewal was sent.
  */
-export class Leases<Run extends LeasedRun> {
-  private readonly runs = new Map<string, Run>()
+export class Leases {
+  private readonly runs = new Map<string, LeasedRun>()
   private readonly checkMs: number
   private timer: ReturnType<typeof setInterval> | undefined
   private isRenewing = false
@@ -115,13 +115,13 @@ export class Leases<Run extends LeasedRun> {
   /** @param send - renews leases; resolves to an outcome for each run */
   constructor(
     private readonly leaseMs: number,
-    private readonly send: (runs: readonly Run[]) => Promise<readonly Renewal[]>,
+    private readonly send: (runs: readonly LeasedRun[]) => Promise<readonly Renewal[]>,
   ) {
     this.checkMs = Math.min(leaseMs / CHECKS, MAX_CHECK_MS)
   }
 
   /** Begins to renew the lease of a run. An earlier run of its task is aborted. */
-  add(run: Run): void {
+  add(run: LeasedRun): void {
     this.runs.get(run.task.id)?.abort(new RunReplacedError())
     this.runs.set(run.task.id, run)
     if (this.timer !== undefined) return
@@ -129,7 +129,7 @@ export class Leases<Run extends LeasedRun> {
     this.timer.unref()
   }
 
-  remove(run: Run): void {
+  remove(run: LeasedRun): void {
     if (this.runs.get(run.task.id) === run) this.runs.delete(run.task.id)
     if (this.runs.size === 0) this.stop()
   }
@@ -192,7 +192,7 @@ export class Leases<Run extends LeasedRun> {
     }
   }
 
-  private lose(run: Run): void {
+  private lose(run: LeasedRun): void {
     if (this.runs.get(run.task.id) !== run) return
     this.remove(run)
     run.abort(new RunReplacedError())

@@ -7,6 +7,7 @@ import type { Store } from '../stores/store.js'
 import type { Callbacks } from './core/task-core.js'
 import type { PoolOptions } from './core/pools.js'
 import type { AnyTaskDefinition, Definitions } from './definition/define.js'
+import type { Tracing } from './definition/tracing.js'
 
 /** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {
@@ -107,6 +108,11 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly callbacks?: Callbacks
   /**
+   * Wraps the steps of tasks in spans: `taskTracing()` of `longhaul/opentelemetry`. The trace of a request is
+   * stored with its task, and continues in its runs and callbacks. Default: none.
+   */
+  readonly tracing?: Tracing
+  /**
    * Receives every error that is masked to clients, with its causes, and the attempt and the task
    * that it belongs to. Default: a process warning with the same facts.
    */
@@ -130,6 +136,9 @@ const OPTIONS = {
   callbacks: value(
     'what callbacks() of longhaul/callbacks returns: write callbacks: callbacks({ secrets, … })', isCallbacks,
   ),
+  tracing: value('what taskTracing() of longhaul/opentelemetry returns', (given) => (
+    typeof (given as Tracing | null)?.accept === 'function'
+  )),
   onError: func(),
 } satisfies OptionTable<TasksOptions>
 

@@ -6,6 +6,7 @@ import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
 import { checkedName } from '../definition/external-resource.js'
+import type { TraceHeaders } from '../definition/tracing.js'
 import { noCallbacks, type TaskCore } from './task-core.js'
 import { releaseExternal, renewExternal } from '../record/outside.js'
 import { isTaskId } from '../record/ids.js'
@@ -107,8 +108,18 @@ export interface AcceptedTask {
 export function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
 ): MaybePromise<AcceptedTask> {
-  if (submitted.callbackUrl !== undefined && !core.settings.hasCallbacks) throw noCallbacks()
-  const task = newTask(core, definition, input, submitted)
+  const { hasCallbacks, tracing } = core.settings
+  if (submitted.callbackUrl !== undefined && !hasCallbacks) throw noCallbacks()
+  return tracing === undefined
+    ? create(core, definition, newTask(core, definition, input, submitted, undefined), submitted)
+    : tracing.accept(definition.name, (trace) => (
+      create(core, definition, newTask(core, definition, input, submitted, trace), submitted)
+    ))
+}
+
+function create(
+  core: TaskCore, definition: AnyTaskDefinition, task: NewTask, submitted: Submitted,
+): MaybePromise<AcceptedTask> {
   const { external } = detailsOf(task as unknown as StoredTask)
   const { start, transaction } = submitted
   const renewed = start === undefined || external === undefined
@@ -148,7 +159,7 @@ function accepted(
 
 function newTask(
   { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
-  submitted: Submitted,
+  submitted: Submitted, trace: TraceHeaders | undefined,
 ): NewTask {
   const { owner, caller, start, priority, context, idempotency, json } = submitted
   if (submitted.id !== undefined && !isTaskId(submitted.id)) {
@@ -167,7 +178,7 @@ function newTask(
     key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
     name, pool, priority: priority ?? definition.priority,
     input: json ?? Json.of(input),
-    details: stored(detailsFor(submitted, kept)),
+    details: stored(detailsFor(submitted, kept, trace)),
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: kept !== undefined || files === true,
@@ -179,14 +190,15 @@ const NO_DETAILS: Details = {}
 /** @param external - the name of the external resource that the task owns */
 function detailsFor(
   { context, callbackUrl, idempotency, transaction }: Submitted, external: string | undefined,
+  trace: TraceHeaders | undefined,
 ): Details {
   if (context === undefined && callbackUrl === undefined && idempotency === undefined
-    && transaction === undefined && external === undefined) return NO_DETAILS
+    && transaction === undefined && external === undefined && trace === undefined) return NO_DETAILS
   return {
     fingerprint: idempotency?.fingerprint,
     isDirect: idempotency?.isDirect === true ? true : undefined,
     isTransactional: transaction === undefined ? undefined : true,
-    context, external,
+    context, external, trace,
     callback: callbackUrl === undefined
       ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
   }

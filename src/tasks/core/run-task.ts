@@ -18,7 +18,7 @@ import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
 import {
-  failedOutcome, holdInput, runValidated, toInput, type Outcome,
+  errorOf, failedOutcome, holdInput, runValidated, toInput, type Outcome, type RunOptions,
 } from '../run/run.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import { Stop } from '../run/stop.js'
@@ -134,14 +134,19 @@ export class RunningTask implements Linked<RunningTask> {
     definition: AnyTaskDefinition, input: never, checkpoint: Checkpoint,
   ): MaybePromise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
+    const { tracing, maxResultBytes } = this.core.settings
     this.files = this.openFiles(definition)
-    return runValidated(definition, input, {
+    const options: RunOptions = {
       taskId, attempt, owner, context, stop, checkpoint,
       lastAttempt: failures + 1 >= definition.attempts,
       progress: (done, total, message) => { this.report(done, total, message) },
       files: this.files ?? NO_FILES,
-      timeoutMs: definition.timeoutMs, maxResultBytes: this.core.settings.maxResultBytes,
-    })
+      timeoutMs: definition.timeoutMs, maxResultBytes,
+    }
+    if (tracing === undefined) return runValidated(definition, input, options)
+    const { task: { name, createdAt, startAt }, details: { trace } } = this
+    const step = { name, taskId, attempt, trace, dueAt: attempt === 1 ? startAt ?? createdAt : undefined }
+    return tracing.run(step, () => runValidated(definition, input, options), errorOf)
   }
 
   private conclude(definition: AnyTaskDefinition, outcome: Outcome): MaybePromise<void> {

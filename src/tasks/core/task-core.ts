@@ -6,6 +6,7 @@ import {
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { Tracing } from '../definition/tracing.js'
 import {
   allFileKeys, fileKey, hiddenFileKeys, releaseExternal, removeExternal, renewExternal,
 } from '../record/outside.js'
@@ -36,6 +37,7 @@ export interface CoreSettings {
   /** Runs in a row that may end with their worker, without a new checkpoint. */
   readonly maxCrashes: number
   readonly hasCallbacks: boolean
+  readonly tracing: Tracing | undefined
   readonly onError: OnTaskError
 }
 

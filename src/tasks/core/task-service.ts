@@ -66,6 +66,7 @@ export class TaskService {
       definitions: new Map(definitions.map((definition) => [definition.name, definition])),
       maxFileBytesPerOwner: settings.maxFileBytesPerOwner ?? (blobs?.maxBytes ?? 40 * 2 ** 30) / 4,
       hasCallbacks: callbacks !== undefined,
+      tracing: settings.tracing,
       onError: reportingTo(settings.onError),
     })
     this.pools = toPools(settings)

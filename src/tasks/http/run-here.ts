@@ -4,7 +4,8 @@ import { heapBytesOf } from '../../runtime/json.js'
 import { isWorkerClosing } from '../../engine/runs.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
 import { NO_FILES } from '../run/run-files.js'
-import { runOnce, holdInput } from '../run/run.js'
+import { errorOf, holdInput, runOnce, type Outcome, type RunOptions } from '../run/run.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { Stop } from '../run/stop.js'
 import { result, stoppedMidway, tookTooLong } from './respond.js'
 import type { EndpointSettings } from './settings.js'
@@ -49,7 +50,7 @@ export function acquireRunPlace<C>(
 
 /** Runs work in its place, and releases the place. Stops the work if the client disconnects. */
 export async function runHere<C>(
-  { service: { directRuns, maxResultBytes }, syncTimeoutMs, context }: EndpointSettings<C>,
+  { service: { directRuns, maxResultBytes, settings: { tracing } }, syncTimeoutMs, context }: EndpointSettings<C>,
   { definition, input, submitter: { request, owner } }: Submission<C>, place: RunPlace,
 ): Promise<HttpResponse> {
   const stop = new Stop(request)
@@ -57,11 +58,13 @@ export async function runHere<C>(
   const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   try {
     directRuns.add(stop)
-    const outcome = await runOnce(definition, input, {
+    const options: RunOptions = {
       taskId: undefined, attempt: 1, lastAttempt: true, owner, context: context?.(request),
       progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
       stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
-    })
+    }
+    const run = (): MaybePromise<Outcome> => runOnce(definition, input, options)
+    const outcome = await (tracing ? tracing.run({ name: definition.name, attempt: 1 }, run, errorOf) : run())
     if (outcome.kind === 'completed') return result(outcome.result)
     if (outcome.kind === 'failed') {
       const isOurTimeout = outcome.timedOut && definition.timeoutMs > syncTimeoutMs

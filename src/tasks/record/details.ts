@@ -1,6 +1,7 @@
 import type { StoredTask, TaskDetails } from '../../engine/task.js'
 import type { ErrorDetail } from '../../http/errors.js'
 import type { RecordFiles } from './outside.js'
+import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
 
 /** Progress of the work, in units of the task's own. */
@@ -56,6 +57,8 @@ export interface Details extends RecordFiles {
   /** `true` if the task was submitted in a transaction, so that the first run says it is accepted. */
   readonly isTransactional?: true | undefined
   readonly context?: unknown
+  /** The trace that the task was accepted in. */
+  readonly trace?: TraceHeaders | undefined
   /** Name of the external resource that the task owns; see `ExternalResource`. */
   readonly external?: string | undefined
   /** Attempts that have failed since the submission or the last retry. */

@@ -42,6 +42,12 @@ export function runValidated(
   return settle(definition, options, (context) => definition.run(input, context))
 }
 
+/** Returns why a run did not complete; `undefined` if it did. */
+export function errorOf(outcome: Outcome): unknown {
+  if (outcome.kind === 'completed') return undefined
+  return outcome.kind === 'failed' ? outcome.cause : outcome.reason
+}
+
 /** Returns the outcome of work that failed before it began. */
 export function failedOutcome(cause: unknown): Outcome {
   return { kind: 'failed', failure: toFailure(cause), cause, timedOut: false }

@@ -35,6 +35,7 @@ import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { redis, RedisStore, type RedisClient, type RedisOptions } from 'longhaul/redis'
 import { streamJson } from 'longhaul/stream-json'
 import { cron } from 'longhaul/cron'
+import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
 const double = defineTask({
@@ -59,7 +60,9 @@ const sender: CallbackSender = {
 }
 const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']
 const nightly = defineTask({ name: 'nightly', schedule: cron('0 3 * * *', { timezone: 'Europe/Vienna' }), run: () => ({ message: 'done' }) })
-const tasks = createTasks({ engine, store, definitions: [double, nightly], callbacks: callbacks({ sender, secrets }) })
+const tasks = createTasks({ engine, store, definitions: [double, nightly], tracing: taskTracing(), callbacks: callbacks({ sender, secrets }) })
+const endMetrics = taskMetrics({ tasks })
+endMetrics()
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
 

@@ -15,8 +15,8 @@ function runOf(id: string, { run = 1, leaseEnd = performance.now() + HOUR } = {}
 function leasesOf(
   t: TestContext, runs: readonly LeasedRun[],
   send: (ids: readonly string[]) => Promise<readonly Renewal[]>, leaseMs = HOUR,
-): Leases<LeasedRun> {
-  const leases = new Leases<LeasedRun>(leaseMs, (sent) => send(sent.map(({ task }) => task.id)))
+): Leases {
+  const leases = new Leases(leaseMs, (sent) => send(sent.map(({ task }) => task.id)))
   for (const run of runs) leases.add(run)
   t.after(() => { leases.stop() })
   return leases

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
 import { ClientError, createClient, readNdjson, verifyCallback } from '../../../src/client/index.js'
 import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
+import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
@@ -169,6 +170,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
     }
   },
   'longhaul/files: folderSource': (options) => folderSource(tmpdir(), options),
+  'longhaul/opentelemetry: taskMetrics': (options) => taskMetrics(options),
+  'longhaul/opentelemetry: taskTracing': (options) => taskTracing(options),
   'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),

@@ -1,0 +1,2 @@
+export { taskMetrics, type TaskMetricsOptions } from './metrics.js'
+export { taskTracing, type TaskTracingOptions } from './tracing.js'

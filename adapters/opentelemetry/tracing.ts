@@ -1,0 +1,109 @@
+import {
+  context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace as api,
+  type Attributes, type Context, type Span, type Tracer,
+} from '@opentelemetry/api'
+import { isFieldValue } from '../../src/http/fields/reader.js'
+import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
+import type { TracedStep, TraceHeaders, Tracing } from '../../src/tasks/definition/tracing.js'
+
+/** Options of `taskTracing`. */
+export interface TaskTracingOptions {
+  /** Default: the tracer `longhaul` of the global provider. */
+  readonly tracer?: Tracer
+}
+
+const OPTIONS = { tracer: value() } satisfies OptionTable<TaskTracingOptions>
+const TRACE_HEADER = /^[a-z0-9-]{1,64}$/
+/** Maximum length of a header of a trace, and number of headers, because they are stored with each task. */
+const MAX_HEADER_LENGTH = 512
+const MAX_HEADERS = 8
+
+/**
+ * Traces tasks, for the option `tracing` of `createTasks`. The spans of a task are in the trace of the request
+ * that submitted it: `report accept`, `report wait` until its first run, `report run` for each run, in whichever
+ * process, and `report callback` for each attempt. A synchronous run without a task has a span, too. The
+ * receiver of a callback gets `traceparent`.
+ *
+ * Requires `npm install @opentelemetry/api`. Headers of the propagator that are no valid header fields, or longer
+ * than 512 characters, are dropped.
+ *
+ * @example
+ * const tasks = createTasks({ ...memory(), definitions: [report], tracing: taskTracing() })
+ *
+ * @throws {TypeError} An option is unknown.
+ */
+export function taskTracing(options: TaskTracingOptions = {}): Tracing {
+  const { tracer = api.getTracer('longhaul') } = readOptions('taskTracing', options, OPTIONS)
+  const none = (): undefined => undefined
+  return {
+    accept: (name, work) => inSpan(
+      tracer.startSpan(`${name} accept`, { kind: SpanKind.PRODUCER, attributes: { 'longhaul.task.name': name } }),
+      () => {
+        const headers = activeHeaders()
+        return work(Object.keys(headers).length === 0 ? undefined : headers)
+      }, none,
+    ),
+    run: (step, work, errorOf) => {
+      const parent = contextOf(step)
+      const attributes = attributesOf(step)
+      const { name, dueAt } = step
+      if (dueAt !== undefined) {
+        tracer.startSpan(`${name} wait`, { startTime: dueAt, attributes }, parent).end(Math.max(Date.now(), dueAt))
+      }
+      const span = tracer.startSpan(`${name} run`, { kind: SpanKind.CONSUMER, attributes }, parent)
+      return inSpan(span, work, errorOf, parent)
+    },
+    callback: async (step, work, errorOf) => {
+      const parent = contextOf(step)
+      const attributes = { ...attributesOf(step), 'server.address': step.host }
+      const span = tracer.startSpan(`${step.name} callback`, { kind: SpanKind.CLIENT, attributes }, parent)
+      return inSpan(span, () => work(activeHeaders()), errorOf, parent)
+    },
+  }
+}
+
+/** Does work in a span, and ends the span with its outcome. */
+function inSpan<R>(
+  span: Span, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown, parent = context.active(),
+): MaybePromise<R> {
+  const end = (error: unknown): void => {
+    if (error !== undefined) {
+      const message = error instanceof Error ? error.message : 'Not an Error was thrown'
+      span.setStatus({ code: SpanStatusCode.ERROR, message })
+      if (error instanceof Error) span.recordException(error)
+    }
+    span.end()
+  }
+  const conclude = (outcome: R): R => {
+    end(errorOf(outcome))
+    return outcome
+  }
+  const fail = (error: unknown): never => {
+    end(error ?? new Error('It failed'))
+    throw error
+  }
+  try {
+    const outcome = context.with(api.setSpan(parent, span), work)
+    return isPending(outcome) ? outcome.then(conclude, fail) : conclude(outcome)
+  } catch (error) {
+    return fail(error)
+  }
+}
+
+/** Returns the headers that continue the active trace elsewhere. */
+function activeHeaders(): TraceHeaders {
+  const headers: Record<string, string> = {}
+  propagation.inject(context.active(), headers)
+  return Object.fromEntries(Object.entries(headers).filter(([name, text]) => (
+    TRACE_HEADER.test(name) && typeof text === 'string' && text.length <= MAX_HEADER_LENGTH && isFieldValue(text)
+  )).slice(0, MAX_HEADERS))
+}
+
+function contextOf({ trace }: TracedStep): Context {
+  return trace === undefined ? context.active() : propagation.extract(ROOT_CONTEXT, trace)
+}
+
+function attributesOf({ name, taskId, attempt }: TracedStep): Attributes {
+  return { 'longhaul.task.name': name, 'longhaul.task.id': taskId, 'longhaul.task.attempt': attempt }
+}

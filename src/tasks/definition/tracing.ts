@@ -1,0 +1,44 @@
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+
+/** Headers of a trace, such as `traceparent`, with lower-case names. They are stored with a task. */
+export type TraceHeaders = Readonly<Record<string, string>>
+
+/** One step of a task, for its span. Times are milliseconds since 1970. */
+export interface TracedStep {
+  /** Name of the definition. */
+  readonly name: string
+  /** Absent for the run of a synchronous request, which has no task. */
+  readonly taskId?: string | undefined
+  /** Number of the run, or of the attempt at the callback, from 1. */
+  readonly attempt: number
+  /** The trace that the task was accepted in. */
+  readonly trace?: TraceHeaders | undefined
+  /** Time at which the task was accepted, or may start. */
+  readonly dueAt?: number | undefined
+  /** Host of the receiver of a callback. */
+  readonly host?: string | undefined
+}
+
+/**
+ * Wraps the steps of tasks in spans. Made by `taskTracing()` of `longhaul/opentelemetry`, so that only
+ * applications that trace load its code.
+ */
+export interface Tracing {
+  /**
+   * Accepts a task. `work` gets the headers that are stored with the task.
+   * @internal
+   */
+  readonly accept: <R>(name: string, work: (trace: TraceHeaders | undefined) => MaybePromise<R>) => MaybePromise<R>
+  /**
+   * Runs a task. `errorOf` returns the error of an outcome, if it is a failure.
+   * @internal
+   */
+  readonly run: <R>(step: TracedStep, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown) => MaybePromise<R>
+  /**
+   * Makes an attempt at a callback. `work` gets the headers that are sent to the receiver.
+   * @internal
+   */
+  readonly callback: <R>(
+    step: TracedStep, work: (trace: TraceHeaders) => Promise<R>, errorOf: (outcome: R) => unknown,
+  ) => Promise<R>
+}
