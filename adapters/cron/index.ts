@@ -7,7 +7,10 @@ export type { Schedule, ScheduleHost } from '../../src/tasks/definition/schedule
 
 /** Options of `cron`. */
 export interface CronOptions {
-  /** Time zone of the pattern, such as `Europe/Vienna`. Default: UTC. */
+  /**
+   * Time zone of the pattern, such as `Europe/Vienna`.
+   * @default 'UTC'
+   */
   readonly timezone?: string
   /** Returns the input of the task of one firing. Default: `{}`. */
   readonly input?: (time: Date) => unknown

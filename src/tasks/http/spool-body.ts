@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { readContentLength } from '../../http/body/body.js'
-import { decodeBytes } from '../../http/body/decode.js'
 import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
@@ -72,11 +71,13 @@ export async function spoolBody<C>(
   const maxBodyBytes = Math.min(body.maxBodyBytes, maxBytes)
   const { headers, signal, body: { parsed } } = request
   const length = parsed === undefined ? readContentLength(headers) ?? 0 : 0
-  if (length > maxBodyBytes) {
+  const checkSize = (size: number): void => {
+    if (size <= maxBodyBytes) return
     throw httpError('body_too_large', {
       message: `The body is larger than ${maxBodyBytes} bytes.`,
     })
   }
+  checkSize(length)
   const owner = countedAs(request, settings.requester(request).owner)
   const owners = OwnerBytes.of(settings.service.store, blobs)
   const blob = spool.newKey()
@@ -97,9 +98,10 @@ export async function spoolBody<C>(
   const hash = createHash('sha256')
   const counted = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
     let arrived = 0
-    for await (const piece of decodeBytes(bytes, 'identity', { maxBodyBytes })) {
+    for await (const piece of bytes) {
       hash.update(piece)
       arrived += piece.byteLength
+      checkSize(arrived)
       if (arrived > reserved) {
         const ahead = Math.max(STEP_BYTES, Math.ceil(arrived / 8))
         await reserve(Math.min(maxBodyBytes, arrived + ahead), arrived)
