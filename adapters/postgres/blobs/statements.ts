@@ -1,7 +1,7 @@
 import { expiry } from '../sql.js'
 
-/** Minutes for which a lease protects a version. Its readers and writers renew it. */
-const LEASE = "interval '15 minutes'"
+/** End of a lease that begins now. The readers and writers of a version renew it. */
+const LEASED = "clock_timestamp() + interval '15 minutes'"
 
 export type BlobStatements = ReturnType<typeof blobStatements>
 
@@ -17,10 +17,9 @@ export type BlobStatements = ReturnType<typeof blobStatements>
  * @param schema - quoted as an identifier
  */
 export function blobStatements(schema: string) {
-  const [blobs, versions, chunks] = ['blobs', 'blob_versions', 'blob_chunks'].map((table) => (
-    `${schema}.${table}`
-  )) as [string, string, string]
-  const leased = `clock_timestamp() + ${LEASE}`
+  const blobs = `${schema}.blobs`
+  const versions = `${schema}.blob_versions`
+  const chunks = `${schema}.blob_chunks`
   /** Values: version, position, data; for the first chunk also the key. */
   const append = (version: string): string => `WITH version AS (
   ${version} RETURNING id
@@ -51,8 +50,8 @@ SELECT id, $2::bigint, $3::bytea FROM version RETURNING 1`
 SELECT 1 FROM written`
   return {
     appendFirst: append(`INSERT INTO ${versions} (id, key, expires_at, lease_until)
-  VALUES ($1::uuid, $4, clock_timestamp(), ${leased})`),
-    append: append(`UPDATE ${versions} SET lease_until = ${leased}
+  VALUES ($1::uuid, $4, clock_timestamp(), ${LEASED})`),
+    append: append(`UPDATE ${versions} SET lease_until = ${LEASED}
   WHERE id = $1::uuid AND NOT is_removed`),
     completeWhole: complete(`INSERT INTO ${versions} (id, key, expires_at, lease_until)
   VALUES ($2::uuid, $1, ${expiry('$4')}, '-infinity')`),
@@ -65,7 +64,7 @@ WHERE key = $1 AND expires_at > clock_timestamp()`,
     read: `SELECT
   encode(substring(data FROM ($2::bigint - position + 1)::integer FOR $3::integer), 'base64') AS data
 FROM ${chunks} WHERE version = $1 AND position <= $2::bigint ORDER BY position DESC LIMIT 1`,
-    hold: `UPDATE ${versions} SET lease_until = clock_timestamp() + ${LEASE}
+    hold: `UPDATE ${versions} SET lease_until = ${LEASED}
 WHERE id = $1 AND NOT is_removed RETURNING 1`,
     // Locks the blob before its version, as the statements below do. A version that a sweep has
     // marked as removed is not renewed.

@@ -34,11 +34,6 @@ interface Row extends TaskRow {
   readonly bytes: number
 }
 
-/** Called for each change that was made, with the size of what the task keeps. */
-export type OnChanged = (
-  task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
-) => void
-
 /**
  * Changes tasks. The changes of one turn of the event loop are one statement. It skips rows that
  * another transaction has locked, and those whose change does not apply to what it sees. Each of
@@ -51,9 +46,12 @@ export class Changes {
     requests.length === 1 ? [] : this.query('gathered', requests)
   ))
 
+  /** @param onChanged - called for each change that was made; `bytes` is what the task keeps */
   constructor(
     private readonly database: Database, private readonly reads: TaskReads,
-    private readonly onChanged: OnChanged,
+    private readonly onChanged: (
+      task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
+    ) => void,
   ) {
     const { schema } = database
     const rows = `${schema}.task_rows`

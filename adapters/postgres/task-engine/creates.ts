@@ -19,9 +19,6 @@ const MAX_WAIT = '50ms'
 /** Time after which no further attempt is made, in milliseconds. */
 const MAX_MS = 2000
 
-/** SQLSTATE of a statement that has waited for a lock for too long. */
-const LOCK_NOT_AVAILABLE = '55P03'
-
 /** Columns of a new task. */
 const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_group text, max bigint, '
   + 'name text, pool text, priority integer, input text, details text, at float8, delay float8, '
@@ -73,7 +70,8 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
     const began = performance.now()
     for (let tries = 0; performance.now() - began < MAX_MS; tries++) {
       const found = await this.attempt(task, query, tries >= GATHERED_TRIES).catch((error: unknown) => {
-        if (sqlState((error as Error).cause) !== LOCK_NOT_AVAILABLE) throw error
+        // 55P03: the statement has waited for a lock for too long.
+        if (sqlState((error as Error).cause) !== '55P03') throw error
         tries = GATHERED_TRIES
       })
       if (found?.outcome === 'created') return { outcome: 'created', task: newTask(task, found) }
