@@ -23,7 +23,7 @@ export const ENTRY_POINTS = {
  * The source of `npx longhaul`, by its name in the build.
  * @type {Record<string, string>}
  */
-export const PROGRAM = { longhaul: 'adapters/postgres/cli/main.ts' }
+export const PROGRAM = { longhaul: 'adapters/postgres/main.ts' }
 
 function sourceOf(name) {
   const area = existsSync(resolve(root, 'src', name, 'index.ts')) ? 'src' : 'adapters'

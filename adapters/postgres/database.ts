@@ -1,5 +1,4 @@
 import { duration, flag, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
-import { within } from '../../src/runtime/timers.js'
 import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
@@ -64,6 +63,7 @@ export class Database {
   private readonly connections: Connections
   private readonly breaker: Breaker
   private readonly transfers: Breaker
+  private readonly backgrounds: Breaker
   private isReady = false
   private hasWarned = false
   private identity: string | undefined
@@ -82,6 +82,7 @@ export class Database {
     const breaker = { server: 'PostgreSQL', faultOf, hasManyConnections: this.shared }
     this.breaker = new Breaker({ ...breaker, timeoutMs })
     this.transfers = new Breaker({ ...breaker, timeoutMs: 2 * timeoutMs })
+    this.backgrounds = new Breaker({ ...breaker, timeoutMs: BACKGROUND_MS })
     this.channel = new NoticeChannel(this.connections, `${schema}.changes`, this.query)
   }
 
@@ -116,10 +117,9 @@ export class Database {
    * As `query`, for work that no request waits for. It may take 30 seconds, and says nothing about
    * the server to other calls.
    */
-  readonly background: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
-    if (!this.isReady) await this.prepare()
-    return this.inTime<Row>(BACKGROUND_MS, text, values)
-  }
+  readonly background: Query = <Row>(text: string, values: readonly unknown[] = []) => (
+    this.guarded<Row>(this.backgrounds, text, values)
+  )
 
   /** Waits for the migrations. A transaction of the application must find the tables. */
   async ready(): Promise<void> {
@@ -148,53 +148,42 @@ export class Database {
     })
   }
 
-  /** Cancels a statement that is not done after `ms` milliseconds, and rejects. */
-  private inTime<Row>(
-    ms: number, text: string, values: readonly unknown[] = [],
-  ): Promise<readonly Row[]> {
-    const { result, cancel } = this.connections.start<Row>(text, values)
-    return within(result, ms, () => {
-      cancel()
-      return new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`)
-    })
-  }
-
   /** Checks or applies the migrations. Runs once at a time, and again after a failure. */
   private prepare(): Promise<void> {
-    const check: Query = (text, values) => this.inTime(CHECK_MS, text, values)
-    this.preparing ??= this.checkMigrations(check).then(async () => {
-      // Read now, so that no open transaction has to wait for another connection.
-      this.identity = await this.readIdentity(check)
-      this.isReady = true
-    }).finally(() => {
-      this.preparing = undefined
-    })
+    this.preparing ??= this.checkTables().finally(() => { this.preparing = undefined })
     return this.preparing
+  }
+
+  private async checkTables(): Promise<void> {
+    const { connections, name: schema } = this
+    // The identity is read now, so that no open transaction has to wait for another connection.
+    const missing = await connections.transaction(async (query) => {
+      const found = await missingMigrations(query, schema)
+      if (found.length === 0) this.identity = await this.readIdentity(query)
+      return found
+    }, CHECK_MS)
+    if (missing.length > 0 && !this.migrate) {
+      const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
+      const error = new StoreUnavailableError(
+        `postgres: the schema "${schema}" lacks the migrations ${names}. Run the SQL that `
+        + `\`npx longhaul migrate --print --schema ${schema}\` prints, or set migrate: true`,
+      )
+      if (!this.hasWarned) warn(error)
+      this.hasWarned = true
+      throw error
+    }
+    if (missing.length > 0) {
+      await connections.transaction(async (query) => {
+        await applyMigrations(query, schema)
+        this.identity = await this.readIdentity(query)
+      }, MIGRATION_MS)
+    }
+    this.isReady = true
   }
 
   private async readIdentity(query: Query): Promise<string | undefined> {
     const [row] = await query<{ readonly identity: string }>(identitySql(this.schema))
     return row?.identity
-  }
-
-  private async checkMigrations(check: Query): Promise<void> {
-    const missing = await missingMigrations(check, this.name)
-    if (missing.length === 0) return
-    if (this.migrate) {
-      await this.connections.transaction(
-        (transaction) => applyMigrations(transaction, this.name), MIGRATION_MS,
-      )
-      return
-    }
-    const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
-    const error = new StoreUnavailableError(
-      `postgres: the schema "${this.name}" lacks the migrations ${names}. `
-      + `Run the SQL that \`npx longhaul migrate --print --schema ${this.name}\` prints, `
-      + 'or set migrate: true',
-    )
-    if (!this.hasWarned) warn(error)
-    this.hasWarned = true
-    throw error
   }
 }
 

@@ -1,7 +1,6 @@
 import { readOptions, text } from '../../src/runtime/options.js'
 import type { PgliteClient, PostgresPool, Query } from './connections.js'
 import { connectionsOf } from './pool.js'
-import { sqlState } from './sql.js'
 
 /** Maximum time of all migrations, in milliseconds: one hour, for large tables. */
 const MAX_MS = 3_600_000
@@ -25,21 +24,16 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     number: 1, name: 'tables',
     statements: (schema) => [
-      ...installation(schema), ...entries(schema), ...blobs(schema), ...tasks(schema),
+      // One row with a random id, so that a transaction of another database is recognised.
+      `CREATE TABLE ${schema}.installation (id uuid NOT NULL)`,
+      `INSERT INTO ${schema}.installation VALUES (gen_random_uuid())`,
+      ...entries(schema), ...blobs(schema), ...tasks(schema),
     ],
   },
 ]
 
 /** Autovacuum after 5 % of the rows were deleted, not after 20 %. */
 const VACUUM = 'autovacuum_vacuum_scale_factor = 0.05'
-
-/** One row with a random id, so that a transaction of another database is recognised. */
-function installation(schema: string): readonly string[] {
-  return [
-    `CREATE TABLE ${schema}.installation (id uuid NOT NULL)`,
-    `INSERT INTO ${schema}.installation VALUES (gen_random_uuid())`,
-  ]
-}
 
 /**
  * Tables of the store. Expired rows are found by `sweep_slot`, the expiry in units of 10 minutes,
@@ -187,22 +181,17 @@ export function quoted(schema: string): string {
 export function migrationSql(
   schema: string, migrations: readonly Migration[] = MIGRATIONS,
 ): string {
-  const statements = [
-    'BEGIN',
-    LOCK_TIMEOUT,
-    `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`,
-    journal(schema),
-    ...migrations.flatMap((migration) => statementsOf(schema, migration)),
-    'COMMIT',
-  ]
-  return statements.map((statement) => `${statement};\n`).join('\n')
+  return [
+    'BEGIN', LOCK_TIMEOUT, `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`, journal(schema),
+    ...migrations.flatMap((migration) => statementsOf(schema, migration)), 'COMMIT',
+  ].map((statement) => `${statement};\n`).join('\n')
 }
 
 /** Returns the SQL of the migrations that a database lacks. Empty if it lacks none. */
 export async function missingSql(pool: PostgresPool, schema: string): Promise<string> {
-  const connections = connectionsOf(pool)
-  const query: Query = (text, values = []) => connections.start(text, values).result as never
-  const missing = await missingMigrations(query, schema)
+  const missing = await connectionsOf(pool).transaction(
+    (query) => missingMigrations(query, schema), MAX_MS,
+  )
   return missing.length === 0 ? '' : migrationSql(schema, missing)
 }
 
@@ -244,14 +233,10 @@ export async function applyMigrations(
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
   await query(LOCK_TIMEOUT)
   // Reads the catalog itself: `to_regnamespace` may use what the connection knew before it waited.
-  const [found] = await query<{ readonly hasSchema: boolean, readonly hasJournal: boolean }>(
-    'SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS "hasSchema", '
-    + 'to_regclass($2) IS NOT NULL AS "hasJournal"',
-    [schema, `${quoted(schema)}.migrations`],
-  )
+  const found = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
   // Even with IF NOT EXISTS it needs the right to create schemas.
-  if (!found?.hasSchema) await query(`CREATE SCHEMA ${quoted(schema)}`)
-  if (!found?.hasJournal) await query(journal(schema))
+  if (found.length === 0) await query(`CREATE SCHEMA ${quoted(schema)}`)
+  await query(journal(schema))
   const missing = await missingMigrations(query, schema)
   for (const migration of missing) {
     for (const statement of statementsOf(schema, migration)) await query(statement)
@@ -263,17 +248,14 @@ export async function applyMigrations(
 export async function missingMigrations(
   query: Query, schema: string,
 ): Promise<readonly Migration[]> {
-  try {
-    const rows = await query<{ readonly number: number }>(
-      `SELECT number FROM ${quoted(schema)}.migrations`,
-    )
-    const applied = new Set(rows.map(({ number }) => number))
-    return MIGRATIONS.filter(({ number }) => !applied.has(number))
-  } catch (error) {
-    // 42P01: there is no table. 3F000: there is no schema.
-    if (['42P01', '3F000'].includes(sqlState(error) ?? '')) return MIGRATIONS
-    throw error
-  }
+  const table = `${quoted(schema)}.migrations`
+  const [journal] = await query<{ readonly exists: boolean }>(
+    'SELECT to_regclass($1::text) IS NOT NULL AS exists', [table],
+  )
+  if (journal?.exists !== true) return MIGRATIONS
+  const rows = await query<{ readonly number: number }>(`SELECT number FROM ${table}`)
+  const applied = new Set(rows.map(({ number }) => number))
+  return MIGRATIONS.filter(({ number }) => !applied.has(number))
 }
 
 function journal(schema: string): string {

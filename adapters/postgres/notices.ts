@@ -106,7 +106,11 @@ export class NoticeChannel {
     this.opened = new Promise((resolve) => { this.onOpened = resolve })
     this.firstTimer = setTimeout(() => { this.setWorking(false) }, FIRST_MS).unref()
     for (let delayMs = REOPEN_MS.first; this.members.size > 0;) {
-      const close = await this.listen().catch(() => undefined)
+      this.isLost = false
+      const close = await this.connections.listen(this.name, (payload) => { this.receive(payload) }, () => {
+        this.isLost = true
+        this.wake()
+      }).catch(() => undefined)
       while (close && await this.test().catch(() => false)) {
         this.setWorking(true)
         delayMs = REOPEN_MS.first
@@ -119,14 +123,6 @@ export class NoticeChannel {
     }
     clearInterval(this.polling)
     this.polling = this.running = undefined
-  }
-
-  private listen(): Promise<() => void> {
-    this.isLost = false
-    return this.connections.listen(this.name, (payload) => { this.receive(payload) }, () => {
-      this.isLost = true
-      this.wake()
-    })
   }
 
   /** Resolves to `true` if a notice arrives. */
@@ -157,8 +153,8 @@ export class NoticeChannel {
 
   private send(payloads: readonly string[]): Promise<unknown> {
     return this.query(
-      'SELECT pg_notify($1::text, payload) FROM unnest($2::text[]) AS payload',
-      [this.name, payloads],
+      'SELECT pg_notify($1::text, payload) FROM json_array_elements_text($2::json) AS payload',
+      [this.name, JSON.stringify(payloads)],
     )
   }
 

@@ -11,6 +11,8 @@ import { TurnBatches } from './turn-batches.js'
 const STOP_MS = 1500
 /** Maximum number of statements that one statement stops. */
 const MAX_LATE = 1000
+/** Time for the server to answer before the connection for notices is closed, in milliseconds. */
+const CLOSE_MS = 500
 /** Maximum time to connect for notices, and to listen, in milliseconds. */
 const LISTEN_MS = 3000
 
@@ -107,29 +109,26 @@ export class PoolConnections implements Connections {
     channel: string, onNotice: (payload: string) => void, onLost: () => void,
   ): Promise<() => void> {
     const client = await poolOfNotices(this.pool).connect()
-    let isListening = false
-    let isOver = false
-    const close = (): void => {
-      if (isOver) return
-      isOver = true
-      // While a statement runs, the client closes its socket without waiting for the server.
-      if (isListening) client.query('SELECT 1').catch(ignore)
-      client.release(true)
-    }
-    for (const event of ['error', 'end']) client.on(event, () => { if (!isOver) onLost() })
+    let isOpen = true
+    for (const event of ['error', 'end']) client.on(event, () => { if (isOpen) onLost() })
     client.on('notification', ({ payload = '' }: { readonly payload?: string }) => {
-      if (!isOver) onNotice(payload)
+      if (isOpen) onNotice(payload)
     })
     try {
       await within(client.query(`LISTEN "${channel}"`), LISTEN_MS, () => (
         new Error(`PostgreSQL has not answered within ${String(LISTEN_MS)} ms`)
       ))
     } catch (error) {
-      close()
+      isOpen = false
+      client.release(true)
       throw error
     }
-    isListening = true
-    return close
+    return () => {
+      isOpen = false
+      // If the server does not answer, the statement is still active, and the client then closes its
+      // socket without waiting for the server.
+      void settles(client.query('SELECT 1'), CLOSE_MS).then(() => { client.release(true) })
+    }
   }
 
   /** Runs work on a client, which is closed after an error that `breaks` it. */
@@ -260,11 +259,9 @@ function isInTransaction(client: PostgresPoolClient): boolean {
 const names = new Map<string, string>()
 
 function statementName(text: string): string {
-  let name = names.get(text)
-  if (name === undefined) {
-    name = `longhaul_${createHash('sha256').update(text).digest('base64url').slice(0, 16)}`
-    names.set(text, name)
-  }
+  const name = names.get(text)
+    ?? `longhaul_${createHash('sha256').update(text).digest('base64url').slice(0, 16)}`
+  names.set(text, name)
   return name
 }
 

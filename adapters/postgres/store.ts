@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { newId } from '../../src/runtime/random-id.js'
 import { observed, type StoreEvent } from '../../src/stores/calls.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
@@ -32,7 +32,8 @@ interface Row extends Entry {
 
 /**
  * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write
- * that finds another revision reads the entry with a second one. Lifetimes are durations, so that
+ * that finds another revision reads the entry with a second one. This process makes the revisions, so
+ * that it recognises its own write if it sends it twice. Lifetimes are durations, so that
  * only the server's clock decides when a row expires.
  */
 export class PostgresStore implements Store {
@@ -42,9 +43,6 @@ export class PostgresStore implements Store {
   private readonly notices: ChangeNotices
   private readonly checkShare: ShareCheck
   private readonly sweeper: Sweeper
-  /** This process makes the revisions, so that it recognises its own write if it sends it twice. */
-  private readonly writer = randomBytes(9).toString('base64url')
-  private writes = 0
   private isClosed = false
 
   /** @internal */
@@ -75,7 +73,7 @@ export class PostgresStore implements Store {
     const { ttlMs } = options
     return this.call('create', async () => {
       checkText(key, value)
-      const revision = this.newRevision()
+      const revision = newId()
       const owner = ownerOf(options)
       const values = [key, value, revision, toLifetime(ttlMs), owner]
       for (;;) {
@@ -97,7 +95,7 @@ export class PostgresStore implements Store {
     const { ttlMs } = options
     return this.call('replace', async () => {
       checkText(key, value, old)
-      const revision = this.newRevision()
+      const revision = newId()
       const owner = ownerOf(options)
       const lifetime = ttlMs === undefined ? null : toLifetime(ttlMs)
       const rows = await this.database.repeated(
@@ -160,9 +158,6 @@ export class PostgresStore implements Store {
     if (owner !== null) this.checkShare(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
   }
 
-  private newRevision(): Revision {
-    return this.writer + (this.writes++).toString(36)
-  }
 }
 
 const UNSAFE = 'A counter holds safe integers, and is changed by them'

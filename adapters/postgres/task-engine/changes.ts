@@ -8,8 +8,7 @@ import { TurnBatches } from '../turn-batches.js'
 import { limitsSql } from './creates.js'
 import type { TaskReads } from './reads.js'
 import {
-  arraysOf, CLOCK, keptBytes, SAME_NOW, STATUSES, taskColumns, toTask, valuesOf, type Columns,
-  type TaskRow,
+  CLOCK, keptBytes, newRows, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow,
 } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
@@ -24,29 +23,11 @@ interface Request {
 }
 
 /** Columns of a change. */
-const COLUMNS: Columns<Request> = {
-  id: ['text', ({ ref }) => ref.id],
-  birth: ['text', ({ ref }) => ref.birth],
-  of_version: ['integer', ({ expected }) => 'version' in expected ? expected.version : null],
-  of_run: ['integer', ({ expected }) => 'run' in expected ? expected.run : null],
-  of_callback: ['integer', ({ expected }) => 'callbackRun' in expected ? expected.callbackRun : null],
-  to_status: ['smallint', ({ change: { status } }) => status ? STATUSES.indexOf(status) : null],
-  new_group: ['text', ({ change }) => change.limit?.group ?? null],
-  new_max: ['bigint', ({ change }) => change.limit?.max ?? null],
-  new_details: ['text', ({ change: { details } }) => details ? JSON.stringify(details) : null],
-  new_result: ['text', ({ change }) => change.result ?? null],
-  delay: ['float8', ({ change }) => toLifetime(change.delayMs ?? 0)],
-  given_back: ['integer', ({ change }) => change.isGivenBack === true ? 1 : 0],
-  new_pool: ['text', ({ change }) => change.pool ?? null],
-  keep: ['float8', ({ change: { keepMs } }) => keepMs === undefined ? null : toLifetime(keepMs)],
-  // -1: no callback any more.
-  callback: ['float8', ({ change: { callbackMs } }) => callbackMs === null ? -1 : callbackMs ?? null],
-  has_checkpoint: ['boolean', ({ change }) => change.checkpoint !== undefined],
-  new_checkpoint: ['text', ({ change }) => change.checkpoint ?? null],
-  new_has_files: ['boolean', ({ change }) => change.hasFiles ?? null],
-  new_file_bytes: ['float8', ({ change }) => change.files?.bytes ?? null],
-  seen: ['integer', ({ change }) => isVisibleChange(change) ? 1 : 0],
-}
+const COLUMNS = 'id text, birth text, of_version integer, of_run integer, of_callback integer, '
+  + 'to_status smallint, new_group text, new_max bigint, new_details text, new_result text, '
+  + 'delay float8, given_back integer, new_pool text, keep float8, callback float8, '
+  + 'has_checkpoint boolean, new_checkpoint text, new_has_files boolean, new_file_bytes float8, '
+  + 'seen integer'
 
 interface Row extends TaskRow {
   /** Size of what the task keeps, in bytes. */
@@ -75,11 +56,19 @@ export class Changes {
     private readonly onChanged: OnChanged,
   ) {
     const { schema } = database
+    const rows = `${schema}.task_rows`
+    const isMeant = `id = $1 AND birth = $2 AND version = $3 AND status >= 2 AND expires_at > ${SAME_NOW}`
     this.sql = {
       gathered: changeSql(schema, 'gathered'),
       alone: changeSql(schema, 'alone'),
       limited: changeSql(schema, 'limited'),
-      delete: deleteSql(schema),
+      delete: `WITH ${CLOCK}, expired AS (
+  UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
+  WHERE has_files AND ${isMeant} RETURNING 1
+), deleted AS (
+  DELETE FROM ${rows} WHERE NOT has_files AND ${isMeant} RETURNING 1
+)
+SELECT FROM expired UNION ALL SELECT FROM deleted`,
     }
   }
 
@@ -103,7 +92,7 @@ export class Changes {
   private query<R = Row>(
     kind: 'gathered' | 'alone' | 'limited', requests: readonly Request[],
   ): Promise<readonly R[]> {
-    return this.database.query<R>(this.sql[kind], valuesOf(COLUMNS, requests))
+    return this.database.query<R>(this.sql[kind], [JSON.stringify(requests.map(toRecord))])
   }
 
   private async retry(request: Request): Promise<Changed> {
@@ -134,16 +123,23 @@ export class Changes {
   }
 }
 
-function deleteSql(schema: string): string {
-  const isMeant = `id = $1 AND birth = $2 AND version = $3 AND status >= 2
-    AND expires_at > ${SAME_NOW}`
-  return `WITH ${CLOCK}, expired AS (
-  UPDATE ${schema}.task_rows SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
-  WHERE has_files AND ${isMeant} RETURNING 1
-), deleted AS (
-  DELETE FROM ${schema}.task_rows WHERE NOT has_files AND ${isMeant} RETURNING 1
-)
-SELECT FROM expired UNION ALL SELECT FROM deleted`
+function toRecord({ ref, expected, change }: Request) {
+  const { status, details, keepMs, callbackMs, checkpoint, limit } = change
+  return {
+    id: ref.id, birth: ref.birth,
+    of_version: 'version' in expected ? expected.version : undefined,
+    of_run: 'run' in expected ? expected.run : undefined,
+    of_callback: 'callbackRun' in expected ? expected.callbackRun : undefined,
+    to_status: status && STATUSES.indexOf(status), new_group: limit?.group, new_max: limit?.max,
+    new_details: details && JSON.stringify(details), new_result: change.result,
+    delay: toLifetime(change.delayMs ?? 0), given_back: change.isGivenBack === true ? 1 : 0,
+    new_pool: change.pool, keep: keepMs === undefined ? undefined : toLifetime(keepMs),
+    // -1: no callback any more.
+    callback: callbackMs === null ? -1 : callbackMs,
+    has_checkpoint: checkpoint !== undefined, new_checkpoint: checkpoint,
+    new_has_files: change.hasFiles, new_file_bytes: change.files?.bytes,
+    seen: isVisibleChange(change) ? 1 : 0,
+  }
 }
 
 /**
@@ -186,13 +182,11 @@ WHERE ${APPLIES}`
     result: 'CASE WHEN new_result IS NULL THEN task.result END',
   }
   const returned = `RETURNING ${taskColumns('task', known)}, ${keptBytes('task')} AS bytes`
-  const start = `WITH ${CLOCK}, new AS MATERIALIZED (
-  SELECT * FROM unnest(${arraysOf(COLUMNS)}) AS new (${Object.keys(COLUMNS).join(', ')})
-)`
+  const start = `WITH ${CLOCK}, ${newRows(COLUMNS)}`
   if (kind === 'alone') return `${start} ${update} ${returned}`
   if (kind === 'gathered') {
     return `${start}, free AS MATERIALIZED (
-  SELECT id FROM ${rows} WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
+  SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM new)) ORDER BY id FOR UPDATE SKIP LOCKED
 ) ${update} ${returned}`
   }
   return `${start}, wanted AS (

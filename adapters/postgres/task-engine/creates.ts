@@ -5,7 +5,7 @@ import type { Database } from '../database.js'
 import { checkText, sqlState, toLifetime } from '../sql.js'
 import { TurnBatches } from '../turn-batches.js'
 import type { TaskReads } from './reads.js'
-import { arraysOf, CLOCK, NOW, SAME_NOW, turnSql, valuesOf, type Columns } from './rows.js'
+import { CLOCK, newRows, NOW, SAME_NOW, turnSql } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
 const MAX_BATCH_LENGTH = 262_144
@@ -23,24 +23,9 @@ const MAX_MS = 2000
 const LOCK_NOT_AVAILABLE = '55P03'
 
 /** Columns of a new task. */
-const COLUMNS: Columns<NewTask> = {
-  id: ['text', ({ id }) => id],
-  birth: ['text', ({ birth }) => birth],
-  key: ['text', ({ key }) => key ?? null],
-  owner: ['text', ({ owner }) => owner ?? ''],
-  caller: ['text', ({ caller }) => caller ?? ''],
-  limit_group: ['text', ({ limit }) => limit?.group ?? null],
-  max: ['bigint', ({ limit }) => limit?.max ?? null],
-  name: ['text', ({ name }) => name],
-  pool: ['text', ({ pool }) => pool],
-  priority: ['integer', ({ priority }) => priority],
-  input: ['text', ({ input }) => input.text],
-  details: ['text', ({ details }) => JSON.stringify(details)],
-  at: ['float8', ({ start }) => start && 'at' in start ? start.at : null],
-  delay: ['float8', ({ start }) => start && 'delayMs' in start ? start.delayMs : null],
-  keep: ['float8', ({ keepMs }) => toLifetime(keepMs)],
-  has_files: ['boolean', ({ hasFiles = false }) => hasFiles],
-}
+const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_group text, max bigint, '
+  + 'name text, pool text, priority integer, input text, details text, at float8, delay float8, '
+  + 'keep float8, has_files boolean'
 
 /** Outcome of one task of a batch. There is no row for a task whose turn has to come again. */
 interface Row {
@@ -76,7 +61,10 @@ export class Creates {
     const { schema } = database
     this.gathered = createSql(schema, true)
     this.alone = createSql(schema, false)
-    this.clear = clearSql(schema)
+    // An expired task waits for a sweep, or for the removal of its files, under another id.
+    this.clear = `WITH ${CLOCK}
+UPDATE ${schema}.task_rows SET id = '~' || birth || '~' || id, key = NULL, turn = NULL
+WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
   }
 
   /** @param query - runs the statements in a transaction; default: each by itself */
@@ -102,14 +90,14 @@ export class Creates {
     task: NewTask, query: Query | undefined, isAlone: boolean,
   ): Promise<Row | undefined> {
     const { id, key, caller, input } = task
-    if (query) return (await query<Row>(this.alone, valuesOf(COLUMNS, [task])))[0]
+    if (query) return (await query<Row>(this.alone, [JSON.stringify([toRecord(task)])]))[0]
     for (let busy = this.busy.get(caller); busy; busy = this.busy.get(caller)) await busy
     if (isAlone) return (await this.send(this.alone, [task]))[0]
     return this.batches.add(id, task, input.text.length + 500, key)
   }
 
   private send(text: string, tasks: readonly NewTask[]): Promise<readonly Row[]> {
-    const sent = this.database.repeated<Row>(text, valuesOf(COLUMNS, tasks))
+    const sent = this.database.repeated<Row>(text, [JSON.stringify(tasks.map(toRecord))])
     const settled = sent.then(() => undefined, () => undefined).then(() => {
       for (const { caller } of tasks) if (this.busy.get(caller) === settled) this.busy.delete(caller)
     })
@@ -165,12 +153,8 @@ export function limitsSql(schema: string, skips: boolean): string {
 
 function createSql(schema: string, skips: boolean): string {
   const rows = `${schema}.task_rows`
-  const names = Object.keys(COLUMNS).join(', ')
   const limit = skips ? `, set_config('lock_timeout', '${MAX_WAIT}', true)` : ''
-  return `WITH clock AS MATERIALIZED (SELECT ${NOW} AS now${limit}), new AS MATERIALIZED (
-  SELECT *, coalesce(at, ${SAME_NOW} + delay, ${SAME_NOW}) AS due
-  FROM unnest(${arraysOf(COLUMNS)}) WITH ORDINALITY AS new (${names}, n)
-), found AS MATERIALIZED (
+  return `WITH clock AS MATERIALIZED (SELECT ${NOW} AS now${limit}), ${newRows(COLUMNS)}, found AS MATERIALIZED (
   SELECT new.id, other.id AS other FROM new CROSS JOIN LATERAL (
     (SELECT id FROM ${rows} AS old WHERE old.id = new.id AND expires_at > ${SAME_NOW} LIMIT 1)
     UNION ALL
@@ -178,7 +162,8 @@ function createSql(schema: string, skips: boolean): string {
     LIMIT 1
   ) AS other
 ), wanted AS MATERIALIZED (
-  SELECT *, row_number() OVER (PARTITION BY caller, limit_group ORDER BY n) - 1 AS group_place,
+  SELECT *, coalesce(at, ${SAME_NOW} + delay, ${SAME_NOW}) AS due,
+    row_number() OVER (PARTITION BY caller, limit_group ORDER BY n) - 1 AS group_place,
     row_number() OVER (PARTITION BY caller, pool, priority ORDER BY n) - 1 AS place
   FROM new WHERE id NOT IN (SELECT id FROM found)
 ), ${limitsSql(schema, skips)}, admitted AS MATERIALIZED (
@@ -201,17 +186,16 @@ UNION ALL SELECT 'caller_full', id, id, 0, 0, 0
 FROM wanted JOIN groups USING (caller, limit_group, max) WHERE room <= 0`
 }
 
-/**
- * Returns the statement that removes an expired task with an id or a key. If it has files, its row
- * waits for their removal under another id.
- */
-function clearSql(schema: string): string {
-  const isExpired = `(id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
-  return `WITH ${CLOCK}, moved AS (
-  UPDATE ${schema}.task_rows SET id = '~' || birth || '~' || id, key = NULL, turn = NULL
-  WHERE has_files AND ${isExpired}
-)
-DELETE FROM ${schema}.task_rows WHERE NOT has_files AND ${isExpired}`
+function toRecord(task: NewTask) {
+  const { start, limit } = task
+  return {
+    id: task.id, birth: task.birth, key: task.key, owner: task.owner ?? '',
+    caller: task.caller ?? '', limit_group: limit?.group, max: limit?.max, name: task.name,
+    pool: task.pool, priority: task.priority, input: task.input.text,
+    details: JSON.stringify(task.details), at: start && 'at' in start ? start.at : undefined,
+    delay: start && 'delayMs' in start ? start.delayMs : undefined,
+    keep: toLifetime(task.keepMs), has_files: task.hasFiles ?? false,
+  }
 }
 
 function newTask(task: NewTask, row: Row): StoredTask {

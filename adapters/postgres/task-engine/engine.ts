@@ -52,18 +52,15 @@ export class PostgresTaskEngine implements TaskEngine {
   private readonly reads: TaskReads
   private readonly creates: Creates
   private readonly changes: Changes
-  private readonly limits: ShareLimits
   private readonly checkShare: ShareCheck
   private readonly checkFiles: ShareCheck
   private readonly notices: ChangeNotices
-  private readonly leaseMs: number
   private worker: Worker | undefined
-  private closing: Promise<void> | undefined
   private readonly sweeper: Sweeper
 
   /** @internal */
   constructor(
-    private readonly database: Database, { limits, leaseMs }: TaskEngineSettings,
+    private readonly database: Database, private readonly settings: TaskEngineSettings,
   ) {
     const { schema, repeated, background } = database
     this.shared = database.shared
@@ -71,14 +68,12 @@ export class PostgresTaskEngine implements TaskEngine {
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
     this.notices = new ChangeNotices(database.channel, 'task:')
-    this.leaseMs = leaseMs
     const checks = (bytes: string, condition: string): ShareCheck => (
       shareCheck<Evicted>(background, surplusSql(schema, bytes, condition), (rows) => {
         for (const { id } of rows) this.notices.notify(id)
         if (rows.some((row) => row.has_files)) this.worker?.work.lookIn(0)
       })
     )
-    this.limits = limits
     this.checkShare = checks(`${keptBytes('task')} + ${String(OVERHEAD)}`, 'true')
     this.checkFiles = checks('file_bytes', 'file_bytes > 0')
     const isExpired = `NOT has_files AND sweep_at <= (SELECT ${NOW})`
@@ -119,7 +114,7 @@ export class PostgresTaskEngine implements TaskEngine {
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.worker) throw new Error('work() was called before: an engine has one worker')
-    this.worker = new Worker(this.database, this.notices, this.leaseMs, options, handlers)
+    this.worker = new Worker(this.database, this.notices, this.settings.leaseMs, options, handlers)
   }
 
   async watch(id: string, listener: () => void): Promise<() => void> {
@@ -142,12 +137,7 @@ export class PostgresTaskEngine implements TaskEngine {
     return row?.now as number
   }
 
-  close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    this.closing ??= this.shutDown(drainMs)
-    return this.closing
-  }
-
-  private async shutDown(drainMs: number): Promise<void> {
+  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
     await this.worker?.work.close(drainMs)
     this.sweeper.close()
     await this.notices.close()
@@ -168,18 +158,13 @@ export class PostgresTaskEngine implements TaskEngine {
 
   private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
     this.notices.notify(id)
-    if (startAt !== undefined) this.noteDelayed(pool, startAt - createdAt)
+    if (startAt !== undefined) this.noteDue(startAt - createdAt, this.worker?.hasPlace(pool))
     // Another process hears of a task if this one has no place for it.
     else if (this.worker?.take(pool) !== true) this.notices.send(DUE + pool)
   }
 
-  /** Notes that a task of a pool waits after some milliseconds, without a turn. */
-  private noteDelayed(pool: string, delayMs: number): void {
-    this.noteDue(delayMs, this.worker?.hasPlace(pool) === true)
-  }
-
   /** Notes that something is due in some milliseconds, and whether this process has a place for it. */
-  private noteDue(delayMs: number, hasPlace: boolean): void {
+  private noteDue(delayMs: number, hasPlace = false): void {
     this.worker?.work.lookIn(delayMs)
     if (delayMs <= 0 && !hasPlace) this.notices.send(DUE)
   }
@@ -193,13 +178,13 @@ export class PostgresTaskEngine implements TaskEngine {
       const isOwn = 'run' in expected
       this.worker?.work.leases.note(task, isOwn)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
-      if (status === 'queued') this.noteDelayed(task.pool, delayMs)
+      if (status === 'queued') this.noteDue(delayMs, this.worker?.hasPlace(task.pool))
     }
     if (typeof callbackMs === 'number') {
       this.noteDue(callbackMs, (this.worker?.work.freeCallbacks ?? 0) > 0)
     }
     if (!isFinalStatus(task.status) || task.caller === undefined) return
-    this.checkShare(task.caller, bytes + OVERHEAD, this.limits)
+    this.checkShare(task.caller, bytes + OVERHEAD, this.settings.limits)
     if (!files) return
     this.checkFiles(task.caller, files.bytes, { maxEntries: Number.MAX_SAFE_INTEGER, maxBytes: files.max })
   }
@@ -221,10 +206,9 @@ function surplusSql(schema: string, bytes: string, condition: string): string {
   ) AS ranked
   WHERE place > 1 AND (place > $2::bigint OR total > $3::float8)
   ORDER BY place DESC LIMIT ${String(BATCH)}
-), free AS MATERIALIZED (
+)
+UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW} WHERE id = ANY(ARRAY(
   SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM surplus)) AND status >= 2
   ORDER BY id FOR UPDATE SKIP LOCKED
-)
-UPDATE ${rows} SET expires_at = ${SAME_NOW}, sweep_at = ${SAME_NOW}
-WHERE id = ANY(ARRAY(SELECT id FROM free)) RETURNING id, has_files`
+)) RETURNING id, has_files`
 }

@@ -11,12 +11,7 @@ const MAX_READ = 64
 const MAX_TIME = 8_640_000_000_000_000
 const LISTED: readonly ListedStatus[] = ['scheduled', ...STATUSES]
 
-interface Counts {
-  readonly running: number
-  readonly waiting: number
-  readonly delayed: number
-  readonly oldest: number
-}
+type Counts = Readonly<Record<'running' | 'waiting' | 'delayed' | 'oldest', number>>
 
 export class TaskReads {
   private readonly rows: string

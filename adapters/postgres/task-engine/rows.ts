@@ -74,15 +74,18 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
   return new LeasedRun(task, row.input, row.checkpoint?.slice(1), crashed, leaseEnd)
 }
 
-/** Columns that a statement gets as arrays: type and value of each, in the order of the parameters. */
-export type Columns<T> = Readonly<Record<string, readonly [type: string, value: (of: T) => unknown]>>
-
-export function arraysOf<T>(columns: Columns<T>): string {
-  return Object.values(columns).map(([type], at) => `$${String(at + 1)}::${type}[]`).join(', ')
-}
-
-export function valuesOf<T>(columns: Columns<T>, rows: readonly T[]): readonly unknown[] {
-  return Object.values(columns).map(([, value]) => rows.map(value))
+/**
+ * Returns a common table expression `new` of the rows that a statement gets as JSON (`$1`), and of
+ * their order `n`. An array for each column would cost the client more.
+ *
+ * @param columns - names and types
+ */
+export function newRows(columns: string): string {
+  const names = columns.split(', ').map((column) => column.split(' ')[0]).join(', ')
+  return `new AS MATERIALIZED (
+  SELECT * FROM ROWS FROM (json_to_recordset($1::json) AS (${columns}))
+    WITH ORDINALITY AS new (${names}, n)
+)`
 }
 
 /**

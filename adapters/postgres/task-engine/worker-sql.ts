@@ -75,39 +75,35 @@ UPDATE ${rows} SET status = 0, version = version + 1, attempt = attempt - 1,
   due_at = ${SAME_NOW}, turn = NULL, lease_until = NULL
 WHERE status = 1 AND taken_by = ANY($1::text[])`,
     /** Begins up to `$1` attempts at callbacks. */
-    takeCallbacks: `WITH ${CLOCK}, taken AS MATERIALIZED (
-  SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND status >= 2 AND ${live}
-  ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
-)
+    takeCallbacks: `WITH ${CLOCK}
 UPDATE ${rows} AS task SET callback_run = task.callback_run + 1,
   callback_at = ${SAME_NOW} + ${String(CALLBACK_AGAIN_MS)}
-WHERE id = ANY(ARRAY(SELECT id FROM taken)) RETURNING ${columns}`,
-    takeRemovals: `WITH ${CLOCK}, taken AS MATERIALIZED (
+WHERE id = ANY(ARRAY(
+  SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND status >= 2 AND ${live}
+  ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
+)) RETURNING ${columns}`,
+    takeRemovals: `WITH ${CLOCK}
+UPDATE ${rows} AS task SET sweep_at = ${SAME_NOW} + ${String(REMOVE_AGAIN_MS)}
+WHERE id = ANY(ARRAY(
   SELECT id FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW} AND expires_at <= ${SAME_NOW}
   ORDER BY sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
-)
-UPDATE ${rows} AS task SET sweep_at = ${SAME_NOW} + ${String(REMOVE_AGAIN_MS)}
-WHERE id = ANY(ARRAY(SELECT id FROM taken)) RETURNING ${columns}`,
+)) RETURNING ${columns}`,
     removed: `WITH ${CLOCK} DELETE FROM ${rows}
 WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
     removeLater: `WITH ${CLOCK}
 UPDATE ${rows} SET sweep_at = ${SAME_NOW} + ${String(REMOVE_FAILED_MS)}
 WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
     /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
-    renew: `WITH ${CLOCK}, mine AS MATERIALIZED (
-  SELECT task.id FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run)
-  JOIN ${rows} AS task ON task.id = own.id AND task.birth = own.birth AND task.run = own.run
-  WHERE task.status = 1 AND ${live}
+    renew: `WITH ${CLOCK}, own AS MATERIALIZED (
+  SELECT * FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run)
 ), free AS MATERIALIZED (
-  SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM mine)) ORDER BY id
-  FOR UPDATE SKIP LOCKED
+  SELECT id FROM ${rows} AS task JOIN own USING (id, birth, run) WHERE status = 1 AND ${live}
+  ORDER BY id FOR UPDATE OF task SKIP LOCKED
 ), renewed AS (
   UPDATE ${rows} AS task SET lease_until = ${SAME_NOW} + $4::float8, turn = NULL
-  FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run) JOIN free USING (id)
-  WHERE task.id = own.id AND task.birth = own.birth AND task.run = own.run AND task.status = 1
-    AND ${live}
-  RETURNING task.id
+  FROM free WHERE task.id = free.id RETURNING task.id
 )
-SELECT id, id IN (SELECT id FROM renewed) AS is_renewed FROM mine`,
+SELECT id, id IN (SELECT id FROM renewed) AS is_renewed
+FROM ${rows} AS task JOIN own USING (id, birth, run) WHERE status = 1 AND ${live}`,
   }
 }

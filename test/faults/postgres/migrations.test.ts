@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { createTasks, defineTask } from 'longhaul'
 import { postgres, type PostgresOptions } from 'longhaul/postgres'
 import pg from 'pg'
-import { runCommand, USAGE } from '../../../adapters/postgres/cli/command.js'
+import { runCommand, USAGE } from '../../../adapters/postgres/command.js'
 import { MIGRATIONS, migrationSql, type Migration } from '../../../adapters/postgres/migrations.js'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
@@ -203,7 +203,7 @@ describe('npx longhaul migrate', () => {
 
   test('as a process it takes DATABASE_URL and ends by itself', async () => {
     const schema = newSchema()
-    const main = join(import.meta.dirname, '../../../adapters/postgres/cli/main.ts')
+    const main = join(import.meta.dirname, '../../../adapters/postgres/main.ts')
     const { stdout } = await promisify(execFile)(
       process.execPath, [...program(main), 'migrate', '--schema', schema],
       { env: { ...process.env, DATABASE_URL: server.url } },
@@ -214,8 +214,5 @@ describe('npx longhaul migrate', () => {
 })
 
 function command(...args: string[]) {
-  return runCommand(args, {}, async (url) => {
-    const pool = new pg.Pool({ connectionString: url, max: 1 })
-    return Promise.resolve({ pool, close: () => pool.end() })
-  })
+  return runCommand(args, {})
 }

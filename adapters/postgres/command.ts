@@ -1,18 +1,10 @@
 import { parseArgs } from 'node:util'
-import { readOptions } from '../../../src/runtime/options.js'
-import type { PostgresPool } from '../connections.js'
-import { migrate, migrationSql, missingSql, SCHEMA } from '../migrations.js'
+import { readOptions } from '../../src/runtime/options.js'
+import type { PostgresPool } from './connections.js'
+import { migrate, migrationSql, missingSql, SCHEMA } from './migrations.js'
 
-export interface Outcome {
-  readonly output: string
-  /** 0 done, 1 failed, 2 the arguments are not valid. */
-  readonly exitCode: 0 | 1 | 2
-}
-
-export interface OpenPool {
-  readonly pool: PostgresPool
-  close(): Promise<void>
-}
+/** Exit code: 0 done, 1 failed, 2 the arguments are not valid. */
+type Outcome = Readonly<{ output: string, exitCode: 0 | 1 | 2 }>
 
 /** Usage of the command. */
 export const USAGE = `Usage:
@@ -29,11 +21,9 @@ Options:
  * Runs the command of `npx longhaul`.
  *
  * @param args - arguments after the name of the program
- * @param open - opens a pool for an address
  */
 export async function runCommand(
   args: readonly string[], environment: Readonly<Record<string, string | undefined>>,
-  open: (url: string) => Promise<OpenPool>,
 ): Promise<Outcome> {
   let parsed: ReturnType<typeof parse>
   try {
@@ -56,7 +46,7 @@ export async function runCommand(
     return misuse('The address must begin with postgres://.')
   }
   try {
-    return { output: await onDatabase(await open(url), schema, print), exitCode: 0 }
+    return { output: await onDatabase(url, schema, print), exitCode: 0 }
   } catch (error) {
     return { output: `longhaul migrate failed: ${(error as Error).message}\n`, exitCode: 1 }
   }
@@ -80,15 +70,19 @@ function parse(args: readonly string[]) {
   return { command: positionals.join(' '), ...values }
 }
 
-async function onDatabase(
-  opened: OpenPool, schema: string, print: boolean,
-): Promise<string> {
+async function onDatabase(url: string, schema: string, print: boolean): Promise<string> {
+  // An optional peer, so it is loaded only for a command that needs a database.
+  const { default: pg } = await import('pg').catch((cause: unknown) => {
+    throw new Error('It needs pg: npm install pg@8', { cause })
+  })
+  const pool: PostgresPool & { end(): Promise<void> } = new pg.Pool({
+    connectionString: url, connectionTimeoutMillis: 10_000, max: 1, application_name: 'longhaul',
+  })
   try {
-    if (print) return await missingSql(opened.pool, schema) || '-- No migration is missing.\n'
-    const names = await migrate(opened.pool, { schema })
-    return names.length === 0 ? 'No migration is missing.\n'
-      : `Applied: ${names.join(', ')}\n`
+    if (print) return await missingSql(pool, schema) || '-- No migration is missing.\n'
+    const names = await migrate(pool, { schema })
+    return names.length === 0 ? 'No migration is missing.\n' : `Applied: ${names.join(', ')}\n`
   } finally {
-    await opened.close()
+    await pool.end()
   }
 }
