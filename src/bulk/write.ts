@@ -1,5 +1,5 @@
 import type { HttpRequest } from '../http/exchange.js'
-import { httpError, isHttpError, type HttpError } from '../http/errors.js'
+import { httpError, isHttpError, isReplaced, type HttpError } from '../http/errors.js'
 import { isDisconnect } from '../http/failure.js'
 import type { Call } from '../repositories/repository.js'
 import {
@@ -7,7 +7,6 @@ import {
 } from '../records/outcome.js'
 import { InterruptedWrite, isAborted, throwIfAborted } from '../records/write-loop.js'
 import { telling } from '../runtime/warning.js'
-import { isReplaced } from '../tasks/definition/run-context.js'
 import type { BulkErrorPlace, BulkSettings, Writer, Written } from './options.js'
 
 /** Arguments of repository calls, and the task that makes them. */

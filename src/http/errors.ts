@@ -191,6 +191,14 @@ export function isHttpError(error: unknown): error is HttpError {
 }
 
 /**
+ * Returns true for the error that a write throws because another run of its task has stored a later
+ * cursor. Then this run ends, and the task is not failed by it while it has another attempt.
+ */
+export function isReplaced(error: unknown): boolean {
+  return isHttpError(error) && error.code === 'attempt_replaced'
+}
+
+/**
  * Creates an `HttpError` with the status and message of one of longhaul's codes.
  *
  * @example

@@ -1,5 +1,3 @@
-import { isHttpError } from '../../http/errors.js'
-
 /**
  * The second argument of `run`. `C` is the type of `context`: a `run` that declares one, as in
  * `run: (input, { context }: TaskContext<{ locale: string }>) => …`, is only submitted with it. `P`
@@ -146,12 +144,4 @@ export interface KeepableFiles extends TaskFiles {
 /** Returns whether a later run can take over these files. Those of a test are not kept. */
 export function areKeepable(files: TaskFiles): files is KeepableFiles {
   return 'keep' in files && 'adopt' in files
-}
-
-/**
- * Returns true for the error that a write throws because another run has stored a later cursor.
- * Then this run ends, and the task is not failed by it while it has another attempt.
- */
-export function isReplaced(error: unknown): boolean {
-  return isHttpError(error) && error.code === 'attempt_replaced'
 }

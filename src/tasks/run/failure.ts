@@ -1,8 +1,7 @@
 import {
-  ERROR_CODES, httpError, isHttpError, type ErrorCode, type HttpError,
+  ERROR_CODES, httpError, isHttpError, isReplaced, type ErrorCode, type HttpError,
 } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
-import { isReplaced } from '../definition/run-context.js'
 import type { ErrorFields, Failure } from '../record/details.js'
 
 const STORED_FIELDS = ['retry-after', 'link'] as const
