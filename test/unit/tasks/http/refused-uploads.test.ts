@@ -69,7 +69,7 @@ describe('an upload that is refused leaves nothing in the blobs', () => {
     assert.deepEqual(blobs.usage(), { blobs: 0, bytes: 0 })
   })
 
-  for (const [title, bounds] of [['tasks', { maxUnfinished: 2 }], ['bytes', { maxBytes: 4000 }]] as const) test(`the engine has no space for more ${title}: 503`, async (t) => {
+  for (const [title, bounds] of [['tasks', { maxUnfinished: 2 }], ['bytes', { maxBytes: 5000 }]] as const) test(`the engine has no space for more ${title}: 503`, async (t) => {
     const { send, count } = setUp(t, { memory: bounds, tasks: { concurrency: 1 } })
     for (let at = 0; at < 2; at++) assert.equal((await send()).status, 202)
     for (let at = 0; at < 5; at++) assert.deepEqual(await send({ 'idempotency-key': `"${String(at)}"` }), { status: 503, code: 'queue_full' })
