@@ -4,7 +4,7 @@ import { clearTimeout, setTimeout } from '../../src/runtime/timers.js'
 
 /** Longest time between two looks at the clock of the engine, in milliseconds. It may be set meanwhile. */
 const MAX_WAIT_MS = 60_000
-/** Delay before the next try if the engine or the store does not answer, in milliseconds. */
+/** Delay before the next try if the engine or the store does not respond, in milliseconds. */
 const RETRY_MS = 5000
 /** Time for which the latest firing is known, in milliseconds: longer than a pattern can pause. */
 const KNOWN_MS = 10 * 366 * 86_400_000

@@ -11,7 +11,7 @@ import { TurnBatches } from './turn-batches.js'
 const STOP_MS = 1500
 /** Maximum number of statements that one statement stops. */
 const MAX_LATE = 1000
-/** Time for the server to answer before the connection for notices is closed, in milliseconds. */
+/** Time for the server to respond before the connection for notices is closed, in milliseconds. */
 const CLOSE_MS = 500
 /** Maximum time to connect for notices, and to listen, in milliseconds. */
 const LISTEN_MS = 3000
@@ -125,7 +125,7 @@ export class PoolConnections implements Connections {
     }
     return () => {
       isOpen = false
-      // If the server does not answer, the statement is still active, and the client then closes its
+      // If the server does not respond, the statement is still active, and the client then closes its
       // socket without waiting for the server.
       void settles(client.query('SELECT 1'), CLOSE_MS).then(() => { client.release(true) })
     }

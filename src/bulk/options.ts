@@ -174,7 +174,7 @@ export interface BulkOptions<T> {
   readonly resume?: (task: ResumedTask) => MaybePromise<string | null | undefined>
   /**
    * Lets clients ask for the work to be done in the background, by a task with these options.
-   * Default: all requests are answered directly.
+   * Default: all responses are synchronous.
    */
   readonly background?: BulkBackgroundOptions
 }

@@ -83,7 +83,7 @@ interface Arrived {
   readonly held: CountedBytes
   readonly coding: string
   /**
-   * Memory for one decoder of the body. Kept until the request is answered, because a large body is
+   * Memory for one decoder of the body. Kept until the response is made, because a large body is
    * decoded again while its items are written, and must not be rejected then.
    */
   readonly decoder: DecoderMemory | undefined

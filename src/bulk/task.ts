@@ -202,7 +202,7 @@ function placeOf(isStored: boolean): string {
   return ' Its items are at the path of this status, with /items behind it.'
 }
 
-/** Returns the body as sent. If the host has parsed it, serialises it again. */
+/** Returns the body as sent. If the framework has parsed it, serialises it again. */
 function bytesOf({ body }: Pick<HttpRequest, 'body'>): AsyncIterable<Uint8Array> {
   if (!isValue(body.parsed)) return body.stream()
   return oneOf(Buffer.from(JSON.stringify(body.parsed?.value) ?? ''))

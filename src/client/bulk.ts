@@ -281,7 +281,7 @@ function readReport(body: unknown): BulkReport | undefined {
 }
 
 /**
- * Returns the indexes of the items that a report does not answer. A report of failures only is
+ * Returns the indexes of the items that a report does not name. A report of failures only is
  * about the first `total` items, because a server processes them in order.
  */
 function openItems(report: BulkReport | undefined, count: number): number[] {

@@ -201,7 +201,7 @@ export interface Client {
   /**
    * Sends many items in several requests and merges their reports. `index` refers to `items`. If
    * the server applies items atomically, that is true for each request, not for all items. An item
-   * that a report has answered is not sent again. A request whose response was lost is repeated only
+   * that a report has named is not sent again. A request whose response was lost is repeated only
    * if the server acknowledges its Idempotency-Key.
    *
    * @throws {BulkFailedError} A request failed as a whole.

@@ -37,7 +37,7 @@ export function principalOrNobody<P extends Principal = Principal>(
   const user = (request.context as { readonly user?: unknown } | null | undefined)?.user
   if (user === undefined || user === null) return undefined
   throw new TypeError(
-    `${where}: the host has set context.user (req.user), but there is no context.principal. ` +
+    `${where}: your framework has set context.user (req.user), but there is no context.principal. ` +
       'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
       'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })',
   )

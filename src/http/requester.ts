@@ -79,7 +79,7 @@ function missing(option: unknown, { where, name, question, anyone }: RequesterOp
     : `the option ${name} is none of the three choices`
   return new TypeError(`${where}: ${problem}. ${question} ` +
     `A function returns the id of the ${name}: ${name}: ({ context }) => context.user?.id. ` +
-    `${name}: 'principal' takes the subject that authenticate or the host has found, and refuses requests without one. ` +
+    `${name}: 'principal' takes the subject that authenticate or your framework has found, and rejects requests without one. ` +
     `${name}: 'anyone' ${anyone}`)
 }
 

@@ -28,7 +28,7 @@ export const CREDENTIALS = ['authorization', 'cookie', 'proxy-authorization', 'x
  *
  * @param caller - the owner of the work. If `undefined`, the caller is the subject of the request's
  * principal, or else the values of `Authorization`, `Cookie`, `Proxy-Authorization` and `X-Api-Key`.
- * @throws {TypeError} The host has a user (`context.user`) but has set neither caller nor
+ * @throws {TypeError} The framework has a user (`context.user`) but has set neither caller nor
  * principal. All users would share keys.
  */
 export function claimKey(

@@ -136,7 +136,7 @@ export interface UploadOptions<T = object> {
   readonly maxRatio?: number
   /**
    * Lets clients ask for an upload to be read in the background, by a task with these options. Its
-   * result is the body of the synchronous response. Default: all requests are answered directly.
+   * result is the body of the synchronous response. Default: all responses are synchronous.
    */
   readonly background?: UploadBackgroundOptions
 }

@@ -128,7 +128,7 @@ function checkHead(
   { headers, body }: HttpRequest<unknown>, { maxBodyBytes, source }: Pick<UploadSettings<unknown>, 'maxBodyBytes' | 'source'>,
 ): string {
   checkNdjsonType(headers, source?.mediaTypes)
-  // A body that the host has parsed is already decoded.
+  // A body that the framework has parsed is already decoded.
   const coding = body.parsed === undefined ? requestCoding(headers) : 'identity'
   const length = headers['content-length']
   if (typeof length === 'string' && Number(length) > maxBodyBytes) {

@@ -6,7 +6,7 @@ const HTTP_ERROR = Symbol.for('longhaul.HttpError')
 const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 
 /**
- * Calls a listener of the host. An error that it throws or rejects with is reported as a warning.
+ * Calls a listener of the application. An error that it throws or rejects with is reported as a warning.
  */
 export function telling(listener: () => unknown): void {
   try {
@@ -18,7 +18,7 @@ export function telling(listener: () => unknown): void {
 }
 
 /**
- * Reports a failure when the host has no `onError`: emits a process warning named `LonghaulError`,
+ * Reports a failure when the application has no `onError`: emits a process warning named `LonghaulError`,
  * which Node prints on stderr, with the stack of the error and of its causes. A rejection, such as
  * 503 `queue_full`, is one line without a stack.
  *

@@ -95,7 +95,7 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
    * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict` (another call
    * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`
    * or `shutting_down`
-   * @throws {StoreUnavailableError} the engine does not answer
+   * @throws {StoreUnavailableError} the engine does not respond
    */
   retry(id: string): Promise<Task<D[number]> | undefined>
   /**

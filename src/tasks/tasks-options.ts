@@ -78,7 +78,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly maxFileBytesPerOwner?: number
   /**
    * Maximum number of requests that wait in this process: long polls, `respond-async, wait=N` and
-   * event streams. Beyond it, the first two are answered at once, and an event stream is a 503
+   * event streams. Beyond it, the first two get their responses at once, and an event stream is a 503
    * `service_unavailable`. Default 1000.
    */
   readonly maxWaiters?: number

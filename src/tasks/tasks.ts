@@ -43,7 +43,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    * @throws {HttpError} 400 `invalid_input`, what `check` throws, 413 `body_too_large`, 429
    * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`,
    * `shutting_down`
-   * @throws {StoreUnavailableError} the engine does not answer
+   * @throws {StoreUnavailableError} the engine does not respond
    * @throws {TypeError} the definition is not registered, or an option is unknown; `transaction` is
    * not open, or belongs to another database than the engine
    */
@@ -62,7 +62,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    */
   ownedBy(owner: string | undefined): OwnedTasks<D>
   /**
-   * Reports whether the engine answers, and the load of this process. Never rejects.
+   * Reports whether the engine responds, and the load of this process. Never rejects.
    *
    * @example
    * const { ok } = await tasks.health()
@@ -73,7 +73,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    * shows by its `oldestWaitingMs`.
    *
    * On PostgreSQL the cost grows with the number of waiting tasks. Rejects if the engine does not
-   * answer.
+   * respond.
    *
    * @example
    * for (const { pool, waiting, oldestWaitingMs } of await tasks.pools()) {
@@ -82,7 +82,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    */
   pools(): Promise<PoolCounts[]>
   /**
-   * Accepts no new tasks, answers waiting requests, gives active runs `drainMs` (default 10
+   * Accepts no new tasks, responds to waiting requests, gives active runs `drainMs` (default 10
    * seconds) to finish, then stops them. A synchronous response whose run is stopped is a 503
    * `shutting_down`. Closes the engine too. The store, the blobs and your clients stay open: close
    * them afterwards.

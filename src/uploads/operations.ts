@@ -119,7 +119,7 @@ export function resourceOperations(
   return [head, get, append, drop, OPTIONS].map((each) => ({ ...each, path }))
 }
 
-/** Adds the answers of an operation of the handler, because the last PATCH gets one of them. */
+/** Adds the responses of an operation of the handler, because the last PATCH gets one of them. */
 function withAnswersOf(operation: Operation, { openapi }: Operation): Operation {
   return addResponses(operation, openapi['responses'] as Readonly<Record<string, Fragment>>)
 }

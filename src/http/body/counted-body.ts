@@ -20,7 +20,7 @@ export function countingBody<C, R>(
   request: HttpRequest<C>, work: (request: HttpRequest<C>, counted?: CountedBody) => Promise<R>,
 ): Promise<R> {
   const { body, headers } = request
-  // A body that the host has parsed takes its memory already. One of HTTP/2 may have no length.
+  // A body that the framework has parsed takes its memory already. One of HTTP/2 may have no length.
   const isSmall = body.parsed !== undefined || Number(headers['content-length']) <= SMALL_BYTES
   if (isSmall) return work(request)
   return body instanceof CountedBody ? work(request, body) : countLargeBody(request, work)

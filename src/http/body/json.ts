@@ -39,7 +39,7 @@ export function jsonTextOf(bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes)
   } catch {
-    // No cause, because bytes from a client are no failure of the host.
+    // No cause, because bytes from a client are no failure of the application.
     throw httpError('malformed_json', {
       message: 'The body is not valid JSON: it is not UTF-8.',
       details: [{ pointer: '', message: 'The text is not UTF-8.' }],

@@ -43,7 +43,7 @@ export function parseAccept(header: Header): readonly MediaRange[] {
  * const OFFERS = ['application/json', 'text/csv']
  * const type = negotiate(request.headers.accept, OFFERS)
  *
- * @returns `undefined` if the client refuses every offer: answer 406, or ignore the header
+ * @returns `undefined` if the client accepts no offer: respond with 406, or ignore the header
  * @throws {TypeError} An offer is not a media type.
  */
 export function negotiate(header: Header, offers: readonly string[]): string | undefined {

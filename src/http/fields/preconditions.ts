@@ -19,8 +19,8 @@ export interface PreconditionFacts {
 }
 
 /**
- * `proceed`: perform the request. `not-modified`: answer 304 with the `ETag` and the caching fields
- * of a 200. `failed`: answer 412 (`precondition_failed`), and change nothing.
+ * `proceed`: perform the request. `not-modified`: respond with 304, the `ETag` and the caching fields
+ * of a 200. `failed`: respond with 412 (`precondition_failed`), and change nothing.
  */
 export type PreconditionOutcome = 'proceed' | 'not-modified' | 'failed'
 

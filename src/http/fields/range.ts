@@ -11,7 +11,7 @@ export interface Range {
 
 /**
  * The result of a Range field. `whole`: there is no Range, or it must be ignored. `unsatisfiable`:
- * answer 416 with `contentRange(undefined, size)`. Otherwise one range or more, in the order
+ * respond with 416 and `contentRange(undefined, size)`. Otherwise one range or more, in the order
  * requested, without overlaps.
  */
 export type Ranges = 'whole' | 'unsatisfiable' | readonly Range[]

@@ -103,7 +103,7 @@ export interface AcceptedTask {
  *
  * @throws {HttpError} 409 `conflict`, 410 `gone`, 422 `idempotency_key_reused`, 429
  * `too_many_tasks`, 503 `queue_full` or `shutting_down`
- * @throws {StoreUnavailableError} The engine does not answer.
+ * @throws {StoreUnavailableError} The engine does not respond.
  */
 export function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,

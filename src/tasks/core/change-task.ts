@@ -68,7 +68,7 @@ export interface RetryRequest {
  *
  * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict`, 410 `gone`, 429
  * `too_many_tasks`, 503 `queue_full` or `shutting_down`
- * @throws {StoreUnavailableError} The engine does not answer.
+ * @throws {StoreUnavailableError} The engine does not respond.
  */
 export async function retryTask(
   core: TaskCore, id: string, { maySee, isRequest, key }: RetryRequest,

@@ -27,7 +27,7 @@ import { TaskCore, noCallbacks, type CallbackDeliveries } from './task-core.js'
 
 /** The state of one process. */
 export interface TasksHealth {
-  /** True if the engine answers and `close` was not called. */
+  /** True if the engine responds and `close` was not called. */
   readonly ok: boolean
   /** Active runs, those of synchronous responses included. */
   readonly running: number

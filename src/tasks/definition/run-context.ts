@@ -59,7 +59,7 @@ export interface Checkpoint<P = unknown> {
    * no `checkpoint`.
    * @throws {HttpError} 409 `attempt_replaced`: another run of the task has begun or the task has
    * ended. Nothing was saved, and the signal of this run aborts.
-   * @throws {StoreUnavailableError} The store did not answer in time. The value may be saved.
+   * @throws {StoreUnavailableError} The store did not respond in time. The value may be saved.
    */
   save(value: P): Promise<void>
 }

@@ -28,7 +28,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   readonly submit: SubmitEndpoint<C, D>
   /**
-   * Takes in work for your own handler, and answers as `submit` does to `Prefer:
+   * Takes in work for your own handler, and responds as `submit` does to `Prefer:
    * respond-async`, Idempotency-Key and `wait` included. `read` is called once the head of the
    * request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
    */

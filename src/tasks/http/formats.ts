@@ -33,7 +33,7 @@ export interface TaskFormat {
   readonly describe?: TaskFormatDescription
 }
 
-/** One answer of a status resource. */
+/** One response of a status resource. */
 export interface TaskFormatResponse {
   readonly status: number
   /** The body as JSON text. Default: `toText`. */

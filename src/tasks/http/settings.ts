@@ -18,7 +18,7 @@ export interface TaskEndpointsOptions<C = unknown> {
    * Path of the status resource below the mount path, with `{id}` for the task's id: `/tasks/{id}`.
    */
   readonly statusPath: string
-  /** The body of answers: `taskFormat` (default), `jobFormat`, or one of your own. */
+  /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. */
   readonly format?: TaskFormat
   /**
    * The owner of the tasks. A task exists for its owner only. All others get the response of an
@@ -28,7 +28,7 @@ export interface TaskEndpointsOptions<C = unknown> {
    *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
    *   other than a non-empty string or `undefined` is a `TypeError`, which gets 500 and
    *   goes to `onError`.
-   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
+   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
    *   request without one gets 401 `unauthorized`, before its body is read.
    * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
    *   the task. An Idempotency-Key belongs to the subject of the principal, or else to the

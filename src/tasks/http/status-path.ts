@@ -90,7 +90,7 @@ export class StatusPath {
   }
 }
 
-/** Routers of hosts ignore case, and a slash at the end. */
+/** Routers of frameworks ignore case, and a slash at the end. */
 function isSamePath(one: string, other: string): boolean {
   const normal = (path: string): string => path.toLowerCase().replace(/\/$/, '')
   return normal(one) === normal(other)

@@ -39,8 +39,8 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
  *
  * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass,
  *   so that the transaction is rolled back. If you retry the transaction, call it again.
- * - Rejects if the transaction is rolled back: nothing of the task is left, and the error is
- *   answered as that of a handler.
+ * - Rejects if the transaction is rolled back: nothing of the task is left, and the client
+ *   gets the error as if a handler had thrown it.
  * - Is not called for a request whose Idempotency-Key has a task already. If two requests with one
  *   key come at the same time, only one of them commits.
  * - The task of a synchronous response continues if the client disconnects.
@@ -86,7 +86,7 @@ export interface Selected<D extends Definitions = Definitions> {
   readonly pointer?: string
 }
 
-/** Input that a handler of the host has read from a request, for `TaskEndpoints.accept`. */
+/** Input that your own handler has read from a request, for `TaskEndpoints.accept`. */
 export interface ReadWork {
   readonly input: unknown
   /** Distinguishes requests with the same Idempotency-Key. Compared as JSON. */
