@@ -238,7 +238,6 @@ export const EXEMPT: Readonly<Record<string, string>> = {
   'longhaul/postgres: PostgresTaskEngine#create': CONTRACT,
   'longhaul/postgres: PostgresTaskEngine#work': CONTRACT,
   'longhaul/postgres: PostgresTaskEngine#close': CONTRACT,
-  'longhaul/postgres: PostgresTaskEngine': 'postgres() makes it, and checks its options',
   'longhaul/memory: MemoryStore#create': CONTRACT,
   'longhaul/memory: MemoryStore#increment': CONTRACT,
   'longhaul/memory: MemoryStore#replace': CONTRACT,
