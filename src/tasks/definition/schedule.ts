@@ -22,5 +22,6 @@ export interface ScheduleHost {
   readonly now: () => MaybePromise<number>
   /** Submits a task. If there is one with this id, does nothing. */
   readonly submit: (id: string, input: unknown) => Promise<unknown>
+  /** Receives the errors of the engine and of the store. */
   readonly onError: (error: unknown) => void
 }
