@@ -34,6 +34,8 @@ export function request<C = unknown>({ method = 'GET', path = '/', mountPath = '
 export async function ask(handler: Handler<never>, what: Ask = {}): Promise<HttpResponse & { readonly json: Record<string, unknown>, readonly heard: unknown[] }> {
   const heard: unknown[] = []
   const answer = await guard(handler as Handler, { onError: (error) => { heard.push(error) } })(request(what)) ?? { status: 0, headers: {} }
-  const json = typeof answer.body === 'string' && answer.body !== '' ? JSON.parse(answer.body) : {}
-  return { ...answer, json, heard }
+  const { body: sent } = answer
+  const body = sent instanceof Uint8Array ? Buffer.from(sent).toString() : sent
+  const json = typeof body === 'string' && body !== '' ? JSON.parse(body) : {}
+  return { ...answer, ...body !== undefined && { body }, json, heard }
 }
