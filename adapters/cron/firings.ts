@@ -1,11 +1,14 @@
 import type { Cron } from 'croner'
 import type { ScheduleHost } from '../../src/tasks/definition/schedule.js'
-import { clearTimeout, setTimeout } from '../../src/runtime/timers.js'
+import { newId } from '../../src/runtime/random-id.js'
+import { clearTimeout, setTimeout, within } from '../../src/runtime/timers.js'
 
 /** Longest time between two looks at the clock of the engine, in milliseconds. It may be set meanwhile. */
 const MAX_WAIT_MS = 60_000
 /** Delay before the next try if the engine or the store does not respond, in milliseconds. */
 const RETRY_MS = 5000
+/** Time that a submit may take, in milliseconds: a `check` of the definition may never settle. */
+const SUBMIT_MS = 60_000
 /** Time for which the latest firing is known, in milliseconds: longer than a pattern can pause. */
 const KNOWN_MS = 10 * 366 * 86_400_000
 
@@ -13,6 +16,7 @@ const KNOWN_MS = 10 * 366 * 86_400_000
 export class Firings {
   private timer: ReturnType<typeof setTimeout> | undefined
   private isOver = false
+  private looking: Promise<void> = Promise.resolve()
 
   constructor(
     private readonly times: Cron, private readonly input: (time: Date) => unknown,
@@ -20,44 +24,90 @@ export class Firings {
   ) {}
 
   /** Submits what is due, and looks again at the next time of the pattern. Never rejects. */
-  async look(): Promise<void> {
+  look(): Promise<void> {
+    this.looking = this.lookNow()
+    return this.looking
+  }
+
+  /** Ends the firings in this process. Resolves when none is under way. */
+  end(): Promise<void> {
+    this.isOver = true
+    clearTimeout(this.timer)
+    return this.looking
+  }
+
+  private async lookNow(): Promise<void> {
     let waitMs = RETRY_MS
+    const began = performance.now()
     try {
       const now = await this.host.now()
       await this.fire(now)
-      const next = this.times.nextRun(new Date(now))
-      waitMs = Math.min(next === null ? MAX_WAIT_MS : next.getTime() - now, MAX_WAIT_MS)
+      waitMs = Math.min((nextAfter(this.times, now) ?? Infinity) - now, MAX_WAIT_MS)
     } catch (error) {
       // A process that closes may have closed its store, and another one submits the same id.
       if (!this.isOver) this.host.onError(error)
     }
     if (this.isOver) return
-    this.timer = setTimeout(() => { void this.look() }, Math.max(waitMs, 1)).unref()
-  }
-
-  end(): void {
-    this.isOver = true
-    clearTimeout(this.timer)
+    const leftMs = Math.max(waitMs - (performance.now() - began), 1)
+    this.timer = setTimeout(() => { void this.look() }, leftMs).unref()
   }
 
   /** Submits the task of the latest firing, unless it is known. */
   private async fire(now: number): Promise<void> {
-    const { host: { name, store, submit } } = this
-    const key = `schedule:${name}`
+    const { times, host: { name, store, submit } } = this
+    // Each pattern has its own note: a new one must not make up for times that nobody planned.
+    const key = `schedule:${name}:${times.getPattern()}:${String(times.options.timezone)}`
+    const options = { ttlMs: KNOWN_MS }
     const known = await store.get(key)
     if (known === undefined) {
-      await store.create(key, String(now), { ttlMs: KNOWN_MS })
+      await store.create(key, `${now} ${newId()}`, options)
       return
     }
-    // Firings are on whole seconds, and that of the present second counts as past.
-    const [latest] = this.times.previousRuns(1, new Date(Math.floor(now / 1000) * 1000 + 1000))
-    if (latest === undefined || latest.getTime() <= Number(known.value)) return
+    const [since, secret] = known.value.split(' ') as [string, string]
+    const note = (time: number) => store.replace(key, `${time} ${secret}`, known.revision, options)
+    // A clock that was ahead must not stop the schedule until its time has come.
+    if (Number(since) > now + MAX_WAIT_MS) {
+      await note(now)
+      return
+    }
+    const latest = latestBetween(times, Number(since), now)
+    if (latest === undefined) return
+    const time = new Date(latest)
     // First the task: if the process dies in between, another one submits the same id again.
-    await submit(idOf(name, latest), this.input(latest))
-    await store.replace(key, String(latest.getTime()), known.revision, { ttlMs: KNOWN_MS })
+    const input = await this.input(time)
+    await within(submit(idOf(name, time, secret), input), SUBMIT_MS, () => (
+      new Error(`The task of ${name} for ${time.toISOString()} was not submitted within ${SUBMIT_MS} ms`)
+    ))
+    await note(latest)
   }
 }
 
-function idOf(name: string, time: Date): string {
-  return `${name}.${time.toISOString().slice(0, -'.000Z'.length).replaceAll(/[-:]/g, '')}Z`
+/**
+ * Returns the first time of the pattern after a moment. In the hour that a clock repeats in autumn, croner
+ * returns times of the first one, so the minutes of the second one are skipped.
+ */
+export function nextAfter(times: Cron, moment: number): number | undefined {
+  let next = times.nextRun(new Date(moment))
+  for (let at = moment - moment % 60_000 + 59_000; next !== null && next.getTime() <= moment; at += 60_000) {
+    next = times.nextRun(new Date(at))
+  }
+  return next?.getTime()
+}
+
+/** Returns the latest time after `since` up to `now`. (`previousRuns` throws for patterns of February.) */
+export function latestBetween(times: Cron, since: number, now: number): number | undefined {
+  let latest = nextAfter(times, since)
+  if (latest === undefined || latest > now) return undefined
+  for (let end = now; end - latest >= 1000;) {
+    const middle = Math.floor((latest + end) / 2)
+    const next = nextAfter(times, middle)
+    if (next !== undefined && next <= now) latest = next
+    else end = middle
+  }
+  return latest
+}
+
+/** The secret is for endpoints with `owner: 'anyone'`, where whoever knows an id may cancel the task. */
+function idOf(name: string, time: Date, secret: string): string {
+  return `${name}.${time.toISOString().slice(0, -'.000Z'.length).replaceAll(/[-:]/g, '')}Z.${secret}`
 }

@@ -6,14 +6,14 @@ import { Firings } from './firings.js'
 export type { Schedule, ScheduleHost } from '../../src/tasks/definition/schedule.js'
 
 /** Options of `cron`. */
-export interface CronOptions {
+export interface CronOptions<In = unknown> {
   /**
    * Time zone of the pattern, such as `Europe/Vienna`.
    * @default 'UTC'
    */
   readonly timezone?: string
   /** Returns the input of the task of one firing. Default: `{}`. */
-  readonly input?: (time: Date) => unknown
+  readonly input?: (time: Date) => In | Promise<In>
 }
 
 const OPTIONS = {
@@ -25,9 +25,10 @@ const OPTIONS = {
  * with seconds in front if there are six fields. For the option `schedule` of `defineTask`. Requires
  * `npm install croner`, which parses the pattern.
  *
- * Each firing is one task, however many processes have the schedule: its id is the name of the definition and
- * the time, such as `nightly.20261126T030000Z`. The clock of the engine decides. If no process worked at
- * the times of several firings, the latest of them is made up for. The first start of a schedule makes up for none.
+ * Each firing is one task, however many processes have the schedule: its id is the name of the definition, the
+ * time and a secret of the schedule. The clock of the engine decides. If no process could submit at the times of
+ * several firings, the latest of them is made up for. The first start of a schedule makes up for none. The hour
+ * that a time zone repeats in autumn fires once.
  *
  * @example
  * const nightly = defineTask({
@@ -38,19 +39,26 @@ const OPTIONS = {
  *
  * @throws {TypeError} The pattern or the time zone is not valid, or an option is unknown.
  */
-export function cron(pattern: string, options: CronOptions = {}): Schedule {
-  const { timezone, input = () => ({}) } = readOptions('cron', options, OPTIONS)
+export function cron<In = Record<never, never>>(pattern: string, options: CronOptions<In> = {}): Schedule<In> {
+  const { timezone, input = () => ({}) } = readOptions('cron', options as CronOptions, OPTIONS)
   const times = parse(pattern, timezone)
   return {
     begin: (host) => {
       const firings = new Firings(times, input, host)
       void firings.look()
-      return () => { firings.end() }
+      return () => firings.end()
     },
   }
 }
 
+/** Five or six fields, or an alias such as `@daily`. croner takes dates too, which are over one day. */
+const PATTERN = /^(?:@[a-z]+|\S+(?:\s+\S+){4,5})$/i
+const MAX_PATTERN = 256
+
 function parse(pattern: string, timezone: string): Cron {
+  if (typeof pattern !== 'string' || pattern.length > MAX_PATTERN || !PATTERN.test(pattern.trim())) {
+    throw new TypeError(`cron: the pattern must have five or six fields, such as '0 3 * * *', not ${String(pattern).slice(0, 60)}`)
+  }
   try {
     const times = new Cron(pattern, { timezone, paused: true })
     // Reads the time zone, and finds patterns such as 31 February.

@@ -1,5 +1,5 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { metrics, type BatchObservableCallback, type Meter } from '@opentelemetry/api'
+import { diag, metrics, type BatchObservableCallback, type Meter } from '@opentelemetry/api'
 import type { CallbackEvent } from '../../src/callbacks/callbacks.js'
 import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
@@ -24,18 +24,21 @@ const OPTIONS = {
   meter: value(),
 } satisfies OptionTable<TaskMetricsOptions>
 
+/** Boundaries of durations in seconds. Those of OpenTelemetry are made for milliseconds. */
+const BOUNDARIES = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800, 3600]
+
 /**
  * Records what this process does as metrics of OpenTelemetry. Attributes are names and outcomes, never ids or
  * owners, because their number has no bound.
  *
  * | Metric | Content |
  * |---|---|
- * | `longhaul.task.events` | steps of tasks, by name, event (`accepted`, `started`, `retried`, the final state) and error code |
+ * | `longhaul.task.events` | steps of tasks, by name, event (that of `TaskEvent`, or the final state) and error code |
  * | `longhaul.task.wait` | seconds from the acceptance to the first run, by name |
  * | `longhaul.task.duration` | seconds from the first run to the end, by name and state |
  * | `longhaul.callback.duration` | seconds of attempts at callbacks, by outcome |
  * | `longhaul.store.duration` | seconds of calls of Redis or PostgreSQL, by operation and outcome |
- * | `longhaul.pool.tasks` | tasks of all processes by pool and state: running, waiting, delayed |
+ * | `longhaul.pool.tasks` | tasks of all processes by pool and state: running, waiting, delayed. Each process reports the same number |
  * | `longhaul.pool.oldest_wait` | seconds for which the oldest task of a pool has waited |
  *
  * @example
@@ -46,7 +49,7 @@ const OPTIONS = {
  */
 export function taskMetrics(options: TaskMetricsOptions = {}): () => void {
   const { tasks, meter = metrics.getMeter('longhaul') } = readOptions('taskMetrics', options, OPTIONS)
-  const seconds = { unit: 's' }
+  const seconds = { unit: 's', advice: { explicitBucketBoundaries: BOUNDARIES } }
   const events = meter.createCounter('longhaul.task.events')
   const waits = meter.createHistogram('longhaul.task.wait', seconds)
   const durations = meter.createHistogram('longhaul.task.duration', seconds)
@@ -72,13 +75,25 @@ export function taskMetrics(options: TaskMetricsOptions = {}): () => void {
     stores.record(ms / 1000, { operation: verb, outcome })
   }
   const channels = [
-    ['longhaul:task', onTask], ['longhaul:callback', onCallback], ['longhaul:store', onStore],
+    ['longhaul:task', safely(onTask)], ['longhaul:callback', safely(onCallback)],
+    ['longhaul:store', safely(onStore)],
   ] as const
   for (const [name, listener] of channels) subscribe(name, listener)
   const endPools = tasks && observePools(meter, tasks)
   return () => {
     for (const [name, listener] of channels) unsubscribe(name, listener)
     endPools?.()
+  }
+}
+
+/** A listener of a channel that throws would end the process. */
+function safely(listener: (message: unknown) => void): (message: unknown) => void {
+  return (message) => {
+    try {
+      listener(message)
+    } catch (error) {
+      diag.error('longhaul: an event could not be recorded', error)
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 import {
-  context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace as api,
+  context, diag, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace as api,
   type Attributes, type Context, type Span, type Tracer,
 } from '@opentelemetry/api'
 import { isFieldValue } from '../../src/http/fields/reader.js'
@@ -38,7 +38,7 @@ export function taskTracing(options: TaskTracingOptions = {}): Tracing {
   const none = (): undefined => undefined
   return {
     accept: (name, work) => inSpan(
-      tracer.startSpan(`${name} accept`, { kind: SpanKind.PRODUCER, attributes: { 'longhaul.task.name': name } }),
+      () => tracer.startSpan(`${name} accept`, { kind: SpanKind.PRODUCER, attributes: { 'longhaul.task.name': name } }),
       () => {
         const headers = activeHeaders()
         return work(Object.keys(headers).length === 0 ? undefined : headers)
@@ -49,31 +49,37 @@ export function taskTracing(options: TaskTracingOptions = {}): Tracing {
       const attributes = attributesOf(step)
       const { name, dueAt } = step
       if (dueAt !== undefined) {
-        tracer.startSpan(`${name} wait`, { startTime: dueAt, attributes }, parent).end(Math.max(Date.now(), dueAt))
+        guarded(() => {
+          tracer.startSpan(`${name} wait`, { startTime: dueAt, attributes }, parent).end(Math.max(Date.now(), dueAt))
+        })
       }
-      const span = tracer.startSpan(`${name} run`, { kind: SpanKind.CONSUMER, attributes }, parent)
-      return inSpan(span, work, errorOf, parent)
+      const start = (): Span => tracer.startSpan(`${name} run`, { kind: SpanKind.CONSUMER, attributes }, parent)
+      return inSpan(start, work, errorOf, parent)
     },
     callback: async (step, work, errorOf) => {
       const parent = contextOf(step)
       const attributes = { ...attributesOf(step), 'server.address': step.host }
-      const span = tracer.startSpan(`${step.name} callback`, { kind: SpanKind.CLIENT, attributes }, parent)
-      return inSpan(span, () => work(activeHeaders()), errorOf, parent)
+      const start = (): Span => tracer.startSpan(`${step.name} callback`, { kind: SpanKind.CLIENT, attributes }, parent)
+      return inSpan(start, () => work(callbackHeaders()), errorOf, parent)
     },
   }
 }
 
-/** Does work in a span, and ends the span with its outcome. */
+/** Does work in a span, and ends the span with its outcome. What throws in OpenTelemetry changes no outcome. */
 function inSpan<R>(
-  span: Span, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown, parent = context.active(),
+  start: () => Span, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown, parent = context.active(),
 ): MaybePromise<R> {
+  const span = guarded(start)
+  if (span === undefined) return work()
   const end = (error: unknown): void => {
     if (error !== undefined) {
-      const message = error instanceof Error ? error.message : 'Not an Error was thrown'
-      span.setStatus({ code: SpanStatusCode.ERROR, message })
-      if (error instanceof Error) span.recordException(error)
+      guarded(() => {
+        const message = error instanceof Error ? error.message : 'Not an Error was thrown'
+        span.setStatus({ code: SpanStatusCode.ERROR, message })
+        if (error instanceof Error) span.recordException(error)
+      })
     }
-    span.end()
+    guarded(() => { span.end() })
   }
   const conclude = (outcome: R): R => {
     end(errorOf(outcome))
@@ -83,25 +89,44 @@ function inSpan<R>(
     end(error ?? new Error('It failed'))
     throw error
   }
+  let outcome: MaybePromise<R>
   try {
-    const outcome = context.with(api.setSpan(parent, span), work)
-    return isPending(outcome) ? outcome.then(conclude, fail) : conclude(outcome)
+    outcome = context.with(api.setSpan(parent, span), work)
   } catch (error) {
     return fail(error)
   }
+  return isPending(outcome) ? outcome.then(conclude, fail) : conclude(outcome)
+}
+
+/** Calls code of the application or its SDK. If that throws, `diag` gets the error. */
+function guarded<T>(call: () => T): T | undefined {
+  try {
+    return call()
+  } catch (error) {
+    diag.error('longhaul: a span could not be made', error)
+    return undefined
+  }
+}
+
+/** The receiver of a callback is a stranger, so it gets no baggage. */
+function callbackHeaders(): TraceHeaders {
+  const { baggage: _, ...headers } = activeHeaders()
+  return headers
 }
 
 /** Returns the headers that continue the active trace elsewhere. */
 function activeHeaders(): TraceHeaders {
   const headers: Record<string, string> = {}
-  propagation.inject(context.active(), headers)
+  guarded(() => { propagation.inject(context.active(), headers) })
   return Object.fromEntries(Object.entries(headers).filter(([name, text]) => (
     TRACE_HEADER.test(name) && typeof text === 'string' && text.length <= MAX_HEADER_LENGTH && isFieldValue(text)
   )).slice(0, MAX_HEADERS))
 }
 
-function contextOf({ trace }: TracedStep): Context {
-  return trace === undefined ? context.active() : propagation.extract(ROOT_CONTEXT, trace)
+/** A task without a stored trace begins one of its own: the worker may be in the context of another request. */
+function contextOf({ taskId, trace }: TracedStep): Context {
+  if (trace !== undefined) return guarded(() => propagation.extract(ROOT_CONTEXT, trace)) ?? ROOT_CONTEXT
+  return taskId === undefined ? context.active() : ROOT_CONTEXT
 }
 
 function attributesOf({ name, taskId, attempt }: TracedStep): Attributes {

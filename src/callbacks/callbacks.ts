@@ -158,7 +158,7 @@ class Deliveries {
     if (tracing === undefined) return send({})
     const { id: taskId, name } = task
     const attempt = (callback?.attempts ?? 0) + 1
-    return tracing.callback({ name, taskId, attempt, trace, host: new URL(url).host }, send, faultOf)
+    return tracing.callback({ name, taskId, attempt, trace, host: new URL(url).hostname }, send, faultOf)
   }
 
   private async writeOutcome(
@@ -195,7 +195,9 @@ class Deliveries {
 
 /** Returns why an attempt has not delivered its message; `undefined` if it has. */
 function faultOf(reply: CallbackReply): unknown {
-  if ('fault' in reply) return new Error(`The callback was not delivered: ${reply.fault}`)
+  if ('fault' in reply) {
+    return reply.fault === 'busy' ? undefined : new Error(`The callback was not delivered: ${reply.fault}`)
+  }
   const { status } = reply
   return status < 300 ? undefined : new Error(`The callback got the status ${status}`)
 }

@@ -57,7 +57,7 @@ export interface ExportResult {
 export interface ExportTaskOptions<
   I, T extends object, C = unknown, In = I, N extends string = string,
 > extends Omit<TaskSettings, 'files' | 'attempts'>,
-  Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'external'> {
+  Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'external' | 'schedule'> {
   /**
    * Opens the source of the records. It is read only as fast as the files are written. With
    * `partRecords`, a run that continues an earlier one needs the same records in the same order.

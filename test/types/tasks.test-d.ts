@@ -5,6 +5,7 @@ import {
   type CompletedTask, type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskEndpoints, type TaskFile, type TaskHandle, type Tasks,
 } from 'longhaul'
 import { createClient, type InputOf, type ResultOf, type TaskStatus } from 'longhaul/client'
+import { cron } from 'longhaul/cron'
 import { memory } from 'longhaul/memory'
 import { requestId, timeouts } from 'longhaul/policies'
 import { z } from 'zod'
@@ -295,3 +296,12 @@ export async function watching(): Promise<void> {
     console.log(task.state)
   }
 }
+
+// A schedule has the input that the definition takes, and no context.
+const yearly = jsonSchema<{ year: number }>({ type: 'object' })
+defineTask({ name: 'a', schedule: cron('@daily'), run: () => ({ message: '' }) })
+defineTask({ name: 'b', input: yearly, schedule: cron('@daily', { input: (time) => ({ year: time.getUTCFullYear() }) }), run: ({ year }) => ({ message: String(year) }) })
+// @ts-expect-error the input has no year
+defineTask({ name: 'c', input: yearly, schedule: cron('@daily'), run: ({ year }) => ({ message: String(year) }) })
+// @ts-expect-error the input is a text
+defineTask({ name: 'd', input: yearly, schedule: cron('@daily', { input: () => 'nonsense' }), run: ({ year }) => ({ message: String(year) }) })

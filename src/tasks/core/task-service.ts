@@ -6,9 +6,10 @@ import { LinkedList } from '../../runtime/collections.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
+import { settles } from '../../runtime/timers.js'
 import type { Store } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { reportingTo } from '../record/diagnostics.js'
+import { reportError, reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/ids.js'
 import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
@@ -54,7 +55,7 @@ export class TaskService {
   private readonly deliveries: CallbackDeliveries | undefined
   private readonly running = new LinkedList<RunningTask>()
   /** Each ends one schedule. */
-  private readonly schedules: readonly (() => void)[] = []
+  private readonly schedules: readonly (() => Promise<void>)[] = []
   private closing: Promise<void> | undefined
 
   constructor(options: TasksOptions) {
@@ -91,7 +92,7 @@ export class TaskService {
       return schedule.begin({
         name, store: settings.store, now: () => engine.now(),
         submit: (id, input) => this.submit(definition, input, { id, owner: undefined, caller: undefined }),
-        onError: (error) => { this.core.settings.onError(error, { taskId: `schedule:${name}`, name, attempt: 0 }) },
+        onError: (error) => { reportError(this.core.settings, error, { taskId: `schedule:${name}`, name }, 0) },
       })
     })
   }
@@ -202,7 +203,7 @@ export class TaskService {
 
   private async drain(drainMs: number): Promise<void> {
     this.core.isClosing = true
-    for (const end of this.schedules) end()
+    const firings = Promise.all(this.schedules.map((end) => end()))
     // After the drain time nothing waits for an engine that is away, or for a receiver of a callback.
     const endWaiting = () => {
       this.core.retry.stop()
@@ -221,6 +222,8 @@ export class TaskService {
       endWaiting()
       this.waiters.close()
       await direct
+      // A firing that has submitted its task notes that, before the application closes the store.
+      if (this.schedules.length > 0) await settles(firings, drainMs)
     }
   }
 

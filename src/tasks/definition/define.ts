@@ -83,11 +83,6 @@ export interface TaskSettings {
    * Default: none.
    */
   readonly version?: string
-  /**
-   * Times at which a task is submitted by itself: `cron('0 3 * * *')` of `longhaul/cron`. Such a task has
-   * no owner. Default: none.
-   */
-  readonly schedule?: Schedule
 }
 
 /**
@@ -136,6 +131,11 @@ export interface TaskOptions<
    * task keeps it for a retry. Default: nothing.
    */
   readonly external?: ExternalResource<I>
+  /**
+   * Times at which a task is submitted by itself: `cron('0 3 * * *')` of `longhaul/cron`. Such a task has
+   * no owner. Default: none.
+   */
+  readonly schedule?: unknown extends C ? Schedule<NoInfer<In>> : never
 }
 
 /** The types of one kind of work. No value has them: they exist for the compiler only. */
@@ -158,6 +158,7 @@ export interface TaskDefinition<
 > extends Omit<TaskSettings, WithDefault>, Required<Pick<TaskSettings, WithDefault>>,
   Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'input' | 'check' | 'external'> {
   readonly name: N
+  readonly schedule?: Schedule
   /** Does the work. */
   readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R>
   readonly output?: Schema
@@ -246,6 +247,9 @@ export function defineTask<
   const definition = readOptions(where, options as unknown as TaskOptions<never, never>, OPTIONS)
   if (options.external !== undefined) readOptions(`${where}: external`, options.external, EXTERNAL)
   checkBackoff(where, definition.backoff)
+  if (definition.schedule !== undefined && definition.name.startsWith('.')) {
+    throw new TypeError(`${where}: the name of a task with a schedule must not begin with a dot`)
+  }
   // `output` describes what `run` returns, and is not checked at run time.
   return definition as unknown as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P>
 }

@@ -5,12 +5,15 @@ import type { Store } from '../../stores/store.js'
  * Times at which tasks of a definition are submitted. Made by `cron()` of `longhaul/cron`, so that only
  * applications with recurring work load its code.
  */
-export interface Schedule {
+export interface Schedule<In = unknown> {
   /**
-   * Called by `createTasks` in a process that works. Returns a function that ends the schedule there.
+   * Called by `createTasks` in a process that works. Returns a function that ends the schedule there, and
+   * resolves when no firing is under way.
    * @internal
    */
-  readonly begin: (host: ScheduleHost) => () => void
+  readonly begin: (host: ScheduleHost) => () => Promise<void>
+  /** For the compiler only: never set. */
+  readonly '~input'?: In
 }
 
 /** The process of a schedule. */

@@ -42,10 +42,9 @@ export function runValidated(
   return settle(definition, options, (context) => definition.run(input, context))
 }
 
-/** Returns why a run did not complete; `undefined` if it did. */
+/** Returns why a run failed; `undefined` if it completed or was stopped. */
 export function errorOf(outcome: Outcome): unknown {
-  if (outcome.kind === 'completed') return undefined
-  return outcome.kind === 'failed' ? outcome.cause : outcome.reason
+  return outcome.kind === 'failed' ? outcome.cause ?? new Error('The run failed') : undefined
 }
 
 /** Returns the outcome of work that failed before it began. */

@@ -5,7 +5,7 @@ import {
   context, propagation, SpanStatusCode, trace, type TextMapPropagator, type Tracer,
 } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
-import { W3CTraceContextPropagator } from '@opentelemetry/core'
+import { CompositePropagator, W3CBaggagePropagator, W3CTraceContextPropagator } from '@opentelemetry/core'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace-base'
 import { taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { memory } from '../../../adapters/memory/index.js'
@@ -147,5 +147,51 @@ describe('traces of tasks', () => {
     await tasks.close()
     propagation.disable()
     propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+  })
+
+  test('a task without a stored trace is in no other request', async () => {
+    propagation.disable()
+    const { tasks, report: handler } = open()
+    const { traceId } = await inRequest(() => inject(handler, post({})))
+    await eventually(() => ended().some(({ name }) => name === 'report run'), 5000, 'it ran')
+    assert.notEqual(spanOf('report run').spanContext().traceId, traceId)
+    assert.equal(spanOf('report run').parentSpanContext, undefined)
+    await tasks.close()
+    propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+  })
+
+  test('receivers of callbacks get no baggage', async () => {
+    propagation.disable()
+    propagation.setGlobalPropagator(new CompositePropagator({
+      propagators: [new W3CTraceContextPropagator(), new W3CBaggagePropagator()],
+    }))
+    const { tasks, report: handler } = open()
+    sent.length = 0
+    const baggage = propagation.createBaggage({ email: { value: 'ann@example.org' } })
+    await context.with(propagation.setBaggage(context.active(), baggage), () => (
+      inject(handler, post({ callbackUrl: 'https://hooks.test/a' }))
+    ))
+    await eventually(() => sent.length === 1, 5000, 'the callback was sent')
+    assert.deepEqual(Object.keys(sent[0]?.headers ?? {}).filter((name) => /trace|baggage/.test(name)), ['traceparent'])
+    await tasks.close()
+    propagation.disable()
+    propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+  })
+
+  for (const [what, broken] of Object.entries({
+    'that starts no span': { startSpan: () => { throw new Error('broken') } },
+    'whose spans do not end': {
+      startSpan: (...args: Parameters<Tracer['startSpan']>) => (
+        Object.assign(tracer.startSpan(...args), { end: () => { throw new Error('broken') } })
+      ),
+    },
+  })) test(`a tracer ${what} changes no result`, async () => {
+    const tasks = createTasks({ ...memory(), definitions: [quick], tracing: taskTracing({ tracer: broken as never }) })
+    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    const response = await inject(endpoints.submit(quick), { method: 'POST', path: '/', body: {} })
+    assert.equal(response.status, 200)
+    const task = await tasks.submit(quick, {})
+    assert.equal((await task.wait({ timeoutMs: 5000 }))?.status, 'completed')
+    await tasks.close()
   })
 })
