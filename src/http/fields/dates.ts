@@ -3,8 +3,8 @@ const REMEMBERED = 256
 
 /** Makes texts of times, and remembers those of recent seconds: most tasks that are shown are some seconds old. */
 export class SecondTexts {
-  readonly #seconds: number[] = Array.from({ length: REMEMBERED }, () => -1)
-  readonly #texts: string[] = Array.from({ length: REMEMBERED }, () => '')
+  readonly #seconds = Array<number>(REMEMBERED).fill(-1)
+  readonly #texts = Array<string>(REMEMBERED).fill('')
 
   /** @param format - makes the text of a whole second, given in milliseconds since 1970 */
   constructor(private readonly format: (ms: number) => string) {}
