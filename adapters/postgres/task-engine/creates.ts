@@ -1,5 +1,5 @@
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import type { Created, NewTask, StoredTask } from '../../../src/engine/task.js'
+import { createdTask, type Created, type NewTask } from '../../../src/engine/task.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
 import { checkText, sqlState, toLifetime } from '../sql.js'
@@ -74,7 +74,10 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
         if (sqlState((error as Error).cause) !== '55P03') throw error
         tries = GATHERED_TRIES
       })
-      if (found?.outcome === 'created') return { outcome: 'created', task: newTask(task, found) }
+      if (found?.outcome === 'created') {
+        const { created_at: createdAt, start_at: startAt, expires_at: expiresAt } = found
+        return { outcome: 'created', task: createdTask(task, createdAt, startAt ?? undefined, expiresAt) }
+      }
       if (found?.outcome === 'caller_full') return { outcome: 'caller_full' }
       const other = found && await this.reads.read(found.other, query)
       if (other) return { outcome: other.birth === task.birth ? 'created' : 'exists', task: other }
@@ -193,15 +196,5 @@ function toRecord(task: NewTask) {
     details: JSON.stringify(task.details), at: start && 'at' in start ? start.at : undefined,
     delay: start && 'delayMs' in start ? start.delayMs : undefined,
     keep: toLifetime(task.keepMs), has_files: task.hasFiles ?? false,
-  }
-}
-
-function newTask(task: NewTask, row: Row): StoredTask {
-  const { id, birth, key, owner, caller, name, pool, priority, details } = task
-  return {
-    id, birth, key, owner, caller, name, pool, priority, status: 'queued', version: 1, run: 0,
-    attempt: 0, crashes: 0, createdAt: row.created_at, startAt: row.start_at ?? undefined,
-    startedAt: undefined, runStartedAt: undefined, finishedAt: undefined,
-    expiresAt: row.expires_at, callbackRun: 0, callbackAt: undefined, details, result: undefined,
   }
 }

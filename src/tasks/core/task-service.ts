@@ -125,7 +125,7 @@ export class TaskService {
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
     definition: AnyTaskDefinition, input: unknown,
-    { startAt, delayMs, ...submitted }: Submitted & Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
+    options: OwnedSubmitOptions & Pick<Submitted, 'owner' | 'caller'>,
   ): Promise<AcceptedTask> {
     // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
     // at once.
@@ -136,11 +136,13 @@ export class TaskService {
     const copy: unknown = text === undefined ? undefined : JSON.parse(text)
     this.mustHave(definition)
     if (definition.input || definition.check) await validateInput(definition, copy)
-    const { callbackUrl, owner } = submitted
+    const { id, owner, caller, priority, context, callbackUrl, transaction, startAt, delayMs } = options
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
     const start = await startOf(this.core.engine, { startAt, delayMs })
     const json = text === undefined ? undefined : Json.of(copy, text)
-    return acceptTask(this.core, definition, copy, { ...submitted, start, json })
+    return acceptTask(this.core, definition, copy, {
+      id, owner, caller, start, priority, context, callbackUrl, json, transaction,
+    })
   }
 
   /**

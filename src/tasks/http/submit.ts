@@ -42,14 +42,14 @@ export function createSubmit<C>(
     throw new TypeError('submit: pass what defineTask returned, or a function that selects a definition')
   }
   if (typeof what !== 'function') service.mustHave(what)
-  const select = async (select: Select<C>, body: unknown, request: HttpRequest<C>): Promise<SelectedWork> => {
-    const selected = await select(body, request)
-    service.mustHave(selected.definition)
-    return { ...selected, body }
+  const choose = async (select: Select<C>, body: unknown, request: HttpRequest<C>): Promise<SelectedWork> => {
+    const { definition, input, pointer = '' } = await select(body, request)
+    service.mustHave(definition)
+    return { definition, input, pointer, body }
   }
   const read = (request: HttpRequest<C>): MaybePromise<SelectedWork> => (
     after(readBody(request, maxBodyBytes, options), (json) => (typeof what === 'function'
-      ? select(what, json.value, request)
+      ? choose(what, json.value, request)
       : { definition: what, input: json.value, json, body: json.value }
     ))
   )
