@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
@@ -617,6 +618,17 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     change: (ref, expected, change) => {
       for (const listener of real.tasks.watchers.get(ref.id) ?? []) listener()
       return real.change(ref, expected, change)
+    },
+  })),
+  calls('a notice comes before the change', 'what was changed is there for the listener to read', (real) => ({
+    change: async (ref, expected, change) => {
+      const listeners = real.tasks.watchers.get(ref.id)
+      for (const listener of listeners ?? []) listener()
+      real.tasks.watchers.delete(ref.id)
+      await pause(5)
+      const outcome = await real.change(ref, expected, change)
+      if (listeners) real.tasks.watchers.set(ref.id, listeners)
+      return outcome
     },
   })),
   calls('a watch cannot be stopped', 'a watch that was stopped hears nothing, and the others do', (real) => ({
