@@ -8,7 +8,7 @@ import { func, readOptions, value, type OptionTable } from '../../src/runtime/op
 import { toNode, type NodeRaw } from '../node/index.js'
 
 /** Options of `toFastify`. */
-export interface FastifyOptions<C = unknown> {
+interface FastifyOptions<C = unknown> {
   /**
    * Creates `request.context`. Default: `{ user: request.user }`. The plugins passport and jwt of
    * Fastify set this user.
@@ -22,7 +22,7 @@ export interface FastifyOptions<C = unknown> {
 }
 
 /** Options of `app.register(fastifyLonghaul, …)`, beside those of Fastify, such as `prefix`. */
-export interface FastifyLonghaulOptions<C = unknown>
+interface FastifyLonghaulOptions<C = unknown>
   extends FastifyOptions<[C] extends [never] ? unknown : C> {
   /** The handler to mount, such as a `router()`. Its paths are those below the prefix. */
   readonly handler: Handler<C>
