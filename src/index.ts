@@ -37,7 +37,7 @@ export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/http/spool-body.js'
 export type { SpooledTaskOptions } from './records/spool.js'
 export type {
-  AttemptView, CallbackFault, CallbackState, CallbackView, RunError, TaskFailure, TaskProgress,
+  AttemptView, CallbackFault, CallbackView, RunError, TaskFailure, TaskProgress,
 } from './tasks/record/details.js'
 export type { TaskEvent } from './tasks/record/diagnostics.js'
 export type { TaskSnapshot } from './tasks/record/snapshot.js'

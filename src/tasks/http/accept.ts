@@ -12,7 +12,7 @@ import type { TaskService } from '../core/task-service.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { detailsOf } from '../record/details.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import type { EndpointSettings } from './settings.js'
 import type { FindStartTime } from './start-at.js'
 import type { SubmitTransaction } from './submit-options.js'
@@ -152,7 +152,7 @@ function toAccepted(
 ): AcceptedTask {
   // The first request with a key decides.
   const direct = task.key === undefined ? asksDirect : detailsOf(task).isDirect === true
-  return { task: toSnapshot(task), direct, replayed, isTemporary }
+  return { task: new Snapshot(task), direct, replayed, isTemporary }
 }
 
 function createdNothing(error: unknown): boolean {

@@ -9,7 +9,7 @@ import { acknowledged, respondAllow } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
 import { redeliverOperations, retryOperations } from './operations.js'
 import { findOwn, type EndpointSettings } from './settings.js'
@@ -29,7 +29,7 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
     return respond(settings, {
       request, owner, caller: countedAs(request, owner), direct: false, respondAsync,
       waitSeconds: Math.min(wait, maxWaitSeconds),
-    }, { task: toSnapshot(task), direct: false, replayed: false, isTemporary: false })
+    }, { task: new Snapshot(task), direct: false, replayed: false, isTemporary: false })
   })
 }
 
