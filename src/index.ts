@@ -13,8 +13,7 @@ export {
   guard, reportErrorsTo, type GuardOptions, type OnError, type ErrorPlace,
 } from './http/boundary.js'
 export { empty, errorResponse, json, jsonText, stream } from './http/respond.js'
-export { principalOf, type HostContext, type Principal } from './http/principal.js'
-export { type OwnerOption } from './http/requester.js'
+export { principalOf, type HostContext, type OwnerOption, type Principal } from './http/requester.js'
 export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router } from './resources/router.js'
