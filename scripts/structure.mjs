@@ -10,12 +10,11 @@ import { findCycles, readImports } from './import-graph.mjs'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 /**
- * The files that a submission over HTTP passes, in the order of reading: the handler, reading the request, accepting it, creating
+ * The files that a submission over HTTP passes, in the order of reading: the handler, accepting it and creating
  * the task, the answer.
  */
 const SUBMISSION = [
-  'src/tasks/http/submit.ts', 'src/tasks/http/submission.ts', 'src/tasks/http/accept.ts',
-  'src/tasks/core/accept-task.ts', 'src/tasks/http/respond.ts',
+  'src/tasks/http/submit.ts', 'src/tasks/http/accept.ts', 'src/tasks/core/accept-task.ts',
 ]
 
 const imports = readImports()

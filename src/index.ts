@@ -13,8 +13,7 @@ export {
   guard, reportErrorsTo, type GuardOptions, type OnError, type ErrorPlace,
 } from './http/boundary.js'
 export { empty, errorResponse, json, jsonText, stream } from './http/respond.js'
-export { principalOf, type HostContext, type Principal } from './http/principal.js'
-export { type OwnerOption } from './http/requester.js'
+export { principalOf, type HostContext, type OwnerOption, type Principal } from './http/requester.js'
 export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router } from './resources/router.js'
@@ -37,7 +36,7 @@ export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/http/spool-body.js'
 export type { SpooledTaskOptions } from './records/spool.js'
 export type {
-  AttemptView, CallbackFault, CallbackState, CallbackView, RunError, TaskFailure, TaskProgress,
+  AttemptView, CallbackFault, CallbackView, RunError, TaskFailure, TaskProgress,
 } from './tasks/record/details.js'
 export type { TaskEvent } from './tasks/record/diagnostics.js'
 export type { TaskSnapshot } from './tasks/record/snapshot.js'

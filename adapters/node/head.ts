@@ -32,22 +32,16 @@ export function writeHead(
   // A flat list is the fastest way that Node has. Middleware that patches writeHead (on-headers
   // before 1.1) misreads it, and headers that are set already have to be joined.
   if (res.writeHead === node.writeHead && res.getHeaderNames().length === 0) {
-    res.writeHead(status, flat(headers, drop, length, close))
+    const list: OutgoingHttpHeader[] = []
+    for (const name in headers) {
+      if (!drop || name !== 'content-length') list.push(name, headers[name] as OutgoingHttpHeader)
+    }
+    if (length !== undefined) list.push('content-length', length)
+    if (close) list.push('connection', 'close')
+    res.writeHead(status, list)
   } else {
     res.writeHead(status, merged(res, headers, drop, length, close))
   }
-}
-
-function flat(
-  headers: ResponseHeaders, drop: boolean, length: number | undefined, close: boolean,
-): OutgoingHttpHeader[] {
-  const list: OutgoingHttpHeader[] = []
-  for (const name in headers) {
-    if (!drop || name !== 'content-length') list.push(name, headers[name] as OutgoingHttpHeader)
-  }
-  if (length !== undefined) list.push('content-length', length)
-  if (close) list.push('connection', 'close')
-  return list
 }
 
 function merged(

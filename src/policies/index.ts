@@ -5,7 +5,7 @@ export {
   apiKey, basic, bearer, hostUser, sameSecret, tokens, type ApiKeyPlace, type Credentials,
   type Scheme, type VerifyPassword, type VerifyToken,
 } from './schemes.js'
-export { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
+export { clientAddress, type ClientAddressOptions } from '../http/requester.js'
 export { crossSite, type CrossSiteOptions } from './cross-site.js'
 export {
   bodyBytes, consume, rateLimit, type RateLimitEvent, type RateLimitOptions, type RateLimitPolicy,

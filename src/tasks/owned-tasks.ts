@@ -12,7 +12,7 @@ import { listTasks, toFilter, type ListFilter, type ListOptions, type TaskPage }
 import {
   allTasks, belongsTo, isTaskId, ownerToSubmitFor, refuseOwner, type IsVisible,
 } from './record/ids.js'
-import { toSnapshot, type TaskSnapshot } from './record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from './record/snapshot.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
 import { waitFor, type WaitOptions } from './record/subscriptions.js'
 
@@ -200,7 +200,7 @@ export class ServedTasks implements OwnedTasks {
 
   async retry(id: string): Promise<Task | undefined> {
     const task = await retryTask(this.#service.core, id, { maySee: this.#isVisible })
-    return shown(task && toSnapshot(task))
+    return shown(task && new Snapshot(task))
   }
 
   async delete(id: string): Promise<boolean> {

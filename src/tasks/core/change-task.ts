@@ -5,7 +5,7 @@ import { fileKey, renewExternal } from '../record/outside.js'
 import { isTaskId } from '../record/ids.js'
 import { newId } from '../../runtime/random-id.js'
 import {
-  detailsOf, historyAfter, historyOfFinal, stored, withFailure, type Details,
+  detailsOf, historyAfter, historyOfFinal, withFailure, type Details,
 } from '../record/details.js'
 import { reportError } from '../record/diagnostics.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
@@ -40,10 +40,10 @@ export async function cancelTask(
     const changed = await core.change(task, { version: task.version }, {
       status: 'cancelled', files: kept, keepMs: core.retentionMs(task.name),
       callbackMs: callback && 0,
-      details: stored({
+      details: {
         ...details, ...attempts && { attempts },
         ...callback && { callback: { ...callback, state: 'pending' } },
-      }),
+      },
     })
     if (changed.moved && changed.task) {
       await core.cleanUp(changed.task)
@@ -99,7 +99,7 @@ export async function retryTask(
   if (core.isClosing) throw shuttingDown()
   const limit = limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
   const { moved, task: now } = await core.change(task, { version: task.version }, {
-    status: 'queued', details: stored(next), limit, keepMs: pendingMs, callbackMs: null,
+    status: 'queued', details: next, limit, keepMs: pendingMs, callbackMs: null,
     pool: definition?.pool ?? task.pool,
   })
   if (moved) return now
@@ -148,9 +148,9 @@ function abandoned(task: StoredTask, keepMs: number): TaskChange {
   const details: Details = {
     ...rest, ...callback && { callback: { ...callback, state: 'failed', fault: 'interrupted' } },
   }
-  if (isFinalTask(task)) return { details: stored(details), callbackMs: null }
+  if (isFinalTask(task)) return { details, callbackMs: null }
   const failed = withFailure(details, failureOf('task_interrupted'))
-  return { status: 'failed', details: stored(failed), keepMs }
+  return { status: 'failed', details: failed, keepMs }
 }
 
 function requireRetryable(task: StoredTask): void {

@@ -11,7 +11,7 @@ import type { Checkpoint } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
-  detailsOf, historyAfter, stored, withFailure, type Details, type Failure, type TaskProgress,
+  detailsOf, historyAfter, withFailure, type Details, type Failure, type TaskProgress,
 } from '../record/details.js'
 import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
@@ -196,7 +196,7 @@ export class RunningTask implements Linked<RunningTask> {
     return after(
       hasOutside(details) ? outsideFiles(core, task, details, status) : undefined,
       (kept) => after(core.changeRun(task, {
-        status, result, files: kept, details: stored(details), keepMs: core.retentionMs(task.name),
+        status, result, files: kept, details, keepMs: core.retentionMs(task.name),
         callbackMs: callback && 0,
       }), ({ task: now }) => this.afterEnd(now, result)),
     )
@@ -216,7 +216,7 @@ export class RunningTask implements Linked<RunningTask> {
   private async wait(
     { details, delayMs }: { readonly details: Details, readonly delayMs: number },
   ): Promise<void> {
-    await this.core.changeRun(this.task, { status: 'queued', details: stored(details), delayMs })
+    await this.core.changeRun(this.task, { status: 'queued', details, delayMs })
   }
 
   /**
@@ -237,7 +237,7 @@ export class RunningTask implements Linked<RunningTask> {
     }
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
-      details: stored({ ...details, returnedSince }),
+      details: { ...details, returnedSince },
       // A quarter, because the next one that takes it may again be a process that cannot run it.
       delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (1 - Math.random() / 4),
     })
@@ -263,7 +263,7 @@ export class RunningTask implements Linked<RunningTask> {
 
   /** Stores the history with the run before this one. Returns `false` if this run was replaced. */
   private async noteCrash(): Promise<boolean> {
-    const { moved, task } = await this.core.changeRun(this.task, { details: stored(this.details) })
+    const { moved, task } = await this.core.changeRun(this.task, { details: this.details })
     if (task) this.task = task
     return moved
   }
@@ -300,7 +300,7 @@ export class RunningTask implements Linked<RunningTask> {
 
   private async writeDetails(): Promise<void> {
     const { core, task, details } = this
-    const { moved, task: now } = await core.changeRun(task, { details: stored(details) })
+    const { moved, task: now } = await core.changeRun(task, { details })
     if (!moved || now === undefined) {
       this.stop.abort(new Error('The run was replaced by a later one'))
       throw httpError('attempt_replaced')

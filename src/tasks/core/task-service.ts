@@ -11,7 +11,7 @@ import type { Store } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportError, reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { validateInput } from '../run/run.js'
 import { DirectRuns } from '../run/stop.js'
@@ -165,7 +165,7 @@ export class TaskService {
     id: string, maySee: MaySee, check?: Condition,
   ): Promise<{ readonly task: TaskSnapshot, readonly moved: boolean } | undefined> {
     const cancelled = await cancelTask(this.core, id, maySee, check)
-    return cancelled && { ...cancelled, task: toSnapshot(cancelled.task) }
+    return cancelled && { ...cancelled, task: new Snapshot(cancelled.task) }
   }
 
   /** Deletes a final task. See `deleteTask`. */
@@ -236,5 +236,5 @@ export class TaskService {
 }
 
 function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {
-  return task && toSnapshot(task)
+  return task && new Snapshot(task)
 }

@@ -9,13 +9,11 @@ import { acknowledged, respondAllow } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
 import { belongsTo, type OwnerId } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
 import { redeliverOperations, retryOperations } from './operations.js'
-import { respondAccepted } from './respond.js'
 import { findOwn, type EndpointSettings } from './settings.js'
-import { readBody } from './submission.js'
-import { respondOnce } from './submit.js'
+import { readOptionalBody, respond, respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, path, format, maxWaitSeconds } = settings
@@ -28,10 +26,10 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
     })
     if (!task) throw httpError(format.notFound)
     began()
-    return respondAccepted(settings, {
+    return respond(settings, {
       request, owner, caller: countedAs(request, owner), direct: false, respondAsync,
       waitSeconds: Math.min(wait, maxWaitSeconds),
-    }, { kind: 'task', task: toSnapshot(task), direct: false, replayed: false })
+    }, { task: new Snapshot(task), direct: false, replayed: false, isTemporary: false })
   })
 }
 
@@ -79,7 +77,7 @@ function postBelow<C>(
     return acknowledged(request, async () => {
       const { owner } = settings.requester(request)
       // Some clients always send an empty object.
-      const { value: body } = await readBody(request, settings.maxBodyBytes, { emptyBody: {} })
+      const { value: body } = await readOptionalBody(request, settings.maxBodyBytes, {})
       if (JSON.stringify(body) !== '{}') {
         throw httpError('invalid_input', {
           details: [{ pointer: '', message: 'must be empty, or an empty object' }],

@@ -10,7 +10,7 @@ import {
 } from '../../http/respond.js'
 import type { MaySee } from '../core/change-task.js'
 import { belongsTo } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { waitFor } from '../record/subscriptions.js'
 import { eventStream } from './event-stream.js'
 import {
@@ -158,7 +158,7 @@ async function remove<C>(
   const { owner } = settings.requester(request)
   const isVisible: MaySee = (task) => belongsTo(task, owner)
   const check = isConditional(request)
-    ? (task: StoredTask) => { isNotModified(request, etagOf(toSnapshot(task))) } : undefined
+    ? (task: StoredTask) => { isNotModified(request, etagOf(new Snapshot(task))) } : undefined
   // `*` matches every state of a task.
   const { 'if-match': ifMatch = '*' } = request.headers
   const namesTag = String(ifMatch).trim() !== '*'
