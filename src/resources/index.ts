@@ -1,4 +1,5 @@
 export { collection, type Collection } from './collection.js'
+export type { CollectionOptions } from './items.js'
 export { cors } from './cors.js'
 export { list } from './list.js'
 export { resource } from './methods.js'
