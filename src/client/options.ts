@@ -3,6 +3,19 @@ import { checkNames, checkWhole, ClientError } from './errors.js'
 /** A value, or a promise of it. */
 export type MaybePromise<T> = T | Promise<T>
 
+/** Options that the calls of a client share. */
+export interface CallOptions {
+  /** Stops the call. A task on the server continues. */
+  readonly signal?: AbortSignal
+  /** Additional headers. */
+  readonly headers?: Readonly<Record<string, string>>
+  /**
+   * Path of the status resource, with `{id}` for the identifier. Required if the response does not
+   * name the resource, or if the page may not read the `Location` of the response.
+   */
+  readonly statusPath?: string
+}
+
 /** Retries of requests that failed. All times are in milliseconds. */
 export interface RetryOptions {
   /**

@@ -10,13 +10,12 @@ import { FileSender } from './upload-file.js'
 export interface UploadOptions
   extends Omit<SubmitOptions, 'wait'>, Pick<ResultOptions, 'onProgress'> {
   /**
-   * HTTP method.
+   * HTTP method of the first request. Updates use PATCH.
    * @default POST
    */
   readonly method?: string
   /**
-   * Processes the records as a task. `onProgress` is called with its progress. If `false`, the
-   * server processes them as they arrive.
+   * Asks the server to do the work as a task.
    * @default false
    */
   readonly background?: boolean

@@ -20,7 +20,6 @@ export interface ContentPlan {
   readonly codings: readonly ContentCoding[]
   readonly compressible: (type: string) => boolean
   readonly disposition?: 'inline' | 'attachment'
-  readonly maxRanges: number
   readonly cacheControl: string
 }
 
@@ -86,7 +85,7 @@ export async function respond(
 
   headers['accept-ranges'] = 'bytes'
   const isWhole = !isPart || !ifRangeHolds({ headers: asked, etag, lastModified }, now)
-  const ranges = isWhole ? 'whole' : selectRanges(asked['range'], size, plan)
+  const ranges = isWhole ? 'whole' : selectRanges(asked['range'], size)
   if (ranges === 'unsatisfiable') {
     throw httpError('range_not_satisfiable', {
       headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' },

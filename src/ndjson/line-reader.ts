@@ -25,8 +25,7 @@ export interface RecordBatch {
 /** Limits of a reader. */
 export interface LineReaderOptions {
   /**
-   * Maximum length of a line in bytes, without its line feed: 1 to 256 MiB. A longer line is
-   * skipped without being buffered, and reported.
+   * Maximum length of a line in bytes. A longer line is skipped and counted as failed.
    *
    * @default 1_048_576 (1 MiB)
    */
