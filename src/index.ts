@@ -28,10 +28,10 @@ export type {
   Checkpoint, FileContent, TaskContext, TaskFile, TaskFiles, WriteFileOptions,
 } from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
-export type { TasksHealth } from './tasks/core/task-service.js'
+export type { PoolCounts, TasksHealth } from './tasks/core/task-service.js'
 export type { ListOptions, TaskPage } from './tasks/lists.js'
 export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-tasks.js'
-export type { TasksOptions } from './tasks/tasks-options.js'
+export type { PoolOptions, TasksOptions } from './tasks/tasks-options.js'
 export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/http/spool-body.js'
 export type { SpooledTaskOptions } from './records/spool.js'
@@ -46,7 +46,6 @@ export type {
   ScheduledTask, Task, TaskCallback,
 } from './tasks/record/view.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-values.js'
-export type { PoolCounts, PoolOptions } from './tasks/core/pools.js'
 export type { WaitOptions } from './tasks/record/subscriptions.js'
 export type { OwnedSubmitOptions, SubmitOptions } from './tasks/core/accept-task.js'
 export { permanent } from './tasks/run/failure.js'
