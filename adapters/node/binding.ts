@@ -8,7 +8,7 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { responseBefore, runAfter, type HostRequest, type HostResponse, type Next } from './host.js'
 import { NodeRequest, type CallFacts } from './request.js'
-import { send } from './send.js'
+import { send as sendDirectly, type Send } from './send.js'
 
 /** Options of `toNode` and `attach`. */
 export interface NodeOptions<C = unknown> {
@@ -92,7 +92,10 @@ export class Binding<C> {
   private readonly makeContext: (req: HostRequest) => C
   private readonly mountPath: string | ((req: HostRequest) => string) | undefined
 
-  constructor(handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>) {
+  constructor(
+    handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>,
+    private readonly send: Send = sendDirectly,
+  ) {
     if (typeof handler !== 'function') {
       throw new TypeError(
         'Pass a handler, such as submit(report) or status of taskEndpoints, not '
@@ -148,7 +151,7 @@ export class Binding<C> {
     call: NodeRequest<C>, response: MaybePromise<HttpResponse | undefined>, next: Next | undefined,
   ): void {
     if (isPending(response)) void response.then((late) => { this.settle(call, late, next) })
-    else if (response !== undefined) send(call, response, (error) => this.rescue(call, error))
+    else if (response !== undefined) this.send(call, response, (error) => this.rescue(call, error))
     else if (next !== undefined) next()
     else this.settle(call, this.rescue(call, notFound(call)), undefined)
   }

@@ -5,9 +5,14 @@ import { isFieldValue, joinLists } from '../../src/http/fields/reader.js'
 
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
-/** Headers that have the values of your framework and of the handler. For others the handler's wins. */
+/** Headers that are joined. For others the value of the handler wins. */
 const LISTS = new Set(['vary', 'access-control-expose-headers', 'ratelimit', 'ratelimit-policy'])
 const LINES = new Set(['set-cookie', 'link'])
+
+/** Returns true if a header has the values of your framework and of the handler. */
+export function isList(name: string): boolean {
+  return LISTS.has(name) || LINES.has(name)
+}
 
 /** Returns true if the status or the method rules out content (RFC 9110 section 6.4.1). */
 export function hasNoContent(req: HostRequest, status: number): boolean {
