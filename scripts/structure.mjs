@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join, posix, resolve, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { countNames } from './public-options.mjs'
 import { findCycles, readImports } from './import-graph.mjs'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
@@ -48,6 +49,8 @@ const arrows = [...imports.values()].reduce((sum, targets) => sum + targets.leng
 const wide = (limit) => `${(widths.filter((width) => width > limit).length * 100 / widths.length).toFixed(1)} %`
 console.log(`\n${imports.size} files, ${widths.length} lines, ${arrows} imports between files, ${cycles.length} cycles`)
 console.log(`width of lines: 95 % have at most ${widths[Math.floor(widths.length * 0.95)]} columns; wider than 100: ${wide(100)}, than 120: ${wide(120)}`)
+const { all, different, entries } = countNames()
+console.log(`${all} public names over ${entries} entry points, ${different} different ones`)
 for (const cycle of cycles) console.log(`cycle: ${cycle.join(', ')}`)
 
 console.log('\nThe path of a submission, top to bottom:')

@@ -10,7 +10,7 @@ import type { NodeRaw } from '../node/index.js'
 import { replyOf, send, setReply } from './send.js'
 
 /** Options of `toFastify`. */
-export interface FastifyOptions<C = unknown> {
+interface FastifyOptions<C = unknown> {
   /**
    * Creates `request.context`. Default: `{ user: request.user }`. The plugins passport and jwt of
    * Fastify set this user.
@@ -24,7 +24,7 @@ export interface FastifyOptions<C = unknown> {
 }
 
 /** Options of `app.register(fastifyLonghaul, …)`, beside those of Fastify, such as `prefix`. */
-export interface FastifyLonghaulOptions<C = unknown>
+interface FastifyLonghaulOptions<C = unknown>
   extends FastifyOptions<[C] extends [never] ? unknown : C> {
   /** The handler to mount, such as a `router()`. Its paths are those below the prefix. */
   readonly handler: Handler<C>

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, beforeEach, describe, test } from 'node:test'
 import { createTasks, defineTask } from 'longhaul'
-import { postgres, type PostgresPoolClient } from 'longhaul/postgres'
+import { postgres } from 'longhaul/postgres'
+import type { PostgresPoolClient } from '../../../adapters/postgres/connections.js'
 import pg from 'pg'
 import { postgresForFile } from '../../servers/postgres-server.js'
 

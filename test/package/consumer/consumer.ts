@@ -33,7 +33,7 @@ import { memory } from 'longhaul/memory'
 import { LonghaulModule, TASK_ENDPOINTS, TASKS } from 'longhaul/nestjs'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
-import { redis, RedisStore, type RedisClient, type RedisOptions } from 'longhaul/redis'
+import { redis, type RedisClient, type RedisOptions } from 'longhaul/redis'
 import { streamJson } from 'longhaul/stream-json'
 import { cron } from 'longhaul/cron'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
@@ -113,7 +113,7 @@ async function main(): Promise<void> {
   await frameworks()
 
   // What needs a server of its own is compiled, and is there.
-  const onRedis = (client: RedisClient): Store => new RedisStore({ client })
+  const onRedis = (client: RedisClient): Store => redis({ client }).store
   const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
   for (const each of [onRedis, onPostgres, redisEngine, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
