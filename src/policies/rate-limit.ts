@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
-import { clientAddress, type ClientAddressOptions } from '../http/requester.js'
+import { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
 import { isToken } from '../http/fields/reader.js'

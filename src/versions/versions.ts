@@ -9,7 +9,7 @@ import { Memo } from '../runtime/collections.js'
 import { flag, func, oneOf, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 import { addParameters, addResponseHeaders, addResponses, header, type Fragment } from '../openapi/operation.js'
 import { errorContent, errorResponses, fields } from '../openapi/responses.js'
-import { principalOf } from '../http/requester.js'
+import { principalOf } from '../http/principal.js'
 import {
   bestVersion, choose, isVersion, sortVersions, toFull, type Chosen, type Named,
 } from './choose.js'

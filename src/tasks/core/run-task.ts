@@ -7,7 +7,7 @@ import { after, isPending, type MaybePromise, Sequence } from '../../runtime/may
 import type { Linked, LinkedList } from '../../runtime/collections.js'
 import { within } from '../../runtime/timers.js'
 import { retryDelay, type AnyTaskDefinition } from '../definition/define.js'
-import type { Checkpoint } from '../definition/run-context.js'
+import type { Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
@@ -18,7 +18,7 @@ import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
 import {
-  errorOf, failedOutcome, holdInput, runValidated, toInput, type Outcome, type RunOptions,
+  errorOf, failedOutcome, holdInput, runOnce, toInput, type Outcome, type RunOptions,
 } from '../run/run.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import { Stop } from '../run/stop.js'
@@ -143,10 +143,11 @@ export class RunningTask implements Linked<RunningTask> {
       files: this.files ?? NO_FILES,
       timeoutMs: definition.timeoutMs, maxResultBytes,
     }
-    if (tracing === undefined) return runValidated(definition, input, options)
+    const begin = (context: TaskContext): unknown => definition.run(input, context)
+    if (tracing === undefined) return runOnce(definition, options, begin)
     const { task: { name, createdAt, startAt }, details: { trace } } = this
     const step = { name, taskId, attempt, trace, dueAt: attempt === 1 ? startAt ?? createdAt : undefined }
-    return tracing.run(step, () => runValidated(definition, input, options), errorOf)
+    return tracing.run(step, () => runOnce(definition, options, begin), errorOf)
   }
 
   private conclude(definition: AnyTaskDefinition, outcome: Outcome): MaybePromise<void> {

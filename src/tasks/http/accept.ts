@@ -11,7 +11,6 @@ import { acceptTask, type Submitted } from '../core/accept-task.js'
 import type { TaskService } from '../core/task-service.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { detailsOf } from '../record/details.js'
-import { belongsTo, type OwnerId } from '../record/ids.js'
 import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import type { EndpointSettings } from './settings.js'
 import type { FindStartTime } from './start-at.js'
@@ -129,7 +128,7 @@ async function findEarlier<C>(
   { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission | undefined> {
   // A submission that claims its key has the claim by now.
-  const entry = claimsKey ? undefined : await service.store.get(key)
+  const entry = claimsKey ? undefined : await service.settings.store.get(key)
   if (!entry) return start && findTask(service, key, owner, fingerprint)
   const claim = claimOf(entry)
   if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
@@ -138,10 +137,10 @@ async function findEarlier<C>(
 }
 
 export async function findTask(
-  service: TaskService, key: string, owner: OwnerId, fingerprint: string,
+  service: TaskService, key: string, owner: string | undefined, fingerprint: string,
 ): Promise<AcceptedTask | undefined> {
   const task = await service.core.engine.readByKey(key)
-  if (!task || !belongsTo(task, owner)) return undefined
+  if (task?.owner !== owner || !task) return undefined
   if (detailsOf(task).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
   return toAccepted(task, false, true)
 }
@@ -168,7 +167,7 @@ function createdNothing(error: unknown): boolean {
 async function acceptUnderClaim<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission> {
-  const { service: { store, retentionMs, maxResultBytes: maxBytes }, syncTimeoutMs } = settings
+  const { service: { settings: { store, retentionMs, maxResultBytes: maxBytes } }, syncTimeoutMs } = settings
   const { submitter: { request, caller: owner }, discard } = submission
   let accepting: Promise<AcceptedSubmission> | undefined
   try {

@@ -7,25 +7,20 @@ import { empty, errorResponse, jsonText } from '../../http/respond.js'
 import { stillRunning } from '../../idempotency/claim.js'
 import { heapBytesOf } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { deleteTask } from '../core/change-task.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
-import { allTasks, belongsTo } from '../record/ids.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { shuttingDown } from '../run/failure.js'
 import { NO_FILES } from '../run/run-files.js'
-import { errorOf, holdInput, runOnce, type Outcome, type RunOptions } from '../run/run.js'
+import { errorOf, holdInput, runOnce, toInput, type Outcome, type RunOptions } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import type { AcceptedTask, Submission, Submitter } from './accept.js'
 import type { EndpointSettings } from './settings.js'
 
 /** Time for a run to end after its time limit, in milliseconds. */
 const KEEP_ALIVE_MARGIN_MS = 2000
-
-/** Place of a run in `concurrency`, and the memory for its input. */
-export interface RunPlace {
-  readonly release: () => void
-}
 
 /**
  * Acquires a place for the run of a synchronous request in this process, without storing a task.
@@ -35,12 +30,11 @@ export interface RunPlace {
  */
 export function acquireRunPlace<C>(
   { service }: EndpointSettings<C>, { idempotency, transaction, definition, input }: Submission<C>,
-): RunPlace | undefined {
-  const { attempts, maxPerOwner, files } = definition
+): { release(): void } | undefined {
+  const { attempts, maxPerOwner, files, pool } = definition
   const needsTask = idempotency !== undefined || transaction !== undefined || attempts > 1
     || (maxPerOwner ?? Infinity) !== Infinity || files === true
   if (needsTask) return undefined
-  const { pool } = definition
   const places = service.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined
   const memory = holdInput(heapBytesOf(input))
@@ -58,21 +52,25 @@ export function acquireRunPlace<C>(
 
 /** Runs work in its place, and releases the place. Stops the work if the client disconnects. */
 export async function runHere<C>(
-  { service: { directRuns, maxResultBytes, settings: { tracing } }, syncTimeoutMs, context }: EndpointSettings<C>,
-  { definition, input, submitter: { request, owner } }: Submission<C>, place: RunPlace,
+  { service: { directRuns, settings: { maxResultBytes, tracing } }, syncTimeoutMs, context }: EndpointSettings<C>,
+  { definition, input, submitter: { request, owner } }: Submission<C>, place: { release(): void },
 ): Promise<HttpResponse> {
   const stop = new Stop(request)
   // Keeps the process alive while a request waits, even if no socket does.
   const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   try {
-    directRuns.add(stop)
     const options: RunOptions = {
       taskId: undefined, attempt: 1, lastAttempt: true, owner, context: context?.(request),
       progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
       stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
     }
-    const run = (): MaybePromise<Outcome> => runOnce(definition, input, options)
-    const outcome = await (tracing ? tracing.run({ name: definition.name, attempt: 1 }, run, errorOf) : run())
+    const run = (): MaybePromise<Outcome> => runOnce(definition, options, async (context) => (
+      definition.run(await toInput(definition, input), context)
+    ))
+    const { name } = definition
+    const outcome = await directRuns.perform(stop, async () => (
+      tracing ? tracing.run({ name, attempt: 1 }, run, errorOf) : run()
+    ))
     if (outcome.kind === 'completed') return result(outcome.result)
     if (outcome.kind === 'failed') {
       const isOurTimeout = outcome.timedOut && definition.timeoutMs > syncTimeoutMs
@@ -84,7 +82,6 @@ export async function runHere<C>(
   } finally {
     clearTimeout(keepAlive)
     stop.end()
-    directRuns.remove(stop)
     place.release()
   }
 }
@@ -101,7 +98,7 @@ export function acquireWaiterSlot<C>(
 ): WaiterSlot | undefined {
   const slot = service.waiters.tryAcquire(request.signal, caller)
   if (slot || request.signal.aborted) return slot
-  if (service.isClosing) throw shuttingDown()
+  if (service.core.isClosing) throw shuttingDown()
   throw httpError(service.waiters.isFullFor(caller) ? 'too_many_requests' : 'overloaded', {
     headers: { 'retry-after': '1' },
   })
@@ -138,11 +135,11 @@ async function respondTemporary<C>(
 ): Promise<HttpResponse> {
   const { service, syncTimeoutMs } = settings
   const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
-    ?? (await service.cancel(task.id, allTasks))?.task
-  await service.forget(task.id, allTasks).catch(() => undefined)
+    ?? (await service.cancel(task.id, 'all'))?.task
+  await deleteTask(service.core, task.id, 'all').catch(() => undefined)
   if (end?.state !== 'cancelled') return responseOf(request, end)
   if (request.signal.aborted) return empty(503)
-  if (service.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()
+  if (service.core.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()
   throw hasBegun(end) ? tookTooLong() : notStartedInTime()
 }
 
@@ -164,7 +161,7 @@ async function respondWithResult<C>(
     })
   }
   if (request.signal.aborted) return empty(503)
-  if (settings.service.isClosing) throw shuttingDown()
+  if (settings.service.core.isClosing) throw shuttingDown()
   if (!direct) throw stillRunning()
   if (request.headers['idempotency-key'] !== undefined) throw notDoneYet()
   throw continues(settings.path.location(request.mountPath, task.id))
@@ -172,11 +169,9 @@ async function respondWithResult<C>(
 
 /** Returns the task once it is final; `undefined` if that takes too long or the signal aborts. */
 async function waitForEnd<C>(
-  { service }: EndpointSettings<C>, { id, owner }: TaskSnapshot, signal: AbortSignal,
-  timeoutMs: number,
+  { service }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs: number,
 ): Promise<TaskSnapshot | undefined> {
-  const isVisible = (now: TaskSnapshot) => belongsTo(now, owner)
-  const end = await waitFor(service.subscriptions, id, { timeoutMs, signal, isVisible })
+  const end = await waitFor(service.subscriptions, task.id, task, { timeoutMs, signal })
   return end && isFinalStatus(end.state) ? end : undefined
 }
 

@@ -18,7 +18,6 @@ import {
 import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { belongsTo } from '../record/ids.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
@@ -279,9 +278,8 @@ async function waitedFor<C>(
   const slot = service.waiters.tryAcquire(request.signal, caller)
   if (!slot) return task
   try {
-    const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
-    const options = { timeoutMs: waitSeconds * 1000, signal: slot.signal, isVisible }
-    return await waitFor(service.subscriptions, task.id, options) ?? task
+    const options = { timeoutMs: waitSeconds * 1000, signal: slot.signal }
+    return await waitFor(service.subscriptions, task.id, task, options) ?? task
   } finally {
     slot.release()
   }
@@ -298,7 +296,7 @@ export function respondOnce<C>(
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
     if (idempotencyKey === undefined) return (await work(() => undefined)).response
     const { service, syncTimeoutMs } = settings
-    const { store, retentionMs, maxResultBytes: maxBytes } = service
+    const { store, retentionMs, maxResultBytes: maxBytes } = service.settings
     const { owner } = settings.requester(request)
     const caller = countedAs(request, owner)
     const key = claimKey(request, owner, idempotencyKey)
