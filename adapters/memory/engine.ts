@@ -1,4 +1,3 @@
-import { KeyCounts } from '../../src/runtime/collections.js'
 import { systemClock, type Clock } from '../../src/runtime/timers.js'
 import { heapShare } from '../../src/runtime/shared-limit.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
@@ -14,12 +13,15 @@ import { StoreUnavailableError } from '../../src/stores/store.js'
 import { ExpiryScanner, walk } from './expiry-scanner.js'
 import { WatchList } from '../../src/runtime/notices.js'
 import { Space } from './space.js'
-import { StoredNode } from './stored-task.js'
+import { StoredNode, type CallerCount } from './stored-task.js'
 import { TaskLists } from './task-lists.js'
+import { ownText } from './text.js'
 import { Worker } from './worker.js'
 
 /** Maximum number of tasks. A V8 Map has 2^24 slots, and needs half of them free for changes. */
 export const MAP_LIMIT = 8_000_000
+/** Number of counts of 0 that stay, because a `Map` that changes with each task is slow. */
+const KEPT_COUNTS = 64
 
 /** Options of `MemoryTaskEngine`. */
 export interface MemoryTaskEngineOptions {
@@ -84,7 +86,7 @@ export class MemoryTaskEngine implements TaskEngine {
   /** Unfinished tasks are pinned, final ones evictable. */
   readonly #space: Space<StoredNode>
   /** Unfinished tasks of each caller, by the group of their limit. */
-  readonly #groups = new Map<string, KeyCounts>()
+  readonly #groups = new Map<string, Map<string, CallerCount>>()
   readonly #lists = new TaskLists<StoredNode>()
   readonly #watches = new WatchList()
   readonly #worker: Worker
@@ -126,23 +128,23 @@ export class MemoryTaskEngine implements TaskEngine {
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
-    const { id, key, limit, start } = task
+    const { id, key, start } = task
     const existing = this.#live(id) ?? (key === undefined ? undefined : this.#liveByKey(key))
     if (existing) {
       const outcome = existing.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.toTask() }
     }
-    const outcome = this.#refusal(task.caller, limit)
-    if (outcome !== undefined) return { outcome }
+    const count = this.#admit(task.caller, task.limit)
+    if (typeof count === 'string') return { outcome: count }
     const now = this.now()
     const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
     const startAt = at > now ? at : undefined
-    const node = new StoredNode(task, now, startAt)
+    const node = new StoredNode(task, now, startAt, count)
     const { pinned, pinnedBytes } = this.#space
     if (pinned > 0 && pinnedBytes + node.bytes > this.#limits.maxBytes) return { outcome: 'full' }
     this.#space.pin(node)
     this.#space.makeSpace(0, 0)
-    this.#count(node, limit)
+    this.#count(node, count)
     this.#byId.set(id, node)
     if (key !== undefined) this.#byKey.set(key, node)
     this.#lists.put(node, startAt === undefined ? 'queued' : 'scheduled')
@@ -165,9 +167,9 @@ export class MemoryTaskEngine implements TaskEngine {
     if (node?.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
     if (!node.holds(expected, change)) return { outcome: 'conflict', task: node.toTask() }
     if (isFinalStatus(node.status) && change.status === 'queued') {
-      const outcome = this.#refusal(node.caller, change.limit)
-      if (outcome !== undefined) return { outcome }
-      this.#count(node, change.limit)
+      const count = this.#admit(node.caller, change.limit)
+      if (typeof count === 'string') return { outcome: count }
+      this.#count(node, count)
     }
     this.#apply(node, expected, change, this.now())
     return { outcome: 'changed', task: node.toTask() }
@@ -233,27 +235,29 @@ export class MemoryTaskEngine implements TaskEngine {
     if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node, now)
   }
 
-  /** Returns why a limit allows no further unfinished task. */
-  #refusal(
+  /**
+   * Returns where a limit counts the next unfinished task of a caller; `undefined` if nothing counts
+   * it. Returns a string if there may be no more.
+   */
+  #admit(
     caller: string | undefined, limit: CallerLimit | undefined,
-  ): 'caller_full' | 'full' | undefined {
+  ): CallerCount | 'caller_full' | 'full' | undefined {
+    let count: CallerCount | undefined
     if (caller !== undefined && limit !== undefined) {
-      const count = this.#groups.get(limit.group)?.get(caller) ?? 0
-      if (count >= limit.max) return 'caller_full'
+      let group = this.#groups.get(limit.group)
+      if (group === undefined) this.#groups.set(limit.group, group = new Map<string, CallerCount>())
+      count = group.get(caller) ?? { caller: ownText(caller), group, tasks: 0 }
+      if (count.tasks >= limit.max) return 'caller_full'
     }
-    return this.#space.pinned >= this.#limits.maxUnfinished ? 'full' : undefined
+    return this.#space.pinned >= this.#limits.maxUnfinished ? 'full' : count
   }
 
-  /** Counts a task for the limit of its caller from now on; `undefined`: for none. */
-  #count(node: StoredNode, limit: CallerLimit | undefined): void {
-    const { caller } = node
-    if (caller === undefined) return
-    node.counts?.remove(caller)
-    node.counts = undefined
-    if (limit === undefined) return
-    node.counts = this.#groups.get(limit.group)
-    if (node.counts === undefined) this.#groups.set(limit.group, node.counts = new KeyCounts())
-    node.counts.add(caller)
+  #count(node: StoredNode, count: CallerCount | undefined): void {
+    const { count: old } = node
+    node.count = count
+    if (count !== undefined && count.tasks++ === 0) count.group.set(count.caller, count)
+    if (old === undefined || --old.tasks > 0) return
+    if (old.group.size > KEPT_COUNTS) old.group.delete(old.caller)
   }
 
   /** Tells lists and watches of a change of a task that had this status and version. */

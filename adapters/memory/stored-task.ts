@@ -4,7 +4,7 @@ import {
   isFinalStatus, isVisibleChange, type Expected, type FileShare, type NewTask, type StoredTask,
   type TaskChange, type TaskDetails, type TaskStatus,
 } from '../../src/engine/task.js'
-import { LinkedList, type KeyCounts, type Linked } from '../../src/runtime/collections.js'
+import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import { heapBytesOf, Json } from '../../src/runtime/json.js'
 import type { OwnerShare } from './space.js'
 import type { Listed } from './task-lists.js'
@@ -15,6 +15,13 @@ const OVERHEAD = 1024
 const SMALL_INPUT = 16_384
 /** Number of empty lines that a level keeps for the next items of their callers. */
 const KEPT_LINES = 64
+
+/** Number of unfinished tasks of a caller that a limit counts. */
+export interface CallerCount {
+  readonly caller: string
+  readonly group: Map<string, CallerCount>
+  tasks: number
+}
 
 /**
  * A stored task whose properties change in place. Its times count from its creation, because V8
@@ -52,8 +59,8 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   files: FileShare | undefined = undefined
   /** Bytes that count towards the limits. */
   bytes: number
-  /** Counts of the group whose limit counts the task, while it is unfinished. */
-  counts: KeyCounts | undefined = undefined
+  /** Its place in the limit of its caller, while the task is unfinished. */
+  count: CallerCount | undefined = undefined
   start: Due | undefined = undefined
   callback: Due | undefined = undefined
   running: ActiveRun | undefined = undefined
@@ -70,13 +77,14 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   next: StoredNode | undefined = undefined
 
   /** @param startAt - undefined: it may start at once */
-  constructor(task: NewTask, now: number, startAt: number | undefined) {
+  constructor(task: NewTask, now: number, startAt: number | undefined, count?: CallerCount) {
     const { input } = task
     this.id = task.id
     this.birth = task.birth
     this.key = task.key
     this.owner = task.owner
-    this.caller = task.caller
+    // One string for all tasks of a caller: it is compared by its address.
+    this.caller = count?.caller ?? task.caller
     this.name = task.name
     this.pool = task.pool
     this.priority = task.priority

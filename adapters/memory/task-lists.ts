@@ -94,17 +94,17 @@ export class TaskLists<T extends Listed> {
       keys = Object.fromEntries(LISTED_STATUSES.map((status) => [status, `${status} ${name}`]))
       this.#keys.set(name, keys)
     }
+    const before = sortedAs && keys[sortedAs]
+    const after = listed && keys[listed]
     for (const lists of [this.#all, own]) {
-      if (sortedAs) {
-        const key = keys[sortedAs] as string
-        const list = lists.get(key)
+      if (before !== undefined) {
+        const list = lists.get(before)
         list?.remove(task)
-        if (list?.first === undefined) lists.delete(key)
+        if (list?.first === undefined) lists.delete(before)
       }
-      if (listed) {
-        const key = keys[listed] as string
-        let list = lists.get(key)
-        if (list === undefined) lists.set(key, list = new List<T>(name, listed))
+      if (listed && after !== undefined) {
+        let list = lists.get(after)
+        if (list === undefined) lists.set(after, list = new List<T>(name, listed))
         list.add(task)
       }
     }
