@@ -69,9 +69,6 @@ const MEMORY_STORE = {
  * too many. If there are too many counters, the one that was unused for longest is reset.
  *
  * Readers never see an expired entry. Its memory is released within a minute.
- *
- * @example
- * const store = new MemoryStore({ maxEntries: 10_000 })
  */
 export class MemoryStore implements Store {
   readonly shared = false

@@ -5,11 +5,9 @@ import { Database, DATABASE_OPTIONS, type DatabaseOptions } from './database.js'
 import { PostgresStore } from './store.js'
 import { PostgresTaskEngine } from './task-engine/engine.js'
 
-export { PostgresBlobs, PostgresStore, PostgresTaskEngine, type DatabaseOptions }
-export { migrate, type MigrateOptions } from './migrations.js'
-export type {
-  PgliteClient, PostgresClient, PostgresPool, PostgresPoolClient,
-} from './connections.js'
+export type { PostgresBlobs, PostgresStore, PostgresTaskEngine }
+export { migrate } from './migrations.js'
+export type { PostgresPool } from './connections.js'
 
 /** Options of `postgres`. */
 export interface PostgresOptions extends DatabaseOptions {

@@ -73,9 +73,6 @@ export const REDIS_TASK_ENGINE = {
  * whether a run begins.
  *
  * Needs the package `bullmq`, which is loaded at the first task.
- *
- * @example
- * const engine = new RedisTaskEngine({ client, namespace: 'shop', leaseMs: 30_000 })
  */
 export class RedisTaskEngine implements TaskEngine {
   readonly shared = true

@@ -167,13 +167,7 @@ function content(schema: Fragment, mediaTypes: readonly string[] = ['application
 
 type Responses = Readonly<Record<string, Fragment>>
 
-/**
- * Adds responses to an operation. Responses of a status that it already has are merged.
- *
- * @example
- * const [described] = handler.operations ?? []
- * if (described) addResponses(described, errorResponses('forbidden'))
- */
+/** Adds responses to an operation. Responses of a status that it already has are merged. */
 export function addResponses(
   operation: Operation, responses: Readonly<Record<string, Fragment>>,
 ): Operation {
@@ -205,13 +199,7 @@ export function addResponseHeaders(
   }
 }
 
-/**
- * Adds parameters that an operation does not have yet.
- *
- * @example
- * const [described] = handler.operations ?? []
- * if (described) addParameters(described, [parameter('query', 'locale')])
- */
+/** Adds parameters that an operation does not have yet. */
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
   const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
   const added = parameters.filter((one) => !own.some((other) => (

@@ -148,12 +148,13 @@ function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean)
     formats: { ...(options.formats as Record<string, Format> | undefined) },
   })
   ajv.addVocabulary(ANNOTATIONS)
-  const forget = linearUniqueItems(ajv)
   try {
+    const isUsed = JSON.stringify(schema).includes('"uniqueItems"')
+    const forget = isUsed ? linearUniqueItems(ajv) : undefined
     const validate = ajv.compile(schema)
     const end = () => {
       validate.errors = null
-      forget()
+      forget?.()
     }
     return { validate, end }
   } catch (cause) {

@@ -40,11 +40,6 @@ export interface InjectOptions<C = unknown> {
   readonly context?: C
 }
 
-/** A request whose `context` is required where the handler needs one. */
-export type InjectRequest<C> = InjectOptions<C> & (
-  Record<never, never> extends C ? unknown : { readonly context: C }
-)
-
 const OPTIONS = {
   method: text({ default: 'GET' }), headers: value(), body: value(), params: value(),
   path: text({
@@ -69,7 +64,8 @@ const NO_BODY = new Uint8Array(0)
  * unknown.
  */
 export async function inject<C>(
-  handler: Handler<C>, request: InjectRequest<C>,
+  handler: Handler<C>,
+  request: InjectOptions<C> & (Record<never, never> extends C ? unknown : { readonly context: C }),
 ): Promise<InjectedResponse> {
   const exchange = toRequest<C>(request)
   const { onError } = request

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test, type TestContext } from 'node:test'
 import { PGlite } from '@electric-sql/pglite'
-import type { PgliteClient } from 'longhaul/postgres'
+import type { PgliteClient } from '../../adapters/postgres/connections.js'
 import { Database } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
 import { eventually } from '../../src/conformance/waiting.js'

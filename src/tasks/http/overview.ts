@@ -5,7 +5,7 @@ import { json } from '../../http/respond.js'
 import { errorResponses, fields } from '../../openapi/responses.js'
 import { readOperations, response, type Fragment } from '../../openapi/operation.js'
 import { readOptions, value, type OptionTable } from '../../runtime/options.js'
-import { toSnapshot } from '../record/snapshot.js'
+import { Snapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
 import { array, members, object, text, time } from './formats.js'
 import { forOperators, requireJson } from './lists.js'
@@ -65,7 +65,7 @@ async function countAll(engine: TaskEngine): Promise<object> {
 }
 
 function overviewOf(stored: StoredTask) {
-  const { taskId, task, createdAt, callback } = bodyOf(toSnapshot(stored))
+  const { taskId, task, createdAt, callback } = bodyOf(new Snapshot(stored))
   return { owner: stored.owner, taskId, task, createdAt, callback }
 }
 
