@@ -62,10 +62,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/**
- * Checks the names of options, inherited ones included.
- * @throws {TypeError} A name is not in `known`. The message lists the names that exist.
- */
+/** Checks the names of options, inherited ones included. */
 export function checkNames<O extends object>(
   where: string, options: O, known: readonly (keyof O & string)[],
 ): void {

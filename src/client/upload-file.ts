@@ -254,10 +254,7 @@ export class FileSender<R> implements FileUpload<R> {
     this.setOffset(0)
   }
 
-  /**
-   * Returns true if the first request failed because its endpoint has no resumable uploads. Such an
-   * endpoint rejects the empty body, and its OPTIONS names no limits of uploads (draft section 4.1.4).
-   */
+  /** Returns true if the first request failed because its endpoint has no resumable uploads. */
   private async isUnsupported(error: unknown): Promise<boolean> {
     if (!isClientError(error) || !NO_BODY.has(error.status)) return false
     try {

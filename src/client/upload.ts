@@ -54,10 +54,7 @@ export type UploadRecords = Records | (() => Records) | Blob
 
 const TYPE = 'application/x-ndjson'
 
-/**
- * Implements `Client.upload`. A lost request is repeated only if its source can be read again, and
- * it has `background` or a key.
- */
+/** Implements `Client.upload`. */
 export async function upload(
   settings: Settings, path: string, records: UploadRecords, options: UploadOptions = {},
 ): Promise<UploadReport> {

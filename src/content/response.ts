@@ -147,9 +147,8 @@ export function isCompressible(type: string): boolean {
 }
 
 /**
- * Returns the value of `Repr-Digest` for the response to a request (RFC 9530 section 3). `undefined`
- * if it has none. Known digests cost nothing, so every client gets them, unless it rejects them. A
- * digest is computed only for a client that wants it, and only if none that it wants is known.
+ * Returns the value of `Repr-Digest` for the response to a request (RFC 9530 section 3).
+ * `undefined` if it has none.
  */
 async function reprDigestOf(
   source: ContentSource, headers: RequestHeaders,
@@ -169,11 +168,7 @@ async function reprDigestOf(
   return digestField({ [algorithm]: computed })
 }
 
-/**
- * Returns the value of Content-Disposition (RFC 6266). A name that is not plain ASCII is sent twice:
- * with `?` instead of the characters that old clients cannot read, and as UTF-8. Only the part after
- * the last slash or backslash counts; control characters are left out.
- */
+/** Returns the value of Content-Disposition (RFC 6266). */
 export function contentDisposition(
   kind: 'inline' | 'attachment', name: string | undefined,
 ): string {

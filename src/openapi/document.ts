@@ -96,10 +96,7 @@ export function openapi(
   }
 }
 
-/**
- * An id for each operation: its own, else made of its method and path, as `getApiStatusId`. Ids
- * have to be unique in a document, so one that is taken gets a number.
- */
+/** An id for each operation: its own, else made of its method and path, as `getApiStatusId`. */
 export function operationIds(operations: readonly Operation[]): Map<Operation, string> {
   const taken = new Set<string>()
   return new Map(operations.map((operation) => {

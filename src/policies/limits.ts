@@ -251,8 +251,7 @@ const PLAIN = /^[A-Za-z0-9._~@:/-]{1,128}$/
 
 /**
  * Returns the function that makes the key of a caller's counter; `undefined` if the caller is not
- * limited. A principal cannot be named so that it shares the counter of an address. Clients without
- * an address share one counter.
+ * limited. A principal cannot be named so that it shares the counter of an address.
  */
 export function limitKeys<C>(
   start: string, by: LimitBy<C>, addressOf: (request: HttpRequest) => string | undefined,

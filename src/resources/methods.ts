@@ -66,11 +66,7 @@ export function allowValue(methods: Iterable<string>): string {
   return [...standard, ...all].join(', ')
 }
 
-/**
- * Responds to OPTIONS if no handler does (RFC 9110 section 9.3.7). Lists the allowed methods, and as
- * far as the handlers describe them, the bodies of PATCH and POST (RFC 5789 section 3.1, W3C LDP
- * 7.1) and the ranges of GET.
- */
+/** Responds to OPTIONS if no handler does (RFC 9110 section 9.3.7). */
 export function optionsResponse(
   allow: string, operations: readonly Operation[] = [],
 ): HttpResponse {
@@ -105,9 +101,7 @@ export class MethodTable<C> {
   #any: Handler<C> | undefined
   allow = ''
 
-  /**
-   * Adds a handler for a method, or for any method. Returns false if there is one already.
-   */
+  /** Adds a handler for a method, or for any method. Returns false if there is one already. */
   add(method: string | undefined, handler: Handler<C>): boolean {
     if (method === undefined) {
       if (this.#any) return false

@@ -127,13 +127,7 @@ function localPath({ path, mountPath }: HttpRequest): string | undefined {
 
 type Params = Record<string, string>
 
-/**
- * Percent-decodes `params` in place, a new object without a prototype. Adds those of `outer` that
- * have other names.
- *
- * @param names - the parameters of the route
- * @throws {HttpError} 400 `invalid_path`: a value is badly encoded, `.` or `..`, or has a NUL
- */
+/** Percent-decodes `params` in place, a new object without a prototype. */
 function finishParams(
   params: Params, names: readonly string[], outer: Readonly<Params>,
 ): Params {

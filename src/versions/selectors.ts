@@ -233,7 +233,6 @@ function accepted(
 /**
  * Returns a function that makes the request for the handler of one version: a version in the path
  * is part of the mount path, and `application/json` replaces the media types of the vendor.
- * `version` becomes `request.version`.
  */
 export function innerRequests<C>(
   select: readonly Selector[],

@@ -245,11 +245,7 @@ interface DescribedVersion {
   readonly isDefault: boolean
 }
 
-/**
- * Returns the operations of one version. A version in the path is another operation, with the
- * segment that chooses it. The path without a version is described as well if
- * a request without one is served, or if another way chooses a version there.
- */
+/** Returns the operations of one version. */
 function describeVersion(
   { name, handler, deprecated, isDefault }: DescribedVersion,
   select: readonly Selector[],
