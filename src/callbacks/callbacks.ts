@@ -62,10 +62,7 @@ export function callbacks(options: CallbackOptions): Callbacks {
 const POSTPONE_MS = 250
 const MAX_POSTPONE_MS = 15_000
 
-/**
- * Sends the callbacks that the engine hands out. The engine keeps when each is due, so nothing waits
- * here, and a process that dies loses no callback: another one sends it again after a minute.
- */
+/** Sends the callbacks that the engine hands out. The engine keeps when each is due. */
 class Deliveries {
   /** Requests under way, by owner. */
   private readonly requests: SharedLimit

@@ -21,17 +21,10 @@ const DEADLINE_MS = 5000
 /** Time until the first query is repeated, and the number of tries at each name server. */
 const QUERY = { timeout: 1000, tries: 3 }
 
-/**
- * Resolves a name as the operating system does: hosts file, search domains, local services.
- * It occupies one of the few threads that all of the process shares, and cannot be cancelled.
- */
+/** Occupies one of the few threads that all of the process shares, and cannot be cancelled. */
 export const systemResolve: ResolveHost = (host) => systemLookup(host, { all: true, verbatim: true })
 
-/**
- * Resolves a public name by queries for A and AAAA to the name servers of the system, or to those
- * of `dns.setServers`. Reads no hosts file and adds no search domain. Occupies no thread, ends
- * after 5 s, and at once when the signal aborts.
- */
+/** Queries the name servers of `dns.setServers`. Occupies no thread, and ends after 5 s. */
 export const publicResolve: ResolveHost = async (host, signal) => {
   signal.throwIfAborted()
   // `cancel` ends all queries of a resolver, so each name has its own.

@@ -73,7 +73,6 @@ export class RunSignal {
   }
 }
 
-/** Number of times that the leases are checked while one lasts. */
 const CHECKS = 15
 /** Longest time between two checks, in milliseconds. */
 const MAX_CHECK_MS = 5000
@@ -81,10 +80,6 @@ const MAX_CHECK_MS = 5000
 export class LeasedRun extends RunSignal implements TaskRun {
   readonly input: Json
 
-  /**
-   * @param input - JSON text
-   * @param leaseEnd - by the monotonic clock, from before the run was taken
-   */
   constructor(
     readonly task: StoredTask, input: string, readonly checkpoint: string | undefined,
     readonly crashed: StoredTask | undefined, public leaseEnd: number,
@@ -94,17 +89,10 @@ export class LeasedRun extends RunSignal implements TaskRun {
   }
 }
 
-/**
- * Outcome of the renewal of one lease. `lost`: the run has ended, or another one has begun. `busy`:
- * a change of the task is under way, so it is tried again soon.
- */
+/** `lost`: the run has ended, or another one has begun. `busy`: it is tried again soon. */
 export type Renewal = 'renewed' | 'lost' | 'busy'
 
-/**
- * Renews the leases of all runs of this process together, when a third of one is over. Aborts runs
- * that have another end, and those whose lease could not be renewed in time. Times are of the
- * monotonic clock, from before the renewal was sent.
- */
+/** Renews the leases of all runs of this process together. Times are of the monotonic clock. */
 export class Leases {
   private readonly runs = new Map<string, LeasedRun>()
   private readonly checkMs: number
@@ -134,11 +122,7 @@ export class Leases {
     if (this.runs.size === 0) this.stop()
   }
 
-  /**
-   * Ends the lease of the run of a task that has changed, if the run is over.
-   *
-   * @param isOwn - the run itself has made the change
-   */
+  /** Ends the lease of a run that is over. `isOwn`: the run itself has made the change. */
   note(task: StoredTask, isOwn: boolean): void {
     const run = this.runs.get(task.id)
     if (run?.task.birth !== task.birth || run.task.run > task.run) return

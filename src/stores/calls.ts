@@ -15,18 +15,11 @@ export interface BreakerOptions {
   readonly faultOf: (error: unknown) => Fault
   /** Called after a call has timed out. */
   readonly onLate?: () => void
-  /**
-   * Each call has its own connection. A call that is late while others got a reply, such as
-   * one that waits for a lock, then says nothing about the server. Default `false`.
-   */
+  /** A late call says nothing about the server if others got a reply. Default `false`. */
   readonly hasManyConnections?: boolean
 }
 
-/**
- * Sets a deadline for every call to a server, and makes its errors `StoreUnavailableError`s. After a
- * call has timed out, further calls fail at once, except one probe at a time, until the server
- * replies again. So a request waits for one deadline, not for one for each of its calls.
- */
+/** Sets a deadline for calls. After a late one, all fail at once but one probe at a time. */
 export class Breaker {
   private answers = 0
   private suspect = false

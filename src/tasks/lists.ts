@@ -61,11 +61,7 @@ const OPTIONS = {
 /** Filter of a list: everything that a query has except the position of its page. */
 export type ListFilter = Omit<TaskQuery, 'after'>
 
-/**
- * Returns the filter that options name.
- *
- * @throws {TypeError} An option is unknown or makes no sense.
- */
+/** Returns the filter that options name. */
 export function toFilter(
   where: string, options: ListOptions, of: ListFilter['of'],
   mustHave: (definition: AnyTaskDefinition) => void,
@@ -87,10 +83,7 @@ export function distinct<T>(items: readonly T[]): T[] {
 
 /** Maximum number of tasks that are read together. */
 const READ_TOGETHER = 64
-/**
- * Length of the tasks after which a page ends, in UTF-16 units. A result may have a megabyte, so 200
- * tasks would have 200.
- */
+/** Length after which a page ends, in UTF-16 units: a result may have a megabyte. */
 const MAX_PAGE_LENGTH = 4 * 1024 * 1024
 
 export interface SnapshotPage {
@@ -99,12 +92,7 @@ export interface SnapshotPage {
   readonly next: string | undefined
 }
 
-/**
- * Returns a page of tasks, up to the limit of the filter. A page of long tasks ends early, at
- * `MAX_PAGE_LENGTH`.
- *
- * @throws {HttpError} 400 `invalid_cursor`
- */
+/** Returns a page of tasks. Throws 400 `invalid_cursor`. */
 export async function listTasks(
   engine: TaskEngine, filter: ListFilter, cursor: string | undefined,
 ): Promise<SnapshotPage> {
@@ -134,23 +122,13 @@ const DIGEST_LENGTH = 12
 /** Maximum length of a cursor, with an id of 128 characters. */
 const MAX_LENGTH = 256
 
-/**
- * Returns the cursor of the page after `position`. It is bound to the owner, the filter and the
- * order, so that a position in one list is never used in another. It is no secret: a list shows the
- * tasks of its owner only, whatever its cursor says.
- */
+/** Binds the position to owner, filter and order. It is no secret. */
 function toCursor({ id, createdAt }: ListPosition, filter: ListFilter): string {
   const place = `${createdAt.toString(36)} ${id}`
   const text = digestOf(filter, place) + place
   return Buffer.from(text, 'latin1').toString('base64url')
 }
 
-/**
- * Reads the position in a cursor.
- *
- * @throws {HttpError} 400 `invalid_cursor`: it is malformed, or of a list with another owner or
- * filter.
- */
 function readCursor(cursor: string, filter: ListFilter): ListPosition {
   const text = cursor.length > MAX_LENGTH ? '' : Buffer.from(cursor, 'base64url').toString('latin1')
   const [time = '', id = ''] = text.slice(DIGEST_LENGTH).split(' ')

@@ -97,14 +97,7 @@ export interface AcceptedTask {
   readonly created: boolean
 }
 
-/**
- * Accepts one task whose input was validated. It is one call of the engine, so a task that exists
- * has all that it needs to run, whatever happens to this process.
- *
- * @throws {HttpError} 409 `conflict`, 410 `gone`, 422 `idempotency_key_reused`, 429
- * `too_many_tasks`, 503 `queue_full` or `shutting_down`
- * @throws {StoreUnavailableError} The engine does not respond.
- */
+/** Accepts one task whose input was validated, by one call of the engine. */
 export function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
 ): MaybePromise<AcceptedTask> {
@@ -187,10 +180,7 @@ function newTask(
   }
 }
 
-/**
- * Returns the limit of a task. Kinds with `maxPerOwner` have a group each; the requests for all
- * others share one, which has no name.
- */
+/** Kinds with `maxPerOwner` have a group each. The requests for all others share one. */
 export function limitOf(
   { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
   { caller, isRequest = false }: Pick<Submitted, 'caller' | 'isRequest'>,
@@ -200,7 +190,6 @@ export function limitOf(
   return isRequest ? REQUEST_LIMIT : undefined
 }
 
-/** Renews what the input of a task for later names, because it was stored for a task that runs now. */
 async function renewForLater(
   core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
 ): Promise<void> {
@@ -220,7 +209,6 @@ function checkSame(existing: StoredTask, { name, key, owner }: NewTask, { idempo
   throw httpError('conflict', { message: 'This id belongs to another task.' })
 }
 
-/** @throws {TypeError} The JSON of a context is too long. */
 function checkContext(context: unknown): void {
   const { length } = (JSON.stringify(context) as string | undefined) ?? ''
   if (length <= MAX_CONTEXT_LENGTH) return
@@ -240,11 +228,7 @@ interface StartOptions {
   readonly delayMs?: number | undefined
 }
 
-/**
- * Returns the start that the options of a submission ask for; `undefined` for now.
- *
- * @throws {TypeError} The options make no sense.
- */
+/** Returns the start that the options of a submission ask for; `undefined` for now. */
 export async function startOf(
   engine: TaskEngine, { startAt, delayMs }: StartOptions,
 ): Promise<Start | undefined> {

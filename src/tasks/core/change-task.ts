@@ -18,10 +18,7 @@ const MAX_TRIES = 20
 /** Throws if a task may not be changed as it is now: the precondition of a request. */
 export type Condition = (task: StoredTask) => void
 
-/**
- * Cancels a task, whatever process runs it. Leaves a final one as it is. `undefined` if the
- * requester has no such task.
- */
+/** Cancels a task, whatever process runs it. Leaves a final one as it is. */
 export async function cancelTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<{ readonly task: StoredTask, readonly moved: boolean } | undefined> {
@@ -59,14 +56,7 @@ interface RetryRequest {
   readonly key?: string | undefined
 }
 
-/**
- * Makes a failed or cancelled task wait for another run. `undefined` if there is no such task. A
- * repetition with the same key returns the task as it is.
- *
- * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict`, 410 `gone`, 429
- * `too_many_tasks`, 503 `queue_full` or `shutting_down`
- * @throws {StoreUnavailableError} The engine does not respond.
- */
+/** Makes a failed or cancelled task wait for another run, once for each key. */
 export async function retryTask(
   core: TaskCore, id: string, of: Scope, { isRequest, key }: RetryRequest = {},
 ): Promise<StoredTask | undefined> {
@@ -110,11 +100,7 @@ export async function retryTask(
 /** Outcome of `deleteTask`; `undefined` if there is no such task. */
 export type Deleted = 'deleted' | 'unfinished' | undefined
 
-/**
- * Deletes a final task with all that it owns. Leaves an unfinished one as it is.
- *
- * @throws {HttpError} 409 `conflict`: others have changed the task several times meanwhile.
- */
+/** Deletes a final task with all that it owns. Leaves an unfinished one as it is. */
 export async function deleteTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<Deleted> {

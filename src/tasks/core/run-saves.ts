@@ -93,10 +93,7 @@ function dropped(why: string, cause?: unknown): Error {
 /** In UTF-16 units. */
 const MAX_MESSAGE_LENGTH = 500
 
-/**
- * Accepts progress reports as often as they come. Writes the newest one at most every `intervalMs`,
- * one write at a time. The first is written at once.
- */
+/** Writes the newest report at once, and then at most every `intervalMs`, one write at a time. */
 export class ProgressWriter {
   private latest: TaskProgress | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -119,9 +116,7 @@ export class ProgressWriter {
     if (!this.timer && !this.writing) this.flush()
   }
 
-  /**
-   * Takes no more reports. Waits for a write in progress and returns the report not yet written.
-   */
+  /** Takes no more reports. Returns the one that is not yet written. */
   async close(): Promise<TaskProgress | undefined> {
     this.closed = true
     clearTimeout(this.timer)

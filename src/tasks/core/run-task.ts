@@ -47,7 +47,6 @@ export class RunningTask implements Linked<RunningTask> {
   private isOver = false
   private writes: Sequence | undefined
 
-  /** @param all - the runs of this process. This one is among them until it has ended. */
   constructor(
     private readonly core: TaskCore, private readonly run: TaskRun,
     private readonly all: LinkedList<RunningTask>,
@@ -220,10 +219,7 @@ export class RunningTask implements Linked<RunningTask> {
     await this.core.changeRun(this.task, { status: 'queued', details, delayMs })
   }
 
-  /**
-   * Gives the task back, because this process cannot run it: it is older or newer than the one that
-   * accepted the task. Fails it if no process could run it for `unknownTaskMs`.
-   */
+  /** Gives back a task of an older or newer process. Fails it after `unknownTaskMs`. */
   private async giveBack(error: Error): Promise<void> {
     const { core, task, details } = this
     const now = await core.engine.now()
@@ -244,7 +240,6 @@ export class RunningTask implements Linked<RunningTask> {
     })
   }
 
-  /** Returns the details with the history after this run. */
   private history(
     status: 'queued' | 'completed' | 'failed', failure: Failure | undefined,
   ): Details {
@@ -288,11 +283,7 @@ export class RunningTask implements Linked<RunningTask> {
     await this.write({ progress })
   }
 
-  /**
-   * Writes properties of the details, one write after the other: each has what the one before wrote.
-   * Every write raises the version, so a cancel that has read earlier details does not write them
-   * back. Rejects if the run was replaced.
-   */
+  /** Writes properties of the details, one write after the other. Rejects if replaced. */
   private write(changed: Partial<Details>): Promise<void> {
     this.details = { ...this.details, ...changed }
     this.writes ??= new Sequence()

@@ -38,10 +38,7 @@ export interface TasksHealth {
   readonly waiting: number
 }
 
-/**
- * Accepts tasks, runs them and shows them. Internal: applications have `Tasks`, and `serviceOf`
- * finds the service behind it for endpoints.
- */
+/** Accepts tasks, runs them and shows them. `serviceOf` finds it for endpoints. */
 export class TaskService {
   readonly settings: TasksSettings
   readonly core: TaskCore
@@ -105,10 +102,7 @@ export class TaskService {
       : `${name} is not among the definitions of createTasks; add it there`)
   }
 
-  /**
-   * Returns the places for synchronous requests of this pool; `undefined` if this process does not
-   * do their work itself.
-   */
+  /** Places for synchronous requests; `undefined` if they become tasks in this process. */
   directPlacesOf(pool: string): Places | undefined {
     const { settings: { direct, work }, places, directPlaces } = this
     if (work.includes(pool)) return direct === 'task' ? undefined : places
@@ -139,12 +133,7 @@ export class TaskService {
     })
   }
 
-  /**
-   * Checks the callback URL of a task of this owner.
-   *
-   * @throws {HttpError} 400 `invalid_callback_url` or `callback_url_forbidden`
-   * @throws {TypeError} `createTasks` has no `callbacks`, or no secret for this owner
-   */
+  /** Throws 400 `invalid_callback_url` or `callback_url_forbidden`, or a `TypeError`. */
   async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
     return this.requireDeliveries().check(url, owner)
   }
@@ -162,11 +151,7 @@ export class TaskService {
     return cancelled && { ...cancelled, task: new Snapshot(cancelled.task) }
   }
 
-  /**
-   * Sends the callback of a final task again. See `Tasks.redeliver`.
-   *
-   * @param unlessPending - `true`: does nothing while a delivery is under way
-   */
+  /** Sends the callback of a final task again. See `Tasks.redeliver`. */
   async redeliver(id: string, unlessPending = false): Promise<boolean> {
     const deliveries = this.requireDeliveries()
     return isTaskId(id) && deliveries.redeliver(id, unlessPending)
@@ -179,14 +164,12 @@ export class TaskService {
     )))
   }
 
-  /** See `Tasks.health`. */
   async health(): Promise<TasksHealth> {
     const answers = async (): Promise<unknown> => this.settings.engine.now()
     const ok = !this.closing && await answers().then(() => true, () => false)
     return { ok, running: this.running.size + this.directRuns.size, waiting: this.waiters.size }
   }
 
-  /** Drains this process. See `Tasks.close`. */
   close(drainMs: number): Promise<void> {
     this.closing ??= this.drain(drainMs)
     return this.closing

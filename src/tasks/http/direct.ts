@@ -86,13 +86,7 @@ export async function runHere<C>(
   }
 }
 
-/**
- * Acquires the slot of a request that will wait for its task. Returns `undefined` if its client has
- * disconnected.
- *
- * @throws {HttpError} 503 `shutting_down`, 429 `too_many_requests` if too many requests of this
- * caller wait, or 503 `overloaded`
- */
+/** Acquires the slot of a request that will wait; `undefined` if its client has disconnected. */
 export function acquireWaiterSlot<C>(
   { service }: EndpointSettings<C>, { request, caller }: Submitter<C>,
 ): WaiterSlot | undefined {
@@ -104,12 +98,7 @@ export function acquireWaiterSlot<C>(
   })
 }
 
-/**
- * Responds with the result of a task, or with its failure.
- *
- * @param given - the slot of the request. A request for a 202 has none, although the first request
- * with its key asked for the result.
- */
+/** @param given - the slot of a request that asked for a synchronous response itself */
 export async function respondWithEnd<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedTask,
   given: WaiterSlot | undefined,
@@ -125,11 +114,7 @@ export async function respondWithEnd<C>(
   }
 }
 
-/**
- * Responds to a request without an Idempotency-Key with the result of its task. No other request
- * knows the task: it is cancelled if the client disconnects or the time is over, and deleted once
- * its request has a response.
- */
+/** Nobody else knows the task: it ends with its request, and is deleted. */
 async function respondTemporary<C>(
   settings: EndpointSettings<C>, { request }: Submitter<C>, task: TaskSnapshot, slot: WaiterSlot,
 ): Promise<HttpResponse> {
@@ -143,11 +128,7 @@ async function respondTemporary<C>(
   throw hasBegun(end) ? tookTooLong() : notStartedInTime()
 }
 
-/**
- * Responds to a request with an Idempotency-Key, or one whose task was submitted in a transaction of
- * the application or writes files, with the result of its task. `Location` names a task that has
- * files. The task continues if the client disconnects or the time is over.
- */
+/** The task continues if the client disconnects or the time is over. `Location` names its files. */
 async function respondWithResult<C>(
   settings: EndpointSettings<C>, { request, direct, waitSeconds }: Submitter<C>,
   { task, replayed }: AcceptedTask, slot: WaiterSlot,
@@ -202,10 +183,7 @@ function notDoneYet(): HttpError {
   })
 }
 
-/**
- * Returns the error of a request without an Idempotency-Key whose task was submitted in a
- * transaction or writes files. Has no Retry-After, because a retry would be another task.
- */
+/** Has no Retry-After, because a retry without a key would be another task. */
 function continues(location: string): HttpError {
   return httpError('sync_timeout', {
     message: `The work is not done yet, and continues: ${location} shows its result.`,

@@ -5,10 +5,7 @@ import { eventId } from './formats.js'
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000
-/**
- * Maximum bytes of an event that wait in a connection. It gets the next piece once it has sent the
- * last.
- */
+/** Maximum bytes of an event that wait in a connection. */
 const PIECE_BYTES = 65_536
 
 /**

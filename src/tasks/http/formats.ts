@@ -144,17 +144,14 @@ export const jobFormat: TaskFormat = {
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
 const LONGEST_POLL_MS = 3_600_000
 
-/**
- * Seconds until a poll is worth it: not before the task starts, and work that has taken long will
- * take longer.
- */
+/** Seconds until a poll is worth it: work that has taken long will take longer. */
 export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): string {
   const age = Date.now() - startAt
   if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))
   return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
 }
 
-/** Returns the strong entity tag of a task. It changes with every change that a client can see. */
+/** Returns the strong entity tag of a task. */
 export function etagOf(task: TaskSnapshot): string {
   // The state of a job changes with the time too.
   const isScheduled = task.listedAs === 'scheduled'
@@ -195,10 +192,7 @@ export function encodedBodies({ toText }: TaskFormat): EncodedBodies {
   }
 }
 
-/**
- * Encodes each version of a task once, for all requests that have waited for it. A text would be
- * copied for every connection that has not received it yet.
- */
+/** Encodes each version of a task once. A text would be copied for every slow connection. */
 function encodedOnce(toText: TaskFormat['toText']): Encode {
   const encoded = new WeakMap<TaskSnapshot, { statusUrl: string, bytes: Uint8Array }>()
   return (task, statusUrl) => {

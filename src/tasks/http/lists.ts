@@ -45,12 +45,10 @@ const MAX_OWNER = 512
 
 const VARY = 'Accept, Authorization'
 
-/** Creates the handler of a requester's own list. See `TaskEndpoints.list`. */
 export function createOwnList<C>(settings: EndpointSettings<C>): Handler<C> {
   return createList(settings, settings.list?.also ?? [], false)
 }
 
-/** Creates the handler of the list of all owners' tasks. See `TaskEndpoints.operatorList`. */
 export function createOperatorList<C>(
   settings: EndpointSettings<C>, options: OperatorListOptions<C>,
 ): Handler<C> {
@@ -58,7 +56,6 @@ export function createOperatorList<C>(
   return forOperators('operatorList', authorize, createList(settings, also, true))
 }
 
-/** @param byOperator - `true`: of the tasks of all owners */
 function createList<C>(
   settings: EndpointSettings<C>, also: readonly string[], byOperator: boolean,
 ): Handler<C> {
@@ -85,11 +82,7 @@ function createList<C>(
   return describe(handler, listOperations(format, statuses, byOperator))
 }
 
-/**
- * Lets only operators use a handler.
- *
- * @throws {TypeError} There is no policy.
- */
+/** Lets only operators use a handler. Throws a `TypeError` without a policy. */
 export function forOperators<C>(
   where: string, authorize: Policy<C> | readonly Policy<C>[], handler: Handler<C>,
 ): Handler<C> {

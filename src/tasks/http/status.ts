@@ -23,10 +23,7 @@ const TYPES = ['application/json', 'text/event-stream'] as const
 
 const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
 
-/**
- * Creates the handler of the status resource: GET and HEAD show a task, DELETE cancels or deletes it.
- * OPTIONS gets `Allow`, and any other method gets a 405.
- */
+/** Creates the handler of the status resource. */
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {

@@ -121,12 +121,7 @@ function submit<C>(
   )))
 }
 
-/**
- * Does the work of `submit`. Ends before a wait for the task begins, so that a request that waits
- * keeps no input in memory.
- *
- * @param body - the body, if its memory counts until it is accepted
- */
+/** Ends before a wait for the task begins, so that waiting requests keep no input. */
 async function readAndRespond<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
   body: CountedBody | undefined,
@@ -285,10 +280,7 @@ async function waitedFor<C>(
   }
 }
 
-/**
- * Implements `TaskEndpoints.respondOnce`: does the work of a synchronous request once for each
- * Idempotency-Key, and stores the response for retries.
- */
+/** Implements `TaskEndpoints.respondOnce`. */
 export function respondOnce<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
 ): Promise<HttpResponse> {

@@ -160,13 +160,7 @@ const INTERRUPTED: RunError = {
   code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.',
 }
 
-/**
- * Returns the history of a task after a change. A run is added when it ends and another one
- * follows, and when a task ends after more than one run. So a task with one run has no history: its
- * record shows that run already.
- *
- * @param error - the reason why the run ended
- */
+/** A task with one run has no history, because its record shows that run already. */
 export function historyAfter(
   before: Run, now: Pick<Run, 'status' | 'attempt' | 'finishedAt'>,
   error: RunError | undefined,

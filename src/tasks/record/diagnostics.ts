@@ -32,13 +32,9 @@ export interface TaskEvent {
   readonly finishedAt: number | undefined
 }
 
-/**
- * The channel `longhaul:task`. Check `hasSubscribers` first, because creating an event costs more
- * than publishing it.
- */
+/** Check `hasSubscribers` first, because creating an event costs more than publishing it. */
 export const taskChannel = channel('longhaul:task')
 
-/** Publishes that a new task was accepted. */
 export function publishAccepted(task: StoredTask): void {
   const { id: taskId, name, owner, createdAt } = task
   taskChannel.publish({
@@ -53,7 +49,6 @@ export function publishMove(before: StoredTask, now: StoredTask): void {
   publishStep(isFinalStatus(now.status) ? 'finished' : 'retried', now)
 }
 
-/** Publishes a step of a task. */
 export function publishStep(event: TaskEvent['event'], task: StoredTask): void {
   const { id: taskId, name, owner, status: state, attempt, createdAt, startedAt, finishedAt } = task
   const { error } = detailsOf(task)
@@ -62,10 +57,6 @@ export function publishStep(event: TaskEvent['event'], task: StoredTask): void {
   } satisfies TaskEvent)
 }
 
-/**
- * Listener for every failure that clients see masked, and for failures of the store. If it throws
- * or rejects, that is reported as a process warning named `LonghaulError`.
- */
 export type OnTaskError = (
   error: unknown, at: { taskId: string; name: string; attempt: number },
 ) => unknown
@@ -78,10 +69,7 @@ export function reportError(
   telling(() => onError(cause, { taskId: task.taskId, name: task.name, attempt }))
 }
 
-/**
- * Returns a listener that reports to `reportErrorsTo` and to `onError`. If there is
- * neither, it emits a process warning.
- */
+/** Reports to `reportErrorsTo` and to `onError`, or else by a process warning. */
 export function reportingTo(onError: OnTaskError | undefined): OnTaskError {
   return (error, task) => {
     const isReported = publishError({ error, task })
