@@ -95,7 +95,7 @@ class Deliveries {
   }
 
   async redeliver(id: string, unlessPending: boolean): Promise<boolean> {
-    let task = await this.core.read(id)
+    let task = await this.core.engine.read(id)
     for (;;) {
       const { callback, ...details } = task ? detailsOf(task) : {} as never
       if (!task || !isFinalTask(task) || !callback) return false

@@ -43,20 +43,23 @@ export function isWorkerClosing(error: unknown): error is WorkerClosingError {
  */
 export class RunSignal {
   #controller: AbortController | undefined
-  #reason: Error | undefined
+  /** True once `abort` was called. */
+  aborted = false
+  /** Reason of the abort. */
+  reason: unknown
   #listener: ((reason: unknown) => void) | undefined
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
-      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
+      if (this.aborted) this.#controller.abort(this.reason)
     }
     return this.#controller.signal
   }
 
   /** Calls `listener` when the run is aborted; at once if it was. */
   onAbort(listener: (reason: unknown) => void): void {
-    if (this.#reason !== undefined) return listener(this.#reason)
+    if (this.aborted) return listener(this.reason)
     const earlier = this.#listener
     this.#listener = earlier === undefined ? listener : (reason) => {
       earlier(reason)
@@ -65,9 +68,10 @@ export class RunSignal {
   }
 
   /** Stops the run. Later calls do nothing. */
-  abort(reason: Error): void {
-    if (this.#reason !== undefined) return
-    this.#reason = reason
+  abort(reason: unknown): void {
+    if (this.aborted) return
+    this.aborted = true
+    this.reason = reason
     this.#controller?.abort(reason)
     this.#listener?.(reason)
   }

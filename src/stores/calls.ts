@@ -137,18 +137,9 @@ export type Retry = <T>(work: () => Promise<T>) => Promise<T>
 /** Returns a function that retries work while the store is unavailable, until `signal` aborts. */
 export function retryUntil(signal: AbortSignal): Retry {
   const retry = new StoreRetry(false)
-  const stop = (): void => { retry.stop() }
-  if (signal.aborted) stop()
-  else signal.addEventListener('abort', stop, { once: true })
-  return async (work) => {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await work()
-      } catch (error) {
-        await retry.backOff(error, tries)
-      }
-    }
-  }
+  if (signal.aborted) retry.stop()
+  else signal.addEventListener('abort', () => { retry.stop() }, { once: true })
+  return (work) => retry.run(work)
 }
 
 /** Retries work on a store that is unavailable, for about five minutes or until `stop`. */
@@ -158,6 +149,17 @@ export class StoreRetry {
 
   /** @param shared - a full store is retried only if others share it and may make space */
   constructor(private readonly shared: boolean) {}
+
+  /** @param first - the first try, if it was made */
+  async run<T>(work: () => T | Promise<T>, first?: Promise<T>): Promise<T> {
+    for (let tries = 1, trying = first; ; tries++, trying = undefined) {
+      try {
+        return await (trying ?? work())
+      } catch (error) {
+        await this.backOff(error, tries)
+      }
+    }
+  }
 
   /** Resolves when it is time for the next try. Throws the error if there is none. */
   async backOff(error: unknown, tries: number): Promise<void> {

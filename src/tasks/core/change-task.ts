@@ -22,7 +22,7 @@ export type Condition = (task: StoredTask) => void
 export async function cancelTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<{ readonly task: StoredTask, readonly moved: boolean } | undefined> {
-  let task = isTaskId(id) ? await core.read(id) : undefined
+  let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
     if (isFinalTask(task)) return { task, moved: false }
@@ -60,7 +60,7 @@ interface RetryRequest {
 export async function retryTask(
   core: TaskCore, id: string, of: Scope, { isRequest, key }: RetryRequest = {},
 ): Promise<StoredTask | undefined> {
-  const task = isTaskId(id) ? await core.read(id) : undefined
+  const task = isTaskId(id) ? await core.engine.read(id) : undefined
   if (!task || !isIn(of, task)) return undefined
   if (key !== undefined && detailsOf(task).retryKey === key) return task
   requireRetryable(task)
@@ -70,7 +70,7 @@ export async function retryTask(
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
   if (!await renewExternal(definition, external, keptMs)) {
     // Another retry may have used it meanwhile, and released it at the end.
-    const now = await core.read(id)
+    const now = await core.engine.read(id)
     if (now && isIn(of, now)) requireRetryable(now)
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
@@ -104,7 +104,7 @@ export type Deleted = 'deleted' | 'unfinished' | undefined
 export async function deleteTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<Deleted> {
-  let task = isTaskId(id) ? await core.read(id) : undefined
+  let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
     if (!isFinalTask(task)) return 'unfinished'

@@ -11,7 +11,7 @@ import type { Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
-  detailsOf, historyAfter, withFailure, type Details, type Failure, type TaskProgress,
+  detailsOf, historyAfter, withFailure, type Details, type Failure,
 } from '../record/details.js'
 import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
@@ -73,7 +73,12 @@ export class RunningTask implements Linked<RunningTask> {
     const memory = holdInput(run.input.parsedBytes)
     if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
-      if (memory === undefined) return await this.postpone()
+      if (memory === undefined) {
+        // Another task may have the place until there is memory for the input.
+        const change = { status: 'queued', isGivenBack: true, isHidden: true, delayMs: NO_MEMORY_MS } as const
+        await core.changeRun(this.task, change)
+        return
+      }
       if (run.crashed && !await this.noteCrash()) return
       if (crashes >= core.settings.maxCrashes) return await this.end({ failure: failureOf('task_lost') })
       const definition = core.definition(name)
@@ -86,7 +91,10 @@ export class RunningTask implements Linked<RunningTask> {
       }
       if (taskChannel.hasSubscribers) publishStep('started', this.task)
       const checkpoint = definition.checkpoint === undefined
-        ? UNDECLARED : await this.openCheckpoint(definition)
+        ? UNDECLARED : await openCheckpoint({
+          core, task: this.task, definition, stop: this.stop, saved: run.checkpoint,
+          isOver: () => this.isOver,
+        })
       const started = this.start(definition, input, checkpoint)
       const outcome = isPending(started) ? await started : started
       this.isOver = true
@@ -102,13 +110,6 @@ export class RunningTask implements Linked<RunningTask> {
       memory?.release()
       this.all.remove(this)
     }
-  }
-
-  /** Gives the task back until there is memory for its input. Another one may have the place. */
-  private async postpone(): Promise<void> {
-    await this.core.changeRun(this.task, {
-      status: 'queued', isGivenBack: true, isHidden: true, delayMs: NO_MEMORY_MS,
-    })
   }
 
   /** Validates the input by the schema. If it is not valid, ends the run and returns `undefined`. */
@@ -168,8 +169,8 @@ export class RunningTask implements Linked<RunningTask> {
       }
       const failures = (this.details.failures ?? 0) + 1
       if (failures >= definition.attempts || isPermanent(cause)) return await this.end({ failure })
-      await this.wait({
-        details: { ...this.history('queued', failure), failures },
+      await core.changeRun(task, {
+        status: 'queued', details: { ...this.history('queued', failure), failures },
         delayMs: retryDelay(definition.backoff, failures),
       })
     } finally {
@@ -181,7 +182,8 @@ export class RunningTask implements Linked<RunningTask> {
     if (isRunReplaced(reason)) return
     const failure = failureOf('task_interrupted')
     if (!isWorkerClosing(reason) || !this.core.engine.durable) return this.end({ failure })
-    await this.wait({ details: this.history('queued', failure), delayMs: 0 })
+    const details = this.history('queued', failure)
+    await this.core.changeRun(this.task, { status: 'queued', details, delayMs: 0 })
   }
 
   private end({ result, failure }: { result?: string, failure?: Failure }): MaybePromise<void> {
@@ -211,12 +213,6 @@ export class RunningTask implements Linked<RunningTask> {
     // Not if the change rejects: then nobody knows whether the end was written, and the files stay.
     const isUnused = result !== undefined && now?.status !== 'completed'
     return after(cleaned, () => (isUnused ? files?.discard() : undefined))
-  }
-
-  private async wait(
-    { details, delayMs }: { readonly details: Details, readonly delayMs: number },
-  ): Promise<void> {
-    await this.core.changeRun(this.task, { status: 'queued', details, delayMs })
   }
 
   /** Gives back a task of an older or newer process. Fails it after `unknownTaskMs`. */
@@ -267,20 +263,9 @@ export class RunningTask implements Linked<RunningTask> {
   private report(done: number, total: number | undefined, message: string | undefined): void {
     if (this.isOver) return
     this.progress ??= new ProgressWriter(
-      (progress) => this.writeProgress(progress), this.core.settings.progressIntervalMs,
+      (progress) => this.write({ progress }), this.core.settings.progressIntervalMs,
     )
     this.progress.report(done, total, message)
-  }
-
-  private openCheckpoint(definition: AnyTaskDefinition): Promise<Checkpoint> {
-    return openCheckpoint({
-      core: this.core, task: this.task, definition, stop: this.stop, saved: this.run.checkpoint,
-      isOver: () => this.isOver,
-    })
-  }
-
-  private async writeProgress(progress: TaskProgress): Promise<void> {
-    await this.write({ progress })
   }
 
   /** Writes properties of the details, one write after the other. Rejects if replaced. */

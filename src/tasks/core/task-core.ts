@@ -77,21 +77,8 @@ export class TaskCore {
   persist(from: StoredTask, expected: Expected, change: TaskChange): MaybePromise<Moved> {
     const changed = this.engine.change(from, expected, change)
     if (!isPending(changed)) return this.moved(from, changed)
-    return this.repeat(changed, from, expected, change)
-  }
-
-  private async repeat(
-    first: Promise<Changed>, from: StoredTask, expected: Expected, change: TaskChange,
-  ): Promise<Moved> {
-    let changed: MaybePromise<Changed> = first
-    for (let tries = 1; ; tries++) {
-      try {
-        return this.moved(from, await changed)
-      } catch (error) {
-        await this.retry.backOff(error, tries)
-      }
-      changed = this.engine.change(from, expected, change)
-    }
+    return this.retry.run(() => this.engine.change(from, expected, change), changed)
+      .then((late) => this.moved(from, late))
   }
 
   /** Deletes what a final task no longer needs outside of the engine. Never rejects: it expires. */
@@ -111,10 +98,6 @@ export class TaskCore {
     await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
     if (external !== undefined) await removeExternal(this.definition(task.name), external, task)
     return true
-  }
-
-  read(id: string): MaybePromise<StoredTask | undefined> {
-    return this.engine.read(id)
   }
 
   private moved(from: StoredTask, changed: Changed): Moved {

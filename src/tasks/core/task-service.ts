@@ -135,12 +135,13 @@ export class TaskService {
 
   /** Throws 400 `invalid_callback_url` or `callback_url_forbidden`, or a `TypeError`. */
   async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
-    return this.requireDeliveries().check(url, owner)
+    if (this.deliveries === undefined) throw noCallbacks()
+    return this.deliveries.check(url, owner)
   }
 
   /** Reads a task, whoever owns it. Returns no promise if the engine does not. */
   read(id: string): MaybePromise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? after(this.core.read(id), toSnapshotOf) : undefined
+    return isTaskId(id) ? after(this.core.engine.read(id), toSnapshotOf) : undefined
   }
 
   /** Cancels a task. `moved` is `false` if it was final before. See `cancelTask`. */
@@ -153,8 +154,8 @@ export class TaskService {
 
   /** Sends the callback of a final task again. See `Tasks.redeliver`. */
   async redeliver(id: string, unlessPending = false): Promise<boolean> {
-    const deliveries = this.requireDeliveries()
-    return isTaskId(id) && deliveries.redeliver(id, unlessPending)
+    if (this.deliveries === undefined) throw noCallbacks()
+    return isTaskId(id) && this.deliveries.redeliver(id, unlessPending)
   }
 
   counts(): Promise<PoolCounts[]> {
@@ -201,10 +202,6 @@ export class TaskService {
     }
   }
 
-  private requireDeliveries(): CallbackDeliveries {
-    if (this.deliveries) return this.deliveries
-    throw noCallbacks()
-  }
 }
 
 function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {

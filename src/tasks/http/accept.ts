@@ -3,7 +3,7 @@ import type { StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { claimOf, stillRunning } from '../../idempotency/claim.js'
-import { oncePerKey, replay } from '../../idempotency/once.js'
+import { oncePerKey, replay, type OnceOptions } from '../../idempotency/once.js'
 import type { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -150,13 +150,11 @@ function createdNothing(error: unknown): boolean {
 async function acceptUnderClaim<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission> {
-  const { service: { settings: { store, retentionMs, maxResultBytes: maxBytes } }, syncTimeoutMs } = settings
-  const { submitter: { request, caller: owner }, discard } = submission
+  const { submitter: { request, caller }, discard } = submission
   let accepting: Promise<AcceptedSubmission> | undefined
   try {
-    const response = await oncePerKey(request, {
-      store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes, owner,
-    }, async () => {
+    const once = onceOptions(settings, key, fingerprint, caller)
+    const response = await oncePerKey(request, once, async () => {
       accepting = accept(settings, submission)
       // The task keeps the key, so the claim is released, whatever the outcome is.
       await accepting.catch(() => undefined)
@@ -173,16 +171,17 @@ async function acceptUnderClaim<C>(
   return accepting ?? accept(settings, submission)
 }
 
+export function onceOptions<C>(
+  { service, syncTimeoutMs: waitMs }: EndpointSettings<C>, key: string, fingerprint: string,
+  owner: string,
+): OnceOptions {
+  const { store, retentionMs, maxResultBytes: maxBytes } = service.settings
+  return { store, key, fingerprint, waitMs, retentionMs, maxBytes, owner }
+}
+
 /**
- * Accepts a submission in a transaction that the application opens and ends. The task, its
- * Idempotency-Key and the rows of the application commit together.
- *
- * If an earlier request with the key has committed, `run` is not called. If that request commits
- * while `run` is active, `submit` rejects, so that the application rolls back, and the response is
- * the same.
- *
- * @param run - the option `transaction` of the endpoint
- * @throws What `run` rejects with
+ * Accepts a submission in a transaction of the application. If an earlier request with its key
+ * commits meanwhile, `submit` rejects, so that the application rolls back.
  */
 async function acceptInTransaction<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, run: SubmitTransaction<C>,

@@ -23,7 +23,7 @@ import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  acceptSubmission, findTask, type AcceptedSubmission, type AcceptedTask, type Submission,
+  acceptSubmission, findTask, onceOptions, type AcceptedSubmission, type AcceptedTask, type Submission,
   type Submitter,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
@@ -287,21 +287,18 @@ export function respondOnce<C>(
   return acknowledged(request, async () => {
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
     if (idempotencyKey === undefined) return (await work(() => undefined)).response
-    const { service, syncTimeoutMs } = settings
-    const { store, retentionMs, maxResultBytes: maxBytes } = service.settings
     const { owner } = settings.requester(request)
     const caller = countedAs(request, owner)
     const key = claimKey(request, owner, idempotencyKey)
     const fingerprint = requestFingerprint(request, body)
     let earlier: AcceptedTask | undefined
-    const response = await oncePerKey(request, {
-      store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes, owner: caller,
-    }, async (began) => {
+    const once = onceOptions(settings, key, fingerprint, caller)
+    const response = await oncePerKey(request, once, async (began) => {
       // Under the claim, because a request for the background creates its task under the same claim.
-      earlier = await findTask(service, key, owner, fingerprint)
+      earlier = await findTask(settings.service, key, owner, fingerprint)
       if (earlier) return undefined
       const kept = await work(began)
-      return { ...kept, response: await buffered(kept.response, maxBytes) }
+      return { ...kept, response: await buffered(kept.response, once.maxBytes) }
     })
     if (earlier) {
       const submitter = { request, owner, caller, direct: true, respondAsync: false, waitSeconds: 0 }

@@ -41,10 +41,7 @@ export interface AttemptView {
 }
 
 /** The reason why a run failed. */
-export interface RunError {
-  readonly code: string
-  readonly message: string
-}
+export type RunError = Pick<TaskFailure, 'code' | 'message'>
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
 export type Details = RecordFiles & {

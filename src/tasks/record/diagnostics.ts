@@ -36,11 +36,9 @@ export interface TaskEvent {
 export const taskChannel = channel('longhaul:task')
 
 export function publishAccepted(task: StoredTask): void {
-  const { id: taskId, name, owner, createdAt } = task
-  taskChannel.publish({
-    event: 'accepted', taskId, name, owner, state: 'queued', attempt: 0, code: undefined,
-    createdAt, startedAt: undefined, finishedAt: undefined,
-  } satisfies TaskEvent)
+  publishStep('accepted', {
+    ...task, status: 'queued', attempt: 0, startedAt: undefined, finishedAt: undefined, details: {},
+  })
 }
 
 /** Publishes a change of a task if it is a step of it. Progress and callbacks are not. */

@@ -1,4 +1,4 @@
-import { WorkerClosingError } from '../../engine/runs.js'
+import { RunSignal, WorkerClosingError } from '../../engine/runs.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
 import { shuttingDown } from './failure.js'
@@ -24,39 +24,26 @@ export const TIMED_OUT = new Error('The task ran longer than it may')
 const ABORT_GRACE_MS = 1000
 
 /** Stops one run. The signal is made when it is read: one costs a quarter of an accept. */
-export class Stop {
-  aborted = false
-  reason: unknown
+export class Stop extends RunSignal {
   private ended = false
   private graceMs = ABORT_GRACE_MS
-  private controller: AbortController | undefined
   private followed: { readonly signal: AbortSignal, readonly listener: () => void } | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
   /** No closure in the field itself: dead runs would survive V8's minor collections (ADR 41). */
   private waiting: Waiting | undefined
 
   constructor(source: StopSource) {
+    super()
     if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })
     else this.follow(source.signal)
   }
 
-  /** Signal for the run. */
-  get signal(): AbortSignal {
-    if (!this.controller) {
-      this.controller = new AbortController()
-      if (this.aborted) this.controller.abort(this.reason)
-    }
-    return this.controller.signal
-  }
-
   /** Stops the run, which may continue for `graceMs`. Only the first reason counts. */
-  abort(reason: unknown, graceMs = ABORT_GRACE_MS): void {
+  override abort(reason: unknown, graceMs = ABORT_GRACE_MS): void {
     if (this.aborted || this.ended) return
-    this.aborted = true
-    this.reason = reason
     this.graceMs = graceMs
     if (this.waiting) this.startTimer(graceMs)
-    this.controller?.abort(reason)
+    super.abort(reason)
   }
 
   /** Waits for a run. One that continues beyond its time and grace time is an error. */
