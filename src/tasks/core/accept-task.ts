@@ -223,14 +223,9 @@ export interface Start {
   readonly delayMs: number
 }
 
-interface StartOptions {
-  readonly startAt?: Date | undefined
-  readonly delayMs?: number | undefined
-}
-
 /** Returns the start that the options of a submission ask for; `undefined` for now. */
 export async function startOf(
-  engine: TaskEngine, { startAt, delayMs }: StartOptions,
+  engine: TaskEngine, { startAt, delayMs }: Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
 ): Promise<Start | undefined> {
   if (startAt === undefined && (delayMs ?? 0) === 0) return undefined
   if (startAt !== undefined && delayMs !== undefined) {

@@ -177,20 +177,13 @@ export function eventId(task: TaskSnapshot): string {
 
 type Encode = (task: TaskSnapshot, statusUrl: string) => Uint8Array
 
-/** Bodies and events of tasks as bytes. */
-export interface EncodedBodies {
-  readonly event: Encode
-  readonly body: Encode
-}
+/** Returns the functions that make bodies and events as bytes. */
+export const encodedBodies = ({ toText }: TaskFormat) => ({
+  event: encodedOnce((task, url) => `id: ${eventId(task)}\ndata: ${toText(task, url)}\n\n`),
+  body: encodedOnce(toText),
+})
 
-export function encodedBodies({ toText }: TaskFormat): EncodedBodies {
-  return {
-    event: encodedOnce((task, statusUrl) => (
-      `id: ${eventId(task)}\ndata: ${toText(task, statusUrl)}\n\n`
-    )),
-    body: encodedOnce(toText),
-  }
-}
+export type EncodedBodies = ReturnType<typeof encodedBodies>
 
 /** Encodes each version of a task once. A text would be copied for every slow connection. */
 function encodedOnce(toText: TaskFormat['toText']): Encode {
