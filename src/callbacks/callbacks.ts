@@ -5,7 +5,6 @@ import { SharedLimit } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
 import { isFinalTask, type Callbacks, type TaskCore } from '../tasks/core/task-core.js'
 import { detailsOf, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
-import { reportError } from '../tasks/record/diagnostics.js'
 import type { TraceHeaders } from '../tasks/definition/tracing.js'
 import { httpSender } from './http-sender.js'
 import { afterAttempt, messageBody, signedHeaders, signersOf, type EndedReply } from './message.js'
@@ -90,7 +89,7 @@ class Deliveries {
       await this.attempt(task, callback)
     } catch (error) {
       if (this.closing.signal.aborted) return this.write(task, { callbackMs: 0, isHidden: true })
-      reportError(this.core.settings, error, { taskId: task.id, name: task.name }, callback.attempts + 1)
+      this.core.report(error, { ...task, attempt: callback.attempts + 1 })
     }
   }
 

@@ -86,16 +86,10 @@ const READ_TOGETHER = 64
 /** Length after which a page ends, in UTF-16 units: a result may have a megabyte. */
 const MAX_PAGE_LENGTH = 4 * 1024 * 1024
 
-export interface SnapshotPage {
-  readonly items: TaskSnapshot[]
-  /** Cursor of the next page; `undefined` on the last one. */
-  readonly next: string | undefined
-}
-
 /** Returns a page of tasks. Throws 400 `invalid_cursor`. */
 export async function listTasks(
   engine: TaskEngine, filter: ListFilter, cursor: string | undefined,
-): Promise<SnapshotPage> {
+): Promise<{ items: TaskSnapshot[], next: string | undefined }> {
   let after: TaskQuery['after'] = cursor === undefined ? undefined : readCursor(cursor, filter)
   const items: TaskSnapshot[] = []
   let length = 0

@@ -7,7 +7,6 @@ import { newId } from '../../runtime/random-id.js'
 import {
   detailsOf, historyAfter, historyOfFinal, withFailure, type Details,
 } from '../record/details.js'
-import { reportError } from '../record/diagnostics.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { limitOf } from './accept-task.js'
 import { MARGIN_MS, isFinalTask, outsideFiles, type TaskCore } from './task-core.js'
@@ -118,22 +117,19 @@ export async function deleteTask(
 
 /** Fails what a task still has to do, because it ends with this process. Never rejects. */
 export async function abandonTask(core: TaskCore, task: StoredTask): Promise<void> {
-  const { id: taskId, name, version, attempt } = task
-  try {
-    await core.change(task, { version }, abandoned(task, core.retentionMs(name)))
-  } catch (error) {
-    reportError(core.settings, error, { taskId, name }, attempt)
-  }
-}
-
-function abandoned(task: StoredTask, keepMs: number): TaskChange {
   const { callback, ...rest } = detailsOf(task)
   const details: Details = {
     ...rest, ...callback && { callback: { ...callback, state: 'failed', fault: 'interrupted' } },
   }
-  if (isFinalTask(task)) return { details, callbackMs: null }
-  const failed = withFailure(details, failureOf('task_interrupted'))
-  return { status: 'failed', details: failed, keepMs }
+  const change: TaskChange = isFinalTask(task) ? { details, callbackMs: null } : {
+    status: 'failed', details: withFailure(details, failureOf('task_interrupted')),
+    keepMs: core.retentionMs(task.name),
+  }
+  try {
+    await core.change(task, { version: task.version }, change)
+  } catch (error) {
+    core.report(error, task)
+  }
 }
 
 function requireRetryable(task: StoredTask): void {

@@ -5,7 +5,7 @@ import { validate, type Schema, type Validation } from '../../schema/schema.js'
 import type { Checkpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
+import { publishStep, taskChannel } from '../record/diagnostics.js'
 import type { Stop } from '../run/stop.js'
 import type { TaskCore } from './task-core.js'
 import { cutText } from '../../runtime/text.js'
@@ -30,7 +30,7 @@ export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
     if (saved !== undefined) value = await savedValue(definition, saved)
   } catch (error) {
     if (taskChannel.hasSubscribers) publishStep('checkpoint_dropped', task)
-    reportError(core.settings, error, { taskId: task.id, name: task.name }, task.attempt)
+    core.report(error, task)
   }
   const saves = new Sequence()
   return {

@@ -13,7 +13,7 @@ import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
   detailsOf, historyAfter, withFailure, type Details, type Failure,
 } from '../record/details.js'
-import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
+import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
@@ -69,7 +69,7 @@ export class RunningTask implements Linked<RunningTask> {
 
   /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
   async perform(): Promise<void> {
-    const { core, run, task: { id: taskId, name, attempt, crashes } } = this
+    const { core, run, task: { name, crashes } } = this
     const memory = holdInput(run.input.parsedBytes)
     if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
@@ -79,7 +79,11 @@ export class RunningTask implements Linked<RunningTask> {
         await core.changeRun(this.task, change)
         return
       }
-      if (run.crashed && !await this.noteCrash()) return
+      if (run.crashed) {
+        const { moved, task } = await core.changeRun(this.task, { details: this.details })
+        if (!moved) return
+        if (task) this.task = task
+      }
       if (crashes >= core.settings.maxCrashes) return await this.end({ failure: failureOf('task_lost') })
       const definition = core.definition(name)
       if (definition === undefined) return await this.giveBack(unknownTask(name))
@@ -104,7 +108,7 @@ export class RunningTask implements Linked<RunningTask> {
       const concluded = this.conclude(definition, this.files?.check(outcome) ?? outcome)
       if (isPending(concluded)) await concluded
     } catch (error) {
-      reportError(core.settings, error, { taskId, name }, attempt)
+      core.report(error, this.task)
     } finally {
       this.stop.end()
       memory?.release()
@@ -134,12 +138,16 @@ export class RunningTask implements Linked<RunningTask> {
     definition: AnyTaskDefinition, input: never, checkpoint: Checkpoint,
   ): MaybePromise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
-    const { tracing, maxResultBytes } = this.core.settings
+    const { tracing, maxResultBytes, progressIntervalMs } = this.core.settings
     this.files = this.openFiles(definition)
     const options: RunOptions = {
       taskId, attempt, owner, context, stop, checkpoint,
       lastAttempt: failures + 1 >= definition.attempts,
-      progress: (done, total, message) => { this.report(done, total, message) },
+      progress: (done, total, message) => {
+        if (this.isOver) return
+        this.progress ??= new ProgressWriter((progress) => this.write({ progress }), progressIntervalMs)
+        this.progress.report(done, total, message)
+      },
       files: this.files ?? NO_FILES,
       timeoutMs: definition.timeoutMs, maxResultBytes,
     }
@@ -161,11 +169,18 @@ export class RunningTask implements Linked<RunningTask> {
   ): Promise<void> {
     const { core, files, task } = this
     try {
-      if (outcome.kind === 'aborted') return await this.endAborted(outcome.reason)
+      if (outcome.kind === 'aborted') {
+        if (isRunReplaced(outcome.reason)) return
+        const failure = failureOf('task_interrupted')
+        if (!isWorkerClosing(outcome.reason) || !core.engine.durable) return await this.end({ failure })
+        const details = this.history('queued', failure)
+        await core.changeRun(task, { status: 'queued', details, delayMs: 0 })
+        return
+      }
       const { cause, failure } = outcome
       // An error that clients see as it is was thrown on purpose, so the application need not know it.
       if (!readFailure(cause).expected) {
-        reportError(core.settings, cause, { taskId: task.id, name: task.name }, task.attempt)
+        core.report(cause, task)
       }
       const failures = (this.details.failures ?? 0) + 1
       if (failures >= definition.attempts || isPermanent(cause)) return await this.end({ failure })
@@ -176,14 +191,6 @@ export class RunningTask implements Linked<RunningTask> {
     } finally {
       await files?.discard()
     }
-  }
-
-  private async endAborted(reason: unknown): Promise<void> {
-    if (isRunReplaced(reason)) return
-    const failure = failureOf('task_interrupted')
-    if (!isWorkerClosing(reason) || !this.core.engine.durable) return this.end({ failure })
-    const details = this.history('queued', failure)
-    await this.core.changeRun(this.task, { status: 'queued', details, delayMs: 0 })
   }
 
   private end({ result, failure }: { result?: string, failure?: Failure }): MaybePromise<void> {
@@ -226,7 +233,7 @@ export class RunningTask implements Linked<RunningTask> {
     }
     if (details.returnedSince === undefined) {
       const report = new Error(`${error.message} The task was given back.`, { cause: error })
-      reportError(core.settings, report, { taskId: task.id, name: task.name }, 0)
+      core.report(report, { ...task, attempt: 0 })
     }
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
@@ -253,36 +260,18 @@ export class RunningTask implements Linked<RunningTask> {
     return { ...details, attempts: historyAfter(crashed, after, undefined) }
   }
 
-  /** Stores the history with the run before this one. Returns `false` if this run was replaced. */
-  private async noteCrash(): Promise<boolean> {
-    const { moved, task } = await this.core.changeRun(this.task, { details: this.details })
-    if (task) this.task = task
-    return moved
-  }
-
-  private report(done: number, total: number | undefined, message: string | undefined): void {
-    if (this.isOver) return
-    this.progress ??= new ProgressWriter(
-      (progress) => this.write({ progress }), this.core.settings.progressIntervalMs,
-    )
-    this.progress.report(done, total, message)
-  }
-
   /** Writes properties of the details, one write after the other. Rejects if replaced. */
   private write(changed: Partial<Details>): Promise<void> {
     this.details = { ...this.details, ...changed }
     this.writes ??= new Sequence()
-    return this.writes.run(() => this.writeDetails())
-  }
-
-  private async writeDetails(): Promise<void> {
-    const { core, task, details } = this
-    const { moved, task: now } = await core.changeRun(task, { details })
-    if (!moved || now === undefined) {
-      this.stop.abort(new Error('The run was replaced by a later one'))
-      throw httpError('attempt_replaced')
-    }
-    this.task = now
+    return this.writes.run(async () => {
+      const { moved, task: now } = await this.core.changeRun(this.task, { details: this.details })
+      if (!moved || now === undefined) {
+        this.stop.abort(new Error('The run was replaced by a later one'))
+        throw httpError('attempt_replaced')
+      }
+      this.task = now
+    })
   }
 
   private openFiles(definition: AnyTaskDefinition): RunFiles | undefined {

@@ -4,6 +4,7 @@ import {
   type TaskStatus,
 } from '../../engine/task.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { telling } from '../../runtime/warning.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { Tracing } from '../definition/tracing.js'
@@ -98,6 +99,11 @@ export class TaskCore {
     await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
     if (external !== undefined) await removeExternal(this.definition(task.name), external, task)
     return true
+  }
+
+  /** Reports a failure to `onError`. The listener cannot change how a task ends. */
+  report(error: unknown, { id: taskId, name, attempt }: Pick<StoredTask, 'id' | 'name' | 'attempt'>): void {
+    telling(() => this.settings.onError(error, { taskId, name, attempt }))
   }
 
   private moved(from: StoredTask, changed: Changed): Moved {

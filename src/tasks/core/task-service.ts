@@ -8,7 +8,7 @@ import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { reportError, reportingTo } from '../record/diagnostics.js'
+import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId, type Scope } from '../record/ids.js'
 import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
@@ -88,7 +88,7 @@ export class TaskService {
       return schedule.begin({
         name, store: settings.store, now: () => engine.now(),
         submit: (id, input) => this.submit(definition, input, { id, owner: undefined, caller: undefined }),
-        onError: (error) => { reportError(this.core.settings, error, { taskId: `schedule:${name}`, name }, 0) },
+        onError: (error) => { this.core.report(error, { id: `schedule:${name}`, name, attempt: 0 }) },
       })
     })
   }

@@ -6,7 +6,7 @@ import type { TaskSnapshot } from '../record/snapshot.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
 import { createFiles } from './files.js'
-import { createOperatorList, createOwnList, type OperatorListOptions } from './lists.js'
+import { createList, createOperatorList, type OperatorListOptions } from './lists.js'
 import { createOverview, type OperatorOverviewOptions } from './overview.js'
 import { findOwn, readSettings, type TaskEndpointsOptions } from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody, type BodyStore } from './spool-body.js'
@@ -201,7 +201,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
         throw new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show "
           + 'the ids of all tasks to everybody. Let owner be a function, or use operatorList')
       }
-      return createOwnList(settings)
+      return createList(settings, settings.list?.also)
     },
     operatorList: (operatorOptions) => createOperatorList(settings, operatorOptions),
     operatorOverview: (operatorOptions) => createOverview(settings, operatorOptions),

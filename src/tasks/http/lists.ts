@@ -45,10 +45,6 @@ const MAX_OWNER = 512
 
 const VARY = 'Accept, Authorization'
 
-export function createOwnList<C>(settings: EndpointSettings<C>): Handler<C> {
-  return createList(settings, settings.list?.also ?? [], false)
-}
-
 export function createOperatorList<C>(
   settings: EndpointSettings<C>, options: OperatorListOptions<C>,
 ): Handler<C> {
@@ -56,8 +52,9 @@ export function createOperatorList<C>(
   return forOperators('operatorList', authorize, createList(settings, also, true))
 }
 
-function createList<C>(
-  settings: EndpointSettings<C>, also: readonly string[], byOperator: boolean,
+/** Without `byOperator`, of the requester's own tasks. See `TaskEndpoints.list`. */
+export function createList<C>(
+  settings: EndpointSettings<C>, also: readonly string[] = [], byOperator = false,
 ): Handler<C> {
   const { service, format, path, requester } = settings
   const statuses = format.statuses ?? TASK_STATUSES

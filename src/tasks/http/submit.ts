@@ -18,7 +18,6 @@ import {
 import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
@@ -241,13 +240,23 @@ export async function respond<C>(
   if (isTask && accepted.direct) return respondWithEnd(settings, submitter, accepted, slot)
   slot?.release()
   if (!isTask) return accepted
-  const { path, format } = settings
+  const { service, path, format } = settings
   const { request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
   const { task, replayed } = accepted
   // A synchronous request gets a 202 only if the first request with its key asked for one. It does
   // not wait.
   const wait = waitSeconds === 0 || direct ? undefined : `wait=${waitSeconds}`
-  const now = wait === undefined ? task : await waitedFor(settings, submitter, task)
+  let now = task
+  const waiter = wait === undefined
+    ? undefined : service.waiters.tryAcquire(submitter.request.signal, submitter.caller)
+  if (waiter) {
+    try {
+      const options = { timeoutMs: waitSeconds * 1000, signal: waiter.signal }
+      now = await waitFor(service.subscriptions, task.id, task, options) ?? task
+    } finally {
+      waiter.release()
+    }
+  }
   const location = path.location(mountPath, task.id)
   const headers: ResponseHeaders = { location, vary: 'Prefer' }
   if (replayed) headers['idempotent-replayed'] = 'true'
@@ -264,20 +273,6 @@ export async function respond<C>(
   headers['content-location'] = location
   if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))
   return { status: 202, headers, body: format.toText(now, location) }
-}
-
-async function waitedFor<C>(
-  { service }: EndpointSettings<C>, { request, caller, waitSeconds }: Submitter<C>,
-  task: TaskSnapshot,
-): Promise<TaskSnapshot> {
-  const slot = service.waiters.tryAcquire(request.signal, caller)
-  if (!slot) return task
-  try {
-    const options = { timeoutMs: waitSeconds * 1000, signal: slot.signal }
-    return await waitFor(service.subscriptions, task.id, task, options) ?? task
-  } finally {
-    slot.release()
-  }
 }
 
 /** Implements `TaskEndpoints.respondOnce`. */

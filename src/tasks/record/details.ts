@@ -132,11 +132,10 @@ export function callbackText(
 ): string {
   // The first attempt is due at once, and needs no time.
   const isRepeated = state === 'pending' && attempts > 0
-  const view: { [K in keyof CallbackView]: CallbackView[K] | undefined } = {
-    state, attempts, lastStatus, fault, nextAttemptAt: isRepeated ? toIso(nextAt) : undefined,
-    deliveredAt: toIso(deliveredAt),
-  }
-  return JSON.stringify(view)
+  const nextAttemptAt = isRepeated ? toIso(nextAt) : undefined
+  return JSON.stringify({
+    state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt: toIso(deliveredAt),
+  } satisfies Record<keyof CallbackView, unknown>)
 }
 
 function toIso(ms: number | undefined): string | undefined {

@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../engine/task.js'
 import { detailsOf } from './details.js'
 import { publishError } from '../../http/boundary.js'
-import { aboutTask, telling, warn } from '../../runtime/warning.js'
+import { aboutTask, warn } from '../../runtime/warning.js'
 
 /**
  * A message of the `diagnostics_channel` `longhaul:task`: one step of a task, published in the
@@ -58,14 +58,6 @@ export function publishStep(event: TaskEvent['event'], task: StoredTask): void {
 export type OnTaskError = (
   error: unknown, at: { taskId: string; name: string; attempt: number },
 ) => unknown
-
-/** Reports a failure to `onError`. The listener cannot change how a task ends. */
-export function reportError(
-  { onError }: { readonly onError: OnTaskError }, cause: unknown,
-  task: { readonly taskId: string, readonly name: string }, attempt: number,
-): void {
-  telling(() => onError(cause, { taskId: task.taskId, name: task.name, attempt }))
-}
 
 /** Reports to `reportErrorsTo` and to `onError`, or else by a process warning. */
 export function reportingTo(onError: OnTaskError | undefined): OnTaskError {

@@ -1,14 +1,10 @@
+import type { TaskRun } from '../../engine/engine.js'
 import { RunSignal, WorkerClosingError } from '../../engine/runs.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
 import { shuttingDown } from './failure.js'
 
-/** Something else that may stop a run, such as the run of an engine or a request. */
-export interface StopSource {
-  readonly signal: AbortSignal
-  /** Used instead of the signal, which costs more to make. */
-  onAbort?(listener: (reason: unknown) => void): void
-}
+type StopSource = Pick<TaskRun, 'signal'> & Partial<Pick<TaskRun, 'onAbort'>>
 
 interface Waiting {
   readonly giveUp: (error: Error) => void
