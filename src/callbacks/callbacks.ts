@@ -10,10 +10,7 @@ import { httpSender } from './http-sender.js'
 import { afterAttempt, messageBody, signedHeaders, signersOf, type EndedReply } from './message.js'
 import { OPTIONS, type CallbackOptions, type CallbackReply } from './options.js'
 
-/**
- * Event on the diagnostics channel `longhaul:callback`: one for each attempt, in the process that
- * made it.
- */
+/** Event on the diagnostics channel `longhaul:callback`: one for each attempt of this process. */
 export interface CallbackEvent {
   /** `retry`: another attempt will follow. */
   readonly outcome: 'delivered' | 'retry' | 'failed'

@@ -29,15 +29,9 @@ export interface HttpSenderOptions {
    * resolve to any address, and is resolved as the operating system does. Default: none.
    */
   readonly allow?: readonly string[]
-  /**
-   * Maximum duration of one attempt in milliseconds, from name resolution to the end of the
-   * response. Default 15 000.
-   */
+  /** Maximum duration of an attempt, name resolution included, in milliseconds. Default 15 000. */
   readonly timeoutMs?: number
-  /**
-   * Maximum number of bytes of a response body that are read and discarded before the connection is
-   * closed. Default 16 KiB.
-   */
+  /** Maximum bytes of a response body that are read and discarded. Default 16 KiB. */
   readonly maxResponseBytes?: number
   /**
    * Resolves host names. Default: names in `allow` as the operating system does (hosts file, search

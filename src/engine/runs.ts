@@ -6,10 +6,7 @@ import type { StoredTask } from './task.js'
 const REPLACED = Symbol.for('longhaul.RunReplacedError')
 const CLOSING = Symbol.for('longhaul.WorkerClosingError')
 
-/**
- * Abort reason of a run whose task has ended or has a later run, or whose lease has ended. Test for
- * it with `isRunReplaced`.
- */
+/** Abort reason of a run that is over or was replaced. Test for it with `isRunReplaced`. */
 export class RunReplacedError extends Error {
   override readonly name = 'RunReplacedError'
   readonly [REPLACED] = true
@@ -37,10 +34,7 @@ export function isWorkerClosing(error: unknown): error is WorkerClosingError {
   return typeof error === 'object' && error !== null && CLOSING in error
 }
 
-/**
- * The signal of one run. The AbortController is created when the signal is read, because creating
- * one costs a quarter of an accept, and most runs never read it.
- */
+/** The signal of a run, made when it is read: one for each costs a quarter of an accept. */
 export class RunSignal {
   #controller: AbortController | undefined
   /** True once `abort` was called. */

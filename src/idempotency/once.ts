@@ -13,10 +13,7 @@ import {
 /** A response, and the part of it that is kept for retries. */
 export interface KeptResponse {
   readonly response: HttpResponse
-  /**
-   * Body for retries, as JSON text, if the whole body is a stream or too large to keep. Default: a
-   * message that says so.
-   */
+  /** JSON body for retries, if the body is a stream or too large. Default: a message. */
   readonly short?: string
 }
 

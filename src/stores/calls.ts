@@ -89,10 +89,7 @@ export class Breaker {
   }
 }
 
-/**
- * Event on the diagnostics channel `longhaul:store`: one for each call of a store or of a task
- * engine on Redis or PostgreSQL.
- */
+/** Event on the diagnostics channel `longhaul:store`: a call to Redis or PostgreSQL. */
 export interface StoreEvent {
   /**
    * `look`, `take` and `renew` are calls of a worker: it searches for what is due about every
@@ -102,9 +99,7 @@ export interface StoreEvent {
     | 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
     | 'read' | 'change' | 'list' | 'counts' | 'now'
     | 'look' | 'take' | 'renew'
-  /**
-   * `full` and `unavailable` are reasons of a `StoreUnavailableError`. `misuse` is a `TypeError`.
-   */
+  /** Reason of a `StoreUnavailableError`; `misuse` for a `TypeError`. */
   readonly outcome: 'ok' | 'full' | 'unavailable' | 'misuse'
   /** Duration of the call in milliseconds. */
   readonly ms: number

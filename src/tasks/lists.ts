@@ -27,9 +27,7 @@ export interface ListOptions<
   readonly to?: Date | undefined
   /** Order of creation. Default `newest`: the newest task first. */
   readonly order?: 'newest' | 'oldest' | undefined
-  /**
-   * Maximum number of tasks of the page, 1 to 200. A page ends earlier after 4 MiB. Default 50.
-   */
+  /** Maximum number of tasks of the page, 1 to 200. It ends earlier after 4 MiB. Default 50. */
   readonly limit?: number | undefined
   /** The property `next` of the page before, of a call with the same options. Default: first page. */
   readonly cursor?: string | undefined

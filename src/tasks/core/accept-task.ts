@@ -27,10 +27,7 @@ export interface SubmitOptions extends OwnedSubmitOptions {
 
 /** Options of one task whose owner is known. */
 export interface OwnedSubmitOptions {
-  /**
-   * An id of your own: 1 to 128 of `A-Z a-z 0-9 . _ -`. A second submit with the same id starts no
-   * second task.
-   */
+  /** Your own id: 1 to 128 of `A-Z a-z 0-9 . _ -`. The same id starts no second task. */
   readonly id?: string | undefined
   /** Delay before the first run, in milliseconds, up to 100 years. Default 0. */
   readonly delayMs?: number | undefined
@@ -40,16 +37,11 @@ export interface OwnedSubmitOptions {
    * process. Default: now.
    */
   readonly startAt?: Date | undefined
-  /**
-   * Order among the waiting tasks of one pool: 0 to 1,000,000. Tasks with a lower number start
-   * first. Default: `priority` of the definition.
-   */
+  /** Order in its pool: 0 to 1,000,000, lowest first. Default: that of the definition. */
   readonly priority?: number | undefined
   /** Passed to `run` as `context`. It is stored as JSON, of at most 65 536 characters. */
   readonly context?: unknown
-  /**
-   * URL that receives a signed POST when the task has ended. Requires `callbacks` of `createTasks`.
-   */
+  /** URL that gets a signed POST once the task has ended. Requires `callbacks` of `createTasks`. */
   readonly callbackUrl?: string | undefined
   /**
    * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls

@@ -132,10 +132,7 @@ export function noCallbacks(): TypeError {
     + 'pass callbacks({ secrets }) of longhaul/callbacks')
 }
 
-/**
- * The option `callbacks` of `createTasks`. Made by `callbacks()` of `longhaul/callbacks`, so that
- * only applications that use callbacks load their code.
- */
+/** The option `callbacks` of `createTasks`, made by `callbacks()` of `longhaul/callbacks`. */
 export interface Callbacks {
   /**
    * Maximum number of callbacks that this process handles at the same time.

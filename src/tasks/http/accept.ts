@@ -179,10 +179,7 @@ export function onceOptions<C>(
   return { store, key, fingerprint, waitMs, retentionMs, maxBytes, owner }
 }
 
-/**
- * Accepts a submission in a transaction of the application. If an earlier request with its key
- * commits meanwhile, `submit` rejects, so that the application rolls back.
- */
+/** `submit` rejects if an earlier request with the key commits meanwhile: roll back. */
 async function acceptInTransaction<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, run: SubmitTransaction<C>,
 ): Promise<AcceptedSubmission> {

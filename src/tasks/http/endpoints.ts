@@ -70,10 +70,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
   /** The tasks that these are the endpoints of. */
   readonly tasks: Tasks<D>
-  /**
-   * The handler of the status resource: GET, HEAD, and DELETE to cancel, or with `remove: 'forget'`
-   * to delete. Other paths are passed on.
-   */
+  /** Status resource: GET, HEAD, and DELETE, which cancels, or deletes with `remove: 'forget'`. */
   readonly status: Handler<C>
   /**
    * The handler of POST `{status}/retry`, such as `/tasks/{id}/retry`. A failed or cancelled task

@@ -9,10 +9,7 @@ import type { TaskSnapshot } from '../record/snapshot.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
 
-/**
- * Representation of a task for one family of clients: the body of the 202 and of the status
- * resource. The option `format` of `taskEndpoints`.
- */
+/** Representation of a task: the body of the 202 and of the status resource. */
 export interface TaskFormat {
   /** The body, as JSON text, of both the 202 and the status resource. */
   readonly toText: (task: TaskSnapshot, statusPath: string) => string
@@ -102,10 +99,7 @@ export const TASK_STATUSES = {
   completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
 } as const
 
-/**
- * The task format: `{ taskId, status, message, progress?, result?, error?,
- * createdAt, … }`.
- */
+/** The task format: `{ taskId, status, message, progress?, result?, error?, createdAt, … }`. */
 export const taskFormat: TaskFormat = {
   toText: ({ blobs, text: body }, statusPath) => (
     blobs === undefined ? body : withFileUrls(body, statusPath)

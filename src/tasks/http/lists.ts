@@ -24,10 +24,7 @@ export interface OperatorListOptions<C = unknown> {
    * Required, because the list shows the tasks of all owners.
    */
   readonly authorize: Policy<C> | readonly Policy<C>[]
-  /**
-   * Further query parameters that a request may have, such as one that a policy in front reads.
-   * Default: none.
-   */
+  /** Further query parameters, such as one that a policy in front reads. Default: none. */
   readonly also?: readonly string[]
 }
 

@@ -27,10 +27,7 @@ export interface Failure extends TaskFailure {
   readonly fields?: ErrorFields | undefined
 }
 
-/**
- * One run of a task that has ended, as its record and its status resource show it. Times are ISO
- * 8601.
- */
+/** One run of a task that has ended. Times are ISO 8601. */
 export interface AttemptView {
   /** Number of the run, from 1. It counts over all retries. */
   readonly attempt: number
@@ -87,16 +84,10 @@ export function withFailure(details: Details, failure: Failure | undefined): Det
   return { ...details, error, errorStatus: status, errorFields: fields }
 }
 
-/**
- * Reason why a callback is not delivered, or not yet: no response, a status that is not 2xx, or a
- * process that went away.
- */
+/** Reason why a callback is not delivered, or not yet. */
 export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
 
-/**
- * State of a callback. The engine keeps when the next attempt is due. Times are milliseconds since
- * 1970.
- */
+/** State of a callback. Times are milliseconds since 1970. */
 export interface CallbackDetails {
   readonly url: string
   readonly state: CallbackView['state']
@@ -112,10 +103,7 @@ export interface CallbackDetails {
   readonly postponed?: number | undefined
 }
 
-/**
- * The same as clients see it; the URL is left out, because it may hold a secret. Times are ISO
- * 8601.
- */
+/** The same as clients see it, without the URL, which may hold a secret. Times are ISO 8601. */
 export interface CallbackView {
   /** `waiting`: for the end of the task. `pending`: until it is delivered or given up. */
   readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
