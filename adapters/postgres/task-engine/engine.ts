@@ -24,7 +24,7 @@ import { DUE, STOP, Worker } from './worker.js'
  * a later commit are found by the next look.
  */
 const COMMIT_MS = 100
-/** Memory of a row beside its strings, in bytes. An estimate. */
+/** Memory of a row beside its strings, in bytes. */
 const OVERHEAD = 500
 
 interface Evicted {
