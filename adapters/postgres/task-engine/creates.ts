@@ -8,7 +8,7 @@ import type { TaskReads } from './reads.js'
 import { CLOCK, newRows, NOW, SAME_NOW, turnSql } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. */
-const MAX_BATCH_LENGTH = 262_144
+export const MAX_BATCH_LENGTH = 262_144
 /** Number of attempts that are gathered with those of other tasks. */
 const GATHERED_TRIES = 2
 /**
@@ -17,7 +17,7 @@ const GATHERED_TRIES = 2
  */
 const MAX_WAIT = '50ms'
 /** Time after which no further attempt is made, in milliseconds. */
-const MAX_MS = 2000
+export const MAX_MS = 2000
 
 /** Columns of a new task. */
 const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_group text, max bigint, '
@@ -27,7 +27,6 @@ const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_g
 /** There is no row for a task whose turn has to come again. */
 interface Row {
   readonly outcome: 'created' | 'exists' | 'caller_full'
-  /** Id of the new task. */
   readonly id: string
   /** Id of the task that has its id or key. */
   readonly other: string

@@ -32,14 +32,6 @@ interface Evicted {
   readonly has_files: boolean
 }
 
-/** Settings of a `PostgresTaskEngine`. */
-export interface TaskEngineSettings {
-  /** Limits of what the final tasks of one caller keep. */
-  readonly limits: ShareLimits
-  /** Time without a renewal after which another process takes a run, in milliseconds. */
-  readonly leaseMs: number
-}
-
 /**
  * Task engine on PostgreSQL 13 or later, or on PGlite: one row for each task. Made by `postgres()`. A task that nobody
  * else works on takes three statements: one creates it, one begins its run, and one ends it. Calls
@@ -60,11 +52,12 @@ export class PostgresTaskEngine implements TaskEngine {
 
   /** @internal */
   constructor(
-    private readonly database: Database, private readonly settings: TaskEngineSettings,
+    private readonly database: Database,
+    private readonly settings: { readonly limits: ShareLimits, readonly leaseMs: number },
   ) {
-    const { schema, repeated, background } = database
+    const { schema, background } = database
     this.shared = database.shared
-    this.reads = new TaskReads(schema, repeated)
+    this.reads = new TaskReads(schema, database.repeated)
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
     this.notices = new ChangeNotices(database.channel, 'task:')
@@ -131,10 +124,7 @@ export class PostgresTaskEngine implements TaskEngine {
   }
 
   async now(): Promise<number> {
-    const [row] = await observed('now', () => (
-      this.database.repeated<{ readonly now: number }>(`SELECT ${NOW} AS now`)
-    ))
-    return row?.now as number
+    return observed('now', () => this.reads.now())
   }
 
   async close({ drainMs }: { readonly drainMs: number }): Promise<void> {

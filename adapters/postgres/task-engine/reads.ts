@@ -67,6 +67,11 @@ export class TaskReads {
     return rows.map((row) => toTask(row))
   }
 
+  async now(): Promise<number> {
+    const [row] = await this.query<{ readonly now: number }>(`SELECT ${NOW} AS now`)
+    return row?.now as number
+  }
+
   async counts(pool: string): Promise<PoolCounts> {
     const [row] = await this.query<Counts>(countsSql(this.rows), [pool])
     const { running, waiting, delayed, oldest } = row as Counts

@@ -9,8 +9,8 @@ import { identitySql, type Database } from '../database.js'
 const MARK = 'longhaul.transaction'
 /** Maximum time for which a transaction waits for another open one, in milliseconds. */
 const MAX_WAIT_MS = 4000
-/** Average time between two attempts, in milliseconds. */
-const AGAIN_MS = 15
+/** Maximum time between two attempts, in milliseconds. */
+const AGAIN_MS = 30
 
 /**
  * Returns the function that runs statements in a transaction of the application. It rejects with
@@ -74,6 +74,6 @@ export async function enter(
         'Another open transaction creates a task with this id or key, or under a limit of this caller',
       )
     }
-    await new Promise((resolve) => { setTimeout(resolve, 2 * AGAIN_MS * Math.random()) })
+    await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS * Math.random()) })
   }
 }

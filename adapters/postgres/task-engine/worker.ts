@@ -146,10 +146,7 @@ export class Worker {
     }
   }
 
-  /**
-   * Gives back what lost takes have begun, until once after the end of their leases: a statement may
-   * be late.
-   */
+  /** Gives back what lost takes have begun, until once after their leases, since they may be late. */
   private async giveBack(): Promise<void> {
     if (this.unanswered.size === 0) return
     const now = performance.now()
