@@ -42,7 +42,7 @@ export interface MemoryStoreOptions {
    * 100,000.
    */
   readonly maxCounters?: number
-  /** Maximum number of watches on all keys. Default 100,000. */
+  /** Maximum number of watches. Default 100,000. */
   readonly maxWatches?: number
   /** Clock in milliseconds, from any origin. For tests. Default: the monotonic clock. */
   readonly now?: () => number
