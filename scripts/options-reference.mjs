@@ -38,7 +38,8 @@ const GUIDE = {
   'longhaul/koa': 'embedding.md',
   'longhaul/stream-json': 'stream-json.md',
   'longhaul/cron': 'scheduling.md',
-  'longhaul/opentelemetry': 'logging.md'
+  'longhaul/opentelemetry': 'logging.md',
+  'longhaul/nestjs': 'nestjs.md'
 }
 
 const HEAD = `# Options

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { isJsonObject } from '../http/body/json.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { principalOrNobody } from '../http/requester.js'
+import { principalOrNobody } from '../http/principal.js'
 
 const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
 const BARE = /^[!#-+\--~]+$/

@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
-import { clientAddress, type ClientAddressOptions } from '../http/requester.js'
+import { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
 import { isToken } from '../http/fields/reader.js'
@@ -236,10 +236,6 @@ class Charge<C> {
   /** Last known counters of the limits. */
   readonly #counts: (Count | undefined)[] = []
 
-  /**
-   * @param passes - returns `true` for failures of the store that let a later charge pass
-   * @param outer - the charge of a `rateLimit` in front of this one
-   */
   constructor(
     private readonly store: Store,
     private readonly limits: readonly Limit<C>[],

@@ -14,8 +14,8 @@ import type { EndpointSettings } from './settings.js'
 /** Options of `operatorOverview`. */
 export interface OperatorOverviewOptions<C = unknown> {
   /**
-   * Policies that reject everybody but operators, such as `authorize({ allow, reason })`. They run
-   * first. Required, because the overview is about the tasks of all owners.
+   * Policies that reject everybody but operators, such as `authorize({ allow, reason })`. They run first.
+   * Required, because the tasks of all owners are shown.
    */
   readonly authorize: Policy<C> | readonly Policy<C>[]
 }

@@ -10,7 +10,7 @@ import { bearer, tokens } from '../../../src/policies/schemes.js'
 import {
   bodyBytes, consume, rateLimit, type RateLimitOptions,
 } from '../../../src/policies/rate-limit.js'
-import { clientAddress } from '../../../src/http/requester.js'
+import { clientAddress } from '../../../src/http/client-address.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
 import { ask, request } from './request.js'
 

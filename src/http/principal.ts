@@ -1,0 +1,57 @@
+import type { HttpRequest } from './exchange.js'
+
+/**
+ * Authenticated sender of a request. Applications may add properties such as roles, a tenant or the
+ * claims of a token.
+ */
+export interface Principal {
+  /**
+   * Permanent id of the caller, independent of the credentials. Tasks belong to it and limits are
+   * counted for it.
+   */
+  readonly subject: string
+}
+
+/** The context that the bindings of Express, Connect, Fastify and Koa make by default. */
+export interface HostContext {
+  /**
+   * The user that your framework has authenticated: `req.user`, `request.user` or `ctx.state.user`.
+   * Its type is known to your application only.
+   */
+  readonly user?: any
+}
+
+/**
+ * Returns the principal that `authenticate` or your framework stored in `context.principal`, or
+ * `undefined` for an anonymous request.
+ *
+ * @example
+ * const subject = principalOf(request)?.subject
+ */
+export function principalOf<P extends Principal = Principal>(
+  request: HttpRequest<unknown>,
+): P | undefined {
+  return (request.context as { readonly principal?: P } | null | undefined)?.principal
+}
+
+/**
+ * Returns the principal, for code that treats a request without one as anonymous. Rejects a user in
+ * `context.user` (such as Express' `req.user`) without a principal, because its requests must not
+ * count as anonymous.
+ *
+ * @throws {TypeError} The context has a `user` but no `principal`.
+ */
+export function principalOrNobody<P extends Principal = Principal>(
+  request: HttpRequest<unknown>,
+  where: string,
+): P | undefined {
+  const principal = principalOf<P>(request)
+  if (principal !== undefined) return principal
+  const user = (request.context as { readonly user?: unknown } | null | undefined)?.user
+  if (user === undefined || user === null) return undefined
+  throw new TypeError(
+    `${where}: your framework has set context.user (req.user), but there is no context.principal. ` +
+      'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
+      'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })',
+  )
+}
