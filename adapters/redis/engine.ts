@@ -131,7 +131,7 @@ export class RedisTaskEngine implements TaskEngine {
     const args = changeArguments(ref, expected, change, newId(), this.share)
     return this.worker.change('change', CHANGE, args, ([outcome, row]: ChangeResult) => {
       if (outcome === 'caller_full') return { outcome }
-      return outcome === 'changed' ? { outcome, task: toTask(row) } : { outcome, task: taskIn(row) }
+      return outcome === 'changed' ? { outcome, task: toTask(row, change) } : { outcome, task: taskIn(row) }
     })
   }
 
@@ -150,7 +150,7 @@ export class RedisTaskEngine implements TaskEngine {
 
   list(query: TaskQuery): Promise<readonly StoredTask[]> {
     const args = [pageArgument(query)]
-    return this.worker.change('list', PAGE, args, ([rows]: [Row[]]) => rows.map(toTask))
+    return this.worker.change('list', PAGE, args, ([rows]: [Row[]]) => rows.map((row) => toTask(row)))
   }
 
   counts(pool: string): Promise<PoolCounts> {

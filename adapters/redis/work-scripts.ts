@@ -1,38 +1,41 @@
 import { script } from './client.js'
-import { CHANGES, READS } from './lua.js'
+import { DELAYS, READS, TICKETS } from './lua.js'
 
 /* Scripts of processes that work, and of lists. Their results are as in task-scripts.ts. */
 
 /**
- * Begins a run if the task is still ready. ARGV: 1 pool, 2 id, 3 a name of this call, 4 lease in ms,
- * 5 worker. Result: task or nothing, number of ready tasks of the pool, input, checkpoint.
+ * Begins a run if the task is still ready. ARGV: 1 in lines: id, name of this call after the name of
+ * the worker and a full stop, lease in ms, pool. Result: task or nothing, number of ready tasks of the
+ * pool, input, checkpoint.
  */
-export const BEGIN = script(`${CHANGES}
-local pool, id, nonce, leaseMs, worker = unpack(ARGV)
-local t = live(id)
-if not t then return done(false) end
+export const BEGIN = script(`${TICKETS}
+local id, nonce, leaseMs, pool = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
+local h = base .. 'h:' .. id
+local m, details, result, input, checkpoint = unpack(
+  call('HMGET', h, 'm', 'details', 'result', 'input', 'checkpoint'))
+local t = m and cjson.decode(m)
+if not t or t[EXPIRES] <= now then return done(false) end
 local runs = base .. 'run:' .. t[PLACE_POOL]
 -- A worker sends a begin again if its reply was lost.
-local isRepeated = t[TAKEN_BY] == nonce and t[STATUS] == 'processing' and call('ZSCORE', runs, id)
-if not isRepeated then
+local ends = t[TAKEN_BY] == nonce and t[STATUS] == 'processing' and call('ZSCORE', runs, id)
+if not ends or ends == 'inf' then
   if t[PLACE_POOL] ~= pool or not endReady(t) then return done(false) end
   t[RUN_STARTED_BEFORE] = -1
   if t[STATUS] == 'processing' then
-    stopRun(t)
+    stop(t)
     t[RUN_STARTED_BEFORE] = t[RUN_STARTED]
     t[CRASHES] = t[CRASHES] + 1
   end
-  t[STATUS], t[TAKEN_BY], t[WORKER], t[RUN_STARTED] = 'processing', nonce, worker, now
+  t[STATUS], t[TAKEN_BY], t[RUN_STARTED] = 'processing', nonce, now
   t[RUN], t[ATTEMPT], t[VERSION] = t[RUN] + 1, t[ATTEMPT] + 1, t[VERSION] + 1
   if t[STARTED] == 0 then t[STARTED] = now end
-  list(t, 'processing')
-  save(t)
+  m = cjson.encode(t)
+  call('HSET', h, 'm', m)
   call('ZADD', runs, now + leaseMs, id)
-  notify(t)
+  call('PUBLISH', channel .. 'w:' .. id, '')
 end
 wake(now + leaseMs)
-local input, checkpoint = unpack(call('HMGET', base .. 'h:' .. id, 'input', 'checkpoint'))
-return done(reply(id), call('ZCARD', base .. 'ready:' .. pool), input, checkpoint)
+return done({m, details, result}, call('ZCARD', base .. 'ready:' .. pool), input, checkpoint)
 `)
 
 /**
@@ -46,7 +49,7 @@ for n, run in ipairs(cjson.decode(ARGV[2])) do
   local set = t and base .. 'run:' .. t[PLACE_POOL]
   local isOwn = t and t[BIRTH] == run.birth and t[RUN] == run.run
   local ends = isOwn and call('ZSCORE', set, run.id)
-  renewals[n] = ends and tonumber(ends) > now and 1 or 0
+  renewals[n] = ends and ends ~= 'inf' and tonumber(ends) > now and 1 or 0
   if renewals[n] == 1 then call('ZADD', set, now + ARGV[1], run.id) end
 end
 return renewals
@@ -58,20 +61,14 @@ return renewals
  * again, in ms, then pairs of a pool of this process and its places. Result: callbacks, tasks whose
  * files are to be removed.
  */
-export const DUE = script(`${CHANGES}
+export const DUE = script(`${DELAYS}
 local callbacksMax, removalsMax, most, again = unpack(ARGV, 1, 4)
 callbacksMax, removalsMax, most = tonumber(callbacksMax), tonumber(removalsMax), tonumber(most)
-for at = 5, #ARGV, 2 do
-  if call('HGET', base .. 'pools', ARGV[at]) ~= ARGV[at + 1] then
-    call('HSET', base .. 'pools', ARGV[at], ARGV[at + 1])
-  end
-end
-each('exp', most, retire)
-local pools = call('HKEYS', base .. 'pools')
+for at = 5, #ARGV, 2 do call('HSET', base .. 'defs', 'p' .. ARGV[at], ARGV[at + 1]) end
+endDelays(most)
 for _, pool in ipairs(pools) do
-  each('delayed:' .. pool, most, endDelay)
   each('run:' .. pool, most, function(t)
-    call('ZREM', base .. 'run:' .. pool, t[ID])
+    call('ZADD', base .. 'run:' .. pool, '+inf', t[ID])
     makeReady(t)
   end)
 end
@@ -88,7 +85,7 @@ each('cb', callbacksMax, function(t)
   if not FINAL[t[STATUS]] then return call('ZREM', base .. 'cb', t[ID]) end
   t[CALLBACK_RUN], t[CALLBACK_AT] = t[CALLBACK_RUN] + 1, now + again
   call('ZADD', base .. 'cb', t[CALLBACK_AT], t[ID])
-  save(t)
+  call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t))
   callbacks[#callbacks + 1] = reply(t[ID])
 end)
 each('gone', removalsMax, function(t)
@@ -99,7 +96,7 @@ end)
 
 local function look(set)
   local at = call('ZRANGE', base .. set, 0, 0, 'WITHSCORES')[2]
-  if at then wake(tonumber(at)) end
+  if at and at ~= 'inf' then wake(tonumber(at)) end
 end
 for _, pool in ipairs(pools) do
   look('delayed:' .. pool)
@@ -117,18 +114,21 @@ export const COUNTS = script(`${READS}
 local running, delayed = base .. 'run:' .. ARGV[1], base .. 'delayed:' .. ARGV[1]
 local ready = base .. 'ready:' .. ARGV[1]
 local over, due = call('ZCOUNT', running, '-inf', now), call('ZCOUNT', delayed, '-inf', now)
+local runs = call('ZCOUNT', running, '(' .. now, '(+inf')
 local first = call('ZRANGE', ready, 0, 0, 'WITHSCORES')[2]
 local since = first and now - math.floor(first / 1000)
 if due > 0 then
   local at = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
   since = math.max(since or 0, now - at)
 end
-return {call('ZCARD', running) - over, call('ZCARD', ready) + over + due,
-  call('ZCARD', delayed) - due, since}
+return {runs, call('ZCARD', ready) + over + due, call('ZCARD', delayed) - due, since}
 `)
 
-/** Reads a page by merging the lists of its kinds and names. ARGV: 1 the query as JSON. */
-export const PAGE = script(`${CHANGES}
+/**
+ * Reads a page by merging the lists of its kinds and names, or the sets of what runs. ARGV: 1 the
+ * query as JSON.
+ */
+export const PAGE = script(`${DELAYS}
 local q = cjson.decode(ARGV[1])
 local isNewest, after, owner = q.isNewest, q.after, q.owner and '\\n' .. q.owner or ''
 local first, last = q.from or '-inf', q.to and '(' .. q.to or '+inf'
@@ -136,10 +136,8 @@ if after and not isNewest then first = math.max(q.from or 0, after.createdAt)
 elseif after and after.createdAt < (q.to or math.huge) then last = after.createdAt end
 if isNewest then first, last = last, first end
 local range = isNewest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
-
 -- Tasks whose time has come, or is over, and which no process has found yet.
-each('exp', 500, retire)
-for _, pool in ipairs(call('HKEYS', base .. 'pools')) do each('delayed:' .. pool, 500, endDelay) end
+endDelays(500)
 
 local function isBefore(one, other)
   if one.createdAt ~= other.createdAt then return (one.createdAt > other.createdAt) == isNewest end
@@ -154,18 +152,38 @@ end
 -- Moves to the next task of a list.
 local function advance(list)
   repeat
-    local found = call(range, list.key, first, last, 'WITHSCORES', 'LIMIT', list.offset, 1)
-    list.offset, list.id, list.createdAt = list.offset + 1, found[1], tonumber(found[2])
+    list.offset = list.offset + 1
+    local found = list.rows and list.rows[list.offset]
+      or list.key and call(range, list.key, first, last, 'WITHSCORES', 'LIMIT', list.offset - 1, 1)
+    list.id, list.createdAt = found and found[1], found and tonumber(found[2])
   until not list.id or not after or isBefore(after, list)
 end
 
-local lists, page = {}, {}
-for _, name in ipairs(q.names or call('SMEMBERS', base .. 'names')) do
+local lists, page, isWanted = {}, {}, {}
+for _, name in ipairs(q.names or names) do
+  isWanted['n' .. name] = true
   for _, kind in ipairs(q.kinds) do
-    lists[#lists + 1] = {key = base .. 'l:' .. kind .. ':' .. name .. owner, offset = 0}
-    advance(lists[#lists])
+    isWanted[kind] = true
+    if kind ~= 'processing' then
+      lists[#lists + 1] = {key = base .. 'l:' .. kind .. ':' .. name .. owner, offset = 0}
+    end
   end
 end
+if isWanted.processing and not isWanted.queued then
+  local rows = {}
+  for _, pool in ipairs(pools) do
+    for _, id in ipairs(call('ZRANGE', base .. 'run:' .. pool, 0, -1)) do
+      local t = load(id)
+      if t and isWanted['n' .. t[NAME]] and (not q.owner or t[OWNER] == q.owner)
+        and t[CREATED] >= (q.from or 0) and t[CREATED] < (q.to or math.huge) then
+        rows[#rows + 1] = {id, t[CREATED], id = id, createdAt = t[CREATED]}
+      end
+    end
+  end
+  table.sort(rows, isBefore)
+  lists[#lists + 1] = {rows = rows, offset = 0}
+end
+for _, list in ipairs(lists) do advance(list) end
 while #page < q.limit do
   local best
   for _, list in ipairs(lists) do
@@ -173,7 +191,9 @@ while #page < q.limit do
   end
   if not best then break end
   local t = load(best.id)
-  if t and t[EXPIRES] > now then page[#page + 1] = reply(best.id) end
+  local isAbsent = not t or t[EXPIRES] <= now or t[STATUS] == 'processing' and not isWanted.processing
+    or t[STATUS] == 'queued' and not isWanted[t[KIND]]
+  if not isAbsent then page[#page + 1] = reply(best.id) end
   advance(best)
 end
 return done(page)

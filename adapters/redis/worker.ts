@@ -36,6 +36,8 @@ export class Worker {
   private readonly jobs = new Set<TicketJob>()
   private readonly notices: Notices
   private stops: (() => void)[] = []
+  /** Number of begins so far. */
+  private begun = 0
   private isClosed = false
 
   /** @param base - start of all keys and channels */
@@ -135,7 +137,7 @@ export class Worker {
   /** Performs a run, if the task of the job is ready. */
   private async perform(pool: string, job: TicketJob, work: LeasedWork): Promise<void> {
     const { leaseMs } = this
-    const args = [pool, job.data.taskId, newId(), leaseMs, this.id]
+    const args = [[job.data.taskId, `${this.id}.${String(++this.begun)}`, leaseMs, pool].join('\n')]
     const sentAt = performance.now()
     const begin = async (): Promise<Begun> => {
       try {
