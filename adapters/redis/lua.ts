@@ -1,3 +1,5 @@
+import { script, type Script } from './client.js'
+
 /*
  * Parts of the scripts of the task engine. KEYS[1] is the start of all keys of one namespace, which
  * have one hash tag, so every script is safe in a Cluster. Without the key prefix of the client it is
@@ -34,9 +36,17 @@ const FIELDS = [
   'KIND', 'PLACE_POOL', 'COUNTED',
 ]
 
-/** Beginning of each script: time, and reading a task. Redis makes its functions anew for each call. */
+/**
+ * Returns a script in which numbers replace the names of fields: as variables they would cost each
+ * script, which makes its functions anew for each call, some microseconds.
+ */
+export function taskScript(source: string): Script {
+  const names = new RegExp(`\\b(${FIELDS.join('|')})\\b`, 'g')
+  return script(source.replace(names, (name) => String(FIELDS.indexOf(name) + 1)))
+}
+
+/** Beginning of each script: time, and reading a task. */
 export const READS = `
-local ${FIELDS.join(', ')} = ${FIELDS.map((_, n) => String(n + 1)).join(', ')}
 local base, call = KEYS[1], redis.call
 local clock = call('TIME')
 local micros = clock[1] * 1000000 + clock[2]

@@ -1,5 +1,5 @@
 import { script } from './client.js'
-import { CHANGES, READS } from './lua.js'
+import { CHANGES, READS, taskScript } from './lua.js'
 
 /*
  * Scripts that make one change of one task. A task in a reply is an array: m, details, result. A
@@ -12,7 +12,7 @@ import { CHANGES, READS } from './lua.js'
  * some 1,400 instructions. Result: `new` and the times of creation, start and expiry, or an outcome
  * and a task.
  */
-export const CREATE = script(`${CHANGES}
+export const CREATE = taskScript(`${CHANGES}
 local head, details, input = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
 local n = cjson.decode(head)
 local h = base .. 'h:' .. n.id
@@ -49,7 +49,7 @@ return done('new', now, t[START], t[EXPIRES])
 `)
 
 /** ARGV: 1 id or key, 2 `key` if it is one. Returns the task, or nothing. */
-export const READ = script(`${READS}
+export const READ = taskScript(`${READS}
 local id, kind = unpack(ARGV)
 if kind == 'key' then id = call('HGET', base .. 'keys', id) end
 local t = id and load(id)
@@ -62,21 +62,21 @@ return t and t[EXPIRES] > now and reply(id)
  * its result, or nothing. 2 its checkpoint, or nothing. Result: outcome, task. Details and a result
  * that were sent are not returned.
  */
-export const CHANGE = script(`${CHANGES}
+export const CHANGE = taskScript(`${CHANGES}
 -- Counts what a final task keeps for its caller, who loses the oldest such tasks above the maximum.
 local function share(t, kind, field, bytes, maxTasks, maxBytes)
   if bytes == 0 then return end
-  local set, sums = base .. kind .. ':' .. t[CALLER], kind .. 'b'
+  local set, sums = base .. kind .. ':' .. t[CALLER], base .. kind .. 'b'
   local isNew = call('ZADD', set, 'NX', micros, t[ID]) == 1
-  add(sums, t[CALLER], isNew and bytes or bytes - t[field])
+  local sum = call('HINCRBY', sums, t[CALLER], isNew and bytes or bytes - t[field])
   t[field] = bytes
   for _ = 1, 100 do
-    local sum = tonumber(call('HGET', base .. sums, t[CALLER]) or 0)
     if sum <= maxBytes and call('ZCARD', set) <= maxTasks then return end
     local first = call('ZRANGE', set, 0, 0)[1]
     if first == t[ID] then return end
     local other = load(first)
     if other then retire(other) else call('ZREM', set, first) end
+    sum = tonumber(call('HGET', sums, t[CALLER]) or 0)
   end
 end
 
@@ -142,9 +142,10 @@ if status then list(t, status) end
 if details ~= '' then call('HSET', h, 'details', details) end
 if result ~= '' then call('HSET', h, 'result', result) end
 if FINAL[t[STATUS]] and t[CALLER] ~= '' then
-  local bytes = 0
-  for _, field in ipairs({'input', 'details', 'result', 'checkpoint'}) do
-    bytes = bytes + call('HSTRLEN', h, field)
+  local bytes = #(details == '' and before[2] or details)
+  bytes = bytes + (result == '' and call('HSTRLEN', h, 'result') or #result)
+  if status ~= 'completed' then
+    bytes = bytes + call('HSTRLEN', h, 'input') + call('HSTRLEN', h, 'checkpoint')
   end
   share(t, 's', BYTES, bytes, c.maxEntries, c.maxBytes)
   share(t, 'f', FILE_BYTES, t[FILE_BYTES], 1e18, c.files and c.files.max or 1e18)
@@ -158,7 +159,7 @@ return done('changed', {
 `)
 
 /** ARGV: 1 id, 2 birth, 3 version. Result: the task if it stays, else nothing. */
-export const DELETE = script(`${CHANGES}
+export const DELETE = taskScript(`${CHANGES}
 local t = load(ARGV[1])
 if not t or t[BIRTH] ~= ARGV[2] or t[EXPIRES] <= now then return done(false) end
 if not FINAL[t[STATUS]] or t[VERSION] ~= tonumber(ARGV[3]) then return done(reply(t[ID])) end
@@ -167,7 +168,7 @@ return done(false)
 `)
 
 /** ARGV: 1 row, 2 delay of the next attempt in ms, or empty if the files were removed. */
-export const REMOVED = script(`${READS}
+export const REMOVED = taskScript(`${READS}
 local row, delay = unpack(ARGV)
 if delay ~= '' then return call('ZADD', base .. 'gone', 'XX', now + delay, row) end
 call('ZREM', base .. 'gone', row)

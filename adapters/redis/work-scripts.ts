@@ -1,5 +1,4 @@
-import { script } from './client.js'
-import { DELAYS, READS, TICKETS } from './lua.js'
+import { DELAYS, READS, TICKETS, taskScript } from './lua.js'
 
 /* Scripts of processes that work, and of lists. Their results are as in task-scripts.ts. */
 
@@ -8,7 +7,7 @@ import { DELAYS, READS, TICKETS } from './lua.js'
  * the worker and a full stop, lease in ms, pool. Result: task or nothing, number of ready tasks of the
  * pool, input, checkpoint.
  */
-export const BEGIN = script(`${TICKETS}
+export const BEGIN = taskScript(`${TICKETS}
 local id, nonce, leaseMs, pool = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
 local h = base .. 'h:' .. id
 local m, details, result, input, checkpoint = unpack(
@@ -42,7 +41,7 @@ return done({m, details, result}, call('ZCARD', base .. 'ready:' .. pool), input
  * Renews leases that have not ended. ARGV: 1 lease in ms, 2 runs as JSON: id, birth and number.
  * Returns 1 for each run whose lease was renewed, and 0 for each that is lost.
  */
-export const RENEW = script(`${READS}
+export const RENEW = taskScript(`${READS}
 local renewals = {}
 for n, run in ipairs(cjson.decode(ARGV[2])) do
   local t = load(run.id)
@@ -61,7 +60,7 @@ return renewals
  * again, in ms, then pairs of a pool of this process and its places. Result: callbacks, tasks whose
  * files are to be removed.
  */
-export const DUE = script(`${DELAYS}
+export const DUE = taskScript(`${DELAYS}
 local callbacksMax, removalsMax, most, again = unpack(ARGV, 1, 4)
 callbacksMax, removalsMax, most = tonumber(callbacksMax), tonumber(removalsMax), tonumber(most)
 for at = 5, #ARGV, 2 do call('HSET', base .. 'defs', 'p' .. ARGV[at], ARGV[at + 1]) end
@@ -110,7 +109,7 @@ return {#tickets > 0 and tickets, due and due - now, callbacks, removals}
  * ARGV: 1 pool. Returns the numbers of running, waiting and delayed tasks, and the ms since the
  * oldest waiting one became ready, or nothing.
  */
-export const COUNTS = script(`${READS}
+export const COUNTS = taskScript(`${READS}
 local running, delayed = base .. 'run:' .. ARGV[1], base .. 'delayed:' .. ARGV[1]
 local ready = base .. 'ready:' .. ARGV[1]
 local over, due = call('ZCOUNT', running, '-inf', now), call('ZCOUNT', delayed, '-inf', now)
@@ -128,7 +127,7 @@ return {runs, call('ZCARD', ready) + over + due, call('ZCARD', delayed) - due, s
  * Reads a page by merging the lists of its kinds and names, or the sets of what runs. ARGV: 1 the
  * query as JSON.
  */
-export const PAGE = script(`${DELAYS}
+export const PAGE = taskScript(`${DELAYS}
 local q = cjson.decode(ARGV[1])
 local isNewest, after, owner = q.isNewest, q.after, q.owner and '\\n' .. q.owner or ''
 local first, last = q.from or '-inf', q.to and '(' .. q.to or '+inf'
