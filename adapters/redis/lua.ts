@@ -62,10 +62,13 @@ local function reply(row)
 end
 `
 
-/** What is ready, and its tickets. */
+/**
+ * Reads and changes what is ready, and its tickets. `tickets` are those to add, and `due` is the time at which workers
+ * have to look for what is due. `add` changes a number in a hash, which does not keep 0. `endReady`
+ * returns whether the task was ready; the next ones of its group get its ticket.
+ */
 export const TICKETS = `${READS}
 local channel = string.match(base, '.*({.*)')
--- Tickets to add, and the time at which workers have to look for what is due.
 local tickets, due = {}, false
 
 local function wake(at)
@@ -77,8 +80,8 @@ local function done(...)
   return {#tickets > 0 and tickets, due and due - now, ...}
 end
 
--- Adds to a number in a hash. 0 is not kept.
 local function add(hash, field, by)
+  if field == '' then return end
   if call('HINCRBY', base .. hash, field, by) <= 0 then call('HDEL', base .. hash, field) end
 end
 
@@ -90,7 +93,8 @@ local function groupOf(t)
   return t[PLACE_POOL] .. '\\n' .. t[PRIORITY] .. '\\n' .. t[CALLER]
 end
 
-local function tell(t)
+local function addTicket(t, delay)
+  call('ZADD', base .. 'tk', now + (delay or 1000), t[ID])
   tickets[#tickets + 1] = {t[PLACE_POOL], t[PRIORITY], t[NAME], t[ID], t[RUN] + 1, t[BIRTH]}
 end
 
@@ -98,8 +102,7 @@ local function makeReady(t, most)
   local group, pool = groupOf(t), t[PLACE_POOL]
   call('ZADD', base .. 'ready:' .. pool, micros, t[ID])
   if call('HINCRBY', base .. 'g', group, 1) <= (most or mostOf(pool)) then
-    call('ZADD', base .. 'tk', now + 1000, t[ID])
-    tell(t)
+    addTicket(t)
   else
     call('HINCRBY', base .. 'g', group, -1)
     call('ZADD', base .. 'w:' .. group, micros, t[ID])
@@ -107,12 +110,10 @@ local function makeReady(t, most)
   micros = micros + 1
 end
 
--- Tells the worker of a run that it is over.
 local function stop(t)
   call('PUBLISH', channel .. 'k:' .. string.match(t[TAKEN_BY], '^[^.]*'), '')
 end
 
--- Returns whether the task was ready. The next ones of its group get its ticket.
 local function endReady(t)
   local group, pool = groupOf(t), t[PLACE_POOL]
   if call('ZREM', base .. 'ready:' .. pool, t[ID]) == 0 then return false end
@@ -121,25 +122,30 @@ local function endReady(t)
     call('ZREM', waiting, t[ID])
     return true
   end
-  local freed = 1
+  local by = -1
   if call('EXISTS', waiting) == 1 then
-    local last = mostOf(pool) - call('HGET', base .. 'g', group)
-    for _, next in ipairs(last < 0 and {} or call('ZRANGE', waiting, 0, last)) do
-      local other = load(next)
-      call('ZREM', waiting, next)
+    local most = math.max(mostOf(pool) - call('HGET', base .. 'g', group) + 1, 0)
+    local next = call('ZPOPMIN', waiting, most)
+    for at = 1, #next, 2 do
+      local other = load(next[at])
       if other then
-        call('ZADD', base .. 'tk', now + 1000, next)
-        tell(other)
-        freed = freed - 1
+        addTicket(other)
+        by = by + 1
       end
     end
   end
-  if freed ~= 0 then add('g', group, -freed) end
+  if by ~= 0 then add('g', group, by) end
   return true
 end
 `
 
-/** Lists, limits and shares of callers, and the end of a task. */
+/**
+ * Lists, limits and shares of callers, and the end of a task. `unschedule` ends the wait or the run
+ * of a task. `retire` takes a task out of everything; its row stays under another name if it has
+ * files. `each` calls `act` with the tasks of a sorted set whose time has come. `placeOf` returns the
+ * name of the count of a caller and a limit, or nothing if the caller is full; unfinished tasks that
+ * have expired do not count.
+ */
 export const CHANGES = `${TICKETS}
 local FINAL = {completed = true, failed = true, cancelled = true}
 
@@ -161,7 +167,6 @@ local function schedule(t, at, most)
   wake(at)
 end
 
--- Ends the wait of a task, or its run.
 local function unschedule(t, isOwn)
   local isRunning = t[STATUS] == 'processing'
   local set = base .. (isRunning and 'run:' or 'delayed:') .. t[PLACE_POOL]
@@ -169,16 +174,12 @@ local function unschedule(t, isOwn)
   if isRunning and not isOwn then stop(t) end
 end
 
-local function count(t, by)
-  if t[COUNTED] ~= '' then add('n', t[COUNTED], by) end
-end
-
 local function unshare(t, kind, field)
-  if t[CALLER] == '' or call('ZREM', base .. kind .. ':' .. t[CALLER], t[ID]) == 0 then return end
-  add(kind .. 'b', t[CALLER], -t[field])
+  if t[CALLER] ~= '' and call('ZREM', base .. kind .. ':' .. t[CALLER], t[ID]) == 1 then
+    add(kind .. 'b', t[CALLER], -t[field])
+  end
 end
 
--- Takes a task out of everything. Its row stays under another name if it has files.
 local function retire(t)
   local id, h = t[ID], base .. 'h:' .. t[ID]
   if FINAL[t[STATUS]] then
@@ -186,7 +187,7 @@ local function retire(t)
     unshare(t, 'f', FILE_BYTES)
   else
     unschedule(t)
-    count(t, -1)
+    add('n', t[COUNTED], -1)
   end
   list(t, '')
   call('ZREM', base .. 'exp', id)
@@ -203,7 +204,6 @@ local function retire(t)
   call('PUBLISH', channel .. 'w:' .. id, '')
 end
 
--- Calls act with the tasks of a sorted set whose time has come.
 local function each(set, limit, act)
   local rows = call('ZRANGEBYSCORE', base .. set, '-inf', now, 'LIMIT', 0, limit)
   for _, row in ipairs(rows) do
@@ -213,8 +213,6 @@ local function each(set, limit, act)
   if #rows > 0 and #rows == limit then wake(now) end
 end
 
--- Returns the name of the count of a caller and a limit, or nothing if the caller is full.
--- Unfinished tasks that have expired do not count.
 local function placeOf(caller, limit)
   if caller == '' or not limit then return '' end
   local field = limit.group .. '\\n' .. caller
@@ -226,7 +224,7 @@ local function placeOf(caller, limit)
 end
 `
 
-/** What time makes due: ends of delays. */
+/** Ends of lives and of delays, which only time brings. */
 export const DELAYS = `${CHANGES}
 local pools, names = {}, {}
 for _, field in ipairs(call('HKEYS', base .. 'defs')) do
@@ -234,10 +232,10 @@ for _, field in ipairs(call('HKEYS', base .. 'defs')) do
   set[#set + 1] = string.sub(field, 2)
 end
 
-local function endDelays(limit)
-  each('exp', limit, retire)
+local function endDelays()
+  each('exp', 200, retire)
   for _, pool in ipairs(pools) do
-    each('delayed:' .. pool, limit, function(t)
+    each('delayed:' .. pool, 200, function(t)
       call('ZREM', base .. 'delayed:' .. pool, t[ID])
       makeReady(t)
       list(t, 'queued')

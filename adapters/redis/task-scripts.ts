@@ -40,7 +40,7 @@ local most, isKnown = unpack(call('HMGET', base .. 'defs', 'p' .. n.pool, 'n' ..
 if not isKnown then call('HSET', base .. 'defs', 'n' .. n.name, '') end
 if n.key then call('HSET', base .. 'keys', n.key, n.id) end
 call('ZADD', base .. 'exp', t[EXPIRES], n.id)
-count(t, 1)
+add('n', place, 1)
 list(t, isLater and 'scheduled' or 'queued')
 schedule(t, start, tonumber(most or 1))
 call('HSET', h, 'm', cjson.encode(t), 'details', details, 'input', input)
@@ -60,10 +60,11 @@ return t and t[EXPIRES] > now and reply(id)
  * ARGV: 1 in lines: the change as JSON, with the id and birth of the task, what is expected, the name of
  * the call, and the maximum number and bytes of the final tasks of a caller; its details, or nothing;
  * its result, or nothing. 2 its checkpoint, or nothing. Result: outcome, task. Details and a result
- * that were sent are not returned.
+ * that were sent are not returned. The client sends a command again if its connection was lost: then it
+ * has the same name. A change of the callback keeps earlier attempts out. `share` counts what a final
+ * task keeps for its caller, who loses the oldest such tasks above the maximum.
  */
 export const CHANGE = taskScript(`${CHANGES}
--- Counts what a final task keeps for its caller, who loses the oldest such tasks above the maximum.
 local function share(t, kind, field, bytes, maxTasks, maxBytes)
   if bytes == 0 then return end
   local set, sums = base .. kind .. ':' .. t[CALLER], base .. kind .. 'b'
@@ -86,7 +87,6 @@ local id, h, status, expected = c.id, base .. 'h:' .. c.id, c.status, c.expected
 local before = call('HMGET', h, 'm', 'details')
 local t = before[1] and cjson.decode(before[1])
 if not t or t[BIRTH] ~= c.birth or t[EXPIRES] <= now then return done('conflict') end
--- The client sends a command again if its connection was lost.
 if t[NONCE] == c.nonce then return done('changed', reply(id)) end
 local isRunning, isFinal = t[STATUS] == 'processing', FINAL[t[STATUS]]
 local holds = expected.version == t[VERSION] or expected.run == t[RUN] and isRunning
@@ -100,11 +100,11 @@ if isFinal and status == 'queued' then
   unshare(t, 's', BYTES)
   unshare(t, 'f', FILE_BYTES)
   t[COUNTED], t[START], t[FINISHED] = place, 0, 0
-  count(t, 1)
+  add('n', place, 1)
   call('HDEL', h, 'result')
 elseif not isFinal and FINAL[status] then
   t[FINISHED] = now
-  count(t, -1)
+  add('n', t[COUNTED], -1)
 end
 
 local dueAt = status == 'queued' and now + math.ceil(c.delayMs or 0)
@@ -135,7 +135,6 @@ elseif c.callbackMs then
   call('ZADD', base .. 'cb', t[CALLBACK_AT], id)
   wake(t[CALLBACK_AT])
 end
--- A change of the callback keeps earlier attempts out.
 if c.callbackMs and not expected.callbackRun then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
 if not c.isHidden then t[VERSION] = t[VERSION] + 1 end
 if status then list(t, status) end

@@ -12,10 +12,6 @@ import { REMOVED } from './task-scripts.js'
 import type { Ticket, TicketJob, Tickets } from './tickets.js'
 import { BEGIN, DUE, RENEW } from './work-scripts.js'
 
-/** Maximum number of tasks of one kind that one look finds. */
-const BATCH = 200
-/** Time after which an attempt at a callback, or at a removal, is made again, in milliseconds. */
-const AGAIN_MS = 60_000
 /** Time after which a removal that has failed is made again, in milliseconds. */
 const REMOVE_AGAIN_MS = 2000
 /** Time after which a begin without a reply is sent again, in milliseconds. */
@@ -40,11 +36,9 @@ export class Worker {
   private begun = 0
   private isClosed = false
 
-  /** @param base - start of all keys and channels */
   constructor(
-    private readonly connection: Connection, private readonly base: string,
-    private readonly tickets: Tickets, private readonly leaseMs: number,
-    private readonly onError: (error: Error) => void,
+    private readonly connection: Connection, private readonly tickets: Tickets,
+    private readonly leaseMs: number, private readonly onError: (error: Error) => void,
   ) {
     // Waits for no reply, because a connection that is lost would hold up the notices.
     this.notices = new Notices((channels) => {
@@ -55,14 +49,14 @@ export class Worker {
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw new Error('work() was called before: an engine has one worker')
-    const { leaseMs, base } = this
+    const { leaseMs } = this
     const work: LeasedWork = this.work = new LeasedWork(options, handlers, {
       leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
     })
     const { pools } = options.places
     // A lost notice is harmless: the worker also looks every second.
     const listen = (channel: string, listener: () => void): void => {
-      this.stops.push(this.connection.watches.add(base + channel, listener).remove)
+      this.stops.push(this.connection.watches.add(this.connection.base + channel, listener).remove)
     }
     for (const pool of pools.keys()) {
       this.tickets.queueOf(pool)
@@ -78,8 +72,8 @@ export class Worker {
   change<Result extends readonly unknown[], T>(
     verb: StoreEvent['verb'], script: Script, args: Args, read: (result: Result) => T,
   ): Promise<T> {
-    return this.connection.run(verb, script, [this.base, ...args], (reply) => {
-      const [tickets, dueMs, ...result] = reply as ScriptReply
+    return this.connection.run(verb, script, args, (reply: ScriptReply) => {
+      const [tickets, dueMs, ...result] = reply
       if (tickets !== null) this.addTickets(tickets)
       if (dueMs !== null) this.work?.lookIn(Math.max(dueMs, 0))
       return read(result as unknown as Result)
@@ -97,7 +91,7 @@ export class Worker {
   private addTickets(tickets: readonly Ticket[]): void {
     if (this.isClosed) return
     this.tickets.add(tickets).then(() => {
-      for (const [pool] of tickets) if (!this.pump(pool)) this.notices.add(`${this.base}t:${pool}`)
+      for (const [pool] of tickets) if (!this.pump(pool)) this.notices.add(`${this.connection.base}t:${pool}`)
     }, (error: unknown) => {
       if (!this.isClosed) this.onError(error as Error)
     })
@@ -161,15 +155,13 @@ export class Worker {
   private renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
     this.tickets.renew(this.jobs, this.id)
     const names = runs.map(({ task: { id, birth, run } }) => ({ id, birth, run }))
-    const args = [this.base, this.leaseMs, JSON.stringify(names)]
-    return this.connection.run('renew', RENEW, args, (reply) => (
-      (reply as number[]).map((isRenewed) => isRenewed === 1 ? 'renewed' : 'lost')
-    ))
+    const args = [this.leaseMs, JSON.stringify(names)]
+    return this.connection.run('renew', RENEW, args, (renewals: Renewal[]) => renewals)
   }
 
   private async look(work: LeasedWork): Promise<void> {
     const { pools } = work.options.places
-    const args = [work.freeCallbacks, work.freeRemovals, BATCH, AGAIN_MS, ...[...pools].flat()]
+    const args = [work.freeCallbacks, work.freeRemovals, ...[...pools].flat()]
     const found = await this.change('look', DUE, args, (result: [Row[], Row[]]) => result)
     const [callbacks, removals] = found
     for (const row of callbacks) void work.callBack(toTask(row))
@@ -177,7 +169,7 @@ export class Worker {
       const task = toTask(row)
       const name = `${task.id}~${task.birth}`
       void work.remove(task, (isRemoved) => this.connection.run(
-        'delete', REMOVED, [this.base, name, isRemoved ? '' : REMOVE_AGAIN_MS], () => undefined,
+        'delete', REMOVED, [name, isRemoved ? '' : REMOVE_AGAIN_MS], () => undefined,
       ))
     }
     for (const pool of pools.keys()) this.pump(pool)
