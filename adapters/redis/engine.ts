@@ -92,12 +92,10 @@ export class RedisTaskEngine implements TaskEngine {
       client, namespace, name, timeoutMs, leaseMs, maxEntriesPerOwner, maxBytesPerOwner, connection,
       onError = () => undefined,
     } = readOptions('RedisTaskEngine', options, REDIS_TASK_ENGINE)
-    this.connection = new Connection(client, timeoutMs, `{${namespace}}:task:`)
+    const calls = this.connection = new Connection(client, timeoutMs, `{${namespace}}:task:`)
     this.share = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
-    this.tickets = new Tickets({
-      connection, namespace, name, lockMs: leaseMs, calls: this.connection, onError,
-    })
-    this.worker = new Worker(this.connection, this.tickets, leaseMs, onError)
+    this.tickets = new Tickets({ calls, connection, namespace, name, lockMs: leaseMs, onError })
+    this.worker = new Worker(calls, this.tickets, leaseMs, onError)
   }
 
   create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
@@ -108,18 +106,16 @@ export class RedisTaskEngine implements TaskEngine {
       if (result[0] === 'caller_full') return { outcome: result[0] }
       if (result[0] !== 'new') return { outcome: result[0], task: toTask(result[1]) }
       const [, createdAt, startAt, expiresAt] = result
-      return {
-        outcome: 'created', task: createdTask(task, createdAt, startAt || undefined, expiresAt),
-      }
+      const created = createdTask(task, createdAt, startAt || undefined, expiresAt)
+      return { outcome: 'created', task: created }
     })
   }
 
   async read(id: string): Promise<StoredTask | undefined> {
     const { connection } = this
-    const key = `${connection.base}h:${id}`
     // A command costs less than a script. Only a script knows the time of Redis.
     const task = await connection.call('read', () => (
-      connection.client.hmget(key, 'm', 'details', 'result')
+      connection.client.hmget(`${connection.base}h:${id}`, 'm', 'details', 'result')
     ), ([m, ...rest]) => (m ? toTask([m, ...rest] as unknown as Row) : undefined))
     if (!task || task.expiresAt - Date.now() > CLOCK_MARGIN_MS) return task
     return connection.run('read', READ, [id], taskIn)
@@ -133,8 +129,7 @@ export class RedisTaskEngine implements TaskEngine {
     const args = changeArguments(ref, expected, change, newId(), this.share)
     return this.worker.change('change', CHANGE, args, ([outcome, row]: ChangeResult) => {
       if (outcome === 'caller_full') return { outcome }
-      return outcome === 'changed' ? { outcome, task: toTask(row, change) }
-        : { outcome, task: taskIn(row) }
+      return outcome === 'changed' ? { outcome, task: toTask(row, change) } : { outcome, task: taskIn(row) }
     })
   }
 
@@ -158,9 +153,9 @@ export class RedisTaskEngine implements TaskEngine {
 
   counts(pool: string): Promise<PoolCounts> {
     return this.connection.run('counts', COUNTS, [pool], (reply: CountsReply) => {
-      const [running, waiting, delayed, oldest] = reply
+      const [running, waiting, delayed, oldest = 0] = reply
       const counts = { running, waiting, delayed }
-      return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest ?? 0, 0) } : counts
+      return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest, 0) } : counts
     })
   }
 
@@ -169,8 +164,7 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    this.closing ??= this.worker.close(drainMs).then(() => { this.connection.release() })
-    return this.closing
+    return this.closing ??= this.worker.close(drainMs).then(() => { this.connection.release() })
   }
 
   /**

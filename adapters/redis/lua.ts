@@ -63,9 +63,9 @@ end
 `
 
 /**
- * Reads and changes what is ready, and its tickets. `tickets` are those to add, and `due` is the time at which workers
- * have to look for what is due. `add` changes a number in a hash, which does not keep 0. `endReady`
- * returns whether the task was ready; the next ones of its group get its ticket.
+ * Reads and changes what is ready, and its tickets. `tickets` are those to add, and `due` is the time
+ * at which workers have to look for what is due. `add` changes a number in a hash, which does not keep
+ * 0. `endReady` returns whether the task was ready; the next ones of its group get its ticket.
  */
 export const TICKETS = `${READS}
 local channel = string.match(base, '.*({.*)')

@@ -14,7 +14,6 @@ type Values = readonly [
   status: TaskStatus, version: number, run: number, attempt: number, crashes: number,
   priority: number, createdAt: number, startAt: number, startedAt: number, runStartedAt: number,
   finishedAt: number, expiresAt: number, callbackRun: number, callbackAt: number, pool: string,
-  runStartedBefore: number,
 ]
 
 /** @param sent - the change that was made, whose details and result are not in the reply */
@@ -35,8 +34,7 @@ export function toTask([m, details, result]: Row, sent: TaskChange = {}): Stored
 }
 
 /** Returns the task before its run began, if it took the place of a run that crashed. */
-export function crashedBefore([m]: Row, task: StoredTask): StoredTask | undefined {
-  const runStartedAt = (JSON.parse(m) as Values)[21]
+export function crashedBefore(runStartedAt: number, task: StoredTask): StoredTask | undefined {
   if (runStartedAt < 0) return undefined
   const { version, run, attempt, crashes } = task
   return {

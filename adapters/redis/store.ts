@@ -85,7 +85,7 @@ export class RedisStore implements Store {
 
   delete(key: string, revision: Revision = ANY): Promise<boolean> {
     return this.call('delete', () => (
-      runScript(this.client, WRITE, 1, `${this.prefix}e:${key}`, this.channel(key), revision)
+      runScript(this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, revision)
     ), (reply) => (reply as [number])[0] === 1)
   }
 
@@ -100,7 +100,7 @@ export class RedisStore implements Store {
   }
 
   watch(key: string, listener: () => void): Promise<Unsubscribe> {
-    return this.closed ? closedError() : this.connection.watch(this.channel(key), listener)
+    return this.closed ? closedError() : this.connection.watch(`${this.prefix}w:${key}`, listener)
   }
 
   close(): Promise<void> {
@@ -119,7 +119,7 @@ export class RedisStore implements Store {
     return this.call(verb, () => {
       const { ttlMs } = options
       return runScript(
-        this.client, WRITE, 1, `${this.prefix}e:${key}`, this.channel(key), expected,
+        this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, expected,
         `${revision}\n${value}`, ...ttlMs === undefined ? [] : [toPx(ttlMs)],
       )
     }, (reply) => {
@@ -157,10 +157,6 @@ export class RedisStore implements Store {
     verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T,
   ): Promise<T> {
     return this.closed ? closedError() : this.connection.call(verb, work, read)
-  }
-
-  private channel(key: string): string {
-    return `${this.prefix}w:${key}`
   }
 }
 

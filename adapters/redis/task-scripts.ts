@@ -166,10 +166,10 @@ retire(t)
 return done(false)
 `)
 
-/** ARGV: 1 row, 2 delay of the next attempt in ms, or empty if the files were removed. */
+/** ARGV: 1 row, 2 empty if its files were removed. Otherwise they are removed again after 2 seconds. */
 export const REMOVED = taskScript(`${READS}
-local row, delay = unpack(ARGV)
-if delay ~= '' then return call('ZADD', base .. 'gone', 'XX', now + delay, row) end
+local row, again = unpack(ARGV)
+if again ~= '' then return call('ZADD', base .. 'gone', 'XX', now + 2000, row) end
 call('ZREM', base .. 'gone', row)
 return call('UNLINK', base .. 'h:' .. row)
 `)

@@ -29,7 +29,6 @@ export interface TicketsOptions {
   readonly onError: (error: Error) => void
 }
 
-const MAX_STALLED = 1_000_000
 /** Maximum time to close a connection of BullMQ, and then to disconnect it, in milliseconds. */
 const [CLOSE_MS, DISCONNECT_MS] = [1500, 100]
 /** Options of a client that BullMQ needs. */
@@ -124,7 +123,7 @@ export class Tickets {
       const { lockMs, onError } = this.options
       worker = new (loadBullMQ().Worker)<TicketData>(this.nameOf(pool), null, {
         ...this.bullOptions(), autorun: false, lockDuration: lockMs,
-        stalledInterval: Math.max(lockMs / 2, 1000), maxStalledCount: MAX_STALLED,
+        stalledInterval: Math.max(lockMs / 2, 1000), maxStalledCount: 1_000_000,
       })
       this.attend(worker)
       worker.startStalledCheckTimer().catch(onError)
@@ -151,9 +150,7 @@ export class Tickets {
       && maxRetriesPerRequest === null
     const used = connection ?? (isSuitable ? client : this.copy ??= copyOf(client, options))
     if (!this.hasOwn) silence.clients.add(used as Checked)
-    return {
-      connection: used, prefix: `${connection ? '' : keyPrefix}{${namespace}}`,
-    }
+    return { connection: used, prefix: `${connection ? '' : keyPrefix}{${namespace}}` }
   }
 
   /** Checks the connections if the reply is late. Looks at one call at a time. */

@@ -6,7 +6,7 @@ import { DELAYS, READS, TICKETS, taskScript } from './lua.js'
  * Begins a run if the task is still ready. ARGV: 1 in lines: id, name of this call after the name of
  * the worker and a full stop (which is the same if it is sent again because its reply was lost), lease
  * in ms, pool. Result: task or nothing, number of ready tasks of the
- * pool, input, checkpoint.
+ * pool, start of the run that crashed or -1, input, checkpoint.
  */
 export const BEGIN = taskScript(`${TICKETS}
 local id, nonce, leaseMs, pool = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
@@ -34,7 +34,8 @@ if not ends or ends == 'inf' then
   call('PUBLISH', channel .. 'w:' .. id, '')
 end
 wake(now + leaseMs)
-return done({m, details, result}, call('ZCARD', base .. 'ready:' .. pool), input, checkpoint)
+return done({m, details, result}, call('ZCARD', base .. 'ready:' .. pool), t[RUN_STARTED_BEFORE], input,
+  checkpoint)
 `)
 
 /**

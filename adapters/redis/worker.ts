@@ -12,8 +12,6 @@ import { REMOVED } from './task-scripts.js'
 import type { Ticket, TicketJob, Tickets } from './tickets.js'
 import { BEGIN, DUE, RENEW } from './work-scripts.js'
 
-/** Time after which a removal that has failed is made again, in milliseconds. */
-const REMOVE_AGAIN_MS = 2000
 /** Time after which a begin without a reply is sent again, in milliseconds. */
 const BEGIN_AGAIN_MS = 500
 
@@ -49,16 +47,14 @@ export class Worker {
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw new Error('work() was called before: an engine has one worker')
-    const { leaseMs } = this
     const work: LeasedWork = this.work = new LeasedWork(options, handlers, {
-      leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
+      leaseMs: this.leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
     })
-    const { pools } = options.places
     // A lost notice is harmless: the worker also looks every second.
     const listen = (channel: string, listener: () => void): void => {
       this.stops.push(this.connection.watches.add(this.connection.base + channel, listener).remove)
     }
-    for (const pool of pools.keys()) {
+    for (const pool of options.places.pools.keys()) {
       this.tickets.queueOf(pool)
       listen(`t:${pool}`, () => { this.pump(pool) })
     }
@@ -133,22 +129,19 @@ export class Worker {
     const { leaseMs } = this
     const args = [[job.data.taskId, `${this.id}.${String(++this.begun)}`, leaseMs, pool].join('\n')]
     const sentAt = performance.now()
-    const begin = async (): Promise<Begun> => {
-      try {
-        return await this.change('take', BEGIN, args, (begun: Begun) => begun)
-      } catch (error) {
+    const begin = (): Promise<Begun> => this.change('take', BEGIN, args, (begun: Begun) => begun)
+      .catch(async (error: unknown) => {
         // The run may have begun, and only its reply was lost.
         await new Promise((resolve) => { setTimeout(resolve, BEGIN_AGAIN_MS) })
         if (work.isClosing || performance.now() - sentAt > leaseMs / 2) throw error
         return begin()
-      }
-    }
-    const [row, ready = 0, input, checkpoint] = await begin()
+      })
+    const [row, ready = 0, startedBefore = -1, input, checkpoint] = await begin()
     if (!row) return
     if (ready > 0) this.pump(pool)
     const task = toTask(row)
     await work.perform(new LeasedRun(
-      task, input ?? '', checkpoint ?? undefined, crashedBefore(row, task), sentAt + leaseMs,
+      task, input ?? '', checkpoint ?? undefined, crashedBefore(startedBefore, task), sentAt + leaseMs,
     ))
   }
 
@@ -162,15 +155,14 @@ export class Worker {
   private async look(work: LeasedWork): Promise<void> {
     const { pools } = work.options.places
     const args = [work.freeCallbacks, work.freeRemovals, ...[...pools].flat()]
-    const found = await this.change('look', DUE, args, (result: [Row[], Row[]]) => result)
-    const [callbacks, removals] = found
+    const [callbacks, removals] =
+      await this.change('look', DUE, args, (found: [Row[], Row[]]) => found)
     for (const row of callbacks) void work.callBack(toTask(row))
     for (const row of removals) {
       const task = toTask(row)
-      const name = `${task.id}~${task.birth}`
-      void work.remove(task, (isRemoved) => this.connection.run(
-        'delete', REMOVED, [name, isRemoved ? '' : REMOVE_AGAIN_MS], () => undefined,
-      ))
+      void work.remove(task, (isRemoved) => this.connection.run('delete', REMOVED, [
+        `${task.id}~${task.birth}`, isRemoved ? '' : 'again',
+      ], () => undefined))
     }
     for (const pool of pools.keys()) this.pump(pool)
   }
@@ -179,4 +171,6 @@ export class Worker {
 type ScriptReply = readonly [
   tickets: readonly Ticket[] | null, dueMs: number | null, ...result: unknown[],
 ]
-type Begun = readonly [row: Row | null, ready?: number, input?: string | null, checkpoint?: string | null]
+type Begun = readonly [
+  row: Row | null, ready?: number, startedBefore?: number, input?: string | null, checkpoint?: string | null,
+]
