@@ -124,7 +124,7 @@ export function checkImport(path, specifier) {
   if (from.area === 'adapters') {
     if (to.area === 'src') return undefined
     if (to.area !== 'adapters') return 'adapters import src and themselves only'
-    if (FRAMEWORKS.includes(from.folder) && to.folder === 'node') return to.rest === 'index.js' ? undefined : `adapters/${from.folder} uses adapters/node through its index.js only`
+    if (FRAMEWORKS.includes(from.folder) && to.folder === 'node') return undefined
     return to.folder === from.folder ? undefined : `adapters/${from.folder} must not know adapters/${to.folder}`
   }
   return undefined

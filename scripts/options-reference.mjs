@@ -38,14 +38,15 @@ const GUIDE = {
   'longhaul/koa': 'embedding.md',
   'longhaul/stream-json': 'stream-json.md',
   'longhaul/cron': 'scheduling.md',
-  'longhaul/opentelemetry': 'logging.md'
+  'longhaul/opentelemetry': 'logging.md',
+  'longhaul/nestjs': 'nestjs.md'
 }
 
 const HEAD = `# Options
 
 All options of all functions, with their defaults. \`npm run options\` writes this page from the docstrings, and a test checks that it is
 up to date. Times that end in \`Ms\` are milliseconds, sizes that end in \`Bytes\` are bytes. A function that gets an option that it does
-not know throws a \`TypeError\` that lists the options it knows.
+not know throws a \`TypeError\` that lists the options it knows. An option that several functions have is described once.
 `
 
 /** Matches "Default 10." and "Default: the id of the owner.", up to the end of the sentence. */
@@ -58,29 +59,39 @@ const OF_ADAPTERS = /^(?:Store|Blobs|TaskEngine|Places|RunSignal|(?:Memory|Redis
 export function optionsReference() {
   const { found, checker } = publicOptions()
   const entries = new Map()
+  const described = new Map()
   for (const each of found) {
     if (!OF_ADAPTERS.test(each.name)) entries.set(each.entry, [...entries.get(each.entry) ?? [], each])
   }
-  return HEAD + [...entries].map(([entry, functions]) => entrySection(entry, functions, checker)).join('')
+  return HEAD + [...entries].map(([entry, functions]) => entrySection(entry, functions, checker, described)).join('')
 }
 
-/** Functions with the same options share a table. */
-function entrySection(entry, functions, checker) {
+/**
+ * Functions with the same options share a table. A row that an earlier table has is not repeated: the functions of that
+ * table are named.
+ *
+ * @param described - the functions that have a row, by the row
+ */
+function entrySection(entry, functions, checker, described) {
   const tables = new Map()
   for (const { name, type } of functions.flatMap((each) => [each, ...nestedOf(each, checker)])) {
-    const table = tableOf(type, checker)
-    if (table !== '') tables.set(table, [...tables.get(table) ?? [], name])
+    const rows = rowsOf(type, checker).join('')
+    if (rows !== '') tables.set(rows, [...tables.get(rows) ?? [], name])
   }
+  const sections = [...tables].map(([rows, names]) => {
+    const heading = names.map((name) => `\`${shown(name)}\``).join(', ')
+    return `\n### ${heading}\n\n${tableOf(rows.match(/.+\n/g), heading, described)}`
+  })
   const guide = GUIDE[entry]
   const head = `\n## \`${entry}\`\n${guide === undefined ? '' : `\nGuide: [${guide}](${guide})\n`}`
-  return head + [...tables].map(([table, names]) => `\n### ${names.map((name) => `\`${shown(name)}\``).join(', ')}\n\n${table}`).join('')
+  return head + sections.join('')
 }
 
 /** Returns the options inside options: those whose type is an interface of the name `…Options`. */
 function nestedOf({ name, type }, checker) {
   return checker.getPropertiesOfType(type).flatMap((option) => {
     const declared = option.declarations?.[0]?.type
-    if (!/^\w+Options$/.test(declared?.getText() ?? '')) return []
+    if (!/^(?:Omit<)?\w+Options\b/.test(declared?.getText() ?? '')) return []
     return [{ name: `${name}: ${option.name}`, type: checker.getTypeFromTypeNode(declared) }]
   })
 }
@@ -91,10 +102,23 @@ function shown(name) {
   return method === undefined ? owner : `${owner[0].toLowerCase()}${owner.slice(1)}.${method}`
 }
 
-function tableOf(type, checker) {
-  const rows = checker.getPropertiesOfType(type).map((option) => row(option, checker)).filter((each) => each !== undefined)
-  if (rows.length === 0) return ''
-  return `| Option | Type | Default | Meaning |\n|---|---|---|---|\n${rows.join('')}`
+function rowsOf(type, checker) {
+  return checker.getPropertiesOfType(type).map((option) => row(option, checker)).filter((each) => each !== undefined)
+}
+
+function tableOf(rows, heading, described) {
+  const own = rows.filter((each) => !described.has(each))
+  const shared = new Map()
+  for (const each of rows) {
+    const functions = described.get(each)
+    if (functions !== undefined) shared.set(functions, [...shared.get(functions) ?? [], each])
+  }
+  for (const each of own) described.set(each, heading)
+  const notes = [...shared].map(([functions, repeated]) => (
+    `As for ${functions}: ${repeated.map((each) => each.split(' | ')[0].slice(2)).join(', ')}.\n`
+  ))
+  const table = own.length === 0 ? [] : [`| Option | Type | Default | Meaning |\n|---|---|---|---|\n${own.join('')}`]
+  return [...table, ...notes].join('\n')
 }
 
 function row(option, checker) {

@@ -24,6 +24,17 @@ export function publicOptions() {
   return made ??= find()
 }
 
+/** Counts the names that the entry points export: all of them, and different ones. */
+export function countNames() {
+  const { checker, program } = publicOptions()
+  const names = Object.values(ENTRY_POINTS).flatMap((file) => {
+    const source = program.getSourceFile(resolve(root, file))
+    const module = source && checker.getSymbolAtLocation(source)
+    return module ? checker.getExportsOfModule(module).map((each) => each.name) : []
+  })
+  return { all: names.length, different: new Set(names).size, entries: Object.keys(ENTRY_POINTS).length }
+}
+
 /** @type {{ found: WithOptions[], checker: ts.TypeChecker, program: ts.Program } | undefined} */
 let made
 
@@ -70,6 +81,7 @@ class Walk {
   /** @param {readonly ts.Symbol[]} symbols */
   exports(symbols) {
     for (const each of symbols) {
+      if (each.declarations?.some(ts.isTypeOnlyImportOrExportDeclaration)) continue
       const symbol = each.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(each) : each
       if (symbol.flags & ts.SymbolFlags.Value) this.#callable(each.name, this.#typeOf(symbol))
     }

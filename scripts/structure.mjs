@@ -5,17 +5,17 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join, posix, resolve, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { countNames } from './public-options.mjs'
 import { findCycles, readImports } from './import-graph.mjs'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 /**
- * The files that a submission over HTTP passes, in the order of reading: the handler, reading the request, accepting it, creating
+ * The files that a submission over HTTP passes, in the order of reading: the handler, accepting it and creating
  * the task, the answer.
  */
 const SUBMISSION = [
-  'src/tasks/http/submit.ts', 'src/tasks/http/submission.ts', 'src/tasks/http/accept.ts',
-  'src/tasks/core/accept-task.ts', 'src/tasks/http/respond.ts',
+  'src/tasks/http/submit.ts', 'src/tasks/http/accept.ts', 'src/tasks/core/accept-task.ts',
 ]
 
 const imports = readImports()
@@ -49,6 +49,8 @@ const arrows = [...imports.values()].reduce((sum, targets) => sum + targets.leng
 const wide = (limit) => `${(widths.filter((width) => width > limit).length * 100 / widths.length).toFixed(1)} %`
 console.log(`\n${imports.size} files, ${widths.length} lines, ${arrows} imports between files, ${cycles.length} cycles`)
 console.log(`width of lines: 95 % have at most ${widths[Math.floor(widths.length * 0.95)]} columns; wider than 100: ${wide(100)}, than 120: ${wide(120)}`)
+const { all, different, entries } = countNames()
+console.log(`${all} public names over ${entries} entry points, ${different} different ones`)
 for (const cycle of cycles) console.log(`cycle: ${cycle.join(', ')}`)
 
 console.log('\nThe path of a submission, top to bottom:')

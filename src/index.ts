@@ -1,33 +1,24 @@
 export {
-  compose, type BodySource, type Handler, type HttpRequest, type HttpResponse, type NextHandler,
-  type Operation, type Policy, type PolicyPlace, type RequestChanges, type RequestHeaders,
-  type ResponseBody, type ResponseHeaders,
+  compose, type Handler, type HttpRequest, type HttpResponse, type NextHandler, type Operation,
+  type Policy, type RequestHeaders, type ResponseHeaders,
 } from './http/exchange.js'
 export type { Transaction } from './engine/engine.js'
 export type { MaybePromise } from './runtime/maybe-promise.js'
 export {
   ERROR_CODES, HttpError, httpError, isHttpError, upstreamError, type ErrorCode, type ErrorDetail,
-  type HttpErrorOptions,
 } from './http/errors.js'
-export {
-  guard, reportErrorsTo, type GuardOptions, type OnError, type ErrorPlace,
-} from './http/boundary.js'
-export { empty, errorResponse, json, jsonText, stream } from './http/respond.js'
+export { guard, reportErrorsTo, type ErrorPlace, type OnError } from './http/boundary.js'
+export { empty, json, jsonText, stream } from './http/respond.js'
 export { principalOf, type HostContext, type Principal } from './http/principal.js'
-export { type OwnerOption } from './http/requester.js'
-export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
+export { jsonSchema } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router } from './resources/router.js'
-export type { MethodOptions, Methods } from './resources/methods.js'
+export type { Methods } from './resources/methods.js'
 export {
-  defineTask, type AnyTaskDefinition, type Backoff, type ContextOf, type Definitions,
-  type InputOf, type NameOf, type ResultOf, type TaskDefinition, type TaskOptions,
-  type TaskResult, type TaskSettings, type TaskTypes,
+  defineTask, type AnyTaskDefinition, type ContextOf, type Definitions, type InputOf, type NameOf,
+  type ResultOf, type TaskDefinition, type TaskOptions, type TaskResult, type TaskTypes,
 } from './tasks/definition/define.js'
-export type { EndedTask, ExternalResource } from './tasks/definition/external-resource.js'
-export type {
-  Checkpoint, FileContent, TaskContext, TaskFile, TaskFiles, WriteFileOptions,
-} from './tasks/definition/run-context.js'
+export type { Checkpoint, TaskContext, TaskFile } from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { TasksHealth } from './tasks/core/task-service.js'
 export type { ListOptions, TaskPage } from './tasks/lists.js'
@@ -35,30 +26,20 @@ export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-task
 export type { TasksOptions } from './tasks/tasks-options.js'
 export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/http/spool-body.js'
-export type { SpooledTaskOptions } from './records/spool.js'
-export type {
-  AttemptView, CallbackFault, CallbackState, CallbackView, RunError, TaskFailure, TaskProgress,
-} from './tasks/record/details.js'
+export type { TaskFailure, TaskProgress } from './tasks/record/details.js'
 export type { TaskEvent } from './tasks/record/diagnostics.js'
 export type { TaskSnapshot } from './tasks/record/snapshot.js'
 export type { TaskStatus } from './engine/task.js'
 export type {
-  CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask,
-  ScheduledTask, Task, TaskCallback,
+  CancelledTask, CompletedTask, FailedTask, ProcessingTask, QueuedTask, ScheduledTask, Task,
 } from './tasks/record/view.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-values.js'
-export type { PoolCounts, PoolOptions } from './tasks/core/pools.js'
-export type { WaitOptions } from './tasks/record/subscriptions.js'
-export type { OwnedSubmitOptions, SubmitOptions } from './tasks/core/accept-task.js'
+export type { SubmitOptions } from './tasks/core/accept-task.js'
 export { permanent } from './tasks/run/failure.js'
 export { taskEndpoints, type TaskEndpoints } from './tasks/http/endpoints.js'
 export type { TaskEndpointsOptions, FindCallback, FindStart } from './tasks/http/settings.js'
-export {
-  jobFormat, taskFormat, type TaskFormat, type TaskFormatResponse, type TaskFormatDescription,
-} from './tasks/http/formats.js'
-export type { OperatorListOptions } from './tasks/http/lists.js'
-export type { OperatorOverviewOptions } from './tasks/http/overview.js'
+export { jobFormat, taskFormat, type TaskFormat } from './tasks/http/formats.js'
 export type {
-  ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments, SubmitEndpointOptions,
+  Select, Selected, SubmitEndpoint, SubmitEndpointArguments, SubmitEndpointOptions,
   SubmitTransaction,
 } from './tasks/http/submit-options.js'

@@ -3,10 +3,10 @@ import { func, readOptions, text, type OptionTable } from '../../src/runtime/opt
 import type { Schedule } from '../../src/tasks/definition/schedule.js'
 import { Firings } from './firings.js'
 
-export type { Schedule, ScheduleHost } from '../../src/tasks/definition/schedule.js'
+export type { Schedule } from '../../src/tasks/definition/schedule.js'
 
 /** Options of `cron`. */
-export interface CronOptions<In = unknown> {
+interface CronOptions<In = unknown> {
   /**
    * Time zone of the pattern, such as `Europe/Vienna`.
    * @default 'UTC'

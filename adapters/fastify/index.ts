@@ -5,10 +5,12 @@ import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
 import { type ContextArguments, splitTarget } from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
-import { toNode, type NodeRaw } from '../node/index.js'
+import { Binding } from '../node/binding.js'
+import type { NodeRaw } from '../node/index.js'
+import { replyOf, send, setReply } from './send.js'
 
 /** Options of `toFastify`. */
-export interface FastifyOptions<C = unknown> {
+interface FastifyOptions<C = unknown> {
   /**
    * Creates `request.context`. Default: `{ user: request.user }`. The plugins passport and jwt of
    * Fastify set this user.
@@ -22,7 +24,7 @@ export interface FastifyOptions<C = unknown> {
 }
 
 /** Options of `app.register(fastifyLonghaul, …)`, beside those of Fastify, such as `prefix`. */
-export interface FastifyLonghaulOptions<C = unknown>
+interface FastifyLonghaulOptions<C = unknown>
   extends FastifyOptions<[C] extends [never] ? unknown : C> {
   /** The handler to mount, such as a `router()`. Its paths are those below the prefix. */
   readonly handler: Handler<C>
@@ -48,17 +50,12 @@ const PLUGIN_OPTIONS = {
 } satisfies OptionTable<FastifyLonghaulOptions & RegisterOptions>
 
 /**
- * Key under which a request of node:http holds Fastify's request. A WeakMap would cost 5 µs a
- * request.
- */
-const REQUEST = Symbol('longhaul.fastifyRequest')
-
-type RawRequest = object & { [REQUEST]?: FastifyRequest }
-
-/**
- * Converts a handler to one for a route of Fastify. Hooks that run before it work as usual, and
- * headers that they have set are kept. The response is written to the connection directly, so
- * `onResponse` hooks run, and `onSend` hooks do not. If the handler declines, Fastify sends its 404.
+ * Converts a handler to one for a route of Fastify. Hooks work as usual: headers that they have set
+ * are kept, and `onSend` hooks see the response: a string, bytes, or a stream. If the handler
+ * declines, Fastify sends its 404.
+ *
+ * One response is written to the connection directly, so that `onSend` hooks do not see it: a
+ * rejection while the client still sends more than 64 KiB. The connection is closed after it.
  *
  * A body that Fastify has parsed is used as it is. For streams (NDJSON, large uploads) use the
  * plugin, or a scope without content type parsers.
@@ -74,21 +71,18 @@ export function toFastify<C = unknown>(
 ): (request: FastifyRequest, reply: FastifyReply) => void {
   const { context, onError = logError } = readOptions('toFastify', options, OPTIONS)
   const makeContext = context ?? defaultContext as (request: FastifyRequest) => C
-  const handle = toNode<C>(handler, {
+  const binding = new Binding<C>(handler, {
     onError,
-    context: (req) => makeContext(requestOf(req)),
-  })
+    context: (req) => makeContext(replyOf(req).request),
+  }, send)
   return (request, reply) => {
-    const raw: RawRequest = request.raw
-    raw[REQUEST] = request
-    copyHeaders(reply)
-    handle(request.raw, reply.raw, {
-      params: paramsOf(request),
-      mountPath: mountPathOf(request),
-      next: () => { reply.callNotFound() },
-      // A body that no parser has read is read from the connection.
-      ...request.body !== undefined && { body: request.body },
-    })
+    const { raw, body } = request
+    setReply(raw, reply)
+    const params = paramsOf(request)
+    const mountPath = mountPathOf(request)
+    // A body that no parser has read is read from the connection.
+    const facts = body === undefined ? { params, mountPath } : { params, mountPath, body }
+    binding.run(raw, reply.raw, facts, () => { reply.callNotFound() }, false)
   }
 }
 
@@ -117,14 +111,12 @@ function mount(...[app, options, done]: Parameters<FastifyPluginCallback<Fastify
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, parsed) => { parsed(null) })
   const route = toFastify(handler, { ...context && { context }, ...onError && { onError } })
-  for (const url of ['/', '/*']) {
-    app.route({ method: app.supportedMethods, url, exposeHeadRoute: false, handler: route })
+  for (const url of app.prefix === '' ? ['/*'] : ['/', '/*']) {
+    // Another plugin may have a route for all paths, such as that of @fastify/cors for OPTIONS.
+    const method = app.supportedMethods.filter((each) => !app.hasRoute({ method: each, url }))
+    app.route({ method, url, exposeHeadRoute: false, handler: route })
   }
   done()
-}
-
-function requestOf(raw: object): FastifyRequest {
-  return (raw as RawRequest)[REQUEST] as FastifyRequest
 }
 
 function defaultContext(request: FastifyRequest): unknown {
@@ -134,16 +126,7 @@ function defaultContext(request: FastifyRequest): unknown {
 /** Logs an error, unless `reportErrorsTo` has a listener: one fault is one entry in the log. */
 function logError(...[error, { raw }]: Parameters<OnError>): void {
   if (hasErrorListener()) return
-  requestOf((raw as NodeRaw).req).log.error({ err: error }, 'longhaul')
-}
-
-/** Copies the headers that hooks have set to the response of node:http. */
-function copyHeaders(reply: FastifyReply): void {
-  const headers = reply.getHeaders()
-  for (const name in headers) {
-    const value = headers[name]
-    if (value !== undefined) reply.raw.setHeader(name, value)
-  }
+  replyOf((raw as NodeRaw).req).log.error({ err: error }, 'longhaul')
 }
 
 /** Returns the path parameters without the wildcard. */

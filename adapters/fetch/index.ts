@@ -1,2 +1,1 @@
-export type { FetchFacts } from './request.js'
-export { toFetch, type ContextFetchHandler, type FetchCall, type FetchHandler, type FetchOptions } from './to-fetch.js'
+export { toFetch, type FetchHandler } from './to-fetch.js'

@@ -1,6 +1,2 @@
-export {
-  fileSource, folderSource, type FileFacts, type FileOptions, type FileSourceOptions,
-  type FolderSourceOptions, type Symlinks,
-} from './sources.js'
-export { type FileDigestOptions } from './file-digests.js'
-export { FolderBlobs, type FolderBlobsOptions } from './folder-blobs.js'
+export { fileSource, folderSource } from './sources.js'
+export { FolderBlobs } from './folder-blobs.js'

@@ -3,10 +3,12 @@ import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
 import { type ContextArguments, cleanMountPath, splitTarget } from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { func, readOptions, text, type OptionTable } from '../../src/runtime/options.js'
-import { toNode, type NodeOptions, type NodeRaw } from '../node/index.js'
+import { toNode, type NodeRaw } from '../node/index.js'
 
 /** Options of `toKoa`. */
-export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
+interface KoaOptions<C = unknown> {
+  /** Receives every error that is masked to clients; see `guard`. */
+  readonly onError?: OnError
   /**
    * Creates `request.context`. Default: `{ user: ctx.state.user }`. koa-passport and koa-jwt set
    * this user.

@@ -6,11 +6,9 @@ import {
 } from './engine.js'
 import { MemoryStore, type MemoryStoreOptions } from './store.js'
 
-export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-export {
-  MemoryTaskEngine, type MemoryTaskEngineOptions, type MemoryTaskEngineUsage,
-} from './engine.js'
-export { MemoryStore, type MemoryStoreOptions } from './store.js'
+export { MemoryBlobs } from './blobs.js'
+export type { MemoryTaskEngine } from './engine.js'
+export type { MemoryStore } from './store.js'
 export type { Clock } from '../../src/runtime/timers.js'
 
 /**

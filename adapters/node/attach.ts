@@ -11,7 +11,7 @@ import { plainRequest, type ContextArguments } from '../../src/http/request.js'
 import { after, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
-import { lastResponse } from './in-turn.js'
+import { lastResponse } from './host.js'
 import { limitSending, SEND_TIMEOUT, type NodeServer } from './limit-sending.js'
 
 /** Options of `attach`, beside those of `toNode`. */

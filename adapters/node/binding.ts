@@ -6,10 +6,9 @@ import { notFound } from '../../src/http/respond.js'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
-import type { HostRequest, HostResponse, Next } from './host.js'
-import { responseBefore, runAfter } from './in-turn.js'
+import { responseBefore, runAfter, type HostRequest, type HostResponse, type Next } from './host.js'
 import { NodeRequest, type CallFacts } from './request.js'
-import { send } from './send.js'
+import { send as sendDirectly, type Send } from './send.js'
 
 /** Options of `toNode` and `attach`. */
 export interface NodeOptions<C = unknown> {
@@ -93,7 +92,10 @@ export class Binding<C> {
   private readonly makeContext: (req: HostRequest) => C
   private readonly mountPath: string | ((req: HostRequest) => string) | undefined
 
-  constructor(handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>) {
+  constructor(
+    handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>,
+    private readonly send: Send = sendDirectly,
+  ) {
     if (typeof handler !== 'function') {
       throw new TypeError(
         'Pass a handler, such as submit(report) or status of taskEndpoints, not '
@@ -116,48 +118,40 @@ export class Binding<C> {
     waiting: boolean,
   ): void {
     const before = responseBefore(req, res)
-    if (before === undefined) this.runNow(req, res, facts, next, waiting)
-    else runAfter(before, req, res, () => { this.runNow(req, res, facts, next, waiting) })
-  }
-
-  /** Responds with another handler than its own, which is guarded already. */
-  respond(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
-    const respond = (): void => {
-      const call = new NodeRequest(req, res, undefined, false, this.makeContext, undefined)
-      this.settle(call, handler(call), undefined)
+    if (before !== undefined) {
+      runAfter(before, req, res, () => { this.run(req, res, facts, next, waiting) })
+      return
     }
-    const before = responseBefore(req, res)
-    if (before === undefined) respond()
-    else runAfter(before, req, res, respond)
-  }
-
-  private runNow(
-    req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined,
-    waiting: boolean,
-  ): void {
-    let mountPath: string | undefined
+    let { mountPath } = this
     let misuse: { readonly error: unknown } | undefined
     try {
-      mountPath = this.mountPathOf(req, facts)
+      if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
+      if (facts?.mountPath !== undefined) mountPath = cleanMountPath(facts.mountPath)
+      else if (typeof mountPath === 'function') mountPath = cleanMountPath(mountPath(req))
     } catch (error) {
       misuse = { error }
+      mountPath = undefined
     }
     const call = new NodeRequest(req, res, facts, waiting, this.makeContext, mountPath)
     this.settle(call, misuse ? this.rescue(call, misuse.error) : this.handle(call), next)
   }
 
-  private mountPathOf(req: HostRequest, facts: CallFacts<C> | undefined): string | undefined {
-    if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
-    if (facts?.mountPath !== undefined) return cleanMountPath(facts.mountPath)
-    const { mountPath } = this
-    return typeof mountPath === 'function' ? cleanMountPath(mountPath(req)) : mountPath
+  /** Responds with another handler than its own, which is guarded already. */
+  respond(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
+    const before = responseBefore(req, res)
+    if (before !== undefined) {
+      runAfter(before, req, res, () => { this.respond(req, res, handler) })
+      return
+    }
+    const call = new NodeRequest(req, res, undefined, false, this.makeContext, undefined)
+    this.settle(call, handler(call), undefined)
   }
 
   private settle(
     call: NodeRequest<C>, response: MaybePromise<HttpResponse | undefined>, next: Next | undefined,
   ): void {
     if (isPending(response)) void response.then((late) => { this.settle(call, late, next) })
-    else if (response !== undefined) send(call, response, (error) => this.rescue(call, error))
+    else if (response !== undefined) this.send(call, response, (error) => this.rescue(call, error))
     else if (next !== undefined) next()
     else this.settle(call, this.rescue(call, notFound(call)), undefined)
   }

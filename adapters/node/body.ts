@@ -1,5 +1,6 @@
 import { IncomingMessage } from 'node:http'
 import { BindingBody, cutShort, READ_TWICE } from '../../src/http/body/source.js'
+import { ContentDigest } from '../../src/http/fields/digests.js'
 import { Gathered } from '../../src/runtime/text.js'
 import type { HostRequest, HostResponse } from './host.js'
 
@@ -28,7 +29,7 @@ export class NodeBody extends BindingBody {
   bytes(limit: number): Promise<Uint8Array | undefined> {
     if (this.wasRead) return this.leftWithin(limit)
     if (Number(this.req.headers['content-length']) > limit) return Promise.resolve(undefined)
-    const digest = this.digestOf(this.req.headers)
+    const digest = ContentDigest.of(this.req.headers)
     const reading = collect(this, this.req, limit)
     return digest === undefined ? reading : reading.then((bytes) => bytes && digest.check(bytes))
   }

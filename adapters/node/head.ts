@@ -5,9 +5,14 @@ import { isFieldValue, joinLists } from '../../src/http/fields/reader.js'
 
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
-/** Headers that have the values of your framework and of the handler. For others the handler's wins. */
+/** Headers that are joined. For others the value of the handler wins. */
 const LISTS = new Set(['vary', 'access-control-expose-headers', 'ratelimit', 'ratelimit-policy'])
 const LINES = new Set(['set-cookie', 'link'])
+
+/** Returns true if a header has the values of your framework and of the handler. */
+export function isList(name: string): boolean {
+  return LISTS.has(name) || LINES.has(name)
+}
 
 /** Returns true if the status or the method rules out content (RFC 9110 section 6.4.1). */
 export function hasNoContent(req: HostRequest, status: number): boolean {
@@ -27,22 +32,16 @@ export function writeHead(
   // A flat list is the fastest way that Node has. Middleware that patches writeHead (on-headers
   // before 1.1) misreads it, and headers that are set already have to be joined.
   if (res.writeHead === node.writeHead && res.getHeaderNames().length === 0) {
-    res.writeHead(status, flat(headers, drop, length, close))
+    const list: OutgoingHttpHeader[] = []
+    for (const name in headers) {
+      if (!drop || name !== 'content-length') list.push(name, headers[name] as OutgoingHttpHeader)
+    }
+    if (length !== undefined) list.push('content-length', length)
+    if (close) list.push('connection', 'close')
+    res.writeHead(status, list)
   } else {
     res.writeHead(status, merged(res, headers, drop, length, close))
   }
-}
-
-function flat(
-  headers: ResponseHeaders, drop: boolean, length: number | undefined, close: boolean,
-): OutgoingHttpHeader[] {
-  const list: OutgoingHttpHeader[] = []
-  for (const name in headers) {
-    if (!drop || name !== 'content-length') list.push(name, headers[name] as OutgoingHttpHeader)
-  }
-  if (length !== undefined) list.push('content-length', length)
-  if (close) list.push('connection', 'close')
-  return list
 }
 
 function merged(

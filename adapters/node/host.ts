@@ -1,5 +1,7 @@
+import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
+import type { Duplex } from 'node:stream'
+import type { HttpRequest } from '../../src/http/exchange.js'
 
 /** Key of the request that `toMiddleware` has passed on. The same in every copy of this package. */
 export const HANDED_ON: unique symbol = Symbol.for('longhaul.handedOn') as never
@@ -48,42 +50,72 @@ export function onClose(req: HostRequest, res: HostResponse, left: () => void): 
 }
 
 /**
- * Headers that have one value and that a decision depends on. If one of them is repeated, Node
- * keeps the first value silently. Other servers and proxies may have read the last one.
+ * Maximum number of requests that wait on one connection. One read of a connection (64 KiB) has at
+ * most 2,600.
  */
-const SINGLE = [
-  'host', 'authorization', 'proxy-authorization', 'content-type', 'if-modified-since',
-  'if-unmodified-since',
-]
-const LENGTHS = SINGLE.reduce((bits, { length }) => bits | (1 << length), 0)
+const MAX_WAITING = 3000
+/** Maximum number of requests that wait on all connections together. Each takes some 4 KiB. */
+const MAX_WAITING_IN_ALL = 10_000
+let waitingInAll = 0
 
-/**
- * Returns the headers of a request as Node gives them, except that a repeated header of `SINGLE` is
- * a list of all its values. Handlers do not accept a list there.
- */
-export function headersOf({ headers, rawHeaders }: IncomingMessage): RequestHeaders {
-  let seen = 0
-  let repeated = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] as string
-    if (((LENGTHS >> name.length) & 1) === 0) continue
-    const index = SINGLE.indexOf(name.toLowerCase())
-    if (index < 0) continue
-    repeated |= seen & (1 << index)
-    seen |= 1 << index
-  }
-  return repeated === 0 ? headers : withLists(headers, rawHeaders, repeated)
+const LAST = Symbol('longhaul.lastResponse')
+const WAITING = Symbol('longhaul.waiting')
+const SEEN = Symbol('longhaul.seen')
+
+/** `LAST` is weak, so that an idle connection does not keep its last request in memory. */
+type Connection = Duplex & { [LAST]?: WeakRef<ServerResponse>, [WAITING]?: number }
+type SeenResponse = HostResponse & { [SEEN]?: true }
+
+export function lastResponse(socket: Duplex): ServerResponse | undefined {
+  return (socket as Connection)[LAST]?.deref()
 }
 
-function withLists(
-  headers: RequestHeaders, rawHeaders: readonly string[], repeated: number,
-): RequestHeaders {
-  const lists = Object.create(null) as Record<string, string[] | undefined>
-  SINGLE.forEach((name, at) => {
-    if ((repeated & (1 << at)) !== 0) lists[name] = []
-  })
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    lists[(rawHeaders[at] as string).toLowerCase()]?.push(rawHeaders[at + 1] as string)
+/**
+ * Returns the response that must be complete before this request runs: that of the request before
+ * it on the same connection (pipelining, RFC 9112 section 9.3.2). Node emits all requests of one
+ * read at once and keeps their responses in memory until the connection can take them. Returns
+ * `undefined` if the request can run now. Call it once before a handler runs.
+ */
+export function responseBefore(req: HostRequest, res: SeenResponse): ServerResponse | undefined {
+  // A middleware and a handler of longhaul may both see the same request.
+  if (req.httpVersionMajor > 1 || res[SEEN]) return undefined
+  res[SEEN] = true
+  const socket: Connection = req.socket
+  const before = socket[LAST]
+  socket[LAST] = new WeakRef(res)
+  if (res.socket !== null) return undefined
+  const last = before?.deref()
+  return last?.destroyed === false ? last : undefined
+}
+
+/**
+ * Calls `run` once the response `before` has been sent, unless the connection has ended by then. A
+ * connection on which too many requests wait is closed at once.
+ */
+export function runAfter(
+  before: ServerResponse, req: HostRequest, res: HostResponse, run: () => void,
+): void {
+  const socket: Connection = req.socket
+  const waiting = socket[WAITING] ?? 0
+  if (waiting >= MAX_WAITING || waitingInAll >= MAX_WAITING_IN_ALL) {
+    socket.destroy()
+    return
   }
-  return { ...headers, ...lists }
+  // Node emits no `close` for responses that wait behind others when their connection closes.
+  if (socket[WAITING] === undefined) socket.once('close', () => { noteDone(socket, Infinity) })
+  socket[WAITING] = waiting + 1
+  waitingInAll++
+  // In the async context of this request, and not of the request before.
+  before.once('close', AsyncResource.bind(() => {
+    noteDone(socket, 1)
+    // After a response that ends the connection it is no longer writable (RFC 9112 section 9.6).
+    if (socket.writable && !isGone(req, res)) run()
+  }))
+}
+
+/** Notes that requests of a connection no longer wait. */
+function noteDone(socket: Connection, count: number): void {
+  const done = Math.min(count, socket[WAITING] ?? 0)
+  socket[WAITING] = (socket[WAITING] ?? 0) - done
+  waitingInAll -= done
 }

@@ -1,9 +1,10 @@
+import type { IncomingMessage } from 'node:http'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
 import { BaseRequest, cleanMountPath, pathUnder, splitTarget } from '../../src/http/request.js'
 import { NodeBody } from './body.js'
 import { sendInformation } from './head.js'
 import {
-  HANDED_ON, headersOf, isGone, onClose, type HostRequest, type HostResponse, type NodeRaw,
+  HANDED_ON, isGone, onClose, type HostRequest, type HostResponse, type NodeRaw,
 } from './host.js'
 
 /** Facts that your framework knows about one request. */
@@ -80,8 +81,12 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   }
 
   get context(): C {
-    this.madeContext ??= {
-      value: withHandedOn(this.facts?.context ?? this.makeContext(this.req), this.req),
+    if (this.madeContext === undefined) {
+      const own = this.facts?.context ?? this.makeContext(this.req)
+      const before = this.req[HANDED_ON]
+      this.madeContext = {
+        value: before === undefined ? own : { ...before.context as object, ...own },
+      }
     }
     return this.madeContext.value
   }
@@ -114,11 +119,6 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   }
 }
 
-function withHandedOn<C>(own: C, req: HostRequest): C {
-  const before = req[HANDED_ON]
-  return before === undefined ? own : { ...before.context as object, ...own }
-}
-
 function stripped(req: HostRequest, path: string): string {
   if (req.baseUrl !== undefined) return cleanMountPath(req.baseUrl)
   const { path: local } = splitTarget(req.url as string)
@@ -138,4 +138,45 @@ function textParams(params: unknown): Readonly<Record<string, string>> {
     else if (Array.isArray(value)) text[name] = value.join('/')
   }
   return text
+}
+
+/**
+ * Headers that have one value and that a decision depends on. If one of them is repeated, Node
+ * keeps the first value silently. Other servers and proxies may have read the last one.
+ */
+const SINGLE = [
+  'host', 'authorization', 'proxy-authorization', 'content-type', 'if-modified-since',
+  'if-unmodified-since',
+]
+const LENGTHS = SINGLE.reduce((bits, { length }) => bits | (1 << length), 0)
+
+/**
+ * Returns the headers of a request as Node gives them, except that a repeated header of `SINGLE` is
+ * a list of all its values. Handlers do not accept a list there.
+ */
+function headersOf({ headers, rawHeaders }: IncomingMessage): RequestHeaders {
+  let seen = 0
+  let repeated = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string
+    if (((LENGTHS >> name.length) & 1) === 0) continue
+    const index = SINGLE.indexOf(name.toLowerCase())
+    if (index < 0) continue
+    repeated |= seen & (1 << index)
+    seen |= 1 << index
+  }
+  return repeated === 0 ? headers : withLists(headers, rawHeaders, repeated)
+}
+
+function withLists(
+  headers: RequestHeaders, rawHeaders: readonly string[], repeated: number,
+): RequestHeaders {
+  const lists = Object.create(null) as Record<string, string[] | undefined>
+  SINGLE.forEach((name, at) => {
+    if ((repeated & (1 << at)) !== 0) lists[name] = []
+  })
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    lists[(rawHeaders[at] as string).toLowerCase()]?.push(rawHeaders[at + 1] as string)
+  }
+  return { ...headers, ...lists }
 }

@@ -8,8 +8,9 @@ import { hasNoContent, writeHead } from './head.js'
 import { isGone, onClose, type HostRequest, type HostResponse } from './host.js'
 import type { NodeRequest } from './request.js'
 
-type Rescue = (error: unknown) => Promise<HttpResponse>
-type Call = NodeRequest<unknown>
+export type Rescue = (error: unknown) => Promise<HttpResponse>
+export type Call = NodeRequest<unknown>
+export type Send = (call: Call, response: HttpResponse, rescue: Rescue) => void
 
 /**
  * Sends a response. If the client has disconnected, or your framework has responded already, drops
@@ -115,7 +116,7 @@ async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<
 }
 
 /** Cuts a connection. HTTP/1.0 marks the end of a response by closing, so it needs a reset. */
-function cut({ req, res }: Call): void {
+export function cut({ req, res }: Call): void {
   if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
   res.destroy()
 }
@@ -221,7 +222,7 @@ const LINGER_BYTES = 256 * 1024 * 1024
  * Returns true if so much of the request is unread that the connection has to be closed after the
  * response (RFC 9112 section 9.3). A body that a handler still reads is not unread.
  */
-function leavesBody({ req, body }: Call): boolean {
+export function leavesBody({ req, body }: Call): boolean {
   if (req.complete || body.reading || req.httpVersionMajor > 1) return false
   const { headers } = req
   if (headers['transfer-encoding'] !== undefined) return true
@@ -230,7 +231,7 @@ function leavesBody({ req, body }: Call): boolean {
 }
 
 /** Drops the rest of a small body. Node does so only if nobody began to read it. */
-function dropRest({ req, body }: Call): void {
+export function dropRest({ req, body }: Call): void {
   if (body.begun && !body.reading && !req.readableEnded) req.resume()
 }
 
@@ -239,7 +240,7 @@ function dropRest({ req, body }: Call): void {
  * were closed at once, the kernel would send a reset, and the client could lose the response that
  * it has not read yet (RFC 9112 section 9.6).
  */
-function linger(req: HostRequest, done: (all: boolean) => void): void {
+export function linger(req: HostRequest, done: (all: boolean) => void): void {
   let bytes = 0
   const stop = (all: boolean): void => {
     clearTimeout(total)

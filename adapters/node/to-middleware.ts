@@ -2,7 +2,7 @@ import { validateHeaderName, validateHeaderValue, type IncomingMessage } from 'n
 import { after, isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type ResponseHeaders,
-  checkRequest,
+  checkCall,
 } from '../../src/http/exchange.js'
 import type { ContextArguments } from '../../src/http/request.js'
 import { readOptions } from '../../src/runtime/options.js'
@@ -104,7 +104,7 @@ function through<C>(
 function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
   let inner = request
   const next: Handler<C> = (handed) => {
-    checkRequest(handed)
+    checkCall(handed)
     inner = handed
     return { status: 200, headers: {}, [STAND_IN]: true }
   }
@@ -122,7 +122,7 @@ function askWaiting<C>(
   const { req, res } = request.raw as NodeRaw
   return new Promise((resolve, reject) => {
     const next: Handler<C> = (handed) => new Promise((headOut) => {
-      checkRequest(handed)
+      checkCall(handed)
       const out = (): void => { headOut({ status: 200, headers: {} }) }
       atHead(res, out)
       onClose(req, res, out)

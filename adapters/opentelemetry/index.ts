@@ -1,3 +1,3 @@
-export { taskMetrics, type TaskMetricsOptions } from './metrics.js'
-export { taskTracing, type TaskTracingOptions } from './tracing.js'
-export type { TracedStep, TraceHeaders, Tracing } from '../../src/tasks/definition/tracing.js'
+export { taskMetrics } from './metrics.js'
+export { taskTracing } from './tracing.js'
+export type { Tracing } from '../../src/tasks/definition/tracing.js'

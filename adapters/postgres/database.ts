@@ -8,11 +8,9 @@ import { NoticeChannel } from './notices.js'
 import { connectionsOf } from './pool.js'
 import { faultOf, isLostConnection } from './sql.js'
 
-/** Maximum time of the migrations at first use, in milliseconds. */
-const MIGRATION_MS = 30_000
 /** Maximum time of one statement that checks the tables at first use, in milliseconds. */
 const CHECK_MS = 5000
-/** Maximum time of a statement that no request waits for, in milliseconds. */
+/** Maximum time of the migrations, and of a statement that no request waits for, in milliseconds. */
 const BACKGROUND_MS = 30_000
 
 /** Options of the access to a database. */
@@ -29,7 +27,10 @@ export interface DatabaseOptions {
    * migration is missing, every call fails and says which. Default `true`.
    */
   readonly migrate?: boolean
-  /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
+  /**
+   * Maximum time of one call, in milliseconds. A slower call fails. Default 1500. The first call may
+   * also wait for the creation of the tables, for at most 30 seconds.
+   */
   readonly timeoutMs?: number
   /**
    * Prepares each statement once for each connection, which halves the CPU time of the server. Not
@@ -132,20 +133,15 @@ export class Database {
     return this.identity === identity
   }
 
-  private guarded<Row>(
+  private async guarded<Row>(
     breaker: Breaker, text: string, values: readonly unknown[],
   ): Promise<readonly Row[]> {
-    let isLate = false
+    if (!this.isReady) await this.prepare()
     let running: Running<readonly Row[]> | undefined
-    return breaker.call(async () => {
-      if (!this.isReady) await this.prepare()
-      if (isLate) return []
+    return breaker.call(() => {
       running = this.connections.start<Row>(text, values)
       return running.result
-    }, (rows) => rows, () => {
-      isLate = true
-      running?.cancel()
-    })
+    }, (rows) => rows, () => running?.cancel())
   }
 
   /** Checks or applies the migrations. Runs once at a time, and again after a failure. */
@@ -157,11 +153,11 @@ export class Database {
   private async checkTables(): Promise<void> {
     const { connections, name: schema } = this
     // The identity is read now, so that no open transaction has to wait for another connection.
-    const missing = await connections.transaction(async (query) => {
+    const missing = await this.breaker.call(() => connections.transaction(async (query) => {
       const found = await missingMigrations(query, schema)
       if (found.length === 0) this.identity = await this.readIdentity(query)
       return found
-    }, CHECK_MS)
+    }, CHECK_MS), (found) => found)
     if (missing.length > 0 && !this.migrate) {
       const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
       const error = new StoreUnavailableError(
@@ -172,11 +168,12 @@ export class Database {
       this.hasWarned = true
       throw error
     }
+    // Another process may create the tables, so this may take longer than a call.
     if (missing.length > 0) {
-      await connections.transaction(async (query) => {
+      await this.backgrounds.call(() => connections.transaction(async (query) => {
         await applyMigrations(query, schema)
         this.identity = await this.readIdentity(query)
-      }, MIGRATION_MS)
+      }, BACKGROUND_MS), () => undefined)
     }
     this.isReady = true
   }

@@ -5,11 +5,9 @@ import { Database, DATABASE_OPTIONS, type DatabaseOptions } from './database.js'
 import { PostgresStore } from './store.js'
 import { PostgresTaskEngine } from './task-engine/engine.js'
 
-export { PostgresBlobs, PostgresStore, PostgresTaskEngine, type DatabaseOptions }
-export { migrate, type MigrateOptions } from './migrations.js'
-export type {
-  PgliteClient, PostgresClient, PostgresPool, PostgresPoolClient,
-} from './connections.js'
+export type { PostgresBlobs, PostgresStore, PostgresTaskEngine }
+export { migrate } from './migrations.js'
+export type { PostgresPool } from './connections.js'
 
 /** Options of `postgres`. */
 export interface PostgresOptions extends DatabaseOptions {
@@ -21,14 +19,10 @@ export interface PostgresOptions extends DatabaseOptions {
   /**
    * Maximum number of finished tasks that one owner leaves behind. The same number bounds its stored
    * responses and finished uploads. Beyond it, the owner loses its own oldest, never those of
-   * another. They are removed after a further sixteenth was written, on average. Default 100,000.
+   * another. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
-  /**
-   * Maximum size of the finished tasks of one owner in bytes, before compression: inputs,
-   * checkpoints and results. The same number bounds its stored responses and finished
-   * uploads. Default 64 MiB.
-   */
+  /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */
   readonly maxBytesPerOwner?: number
 }
 

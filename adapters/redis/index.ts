@@ -3,8 +3,8 @@ import { REDIS_TASK_ENGINE, RedisTaskEngine, type RedisTaskEngineOptions } from 
 import { RedisStore } from './store.js'
 
 export type { RedisClient } from './client.js'
-export { RedisTaskEngine, type RedisTaskEngineOptions } from './engine.js'
-export { RedisStore, type RedisStoreOptions } from './store.js'
+export type { RedisTaskEngine } from './engine.js'
+export type { RedisStore } from './store.js'
 
 /**
  * Options of `redis`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit two things, each on its own:

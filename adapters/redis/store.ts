@@ -43,9 +43,6 @@ const REDIS_STORE = {
  * A store on Redis 6.2 or later (or Valkey). Each method takes one round trip: `get` is a command, the
  * others are scripts on one key. This process makes the revisions, so that it recognises its own write
  * if the client sent it twice because a reply was lost.
- *
- * @example
- * const store = new RedisStore({ client, namespace: 'shop' })
  */
 export class RedisStore implements Store {
   readonly shared = true

@@ -4,7 +4,7 @@ import type { UploadSource } from '../../src/ndjson/upload-source.js'
 import { bytes, func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 
 /** Options of `streamJson`. */
-export interface StreamJsonOptions {
+interface StreamJsonOptions {
   /** Media types of the bodies. Other bodies get a 415. Default: `['application/json']`. */
   readonly mediaTypes?: readonly string[]
   /**

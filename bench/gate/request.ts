@@ -1,4 +1,5 @@
-import type { BodySource, HttpRequest, RequestHeaders } from 'longhaul'
+import type { HttpRequest, RequestHeaders } from 'longhaul'
+import type { BodySource } from '../../src/http/exchange.js'
 import { BaseRequest } from '../../src/http/request.js'
 
 /** Returns the headers of a request with this body. */

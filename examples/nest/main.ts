@@ -1,15 +1,10 @@
 // npx tsx examples/nest/main.ts
 // curl -i -H 'X-Demo-User: ann' -H 'Prefer: respond-async' --json '{"year": 2025}' http://127.0.0.1:3000/api/reports
 import 'reflect-metadata'
-import { Module } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
-import { ReportsController } from './reports.controller.js'
-import { TASK_PROVIDERS } from './tasks.provider.js'
+import { AppModule } from './app.module.js'
 
 // #region main
-@Module({ controllers: [ReportsController], providers: TASK_PROVIDERS })
-class AppModule {}
-
 const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] })
 app.setGlobalPrefix('api')
 app.enableShutdownHooks()

@@ -65,7 +65,7 @@ interface Background<C> {
 function checkResultBytes<C>(
   caller: string, { maxInlineBytes }: SpooledBulk, { tasks }: TaskEndpoints<C>,
 ): void {
-  const { maxResultBytes } = serviceOf(tasks, caller)
+  const { maxResultBytes } = serviceOf(tasks, caller).settings
   if (maxInlineBytes + 1024 <= maxResultBytes) return
   throw new TypeError(`${caller}: background.maxInlineBytes must be 1024 or more below`
     + ` maxResultBytes of createTasks, which is ${maxResultBytes}`)

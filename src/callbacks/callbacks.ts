@@ -4,7 +4,7 @@ import { readOptions } from '../runtime/options.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
 import { isFinalTask, type Callbacks, type TaskCore } from '../tasks/core/task-core.js'
-import { detailsOf, stored, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
+import { detailsOf, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
 import { reportError } from '../tasks/record/diagnostics.js'
 import type { TraceHeaders } from '../tasks/definition/tracing.js'
 import { httpSender } from './http-sender.js'
@@ -108,7 +108,7 @@ class Deliveries {
         url, attempts, lastStatus, state: 'pending', first: attempts + 1,
       }
       const changed = await this.core.change(task, { version: task.version }, {
-        details: stored({ ...details, callback: next }), callbackMs: 0,
+        details: { ...details, callback: next }, callbackMs: 0,
       })
       if (changed.moved) return true
       task = changed.task
@@ -173,7 +173,7 @@ class Deliveries {
         status: lastStatus, fault, ms,
       } satisfies CallbackEvent)
     }
-    await this.write(task, { details: stored({ ...detailsOf(task), callback }), callbackMs })
+    await this.write(task, { details: { ...detailsOf(task), callback }, callbackMs })
   }
 
   /** Makes the attempt later, because a limit is reached. */
@@ -182,7 +182,7 @@ class Deliveries {
     const maxMs = Math.min(POSTPONE_MS * 2 ** Math.min(postponed, 16), MAX_POSTPONE_MS)
     const next = { ...callback, postponed: postponed + 1 }
     return this.write(task, {
-      details: stored({ ...detailsOf(task), callback: next }), isHidden: true,
+      details: { ...detailsOf(task), callback: next }, isHidden: true,
       callbackMs: Math.round(maxMs * (0.5 + Math.random() / 2)),
     })
   }

@@ -1,4 +1,3 @@
-export { content, type ContentOptions } from './content.js'
-export type { ContentCoding } from './response.js'
-export { blobSource, type ContentSource, type FindContent } from './source.js'
-export { type DigestAlgorithm, type Digests } from '../http/fields/digests.js'
+export { content } from './content.js'
+export { blobSource, type ContentSource } from './source.js'
+export type { Digests } from '../http/fields/digests.js'

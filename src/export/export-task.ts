@@ -20,14 +20,11 @@ import { CsvText, JsonText, type ExportColumn, type ExportText } from './export-
 import { RecordCursor, RecordStart } from './record-cursor.js'
 
 /** Format of the files of an export. */
-export type ExportFormat = 'ndjson' | 'csv' | 'json'
+type ExportFormat = 'ndjson' | 'csv' | 'json'
 
-/** The context of `records` and `total`, a part of the context of `run`. */
-export type ExportContext<C = unknown> =
-  Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'>
-
-/** The context of `records`. */
-export interface RecordsContext<C = unknown> extends ExportContext<C> {
+/** The context of `records`, most of it a part of the context of `run`. */
+interface RecordsContext<C = unknown>
+  extends Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'> {
   /**
    * Returns the number of records that earlier runs of the task have written, and promises that
    * the source begins after them. If it is not called before the first record, `exportTask` reads
@@ -64,7 +61,7 @@ export interface ExportTaskOptions<
    */
   readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Maximum number of runs. A run that fails, for example because the source is unavailable, is
+   * Maximum number of runs. A run that fails, for example because the database is unavailable, is
    * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
    * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
    * 429), end the attempts.
@@ -73,7 +70,9 @@ export interface ExportTaskOptions<
    */
   readonly attempts?: number
   /** Returns the number of records, for progress, if it is known. Default: not known. */
-  readonly total?: (input: I, context: ExportContext<C>) => MaybePromise<number | undefined>
+  readonly total?: (
+    input: I, context: Omit<RecordsContext<C>, 'from'>,
+  ) => MaybePromise<number | undefined>
   /** Format of the files. `json` is one array in each file. @default 'ndjson' */
   readonly format?: ExportFormat
   /**

@@ -1,5 +1,1 @@
-export {
-  exportTask, type ExportContext, type ExportFormat, type ExportResult, type ExportTaskOptions,
-  type RecordsContext,
-} from './export-task.js'
-export type { ExportColumn } from './export-text.js'
+export { exportTask, type ExportResult } from './export-task.js'

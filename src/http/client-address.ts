@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js'
-import type { HttpRequest } from './exchange.js'
 import { Memo } from '../runtime/collections.js'
 import { readOptions, value, whole, type OptionTable } from '../runtime/options.js'
+import type { HttpRequest } from './exchange.js'
 import { fieldText } from './fields/reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
@@ -32,10 +32,6 @@ const HOPS = 16
  * Returns a function that finds the network address of a request's client: an IPv4 address, or an
  * IPv6 prefix such as `2001:db8::/64`. An IPv4-mapped address (`::ffff:192.0.2.1`) counts as IPv4.
  * Returns `undefined` if the address of the peer is not known.
- *
- * @example
- * const addressOf = clientAddress({ trustedProxies: ['10.0.0.0/8'] })
- * const address = addressOf(request)
  *
  * @throws {TypeError} An option is unknown or out of range.
  */

@@ -258,7 +258,7 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
 /** Checks the request of a handler that has no description. `describe` does so for the others. */
 function checked<C>(handler: Handler<C>): Handler<C> {
   return (request) => {
-    checkRequest(request)
+    checkCall(request)
     return handler(request)
   }
 }
@@ -283,23 +283,16 @@ function checkOrder(places: readonly PolicyPlace[]): void {
 export const ITSELF = Symbol.for('longhaul.request')
 
 /**
- * Throws if a handler is called with something else than a request of a binding.
+ * Throws if a handler is called with something else than a request of a binding, such as a copy, which
+ * lacks what the original creates when it is read.
  *
  * @param extra - second argument of the call. Express and Fastify pass their response. A function
  * is the next handler of `compose` or `toMiddleware`.
- * @throws {TypeError} `extra` is an object, or the request is a copy.
+ * @throws {TypeError} `extra` is an object, or the request is `{ ...request }`, a proxy of a request,
+ * or an object that inherits from one
  */
-export function checkCall(request: object, extra: unknown): void {
+export function checkCall(request: object, extra?: unknown): void {
   if (typeof extra === 'object') throw new TypeError(NOT_BOUND)
-  checkRequest(request)
-}
-
-/**
- * Throws if a request is a copy, because a copy lacks what the original creates when it is read.
- *
- * @throws {TypeError} `{ ...request }`, a proxy of a request, or an object that inherits from one
- */
-export function checkRequest(request: object): void {
   const { [ITSELF]: itself } = request as { readonly [ITSELF]?: unknown }
   if (itself === request) return
   // A request that is not ours may come from a binding of the application.

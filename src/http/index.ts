@@ -1,5 +1,4 @@
-export { readBytes, readJson, type ReadBytesOptions, type ReadJsonOptions } from './body/body.js'
+export { readBytes, readJson } from './body/body.js'
 export { compileJson } from './body/compile-json.js'
-export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './body/decode.js'
-export { negotiate, parseAccept, type MediaRange } from './fields/accept.js'
-export { parsePrefer, type Preference, type Preferences } from './fields/prefer.js'
+export { negotiate } from './fields/accept.js'
+export { parsePrefer, type Preferences } from './fields/prefer.js'

@@ -22,6 +22,19 @@ export interface HostContext {
 }
 
 /**
+ * Returns the principal that `authenticate` or your framework stored in `context.principal`, or
+ * `undefined` for an anonymous request.
+ *
+ * @example
+ * const subject = principalOf(request)?.subject
+ */
+export function principalOf<P extends Principal = Principal>(
+  request: HttpRequest<unknown>,
+): P | undefined {
+  return (request.context as { readonly principal?: P } | null | undefined)?.principal
+}
+
+/**
  * Returns the principal, for code that treats a request without one as anonymous. Rejects a user in
  * `context.user` (such as Express' `req.user`) without a principal, because its requests must not
  * count as anonymous.
@@ -41,17 +54,4 @@ export function principalOrNobody<P extends Principal = Principal>(
       'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
       'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })',
   )
-}
-
-/**
- * Returns the principal that `authenticate` or your framework stored in `context.principal`, or
- * `undefined` for an anonymous request.
- *
- * @example
- * const subject = principalOf(request)?.subject
- */
-export function principalOf<P extends Principal = Principal>(
-  request: HttpRequest<unknown>,
-): P | undefined {
-  return (request.context as { readonly principal?: P } | null | undefined)?.principal
 }

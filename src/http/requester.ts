@@ -1,6 +1,6 @@
-import type { HttpRequest } from './exchange.js'
-import { httpError } from './errors.js'
 import { clientAddress } from './client-address.js'
+import { httpError } from './errors.js'
+import type { HttpRequest } from './exchange.js'
 import { principalOf, principalOrNobody } from './principal.js'
 
 /**

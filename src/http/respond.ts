@@ -98,13 +98,6 @@ export function stream(
  * Returns the response for any thrown value: `{ error, code, details? }`. If the client accepts
  * `application/problem+json`, adds `status`, `title` and `detail` (RFC 9457). Masks what the client
  * may not see, as `readFailure` describes. Never throws.
- *
- * @example
- * try {
- *   return await handler(request)
- * } catch (error) {
- *   return errorResponse(error, request)
- * }
  */
 export function errorResponse(error: unknown, request: HttpRequest): HttpResponse {
   const failure = readFailure(error)

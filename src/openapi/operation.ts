@@ -59,10 +59,7 @@ export function readOperations(options: OperationOptions): readonly Operation[] 
   ]
 }
 
-/**
- * Returns the schema object of a body. A JSON Schema stays as it is. A Standard Schema is what its
- * library exports, or `{}` (anything).
- */
+/** Returns the schema object of a body. */
 export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'input'): Fragment {
   return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
 }
@@ -167,13 +164,7 @@ function content(schema: Fragment, mediaTypes: readonly string[] = ['application
 
 type Responses = Readonly<Record<string, Fragment>>
 
-/**
- * Adds responses to an operation. Responses of a status that it already has are merged.
- *
- * @example
- * const [described] = handler.operations ?? []
- * if (described) addResponses(described, errorResponses('forbidden'))
- */
+/** Adds responses to an operation. Responses of a status that it already has are merged. */
 export function addResponses(
   operation: Operation, responses: Readonly<Record<string, Fragment>>,
 ): Operation {
@@ -205,13 +196,7 @@ export function addResponseHeaders(
   }
 }
 
-/**
- * Adds parameters that an operation does not have yet.
- *
- * @example
- * const [described] = handler.operations ?? []
- * if (described) addParameters(described, [parameter('query', 'locale')])
- */
+/** Adds parameters that an operation does not have yet. */
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
   const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
   const added = parameters.filter((one) => !own.some((other) => (
@@ -221,10 +206,7 @@ export function addParameters(operation: Operation, parameters: readonly Fragmen
   return { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
 }
 
-/**
- * Merges two operations of one method and path into one that may respond like either. Other
- * properties come from the first.
- */
+/** Merges two operations of one method and path into one that may respond like either. */
 export function mergeOperations(first: Operation, second: Operation): Operation {
   const joined = addResponses(first, second.openapi['responses'] as Responses)
   // One that is partly deprecated is not deprecated.

@@ -1,7 +1,7 @@
 export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './blobs.js'
 export type { StoreEvent } from './calls.js'
 export {
-  isStoreUnavailable, StoreUnavailableError, type Conflict, type Counter,
-  type Created, type Entry, type Existing, type Replaced, type ReplaceOptions,
-  type Revision, type Store, type Unsubscribe, type WriteOptions,
+  isStoreUnavailable, StoreUnavailableError, type Conflict, type Counter, type Created,
+  type Entry, type Existing, type Replaced, type ReplaceOptions, type Store, type Unsubscribe,
+  type WriteOptions,
 } from './store.js'

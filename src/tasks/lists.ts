@@ -6,7 +6,7 @@ import { httpError } from '../http/errors.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import { isTaskId } from './record/ids.js'
-import { toSnapshot, type TaskSnapshot } from './record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from './record/snapshot.js'
 import type { Task } from './record/view.js'
 
 /** Maximum and default number of tasks of a page. */
@@ -116,7 +116,7 @@ export async function listTasks(
     const limit = Math.min(filter.limit + 1 - items.length, READ_TOGETHER)
     const tasks = await engine.list({ ...filter, limit, after })
     for (const task of tasks) {
-      const item = toSnapshot(task)
+      const item = new Snapshot(task)
       const last = items.at(-1)
       length += item.text.length
       if (last && (items.length === filter.limit || length > MAX_PAGE_LENGTH)) {

@@ -1,18 +1,16 @@
 import type { ListedStatus } from '../engine/engine.js'
-import { countedAsOwner, countedWithoutOwner } from '../http/requester.js'
+import { checkOwnerId, countedAsOwner, countedWithoutOwner } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
 import {
   OWNED_SUBMIT, SUBMIT, type AcceptedTask, type OwnedSubmitOptions, type SubmitOptions,
 } from './core/accept-task.js'
-import { retryTask } from './core/change-task.js'
+import { deleteTask, retryTask } from './core/change-task.js'
 import type { TaskService } from './core/task-service.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
-import { listTasks, toFilter, type ListFilter, type ListOptions, type TaskPage } from './lists.js'
-import {
-  allTasks, belongsTo, isTaskId, ownerToSubmitFor, refuseOwner, type IsVisible,
-} from './record/ids.js'
-import { toSnapshot, type TaskSnapshot } from './record/snapshot.js'
+import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
+import { isIn, isTaskId, type Scope } from './record/ids.js'
+import { Snapshot, type TaskSnapshot } from './record/snapshot.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
 import { waitFor, type WaitOptions } from './record/subscriptions.js'
 
@@ -138,13 +136,11 @@ const WAIT_OPTIONS = {
 
 export class ServedTasks implements OwnedTasks {
   readonly #service: TaskService
-  readonly #of: ListFilter['of']
-  readonly #isVisible: IsVisible
+  readonly #of: Scope
 
-  constructor(service: TaskService, of: ListFilter['of']) {
+  constructor(service: TaskService, of: Scope) {
     this.#service = service
     this.#of = of
-    this.#isVisible = of === 'all' ? allTasks : (task) => belongsTo(task, of.owner)
   }
 
   async submit<T extends AnyTaskDefinition>(
@@ -153,7 +149,7 @@ export class ServedTasks implements OwnedTasks {
     const [where, names] = this.#of === 'all'
       ? ['tasks.submit', SUBMIT] : ['ownedBy: submit', OWNED_SUBMIT]
     checkNames(where, options, names)
-    const owner = this.#of === 'all' ? ownerToSubmitFor(options) : this.#of.owner
+    const owner = this.#of === 'all' ? ownerOf(options) : this.#of.owner
     const nobody = this.#of === 'all' ? undefined : countedWithoutOwner(undefined)
     const caller = owner === undefined ? nobody : countedAsOwner(owner)
     const accepted = await this.#service.submit(definition, input, { ...options, owner, caller })
@@ -173,14 +169,14 @@ export class ServedTasks implements OwnedTasks {
     const limits = readOptions('wait', options, WAIT_OPTIONS)
     if (!isTaskId(id)) return undefined
     const { subscriptions } = this.#service
-    return shown(await waitFor(subscriptions, id, { ...limits, isVisible: this.#isVisible }))
+    return shown(await waitFor(subscriptions, id, this.#of, limits))
   }
 
   /** `options` is not in the type. It is read because `{ owner }` must not cancel others' tasks. */
   async cancel(id: string, options: object = {}): Promise<Task | undefined> {
     this.#checkOwner('cancel', options)
     checkNames('cancel', options, {})
-    const cancelled = await this.#service.cancel(id, this.#isVisible)
+    const cancelled = await this.#service.cancel(id, this.#of)
     return shown(cancelled?.task)
   }
 
@@ -199,23 +195,33 @@ export class ServedTasks implements OwnedTasks {
   }
 
   async retry(id: string): Promise<Task | undefined> {
-    const task = await retryTask(this.#service.core, id, { maySee: this.#isVisible })
-    return shown(task && toSnapshot(task))
+    const task = await retryTask(this.#service.core, id, this.#of)
+    return shown(task && new Snapshot(task))
   }
 
   async delete(id: string): Promise<boolean> {
-    return await this.#service.forget(id, this.#isVisible) === 'deleted'
+    return await deleteTask(this.#service.core, id, this.#of) === 'deleted'
   }
 
   /** Throws a `TypeError` for an option `owner`, which a call for all owners would not obey. */
   #checkOwner(call: string, options: object): void {
-    if (this.#of === 'all') refuseOwner(call, options)
+    if (this.#of !== 'all' || !('owner' in options)) return
+    throw new TypeError(`tasks.${call}: there is no option "owner", because this call sees the tasks of all owners; `
+      + `write tasks.ownedBy(owner).${call}(…)`)
   }
 
   async #find(id: string): Promise<TaskSnapshot | undefined> {
     const task = await this.#service.read(id)
-    return task && this.#isVisible(task) ? task : undefined
+    return task && isIn(this.#of, task) ? task : undefined
   }
+}
+
+/** Returns the owner of a task of the application. `undefined` may be meant for an anonymous client. */
+function ownerOf(options: SubmitOptions): string | undefined {
+  const owner = checkOwnerId('tasks.submit: owner', options.owner)
+  if (owner !== undefined || !('owner' in options)) return owner
+  throw new TypeError('tasks.submit: owner is undefined. Leave it out for a task of your own; '
+    + 'for a client who may be anonymous, write tasks.ownedBy(user?.id).submit(…)')
 }
 
 function handleOf(

@@ -5,8 +5,7 @@ import {
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import type { Callbacks } from './core/task-core.js'
-import type { PoolOptions } from './core/pools.js'
-import type { AnyTaskDefinition, Definitions } from './definition/define.js'
+import { DEFAULT_POOL, POOL_NAME, type AnyTaskDefinition, type Definitions } from './definition/define.js'
 import type { Tracing } from './definition/tracing.js'
 
 /** Options of `createTasks`. */
@@ -119,6 +118,12 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
 }
 
+/** Settings of one pool. */
+export interface PoolOptions {
+  /** Maximum number of concurrent runs of this pool in this process. Default 10. */
+  readonly concurrency?: number
+}
+
 const DAY_MS = 86_400_000
 const isCallbacks = (given: unknown): boolean => typeof (given as Callbacks | null)?.open === 'function'
 
@@ -142,14 +147,22 @@ const OPTIONS = {
   onError: func(),
 } satisfies OptionTable<TasksOptions>
 
-export type TasksSettings = Filled<TasksOptions, typeof OPTIONS>
+const POOL = { concurrency: whole({ min: 1, default: 10 }) } satisfies OptionTable<PoolOptions>
+
+/** The options of `createTasks`, with what they stand for. */
+export interface TasksSettings extends Omit<Filled<TasksOptions, typeof OPTIONS>, 'pools'> {
+  /** Concurrency of each pool. */
+  readonly pools: ReadonlyMap<string, number>
+  /** The pools that this process works for. */
+  readonly work: readonly string[]
+}
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 
 /** Throws a `TypeError` for options that make no sense, by themselves or together. */
 export function readTasksOptions(options: TasksOptions): TasksSettings {
-  const settings = readOptions('createTasks', options, OPTIONS)
-  const { engine, store, blobs, definitions } = settings
+  const read = readOptions('createTasks', options, OPTIONS)
+  const { engine, store, blobs, definitions, worker = true } = read
   if (!engine || !store) {
     const missing = engine ? 'store is' : store ? 'engine is' : 'engine and store are'
     throw fault(`${missing} missing; for one process: createTasks({ ...memory(), definitions })`)
@@ -169,13 +182,14 @@ export function readTasksOptions(options: TasksOptions): TasksSettings {
     throw fault(`${writer.name} writes files, so blobs are required; pass those of memory() or postgres(), `
       + 'or new FolderBlobs(folder) of longhaul/files')
   }
-  if (engine.shared) checkShared(settings, writer)
-  return settings
+  if (engine.shared) checkShared(read, writer)
+  const pools = toPools(read)
+  return { ...read, pools, work: worker === true ? [...pools.keys()] : worker || [] }
 }
 
 /** All that tasks need must be where every process that shares the engine can read it. */
 function checkShared(
-  { store, blobs, definitions }: TasksSettings, writer: AnyTaskDefinition | undefined,
+  { store, blobs, definitions }: TasksOptions, writer: AnyTaskDefinition | undefined,
 ): void {
   if (!store.shared) {
     throw fault('several processes share this engine, but the store is for one process; '
@@ -195,4 +209,35 @@ function checkShared(
 /** Made by `defineTask`, which fills the time-out in. */
 function isDefinition(each: AnyTaskDefinition | undefined): boolean {
   return each?.timeoutMs !== undefined
+}
+
+/** Returns the concurrency of each pool. */
+function toPools(
+  { engine, definitions, worker, concurrency = 10, pools: more = {} }: TasksOptions,
+): ReadonlyMap<string, number> {
+  const pools = new Map([[DEFAULT_POOL, concurrency]])
+  for (const [name, options] of Object.entries(more)) {
+    if (!POOL_NAME.accepts(name)) throw fault(`a name in pools must be ${POOL_NAME.expects}`)
+    if (name === DEFAULT_POOL) {
+      throw fault('pools must not name default; its concurrency is the option concurrency')
+    }
+    pools.set(name, readOptions(`createTasks: pools.${name}`, options, POOL).concurrency)
+  }
+  for (const { name, pool } of definitions) {
+    if (pools.has(pool)) continue
+    throw fault(`the definition ${name} names the pool ${pool}, which is not in pools; add it there`)
+  }
+  if (worker === undefined || typeof worker === 'boolean') return pools
+  const isList: boolean = Array.isArray(worker)
+  if (!isList || worker.length === 0) {
+    throw fault('worker must be true, false or a list of pools; a process that works none has worker: false')
+  }
+  const unknown = worker.find((name) => !pools.has(name))
+  if (unknown !== undefined) {
+    throw fault(`worker names ${unknown}, which is not in pools (${[...pools.keys()].join(', ')})`)
+  }
+  if (!engine.shared) {
+    throw fault('a list of pools as worker needs an engine that several processes share, because others must run the other pools')
+  }
+  return pools
 }

@@ -1,9 +1,8 @@
 import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'
 import { checkOwnerId } from '../http/requester.js'
 import { duration, readOptions } from '../runtime/options.js'
-import type { PoolCounts } from './core/pools.js'
 import type { SubmitOptions } from './core/accept-task.js'
-import { TaskService, type TasksHealth } from './core/task-service.js'
+import { TaskService, type PoolCounts, type TasksHealth } from './core/task-service.js'
 import {
   ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'

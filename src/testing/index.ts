@@ -1,6 +1,4 @@
 export type { Clock } from '../runtime/timers.js'
-export { InjectedResponse, inject, type InjectOptions, type InjectRequest } from './inject.js'
-export { testClock, type TestClock, type TestClockOptions } from './test-clock.js'
-export {
-  testContext, type ProgressReport, type TestContext, type TestContextOptions, type TestFile,
-} from './test-context.js'
+export { InjectedResponse, inject } from './inject.js'
+export { testClock, type TestClock } from './test-clock.js'
+export { testContext, type TestContext } from './test-context.js'

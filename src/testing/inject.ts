@@ -40,11 +40,6 @@ export interface InjectOptions<C = unknown> {
   readonly context?: C
 }
 
-/** A request whose `context` is required where the handler needs one. */
-export type InjectRequest<C> = InjectOptions<C> & (
-  Record<never, never> extends C ? unknown : { readonly context: C }
-)
-
 const OPTIONS = {
   method: text({ default: 'GET' }), headers: value(), body: value(), params: value(),
   path: text({
@@ -69,7 +64,8 @@ const NO_BODY = new Uint8Array(0)
  * unknown.
  */
 export async function inject<C>(
-  handler: Handler<C>, request: InjectRequest<C>,
+  handler: Handler<C>,
+  request: InjectOptions<C> & (Record<never, never> extends C ? unknown : { readonly context: C }),
 ): Promise<InjectedResponse> {
   const exchange = toRequest<C>(request)
   const { onError } = request
@@ -132,9 +128,7 @@ function isStream(body: unknown): body is AsyncIterable<Uint8Array | string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body
 }
 
-/**
- * Rejects when a server could not send the response: an invalid header, a stream that fails at once.
- */
+/** Rejects when a server could not send the response: an invalid header, a stream that fails at once. */
 async function received(
   request: HttpRequest, { status, headers, body }: HttpResponse,
   rescue: (error: unknown) => Promise<HttpResponse>,

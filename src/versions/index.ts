@@ -1,8 +1,5 @@
+export { versionNeutral, versions, type VersionOptions, type VersionUse } from './versions.js'
 export {
-  versionNeutral, versions, type VersionOptions, type VersionsOptions, type VersionUse,
-} from './versions.js'
-export {
-  byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType, type Asked, type Candidate,
-  type Selector,
+  byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType, type Selector,
 } from './selectors.js'
-export { deprecated, type DeprecationOptions } from './deprecation.js'
+export { deprecated } from './deprecation.js'

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Counter, type Entry, type Store } from '../../src/stores/store.js'
-import { MemoryStore } from '../../adapters/memory/index.js'
+import { MemoryStore } from '../../adapters/memory/store.js'
 
 /** A store that is wrong in one way, and the test that has to say so. */
 export interface Broken<T> {

@@ -1,6 +1,6 @@
 import * as runner from 'node:test'
 import { storeConformance } from 'longhaul/conformance'
-import { MemoryStore } from 'longhaul/memory'
+import { MemoryStore } from '../../adapters/memory/store.js'
 
 storeConformance(runner, async () => ({ store: new MemoryStore({ maxEntriesPerOwner: 20, maxBytesPerOwner: 16_000 }) }), {
   title: 'MemoryStore', ownerShare: { entries: 20, bytes: 16_000 },

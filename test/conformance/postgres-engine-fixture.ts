@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
-import type {
-  EngineConformanceOptions, EngineFixture, EngineProcess, EngineSettings,
-} from 'longhaul/conformance'
-import type { PgliteClient } from 'longhaul/postgres'
+import type { EngineFixture, EngineProcess, EngineSettings } from 'longhaul/conformance'
+import type { EngineConformanceOptions } from '../../src/conformance/engine/context.js'
+import type { PgliteClient } from '../../adapters/postgres/connections.js'
 import { Database, type DatabaseOptions } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { RedisStore, type RedisClient } from 'longhaul/redis'
+import { type RedisClient } from 'longhaul/redis'
+import { RedisStore } from '../../adapters/redis/store.js'
 import { redisForFile } from '../servers/redis-server.js'
 import { eventually } from '../../src/conformance/waiting.js'
 

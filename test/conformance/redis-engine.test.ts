@@ -3,7 +3,7 @@ import { Cluster, Redis } from 'ioredis'
 import {
   engineConformance, type EngineFixture, type EngineSettings,
 } from 'longhaul/conformance'
-import { RedisTaskEngine } from 'longhaul/redis'
+import { RedisTaskEngine } from '../../adapters/redis/engine.js'
 import { comparesWithModel } from './engine-oracle.js'
 import { clusterForFile } from '../servers/redis-cluster.js'
 import { redisForFile } from '../servers/redis-server.js'

@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { after, test } from 'node:test'
 import { Redis } from 'ioredis'
 import type { StoreEvent } from 'longhaul/stores'
-import { RedisStore } from 'longhaul/redis'
+import { RedisStore } from '../../adapters/redis/store.js'
 import { redisForFile } from '../servers/redis-server.js'
 
 const redis = await redisForFile()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { storeConformance, type Runner } from 'longhaul/conformance'
-import { MemoryStore } from 'longhaul/memory'
+import { MemoryStore } from '../../adapters/memory/store.js'
 import { BROKEN_STORES, SHARE, storeLike, type Broken } from './broken-stores.js'
 
 /** A runner that runs nothing: it keeps the tests by title. */

@@ -153,6 +153,7 @@ export function limitsSql(schema: string, skips: boolean): string {
 }
 
 function createSql(schema: string, skips: boolean): string {
+  // Each new row is joined with the clock, so that its lock_timeout applies before anything is locked.
   const rows = `${schema}.task_rows`
   const limit = skips ? `, set_config('lock_timeout', '${MAX_WAIT}', true)` : ''
   return `WITH clock AS MATERIALIZED (SELECT ${NOW} AS now${limit}), ${newRows(COLUMNS)}, found AS MATERIALIZED (
@@ -163,10 +164,10 @@ function createSql(schema: string, skips: boolean): string {
     LIMIT 1
   ) AS other
 ), wanted AS MATERIALIZED (
-  SELECT *, coalesce(at, ${SAME_NOW} + delay, ${SAME_NOW}) AS due,
+  SELECT new.*, coalesce(at, now + delay, now) AS due,
     row_number() OVER (PARTITION BY caller, limit_group ORDER BY n) - 1 AS group_place,
     row_number() OVER (PARTITION BY caller, pool, priority ORDER BY n) - 1 AS place
-  FROM new WHERE id NOT IN (SELECT id FROM found)
+  FROM new CROSS JOIN clock WHERE id NOT IN (SELECT id FROM found)
 ), ${limitsSql(schema, skips)}, admitted AS MATERIALIZED (
   SELECT * FROM wanted LEFT JOIN groups USING (caller, limit_group, max)
   WHERE room IS NULL OR group_place < room AND caller IN (SELECT caller FROM valid)

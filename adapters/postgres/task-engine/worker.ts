@@ -151,15 +151,15 @@ export class Worker {
     }
   }
 
-  /** Gives back what lost takes have begun, until their leases have ended: a statement may be late. */
+  /**
+   * Gives back what lost takes have begun, until once after the end of their leases: a statement may
+   * be late.
+   */
   private async giveBack(): Promise<void> {
+    if (this.unanswered.size === 0) return
     const now = performance.now()
-    for (const [name, leaseEnd] of this.unanswered) {
-      if (leaseEnd < now) this.unanswered.delete(name)
-    }
-    if (this.unanswered.size > 0) {
-      await this.database.query(this.sql.giveBack, [[...this.unanswered.keys()]])
-    }
+    await this.database.query(this.sql.giveBack, [[...this.unanswered.keys()]])
+    for (const [name, leaseEnd] of this.unanswered) if (leaseEnd < now) this.unanswered.delete(name)
   }
 
   /** Renews the leases of runs by one statement. Returns the outcome for each. */

@@ -48,12 +48,13 @@ export async function readBytes(
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
   if (left instanceof Uint8Array) {
-    const bytes = left.byteLength > maxBodyBytes ? undefined : left
-    return checkedAsSent(request.headers, capped(bytes, maxBodyBytes))
+    if (left.byteLength > maxBodyBytes) throw tooLarge(maxBodyBytes)
+    return checkedAsSent(request.headers, left)
   }
   checkCoding(request.headers)
   const bytes = await countingBody(request, ({ body }) => body.bytes(maxBodyBytes))
-  return capped(bytes, maxBodyBytes)
+  if (bytes === undefined) throw tooLarge(maxBodyBytes)
+  return bytes
 }
 
 /**
@@ -87,18 +88,18 @@ export function readJsonBody(
   const isTyped = request.headers['content-type'] !== undefined
   if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
   if (parsed?.value instanceof Uint8Array) {
-    const bytes = parsed.value.byteLength > maxBodyBytes ? undefined : parsed.value
-    return jsonOfBytes(checkedAsSent(request.headers, capped(bytes, maxBodyBytes)))
+    if (parsed.value.byteLength > maxBodyBytes) throw tooLarge(maxBodyBytes)
+    return jsonOfBytes(checkedAsSent(request.headers, parsed.value))
   }
   if (parsed !== undefined) {
     return Json.of(usable(parsed.value, request.headers, maxBodyBytes))
   }
   checkCoding(request.headers)
   const parse = (bytes: Uint8Array | undefined): Json => {
-    const all = capped(bytes, maxBodyBytes)
+    if (bytes === undefined) throw tooLarge(maxBodyBytes)
     // Not every binding and version of HTTP announces a body.
-    if (!isTyped && all.byteLength > 0) throw unsupported(mediaTypes)
-    return jsonOfBytes(all)
+    if (!isTyped && bytes.byteLength > 0) throw unsupported(mediaTypes)
+    return jsonOfBytes(bytes)
   }
   if (length <= SMALL_BYTES) return request.body.bytes(maxBodyBytes).then(parse)
   return countingBody(request, async ({ body }, counted) => {
@@ -117,7 +118,7 @@ function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): 
   if (value === undefined) throw httpError('missing_body')
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
   if (isTooDeep(value)) throw httpError('nested_too_deep')
-  if (isParsedLarger(value, headers, maxBodyBytes)) capped(undefined, maxBodyBytes)
+  if (isParsedLarger(value, headers, maxBodyBytes)) throw tooLarge(maxBodyBytes)
   return value
 }
 
@@ -136,19 +137,15 @@ export function isParsedLarger(
   return isJsonLarger(value, maxBodyBytes)
 }
 
-function capped(bytes: Uint8Array | undefined, maxBodyBytes: number): Uint8Array {
-  if (bytes === undefined) {
-    const message = `The body is larger than ${maxBodyBytes} bytes.`
-    throw httpError('body_too_large', { message })
-  }
-  return bytes
+function tooLarge(maxBodyBytes: number): HttpError {
+  return httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
 }
 
 /** Returns Content-Length; `NaN` if it is not known. */
 function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
   const field = headers['content-length']
   const length = typeof field === 'string' && DIGITS.test(field) ? Number(field) : NaN
-  if (length > maxBodyBytes) capped(undefined, maxBodyBytes)
+  if (length > maxBodyBytes) throw tooLarge(maxBodyBytes)
   return length
 }
 

@@ -1,8 +1,6 @@
 import * as zlib from 'node:zlib'
 import { httpError, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
-import { Gathered } from '../../runtime/text.js'
-import { checkNames } from '../../runtime/option-names.js'
 import { DecoderMemory } from './counted-body.js'
 import { ZlibPump, type ZlibEngine, ZstdFrames } from './zlib.js'
 
@@ -19,9 +17,6 @@ export interface DecodeOptions {
   readonly maxRatio?: number
 }
 
-const KNOWN = {
-  maxBodyBytes: 0, maxDecodedBytes: 0, maxRatio: 0,
-} satisfies Record<keyof DecodeOptions, 0>
 const CHUNK_BYTES = 65_536
 const RATIO_FROM_BYTES = 1_048_576
 /** Window of gzip and deflate, in bytes. */
@@ -62,54 +57,14 @@ export function requestCoding(headers: RequestHeaders): string {
 }
 
 /**
- * Streams the body, decoded, with backpressure. Holds no more than a few chunks. A string or bytes
- * that your framework's parser has read count as decoded. A body that ends inside its coding is an
- * `incomplete_body`. Bytes after the end of the coding are malformed, except further members of
+ * Decodes one of `REQUEST_CODINGS`, or `identity`, with backpressure. Holds no more than a few chunks. A body that ends
+ * inside its coding is an `incomplete_body`. Bytes after the end of the coding are malformed, except further members of
  * gzip and frames of zstd.
  *
  * Reading rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400). It
  * rejects with `unsupported_content_coding` (415) if the window is above 4 MiB (br) or 8 MiB (zstd).
  * If the decoders that are open take too much memory, it rejects with `too_many_requests` (429) or
  * `overloaded` (503). The bytes before the error are valid.
- *
- * @example
- * let size = 0
- * for await (const bytes of decodeBody(request, { maxBodyBytes: 1_048_576 })) {
- *   size += bytes.byteLength
- * }
- *
- * @throws {HttpError} `unsupported_content_coding` (415), or `body_too_large` (413) by
- * Content-Length, before anything is read
- */
-export function decodeBody(
-  request: HttpRequest, options: DecodeOptions,
-): AsyncIterable<Uint8Array> {
-  checkNames('decodeBody', options, KNOWN)
-  const coding = request.body.parsed === undefined ? requestCoding(request.headers) : 'identity'
-  const length = request.headers['content-length']
-  const { maxBodyBytes } = options
-  if (typeof length === 'string' && Number(length) > maxBodyBytes) throw tooLarge(maxBodyBytes)
-  return decodeBytes(request.body.stream(), coding, options, request)
-}
-
-/**
- * Reads all of a decoded body. Rejects as `decodeBody` does, and if the body is larger than
- * `maxDecodedBytes`.
- *
- * @example
- * const csv = await readDecoded(request, { maxBodyBytes: 65_536, maxDecodedBytes: 1_048_576 })
- */
-export async function readDecoded(
-  request: HttpRequest, options: DecodeOptions,
-): Promise<Uint8Array> {
-  checkNames('readDecoded', options, KNOWN)
-  const gathered = new Gathered()
-  for await (const piece of decodeBody(request, options)) gathered.add(piece)
-  return gathered.bytes
-}
-
-/**
- * Decodes one of `REQUEST_CODINGS`, or `identity`, with the limits and errors of `decodeBody`.
  *
  * @param owner - the request that needs the bytes; its decoder counts against the limits of open
  * decoders. Or the memory that its decoders share, which the caller releases

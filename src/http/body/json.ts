@@ -55,19 +55,17 @@ export function jsonTextOf(bytes: Uint8Array): string {
  * units), `unsafe_key`, or `nested_too_deep` beyond `maxDepth` levels, 512 by default
  */
 export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
-  const value = parsed(text)
-  if (text.length > SHALLOW_UNITS && isTooDeep(value, maxDepth)) throw httpError('nested_too_deep')
-  return value
-}
-
-function parsed(text: string): unknown {
+  let value: unknown
   try {
     const suspect = mayHoldUnsafeKey(text) || text.charCodeAt(0) === BYTE_ORDER_MARK
-    if (!suspect) return JSON.parse(text) as unknown
-    return secureJson.parse(text, undefined, { protoAction: 'error', constructorAction: 'error' })
+    value = suspect
+      ? secureJson.parse(text, undefined, { protoAction: 'error', constructorAction: 'error' })
+      : JSON.parse(text) as unknown
   } catch {
     throw faultOf(text)
   }
+  if (text.length > SHALLOW_UNITS && isTooDeep(value, maxDepth)) throw httpError('nested_too_deep')
+  return value
 }
 
 /**

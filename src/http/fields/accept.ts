@@ -23,9 +23,6 @@ const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | un
  * Reads an Accept header (RFC 9110 section 12.5.1), in the order sent. `q` may be anywhere among
  * the parameters, have more than three decimals, and lack its leading zero. Skips a malformed
  * range, and a range whose `q` is not from 0 to 1. Never throws. Takes linear time.
- *
- * @example
- * const wantsCsv = parseAccept(request.headers.accept).some(({ subtype }) => subtype === 'csv')
  */
 export function parseAccept(header: Header): readonly MediaRange[] {
   return header === undefined ? NOTHING : ranges.get(fieldText(header))

@@ -1,24 +1,4 @@
-/** Number of seconds whose text is remembered. */
-const REMEMBERED = 256
-
-/** Makes texts of times, and remembers those of recent seconds: most tasks that are shown are some seconds old. */
-export class SecondTexts {
-  readonly #seconds = Array<number>(REMEMBERED).fill(-1)
-  readonly #texts = Array<string>(REMEMBERED).fill('')
-
-  /** @param format - makes the text of a whole second, given in milliseconds since 1970 */
-  constructor(private readonly format: (ms: number) => string) {}
-
-  /** @param second - seconds since 1970, from 0 */
-  of(second: number): string {
-    const at = second % REMEMBERED
-    if (this.#seconds[at] !== second) {
-      this.#texts[at] = this.format(second * 1000)
-      this.#seconds[at] = second
-    }
-    return this.#texts[at] as string
-  }
-}
+import { SecondTexts } from '../../runtime/text.js'
 
 const LAST_SECOND = 253_402_300_799
 const httpDates = new SecondTexts((ms) => new Date(ms).toUTCString())

@@ -1,9 +1,9 @@
 import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
-import type { CallerLimit, Created, NewTask, StoredTask } from '../../engine/task.js'
+import type { CallerLimit, NewTask, StoredTask } from '../../engine/task.js'
 import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
 import { Json } from '../../runtime/json.js'
-import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
 import { checkedName } from '../definition/external-resource.js'
 import type { TraceHeaders } from '../definition/tracing.js'
@@ -12,7 +12,7 @@ import { releaseExternal, renewExternal } from '../record/outside.js'
 import { isTaskId } from '../record/ids.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
-import { detailsOf, stored, type Details } from '../record/details.js'
+import { detailsOf, type Details } from '../record/details.js'
 import { LONGEST_MS } from '../../runtime/options.js'
 
 /** Options of one task that is submitted. */
@@ -110,58 +110,51 @@ export function acceptTask(
 ): MaybePromise<AcceptedTask> {
   const { hasCallbacks, tracing } = core.settings
   if (submitted.callbackUrl !== undefined && !hasCallbacks) throw noCallbacks()
-  return tracing === undefined
-    ? create(core, definition, newTask(core, definition, input, submitted, undefined), submitted)
-    : tracing.accept(definition.name, (trace) => (
-      create(core, definition, newTask(core, definition, input, submitted, trace), submitted)
-    ))
+  if (tracing === undefined) return create(core, definition, input, submitted, undefined)
+  return tracing.accept(definition.name, (trace) => create(core, definition, input, submitted, trace))
 }
 
-function create(
-  core: TaskCore, definition: AnyTaskDefinition, task: NewTask, submitted: Submitted,
-): MaybePromise<AcceptedTask> {
-  const { external } = detailsOf(task as unknown as StoredTask)
+async function create(
+  core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
+  trace: TraceHeaders | undefined,
+): Promise<AcceptedTask> {
   const { start, transaction } = submitted
-  const renewed = start === undefined || external === undefined
-    ? undefined : renewForLater(core, definition, external, start)
-  return after(renewed, () => {
-    if (core.isClosing) throw shuttingDown()
-    const created = core.engine.create(task, transaction === undefined ? undefined : { transaction })
-    return after(created, (outcome) => accepted(outcome, definition, task, submitted))
-  })
-}
-
-/** Returns what the engine has accepted. Releases what the input names if no task will read it. */
-function accepted(
-  created: Created, definition: AnyTaskDefinition, task: NewTask, submitted: Submitted,
-): MaybePromise<AcceptedTask> {
-  const { external } = detailsOf(task as unknown as StoredTask)
+  const task = newTask(core, definition, input, submitted, trace)
+  const { external }: Details = task.details
+  if (start !== undefined && external !== undefined) {
+    await renewForLater(core, definition, external, start)
+  }
+  if (core.isClosing) throw shuttingDown()
+  const creating = core.engine.create(task, transaction === undefined ? undefined : { transaction })
+  const created = isPending(creating) ? await creating : creating
   switch (created.outcome) {
     case 'created':
-      if (taskChannel.hasSubscribers && submitted.transaction === undefined) publishAccepted(created.task)
+      if (taskChannel.hasSubscribers && transaction === undefined) publishAccepted(created.task)
       return { task: created.task, created: true }
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      return after(external === undefined ? undefined : releaseExternal(definition, external), () => {
-        throw queueFull()
-      })
-    case 'exists': {
-      const { task: existing } = created
-      checkSame(existing, task, submitted)
-      const isUnread = external !== undefined && detailsOf(existing).external !== external
-      return after(isUnread ? releaseExternal(definition, external) : undefined, () => (
-        { task: existing, created: false }
-      ))
-    }
+      // No task will read what the input names.
+      if (external !== undefined) await releaseExternal(definition, external)
+      throw queueFull()
+    case 'exists':
+      checkSame(created.task, task, submitted)
+      if (external !== undefined && detailsOf(created.task).external !== external) {
+        await releaseExternal(definition, external)
+      }
+      return { task: created.task, created: false }
   }
 }
+
+const NO_DETAILS: Details = {}
 
 function newTask(
   { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
   submitted: Submitted, trace: TraceHeaders | undefined,
 ): NewTask {
-  const { owner, caller, start, priority, context, idempotency, json } = submitted
+  const {
+    owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json,
+  } = submitted
   if (submitted.id !== undefined && !isTaskId(submitted.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
   }
@@ -169,8 +162,10 @@ function newTask(
     throw new TypeError(`priority must be ${PRIORITY.expects}, not ${String(priority)}`)
   }
   if (context !== undefined) checkContext(context)
-  const { name, external, files, pool } = definition
-  const kept = external && checkedName(external.of(input))
+  const { name, files, pool } = definition
+  const external = definition.external && checkedName(definition.external.of(input))
+  const hasDetails = context !== undefined || callbackUrl !== undefined || trace !== undefined
+    || idempotency !== undefined || transaction !== undefined || external !== undefined
   const madeId = newId()
   return {
     // An id that was made for this task is its birth, too.
@@ -178,29 +173,17 @@ function newTask(
     key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
     name, pool, priority: priority ?? definition.priority,
     input: json ?? Json.of(input),
-    details: stored(detailsFor(submitted, kept, trace)),
+    details: hasDetails ? {
+      fingerprint: idempotency?.fingerprint,
+      isDirect: idempotency?.isDirect === true ? true : undefined,
+      isTransactional: transaction === undefined ? undefined : true,
+      context, external, trace,
+      callback: callbackUrl === undefined
+        ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
+    } satisfies Details : NO_DETAILS,
     start: start && { at: start.at },
     keepMs: pendingMs,
-    hasFiles: kept !== undefined || files === true,
-  }
-}
-
-const NO_DETAILS: Details = {}
-
-/** @param external - the name of the external resource that the task owns */
-function detailsFor(
-  { context, callbackUrl, idempotency, transaction }: Submitted, external: string | undefined,
-  trace: TraceHeaders | undefined,
-): Details {
-  if (context === undefined && callbackUrl === undefined && idempotency === undefined
-    && transaction === undefined && external === undefined && trace === undefined) return NO_DETAILS
-  return {
-    fingerprint: idempotency?.fingerprint,
-    isDirect: idempotency?.isDirect === true ? true : undefined,
-    isTransactional: transaction === undefined ? undefined : true,
-    context, external, trace,
-    callback: callbackUrl === undefined
-      ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
+    hasFiles: external !== undefined || files === true,
   }
 }
 

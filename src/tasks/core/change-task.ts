@@ -2,10 +2,10 @@ import { httpError } from '../../http/errors.js'
 import type { StoredTask, TaskChange } from '../../engine/task.js'
 import { failureOf, shuttingDown } from '../run/failure.js'
 import { fileKey, renewExternal } from '../record/outside.js'
-import { isTaskId } from '../record/ids.js'
+import { isIn, isTaskId, type Scope } from '../record/ids.js'
 import { newId } from '../../runtime/random-id.js'
 import {
-  detailsOf, historyAfter, historyOfFinal, stored, withFailure, type Details,
+  detailsOf, historyAfter, historyOfFinal, withFailure, type Details,
 } from '../record/details.js'
 import { reportError } from '../record/diagnostics.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
@@ -15,8 +15,6 @@ import { MARGIN_MS, isFinalTask, outsideFiles, type TaskCore } from './task-core
 /** Number of attempts at a task that others change at the same time. */
 const MAX_TRIES = 20
 
-export type MaySee = (task: StoredTask) => boolean
-
 /** Throws if a task may not be changed as it is now: the precondition of a request. */
 export type Condition = (task: StoredTask) => void
 
@@ -25,11 +23,11 @@ export type Condition = (task: StoredTask) => void
  * requester has no such task.
  */
 export async function cancelTask(
-  core: TaskCore, id: string, maySee: MaySee, check?: Condition,
+  core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<{ readonly task: StoredTask, readonly moved: boolean } | undefined> {
   let task = isTaskId(id) ? await core.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    if (!task || !maySee(task)) return undefined
+    if (!task || !isIn(of, task)) return undefined
     if (isFinalTask(task)) return { task, moved: false }
     check?.(task)
     const { callback, ...details } = detailsOf(task)
@@ -40,10 +38,10 @@ export async function cancelTask(
     const changed = await core.change(task, { version: task.version }, {
       status: 'cancelled', files: kept, keepMs: core.retentionMs(task.name),
       callbackMs: callback && 0,
-      details: stored({
+      details: {
         ...details, ...attempts && { attempts },
         ...callback && { callback: { ...callback, state: 'pending' } },
-      }),
+      },
     })
     if (changed.moved && changed.task) {
       await core.cleanUp(changed.task)
@@ -54,8 +52,7 @@ export async function cancelTask(
   throw changedMeanwhile()
 }
 
-export interface RetryRequest {
-  readonly maySee: MaySee
+interface RetryRequest {
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
   readonly isRequest?: boolean
   /** Idempotency key of the request, in its scope. */
@@ -71,10 +68,10 @@ export interface RetryRequest {
  * @throws {StoreUnavailableError} The engine does not respond.
  */
 export async function retryTask(
-  core: TaskCore, id: string, { maySee, isRequest, key }: RetryRequest,
+  core: TaskCore, id: string, of: Scope, { isRequest, key }: RetryRequest = {},
 ): Promise<StoredTask | undefined> {
   const task = isTaskId(id) ? await core.read(id) : undefined
-  if (!task || !maySee(task)) return undefined
+  if (!task || !isIn(of, task)) return undefined
   if (key !== undefined && detailsOf(task).retryKey === key) return task
   requireRetryable(task)
   const definition = core.definition(task.name)
@@ -84,7 +81,7 @@ export async function retryTask(
   if (!await renewExternal(definition, external, keptMs)) {
     // Another retry may have used it meanwhile, and released it at the end.
     const now = await core.read(id)
-    if (now && maySee(now)) requireRetryable(now)
+    if (now && isIn(of, now)) requireRetryable(now)
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
   if (blobs) await renewBlobs(blobs, files.map((file) => fileKey(id, file)), keptMs)
@@ -99,11 +96,11 @@ export async function retryTask(
   if (core.isClosing) throw shuttingDown()
   const limit = limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
   const { moved, task: now } = await core.change(task, { version: task.version }, {
-    status: 'queued', details: stored(next), limit, keepMs: pendingMs, callbackMs: null,
+    status: 'queued', details: next, limit, keepMs: pendingMs, callbackMs: null,
     pool: definition?.pool ?? task.pool,
   })
   if (moved) return now
-  if (!now || !maySee(now)) return undefined
+  if (!now || !isIn(of, now)) return undefined
   // A lost response: this very change was made before.
   if (key !== undefined && detailsOf(now).retryKey === key) return now
   requireRetryable(now)
@@ -119,11 +116,11 @@ export type Deleted = 'deleted' | 'unfinished' | undefined
  * @throws {HttpError} 409 `conflict`: others have changed the task several times meanwhile.
  */
 export async function deleteTask(
-  core: TaskCore, id: string, maySee: MaySee, check?: Condition,
+  core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<Deleted> {
   let task = isTaskId(id) ? await core.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    if (!task || !maySee(task)) return undefined
+    if (!task || !isIn(of, task)) return undefined
     if (!isFinalTask(task)) return 'unfinished'
     check?.(task)
     const now = await core.engine.delete(task, task.version)
@@ -148,9 +145,9 @@ function abandoned(task: StoredTask, keepMs: number): TaskChange {
   const details: Details = {
     ...rest, ...callback && { callback: { ...callback, state: 'failed', fault: 'interrupted' } },
   }
-  if (isFinalTask(task)) return { details: stored(details), callbackMs: null }
+  if (isFinalTask(task)) return { details, callbackMs: null }
   const failed = withFailure(details, failureOf('task_interrupted'))
-  return { status: 'failed', details: stored(failed), keepMs }
+  return { status: 'failed', details: failed, keepMs }
 }
 
 function requireRetryable(task: StoredTask): void {

@@ -7,18 +7,18 @@ import { after, isPending, type MaybePromise, Sequence } from '../../runtime/may
 import type { Linked, LinkedList } from '../../runtime/collections.js'
 import { within } from '../../runtime/timers.js'
 import { retryDelay, type AnyTaskDefinition } from '../definition/define.js'
-import type { Checkpoint } from '../definition/run-context.js'
+import type { Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
-  detailsOf, historyAfter, stored, withFailure, type Details, type Failure, type TaskProgress,
+  detailsOf, historyAfter, withFailure, type Details, type Failure, type TaskProgress,
 } from '../record/details.js'
 import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
 import {
-  errorOf, failedOutcome, holdInput, runValidated, toInput, type Outcome, type RunOptions,
+  errorOf, failedOutcome, holdInput, runOnce, toInput, type Outcome, type RunOptions,
 } from '../run/run.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import { Stop } from '../run/stop.js'
@@ -143,10 +143,11 @@ export class RunningTask implements Linked<RunningTask> {
       files: this.files ?? NO_FILES,
       timeoutMs: definition.timeoutMs, maxResultBytes,
     }
-    if (tracing === undefined) return runValidated(definition, input, options)
+    const begin = (context: TaskContext): unknown => definition.run(input, context)
+    if (tracing === undefined) return runOnce(definition, options, begin)
     const { task: { name, createdAt, startAt }, details: { trace } } = this
     const step = { name, taskId, attempt, trace, dueAt: attempt === 1 ? startAt ?? createdAt : undefined }
-    return tracing.run(step, () => runValidated(definition, input, options), errorOf)
+    return tracing.run(step, () => runOnce(definition, options, begin), errorOf)
   }
 
   private conclude(definition: AnyTaskDefinition, outcome: Outcome): MaybePromise<void> {
@@ -196,7 +197,7 @@ export class RunningTask implements Linked<RunningTask> {
     return after(
       hasOutside(details) ? outsideFiles(core, task, details, status) : undefined,
       (kept) => after(core.changeRun(task, {
-        status, result, files: kept, details: stored(details), keepMs: core.retentionMs(task.name),
+        status, result, files: kept, details, keepMs: core.retentionMs(task.name),
         callbackMs: callback && 0,
       }), ({ task: now }) => this.afterEnd(now, result)),
     )
@@ -216,7 +217,7 @@ export class RunningTask implements Linked<RunningTask> {
   private async wait(
     { details, delayMs }: { readonly details: Details, readonly delayMs: number },
   ): Promise<void> {
-    await this.core.changeRun(this.task, { status: 'queued', details: stored(details), delayMs })
+    await this.core.changeRun(this.task, { status: 'queued', details, delayMs })
   }
 
   /**
@@ -237,7 +238,7 @@ export class RunningTask implements Linked<RunningTask> {
     }
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
-      details: stored({ ...details, returnedSince }),
+      details: { ...details, returnedSince },
       // A quarter, because the next one that takes it may again be a process that cannot run it.
       delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (1 - Math.random() / 4),
     })
@@ -263,7 +264,7 @@ export class RunningTask implements Linked<RunningTask> {
 
   /** Stores the history with the run before this one. Returns `false` if this run was replaced. */
   private async noteCrash(): Promise<boolean> {
-    const { moved, task } = await this.core.changeRun(this.task, { details: stored(this.details) })
+    const { moved, task } = await this.core.changeRun(this.task, { details: this.details })
     if (task) this.task = task
     return moved
   }
@@ -300,7 +301,7 @@ export class RunningTask implements Linked<RunningTask> {
 
   private async writeDetails(): Promise<void> {
     const { core, task, details } = this
-    const { moved, task: now } = await core.changeRun(task, { details: stored(details) })
+    const { moved, task: now } = await core.changeRun(task, { details })
     if (!moved || now === undefined) {
       this.stop.abort(new Error('The run was replaced by a later one'))
       throw httpError('attempt_replaced')

@@ -49,16 +49,14 @@ export interface Moved {
 }
 
 export class TaskCore {
+  readonly engine: TaskEngine
   /** Bounds how long a run waits for its engine. */
   readonly retry: StoreRetry
   isClosing = false
 
   constructor(readonly settings: CoreSettings) {
+    this.engine = settings.engine
     this.retry = new StoreRetry(settings.engine.shared)
-  }
-
-  get engine(): TaskEngine {
-    return this.settings.engine
   }
 
   definition(name: string): AnyTaskDefinition | undefined {

@@ -1,4 +1,4 @@
-import { Places } from '../../engine/engine.js'
+import { Places, type PoolCounts as Counts } from '../../engine/engine.js'
 import { WorkerClosingError } from '../../engine/runs.js'
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
@@ -7,24 +7,26 @@ import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
-import type { Store } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportError, reportingTo } from '../record/diagnostics.js'
-import { isTaskId } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { isTaskId, type Scope } from '../record/ids.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
-import { validateInput } from '../run/run.js'
+import { toInput } from '../run/run.js'
 import { DirectRuns } from '../run/stop.js'
 import { readTasksOptions, type TasksOptions, type TasksSettings } from '../tasks-options.js'
 import {
   acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submitted,
 } from './accept-task.js'
-import {
-  abandonTask, cancelTask, deleteTask, type Condition, type Deleted, type MaySee,
-} from './change-task.js'
-import { toPools, type PoolCounts, type Pools } from './pools.js'
+import { abandonTask, cancelTask, type Condition } from './change-task.js'
 import { RunningTask } from './run-task.js'
 import { TaskCore, noCallbacks, type CallbackDeliveries } from './task-core.js'
+
+/** Work of one pool, in all processes. */
+export interface PoolCounts extends Counts {
+  /** Name of the pool. */
+  readonly pool: string
+}
 
 /** The state of one process. */
 export interface TasksHealth {
@@ -47,7 +49,6 @@ export class TaskService {
   readonly waiters: Waiters
   readonly subscriptions: Subscriptions
   readonly directRuns = new DirectRuns()
-  private readonly pools: Pools
   /** Places for runs that queued tasks and synchronous requests share. */
   private readonly places: Places
   /** Places for runs of synchronous requests, of the pools that this process does not work for. */
@@ -60,7 +61,7 @@ export class TaskService {
 
   constructor(options: TasksOptions) {
     const settings = readTasksOptions(options)
-    const { engine, blobs, definitions, callbacks } = settings
+    const { engine, blobs, definitions, callbacks, pools, work } = settings
     this.settings = settings
     this.core = new TaskCore({
       ...settings, blobs,
@@ -70,8 +71,6 @@ export class TaskService {
       tracing: settings.tracing,
       onError: reportingTo(settings.onError),
     })
-    this.pools = toPools(settings)
-    const { pools, work } = this.pools
     this.waiters = new Waiters(settings.maxWaiters, settings.maxWaitersPerOwner)
     this.subscriptions = new Subscriptions({
       read: (id) => this.read(id), watch: (id, listener) => engine.watch(id, listener),
@@ -97,12 +96,6 @@ export class TaskService {
     })
   }
 
-  get store(): Store { return this.settings.store }
-  get retentionMs(): number { return this.settings.retentionMs }
-  get maxResultBytes(): number { return this.settings.maxResultBytes }
-  get isClosing(): boolean { return this.core.isClosing }
-  get hasCallbacks(): boolean { return this.deliveries !== undefined }
-
   /** Throws a `TypeError` unless the definition is registered. */
   mustHave(definition: AnyTaskDefinition): void {
     if (definition && this.core.definition(definition.name) === definition) return
@@ -117,7 +110,7 @@ export class TaskService {
    * do their work itself.
    */
   directPlacesOf(pool: string): Places | undefined {
-    const { settings: { direct }, places, directPlaces, pools: { work } } = this
+    const { settings: { direct, work }, places, directPlaces } = this
     if (work.includes(pool)) return direct === 'task' ? undefined : places
     return direct === 'request' ? directPlaces : undefined
   }
@@ -135,7 +128,8 @@ export class TaskService {
     }
     const copy: unknown = text === undefined ? undefined : JSON.parse(text)
     this.mustHave(definition)
-    if (definition.input || definition.check) await validateInput(definition, copy)
+    const valid = definition.input ? await toInput(definition, copy) : copy
+    if (definition.check) await definition.check(valid)
     const { id, owner, caller, priority, context, callbackUrl, transaction, startAt, delayMs } = options
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
     const start = await startOf(this.core.engine, { startAt, delayMs })
@@ -162,15 +156,10 @@ export class TaskService {
 
   /** Cancels a task. `moved` is `false` if it was final before. See `cancelTask`. */
   async cancel(
-    id: string, maySee: MaySee, check?: Condition,
+    id: string, of: Scope, check?: Condition,
   ): Promise<{ readonly task: TaskSnapshot, readonly moved: boolean } | undefined> {
-    const cancelled = await cancelTask(this.core, id, maySee, check)
-    return cancelled && { ...cancelled, task: toSnapshot(cancelled.task) }
-  }
-
-  /** Deletes a final task. See `deleteTask`. */
-  forget(id: string, maySee: MaySee, check?: Condition): Promise<Deleted> {
-    return deleteTask(this.core, id, maySee, check)
+    const cancelled = await cancelTask(this.core, id, of, check)
+    return cancelled && { ...cancelled, task: new Snapshot(cancelled.task) }
   }
 
   /**
@@ -184,8 +173,8 @@ export class TaskService {
   }
 
   counts(): Promise<PoolCounts[]> {
-    const { engine } = this.settings
-    return Promise.all([...this.pools.pools.keys()].map(async (pool) => (
+    const { engine, pools } = this.settings
+    return Promise.all([...pools.keys()].map(async (pool) => (
       { pool, ...await engine.counts(pool) }
     )))
   }
@@ -236,5 +225,5 @@ export class TaskService {
 }
 
 function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {
-  return task && toSnapshot(task)
+  return task && new Snapshot(task)
 }

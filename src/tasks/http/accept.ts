@@ -1,35 +1,65 @@
+import { checkTransaction, type Transaction } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
-import type { HttpResponse } from '../../http/exchange.js'
+import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { claimOf, stillRunning } from '../../idempotency/claim.js'
 import { oncePerKey, replay } from '../../idempotency/once.js'
+import type { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable } from '../../stores/store.js'
-import { checkTransaction } from '../../engine/engine.js'
-import type { Transaction } from '../../engine/engine.js'
-import { acceptTask, type AcceptedTask as Accepted, type Submitted } from '../core/accept-task.js'
+import { acceptTask, type Submitted } from '../core/accept-task.js'
 import type { TaskService } from '../core/task-service.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
 import { detailsOf } from '../record/details.js'
-import { belongsTo, type OwnerId } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import type { EndpointSettings } from './settings.js'
-import type { Submission } from './submission.js'
+import type { FindStartTime } from './start-at.js'
 import type { SubmitTransaction } from './submit-options.js'
 
-export type AcceptedSubmission =
-  | AcceptedTask
-  /** The task of a synchronous request without a key: only this request knows it. */
-  | { readonly kind: 'temporary', readonly task: TaskSnapshot }
-  /** An earlier request with this key has this response, and no task. */
-  | { readonly kind: 'stored', readonly response: HttpResponse }
+/** A request without its input, and the response that it asks for. */
+export interface Submitter<C> {
+  readonly request: HttpRequest<C>
+  readonly owner: string | undefined
+  /** Whom limits count the request for. */
+  readonly caller: string
+  /** `true` if the response is the result, not a 202. */
+  readonly direct: boolean
+  /** `true` if the client asked for a 202 by `respond-async`. */
+  readonly respondAsync: boolean
+  /** Seconds to wait for the end of the task before a 202. */
+  readonly waitSeconds: number
+}
+
+export interface Submission<C> {
+  readonly submitter: Submitter<C>
+  readonly definition: AnyTaskDefinition
+  readonly input: unknown
+  readonly json: Json | undefined
+  readonly idempotency: Submitted['idempotency']
+  readonly callbackUrl: string | undefined
+  /** Returns the start that the client asks for. Checks it, so it is called when the task is accepted. */
+  readonly start: FindStartTime | undefined
+  /** Discards the input, because no task will use it. Never rejects. */
+  readonly discard: () => Promise<void>
+  /**
+   * `true` if the same endpoint also works for synchronous requests without a task (`respondOnce`).
+   * A request with a key then holds the claim of the key while it creates the task.
+   */
+  readonly claimsKey: boolean
+  readonly transaction: SubmitTransaction<C> | undefined
+}
+
+/** A task, or the response of an earlier request with the same key that has no task. */
+export type AcceptedSubmission = AcceptedTask | HttpResponse
 
 export interface AcceptedTask {
-  readonly kind: 'task'
   readonly task: TaskSnapshot
   /** `true` if the first request with this key asked for a synchronous response. */
   readonly direct: boolean
   /** `true` if an earlier request has started the task. */
   readonly replayed: boolean
+  /** `true` if only this request knows the task: it is synchronous, and has no key. */
+  readonly isTemporary: boolean
 }
 
 type Idempotency = NonNullable<Submission<unknown>['idempotency']>
@@ -68,10 +98,8 @@ async function accept<C>(
     const { task, created } = await acceptTask(core, definition, input, submitted)
     if (!created) await discard()
     // A client may read the files after the response.
-    if (direct && idempotency === undefined && !definition.files) {
-      return { kind: 'temporary', task: toSnapshot(task) }
-    }
-    return toAccepted(task, { direct, replayed: !created })
+    const isTemporary = direct && idempotency === undefined && !definition.files
+    return toAccepted(task, direct, !created, isTemporary)
   } catch (error) {
     if (!isOffered || createdNothing(error)) await discard()
     throw error
@@ -100,30 +128,30 @@ async function findEarlier<C>(
   { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission | undefined> {
   // A submission that claims its key has the claim by now.
-  const entry = claimsKey ? undefined : await service.store.get(key)
+  const entry = claimsKey ? undefined : await service.settings.store.get(key)
   if (!entry) return start && findTask(service, key, owner, fingerprint)
   const claim = claimOf(entry)
   if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
   if (!claim.response) throw stillRunning()
-  return { kind: 'stored', response: replay(claim.response) }
+  return replay(claim.response)
 }
 
 export async function findTask(
-  service: TaskService, key: string, owner: OwnerId, fingerprint: string,
+  service: TaskService, key: string, owner: string | undefined, fingerprint: string,
 ): Promise<AcceptedTask | undefined> {
   const task = await service.core.engine.readByKey(key)
-  if (!task || !belongsTo(task, owner)) return undefined
+  if (task?.owner !== owner || !task) return undefined
   if (detailsOf(task).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
-  return toAccepted(task, { direct: false, replayed: true })
+  return toAccepted(task, false, true)
 }
 
-/** @param now - `direct`: this request asks for a synchronous response */
+/** @param asksDirect - `true` if this request asks for a synchronous response */
 function toAccepted(
-  task: StoredTask, now: { readonly direct: boolean, readonly replayed: boolean },
+  task: StoredTask, asksDirect: boolean, replayed: boolean, isTemporary = false,
 ): AcceptedTask {
   // The first request with a key decides.
-  const direct = task.key === undefined ? now.direct : detailsOf(task).isDirect === true
-  return { kind: 'task', task: toSnapshot(task), direct, replayed: now.replayed }
+  const direct = task.key === undefined ? asksDirect : detailsOf(task).isDirect === true
+  return { task: new Snapshot(task), direct, replayed, isTemporary }
 }
 
 function createdNothing(error: unknown): boolean {
@@ -139,7 +167,7 @@ function createdNothing(error: unknown): boolean {
 async function acceptUnderClaim<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission> {
-  const { service: { store, retentionMs, maxResultBytes: maxBytes }, syncTimeoutMs } = settings
+  const { service: { settings: { store, retentionMs, maxResultBytes: maxBytes } }, syncTimeoutMs } = settings
   const { submitter: { request, caller: owner }, discard } = submission
   let accepting: Promise<AcceptedSubmission> | undefined
   try {
@@ -153,7 +181,7 @@ async function acceptUnderClaim<C>(
     })
     if (response) {
       await discard()
-      return { kind: 'stored', response }
+      return response
     }
   } catch (error) {
     await discard()
@@ -182,7 +210,7 @@ async function acceptInTransaction<C>(
     && await findTask(service, idempotency.key, owner, idempotency.fingerprint)
   if (committed) return committed
   const id = newId()
-  let accepted: Accepted | undefined
+  let accepted: Awaited<ReturnType<typeof acceptTask>> | undefined
   const submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
     checkTransaction('submit', transaction)
     const start = submission.start?.(await service.core.engine.now())
@@ -195,25 +223,16 @@ async function acceptInTransaction<C>(
     await run(request, input, submit)
   } catch (error) {
     if (accepted?.created !== false) throw error
-    return toAccepted(accepted.task, { direct, replayed: true })
+    return toAccepted(accepted.task, direct, true)
   }
   if (accepted === undefined) {
     throw new TypeError('submit: the option transaction must call submit(transaction)')
   }
-  if (await hasCommitted(service, id)) {
-    return toAccepted(accepted.task, { direct, replayed: false })
-  }
+  // If the engine fails now, believes the application.
+  const isCommitted = await Promise.resolve(service.read(id))
+    .then((task) => task !== undefined, isStoreUnavailable)
+  if (isCommitted) return toAccepted(accepted.task, direct, false)
   throw new Error(
     'submit: the option transaction has resolved, but its transaction has not committed',
   )
-}
-
-/** Returns whether a task is there. If the engine fails now, believes the application. */
-async function hasCommitted(service: TaskService, id: string): Promise<boolean> {
-  try {
-    return await service.read(id) !== undefined
-  } catch (error) {
-    if (isStoreUnavailable(error)) return true
-    throw error
-  }
 }

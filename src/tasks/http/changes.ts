@@ -8,30 +8,26 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged, respondAllow } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
-import { belongsTo, type OwnerId } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
 import { redeliverOperations, retryOperations } from './operations.js'
-import { respondAccepted } from './respond.js'
 import { findOwn, type EndpointSettings } from './settings.js'
-import { readBody } from './submission.js'
-import { respondOnce } from './submit.js'
+import { readOptionalBody, respond, respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, path, format, maxWaitSeconds } = settings
   return postBelow(settings, '/retry', retryOperations(path, format), async (request, id, owner, began) => {
     const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
-    const task = await retryTask(service.core, id, {
-      maySee: (each) => belongsTo(each, owner), isRequest: true,
-      key: key === undefined ? undefined : claimKey(request, owner, key),
+    const task = await retryTask(service.core, id, { owner }, {
+      isRequest: true, key: key === undefined ? undefined : claimKey(request, owner, key),
     })
     if (!task) throw httpError(format.notFound)
     began()
-    return respondAccepted(settings, {
+    return respond(settings, {
       request, owner, caller: countedAs(request, owner), direct: false, respondAsync,
       waitSeconds: Math.min(wait, maxWaitSeconds),
-    }, { kind: 'task', task: toSnapshot(task), direct: false, replayed: false })
+    }, { task: new Snapshot(task), direct: false, replayed: false, isTemporary: false })
   })
 }
 
@@ -40,7 +36,7 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
   const operations = redeliverOperations(path, format)
   return postBelow(settings, '/callback', operations, async (request, id, owner, began) => {
     const task = await findFinal(settings, id, owner)
-    if (!service.hasCallbacks || bodyOf(task).callback === undefined) throw httpError('no_callback')
+    if (!service.settings.callbacks || bodyOf(task).callback === undefined) throw httpError('no_callback')
     if (!await service.redeliver(id, true)) {
       // It was deleted or retried meanwhile, or a delivery is under way.
       await findFinal(settings, id, owner)
@@ -55,7 +51,7 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
 }
 
 async function findFinal<C>(
-  settings: EndpointSettings<C>, id: string, owner: OwnerId,
+  settings: EndpointSettings<C>, id: string, owner: string | undefined,
 ): Promise<TaskSnapshot> {
   const task = await findOwn(settings, id, owner)
   if (!isFinalStatus(task.state)) throw httpError('task_not_final')
@@ -69,7 +65,7 @@ async function findFinal<C>(
 function postBelow<C>(
   settings: EndpointSettings<C>, below: string, operations: readonly Operation[],
   work: (
-    request: HttpRequest<C>, id: string, owner: OwnerId, began: () => void,
+    request: HttpRequest<C>, id: string, owner: string | undefined, began: () => void,
   ) => Promise<HttpResponse>,
 ): Handler<C> {
   const handler: Handler<C> = (request) => {
@@ -79,7 +75,7 @@ function postBelow<C>(
     return acknowledged(request, async () => {
       const { owner } = settings.requester(request)
       // Some clients always send an empty object.
-      const { value: body } = await readBody(request, settings.maxBodyBytes, { emptyBody: {} })
+      const { value: body } = await readOptionalBody(request, settings.maxBodyBytes, {})
       if (JSON.stringify(body) !== '{}') {
         throw httpError('invalid_input', {
           details: [{ pointer: '', message: 'must be empty, or an empty object' }],

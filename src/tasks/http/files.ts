@@ -7,7 +7,6 @@ import { respondAllow } from '../../http/respond.js'
 import { parseDigests } from '../../http/fields/digests.js'
 import { header, parameter } from '../../openapi/operation.js'
 import { fileKey } from '../record/outside.js'
-import { belongsTo } from '../record/ids.js'
 import { bodyOf } from '../record/view.js'
 import type { EndpointSettings } from './settings.js'
 
@@ -60,7 +59,7 @@ async function serve<C>(
   const { owner } = requester(request)
   const { blobs } = service.settings
   const task = await service.read(id)
-  const files = task?.blobs && belongsTo(task, owner) ? bodyOf(task).files ?? [] : []
+  const files = task?.blobs && task.owner === owner ? bodyOf(task).files ?? [] : []
   const at = files.findIndex((file) => file.name === name)
   const [file, blob] = [files[at], task?.blobs?.[at]]
   const digests = file ? parseDigests(file.digest) ?? {} : {}

@@ -21,7 +21,7 @@ import type { EndpointSettings } from './settings.js'
 export interface OperatorListOptions<C = unknown> {
   /**
    * Policies that reject everybody but operators, such as `authorize({ allow, reason })`. They run first.
-   * Required, because the list shows the tasks of all owners.
+   * Required, because the tasks of all owners are shown.
    */
   readonly authorize: Policy<C> | readonly Policy<C>[]
   /**

@@ -5,7 +5,7 @@ import { json } from '../../http/respond.js'
 import { errorResponses, fields } from '../../openapi/responses.js'
 import { readOperations, response, type Fragment } from '../../openapi/operation.js'
 import { readOptions, value, type OptionTable } from '../../runtime/options.js'
-import { toSnapshot } from '../record/snapshot.js'
+import { Snapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
 import { array, members, object, text, time } from './formats.js'
 import { forOperators, requireJson } from './lists.js'
@@ -14,8 +14,8 @@ import type { EndpointSettings } from './settings.js'
 /** Options of `operatorOverview`. */
 export interface OperatorOverviewOptions<C = unknown> {
   /**
-   * Policies that reject everybody but operators, such as `authorize({ allow, reason })`. They run
-   * first. Required, because the overview is about the tasks of all owners.
+   * Policies that reject everybody but operators, such as `authorize({ allow, reason })`. They run first.
+   * Required, because the tasks of all owners are shown.
    */
   readonly authorize: Policy<C> | readonly Policy<C>[]
 }
@@ -65,7 +65,7 @@ async function countAll(engine: TaskEngine): Promise<object> {
 }
 
 function overviewOf(stored: StoredTask) {
-  const { taskId, task, createdAt, callback } = bodyOf(toSnapshot(stored))
+  const { taskId, task, createdAt, callback } = bodyOf(new Snapshot(stored))
   return { owner: stored.owner, taskId, task, createdAt, callback }
 }
 

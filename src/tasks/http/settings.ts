@@ -6,7 +6,6 @@ import {
 } from '../../runtime/options.js'
 import { noCallbacks } from '../core/task-core.js'
 import type { TaskService } from '../core/task-service.js'
-import { belongsTo, type OwnerId } from '../record/ids.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { serviceOf, type Tasks } from '../tasks.js'
 import { encodedBodies, taskFormat, type EncodedBodies, type TaskFormat } from './formats.js'
@@ -168,10 +167,10 @@ export function readSettings<C>(
  * @throws {HttpError} The 404 of the format: there is none.
  */
 export async function findOwn<C>(
-  { service, format }: EndpointSettings<C>, id: string, owner: OwnerId,
+  { service, format }: EndpointSettings<C>, id: string, owner: string | undefined,
 ): Promise<TaskSnapshot> {
   const task = await service.read(id)
-  if (!task || !belongsTo(task, owner)) throw httpError(format.notFound)
+  if (task?.owner !== owner || !task) throw httpError(format.notFound)
   return task
 }
 
@@ -192,5 +191,5 @@ export function jsonContext<C>(
 export function checkCallbackOption<C>(
   service: TaskService, callback: FindCallback<C> | undefined,
 ): void {
-  if (callback && !service.hasCallbacks) throw noCallbacks()
+  if (callback && !service.settings.callbacks) throw noCallbacks()
 }

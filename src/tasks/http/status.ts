@@ -8,9 +8,8 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'
-import type { MaySee } from '../core/change-task.js'
-import { belongsTo } from '../record/ids.js'
-import { toSnapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { deleteTask } from '../core/change-task.js'
+import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { waitFor } from '../record/subscriptions.js'
 import { eventStream } from './event-stream.js'
 import {
@@ -102,9 +101,8 @@ async function poll<C>(
     const slot = waiters.tryAcquire(request.signal, countedAs(request, task.owner))
     if (!slot) return showNow(settings, request, task)
     try {
-      const isVisible = (each: TaskSnapshot) => belongsTo(each, task.owner)
-      const options = { timeoutMs: seconds * 1000, signal: slot.signal, isVisible, until }
-      now = await waitFor(subscriptions, task.id, options)
+      const options = { timeoutMs: seconds * 1000, signal: slot.signal, until }
+      now = await waitFor(subscriptions, task.id, task, options)
     } finally {
       slot.release()
     }
@@ -155,19 +153,19 @@ function tooManyStreams(own: boolean): Error {
 async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
 ): Promise<HttpResponse> {
-  const { owner } = settings.requester(request)
-  const isVisible: MaySee = (task) => belongsTo(task, owner)
+  const { service } = settings
+  const requester = settings.requester(request)
   const check = isConditional(request)
-    ? (task: StoredTask) => { isNotModified(request, etagOf(toSnapshot(task))) } : undefined
+    ? (task: StoredTask) => { isNotModified(request, etagOf(new Snapshot(task))) } : undefined
   // `*` matches every state of a task.
   const { 'if-match': ifMatch = '*' } = request.headers
   const namesTag = String(ifMatch).trim() !== '*'
   if (namesTag && settings.remove === 'forget') {
-    const forgotten = await settings.service.forget(id, isVisible, check)
+    const forgotten = await deleteTask(service.core, id, requester, check)
     if (forgotten === 'deleted') return empty(204)
   }
   // A task that ends between the two calls is not deleted, because the client has not seen its end.
-  const outcome = await settings.service.cancel(id, isVisible, check)
+  const outcome = await service.cancel(id, requester, check)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved && (namesTag || outcome.task.state !== 'cancelled')) {
     if (settings.remove === 'cancel') throw httpError('task_already_final')

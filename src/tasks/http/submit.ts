@@ -1,23 +1,60 @@
+import { isFinalStatus } from '../../engine/task.js'
+import { readJsonBody } from '../../http/body/body.js'
 import { countingBody, type CountedBody } from '../../http/body/counted-body.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
-import { acknowledged, empty } from '../../http/respond.js'
-import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
+import { isJsonObject } from '../../http/body/json.js'
+import { isCrossSite } from '../../http/cross-site.js'
+import { HttpError, httpError, isHttpError } from '../../http/errors.js'
+import {
+  describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
+} from '../../http/exchange.js'
+import { addFailureHeaders } from '../../http/failure.js'
+import { parsePrefer } from '../../http/fields/prefer.js'
+import { countedAs } from '../../http/requester.js'
+import { acknowledged, empty, jsonText } from '../../http/respond.js'
+import { claimKey, fingerprintOf, parseIdempotencyKey } from '../../idempotency/key.js'
 import {
   buffered, oncePerKey, type KeptResponse, type OnceWork,
 } from '../../idempotency/once.js'
-import { countedAs } from '../../http/requester.js'
-import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { acceptSubmission, findTask, type AcceptedSubmission, type AcceptedTask } from './accept.js'
-import { submitOperations } from './operations.js'
-import { acquireWaiterSlot, respond } from './respond.js'
-import { acquireRunPlace, runHere } from './run-here.js'
-import { checkCallbackOption, jsonContext, type EndpointSettings } from './settings.js'
+import type { TaskSnapshot } from '../record/snapshot.js'
+import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
+import { resultText, toTaskError } from '../record/view.js'
+import { toInput } from '../run/run.js'
 import {
-  readBody, readSubmission, requestFingerprint, type SelectedWork, type SubmissionSource,
-} from './submission.js'
-import type { ReadWork, Select, SubmitEndpointOptions } from './submit-options.js'
+  acceptSubmission, findTask, type AcceptedSubmission, type AcceptedTask, type Submission,
+  type Submitter,
+} from './accept.js'
+import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
+import { pollAfter } from './formats.js'
+import { submitOperations } from './operations.js'
+import {
+  checkCallbackOption, jsonContext, type EndpointSettings, type FindCallback, type FindStart,
+} from './settings.js'
+import { parseStart } from './start-at.js'
+import type {
+  ReadWork, Select, Selected, SubmitEndpointOptions, SubmitTransaction,
+} from './submit-options.js'
+
+/** Work whose input was read. */
+interface SelectedWork extends ReadWork, Selected {
+  readonly json?: Json
+}
+
+/** A way to submit work: an endpoint, before a request. */
+interface SubmissionSource<C> {
+  /** Reads the body and selects the work. Called once the header of the request is valid. */
+  readonly read: (request: HttpRequest<C>) => Promise<SelectedWork>
+  readonly callback: FindCallback<C> | undefined
+  readonly startAt: FindStart<C> | undefined
+  /**
+   * `prefer`: the client's `Prefer` decides. `always`: every response is a 202 without a wait.
+   * `async`: every response is a 202, after a wait if the client asks for it.
+   */
+  readonly mode: 'prefer' | 'always' | 'async'
+  readonly transaction?: SubmitTransaction<C> | undefined
+}
 
 const OPTIONS = {
   respond: oneOf(['prefer', 'always'], { default: 'prefer' }),
@@ -37,34 +74,37 @@ export function createSubmit<C>(
   if (transaction && !service.core.engine.hasTransactions) {
     throw new TypeError('submit: transaction needs the engine of longhaul/postgres')
   }
+  const select = typeof what === 'function' ? what : undefined
   const definition = typeof what === 'function' ? undefined : what
-  if (!what?.name && typeof what !== 'function') {
+  if (!select && !definition?.name) {
     throw new TypeError('submit: pass what defineTask returned, or a function that selects a definition')
   }
-  if (typeof what !== 'function') service.mustHave(what)
-  const choose = async (select: Select<C>, body: unknown, request: HttpRequest<C>): Promise<SelectedWork> => {
-    const { definition, input, pointer = '' } = await select(body, request)
-    service.mustHave(definition)
-    return { definition, input, pointer, body }
+  if (definition) service.mustHave(definition)
+  const isOptional = 'emptyBody' in options
+  const read = async (request: HttpRequest<C>): Promise<SelectedWork> => {
+    const json = await (isOptional
+      ? readOptionalBody(request, maxBodyBytes, options.emptyBody)
+      : readJsonBody(request, { maxBodyBytes }))
+    const body = json.value
+    if (definition) return { definition, input: body, json, body }
+    const selected = await (select as Select<C>)(body, request)
+    service.mustHave(selected.definition)
+    const { pointer = '' } = selected
+    return { definition: selected.definition, input: selected.input, pointer, body }
   }
-  const read = (request: HttpRequest<C>): MaybePromise<SelectedWork> => (
-    after(readBody(request, maxBodyBytes, options), (json) => (typeof what === 'function'
-      ? choose(what, json.value, request)
-      : { definition: what, input: json.value, json, body: json.value }
-    ))
-  )
   const source = { read, callback, startAt, mode, transaction }
   const handler: Handler<C> = (request) => (
     request.method === 'POST' ? submit(settings, request, source) : undefined
   )
   return describe(handler, submitOperations(settings.format, definition, {
-    always: mode === 'always', emptyBody: 'emptyBody' in options, startAt: startAt !== undefined,
+    always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,
   }))
 }
 
+/** Implements `TaskEndpoints.accept`. */
 export function acceptRead<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition,
-  readWork: () => MaybePromise<ReadWork>,
+  readWork: () => ReadWork | Promise<ReadWork>,
 ): Promise<HttpResponse> {
   const { service, callback, startAt } = settings
   service.mustHave(definition)
@@ -92,28 +132,157 @@ async function readAndRespond<C>(
   body: CountedBody | undefined,
 ): Promise<HttpResponse> {
   const submission = await readSubmission(settings, request, source)
-  const { submitter } = submission
-  if (!submitter.direct) {
-    const accepted = await acceptSubmission(settings, submission)
-    body?.release()
-    return respond(settings, submitter, accepted)
-  }
-  const place = acquireRunPlace(settings, submission)
+  const { submitter, submitter: { direct } } = submission
+  const place = direct ? acquireRunPlace(settings, submission) : undefined
   if (place) {
     body?.release()
     return runHere(settings, submission, place)
   }
-  const slot = acquireWaiterSlot(settings, submitter)
-  if (!slot) return empty(503)
+  const slot = direct ? acquireWaiterSlot(settings, submitter) : undefined
+  if (direct && !slot) return empty(503)
   let accepted: AcceptedSubmission
   try {
     accepted = await acceptSubmission(settings, submission)
   } catch (error) {
-    slot.release()
+    slot?.release()
     throw error
   }
   body?.release()
   return respond(settings, submitter, accepted, slot)
+}
+
+/** Reads and validates a submission. */
+async function readSubmission<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>,
+  { read, callback, startAt, mode, transaction }: SubmissionSource<C>,
+): Promise<Submission<C>> {
+  const { service, maxWaitSeconds } = settings
+  const { owner } = settings.requester(request)
+  const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
+  const key = parseIdempotencyKey(request.headers['idempotency-key'])
+  const work = await read(request)
+  const { definition, input, json, body, pointer = '' } = work
+  const discard = async (): Promise<void> => {
+    try {
+      await work.discard?.()
+    } catch {
+      // It expires.
+    }
+  }
+  try {
+    try {
+      const valid = definition.input ? await toInput(definition, input) : input
+      if (definition.check) await definition.check(valid)
+    } catch (error) {
+      throw below(pointer, error)
+    }
+    const members = isJsonObject(body) ? body : {}
+    const url = callback?.(members, request)
+    const callbackUrl = url === undefined ? undefined : await service.checkCallback(url, owner)
+    const time = startAt?.(members, request)
+    const start = time === undefined ? undefined : parseStart(time, body)
+    // RFC 7240 section 2: a preference is no demand. There is no result before the start.
+    const direct = mode === 'prefer' && !respondAsync && start === undefined
+    if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
+    const waitSeconds = mode === 'always' ? 0 : Math.min(wait, maxWaitSeconds)
+    const caller = countedAs(request, owner)
+    return {
+      submitter: { request, owner, caller, direct, respondAsync, waitSeconds },
+      definition, input, json, callbackUrl, start, discard, transaction,
+      claimsKey: mode === 'async',
+      idempotency: key === undefined ? undefined : {
+        key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
+        isDirect: direct,
+      },
+    }
+  } catch (error) {
+    await discard()
+    throw error
+  }
+}
+
+function below(pointer: string, error: unknown): unknown {
+  if (pointer === '' || !isHttpError(error) || !error.details) return error
+  const { status, code, message, headers, cause } = error
+  const details = error.details.map(
+    (detail) => ({ ...detail, pointer: pointer + detail.pointer })
+  )
+  return new HttpError(status, code, { message, details, headers, cause })
+}
+
+/** Reads a JSON body. A request without a body gets `emptyBody`. */
+export async function readOptionalBody(
+  request: HttpRequest<unknown>, maxBodyBytes: number, emptyBody: unknown,
+): Promise<Json> {
+  try {
+    return await readJsonBody(request, { maxBodyBytes })
+  } catch (error) {
+    if (!isHttpError(error) || error.code !== 'missing_body') throw error
+    // A Content-Type of JSON proves that the browser has asked this server beforehand.
+    if (request.headers['content-type'] === undefined && isCrossSite(request)) {
+      throw httpError('cross_site')
+    }
+    return Json.of(emptyBody)
+  }
+}
+
+/** The query counts too, because it may change the meaning. */
+function requestFingerprint(request: HttpRequest<unknown>, body: unknown): string {
+  return fingerprintOf([request.search ?? request.query.toString(), body])
+}
+
+/**
+ * Responds to an accepted submission: with its result, if the first request with its key asked for
+ * a synchronous response. Else with 202, or, if the task ends within `waitSeconds` (RFC 7240 section
+ * 4.3), its result or failure. `Location` names the status resource in each case.
+ *
+ * @param slot - that of a request that asked for a synchronous response. It is released here.
+ */
+export async function respond<C>(
+  settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
+  slot?: WaiterSlot,
+): Promise<HttpResponse> {
+  const isTask = 'task' in accepted
+  if (isTask && accepted.direct) return respondWithEnd(settings, submitter, accepted, slot)
+  slot?.release()
+  if (!isTask) return accepted
+  const { path, format } = settings
+  const { request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
+  const { task, replayed } = accepted
+  // A synchronous request gets a 202 only if the first request with its key asked for one. It does
+  // not wait.
+  const wait = waitSeconds === 0 || direct ? undefined : `wait=${waitSeconds}`
+  const now = wait === undefined ? task : await waitedFor(settings, submitter, task)
+  const location = path.location(mountPath, task.id)
+  const headers: ResponseHeaders = { location, vary: 'Prefer' }
+  if (replayed) headers['idempotent-replayed'] = 'true'
+  if (wait !== undefined && isFinalStatus(now.state)) {
+    headers['preference-applied'] = wait
+    if (now.state === 'completed') return jsonText(200, resultText(now), headers)
+    const failure = toTaskError(now)
+    addFailureHeaders(failure, headers)
+    throw failure
+  }
+  if (respondAsync) headers['preference-applied'] = wait ? `respond-async, ${wait}` : 'respond-async'
+  if (!isFinalStatus(now.state)) headers['retry-after'] = pollAfter(now)
+  headers['content-type'] = 'application/json'
+  headers['content-location'] = location
+  if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))
+  return { status: 202, headers, body: format.toText(now, location) }
+}
+
+async function waitedFor<C>(
+  { service }: EndpointSettings<C>, { request, caller, waitSeconds }: Submitter<C>,
+  task: TaskSnapshot,
+): Promise<TaskSnapshot> {
+  const slot = service.waiters.tryAcquire(request.signal, caller)
+  if (!slot) return task
+  try {
+    const options = { timeoutMs: waitSeconds * 1000, signal: slot.signal }
+    return await waitFor(service.subscriptions, task.id, task, options) ?? task
+  } finally {
+    slot.release()
+  }
 }
 
 /**
@@ -127,7 +296,7 @@ export function respondOnce<C>(
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
     if (idempotencyKey === undefined) return (await work(() => undefined)).response
     const { service, syncTimeoutMs } = settings
-    const { store, retentionMs, maxResultBytes: maxBytes } = service
+    const { store, retentionMs, maxResultBytes: maxBytes } = service.settings
     const { owner } = settings.requester(request)
     const caller = countedAs(request, owner)
     const key = claimKey(request, owner, idempotencyKey)

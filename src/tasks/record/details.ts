@@ -1,4 +1,4 @@
-import type { StoredTask, TaskDetails } from '../../engine/task.js'
+import type { StoredTask } from '../../engine/task.js'
 import type { ErrorDetail } from '../../http/errors.js'
 import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
@@ -47,7 +47,7 @@ export interface RunError {
 }
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
-export interface Details extends RecordFiles {
+export type Details = RecordFiles & {
   /** New for each retry, so that the message of the next callback has another id. Default: none. */
   readonly round?: string | undefined
   /** Digest of the request that has the idempotency key. */
@@ -75,21 +75,9 @@ export interface Details extends RecordFiles {
   readonly callback?: CallbackDetails | undefined
 }
 
-/** State of a callback. The engine keeps when the next attempt is due. */
-export interface CallbackDetails extends Omit<CallbackState, 'nextAttemptAt'> {
-  /** Number of the first attempt of this round. Default 1. */
-  readonly first?: number | undefined
-  /** Number of times that the next attempt was postponed because a limit was reached. */
-  readonly postponed?: number | undefined
-}
-
 /** Returns the details of a task. Only the core writes them, so they have this type. */
 export function detailsOf(task: StoredTask): Details {
   return task.details
-}
-
-export function stored(details: Details): TaskDetails {
-  return details as unknown as TaskDetails
 }
 
 /** Returns details with the properties of a failure, or without those of an earlier one. */
@@ -102,32 +90,29 @@ export function withFailure(details: Details, failure: Failure | undefined): Det
   return { ...details, error, errorStatus: status, errorFields: fields }
 }
 
-export function callbackOf({ callbackAt, details }: StoredTask): CallbackState | undefined {
-  const { callback } = details as Details
-  // The first attempt is due at once, and needs no time.
-  const isRepeated = callback?.state === 'pending' && callback.attempts > 0
-  return isRepeated && callbackAt !== undefined
-    ? { ...callback, nextAttemptAt: callbackAt } : callback
-}
-
 /**
  * Reason why a callback is not delivered, or not yet: no response, a status that is not 2xx, or a
  * process that went away.
  */
 export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
 
-/** State of a task's callback. Times are milliseconds since 1970. */
-export interface CallbackState {
+/**
+ * State of a callback. The engine keeps when the next attempt is due. Times are milliseconds since
+ * 1970.
+ */
+export interface CallbackDetails {
   readonly url: string
-  /** `waiting`: for the end of the task. `pending`: until it is delivered or given up. */
-  readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
+  readonly state: CallbackView['state']
   /** Requests made so far. */
   readonly attempts: number
+  /** Number of the first attempt of this round. Default 1. */
+  readonly first?: number | undefined
   /** The status of the last response. */
   readonly lastStatus?: number | undefined
   readonly fault?: CallbackFault | undefined
-  readonly nextAttemptAt?: number | undefined
   readonly deliveredAt?: number | undefined
+  /** Number of times that the next attempt was postponed because a limit was reached. */
+  readonly postponed?: number | undefined
 }
 
 /**
@@ -135,7 +120,8 @@ export interface CallbackState {
  * 8601.
  */
 export interface CallbackView {
-  readonly state: CallbackState['state']
+  /** `waiting`: for the end of the task. `pending`: until it is delivered or given up. */
+  readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
   readonly attempts: number
   readonly lastStatus?: number
   readonly fault?: CallbackFault
@@ -143,11 +129,14 @@ export interface CallbackView {
   readonly deliveredAt?: string
 }
 
+/** @param nextAt - time of the next attempt, if one is due */
 export function callbackText(
-  { state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt }: CallbackState,
+  { state, attempts, lastStatus, fault, deliveredAt }: CallbackDetails, nextAt: number | undefined,
 ): string {
+  // The first attempt is due at once, and needs no time.
+  const isRepeated = state === 'pending' && attempts > 0
   const view: { [K in keyof CallbackView]: CallbackView[K] | undefined } = {
-    state, attempts, lastStatus, fault, nextAttemptAt: toIso(nextAttemptAt),
+    state, attempts, lastStatus, fault, nextAttemptAt: isRepeated ? toIso(nextAt) : undefined,
     deliveredAt: toIso(deliveredAt),
   }
   return JSON.stringify(view)

@@ -15,7 +15,7 @@ export type FileRun = readonly [run: string, slots: number]
  */
 const MAX_FILE_RUNS = 10
 
-export interface RecordFiles {
+export type RecordFiles = {
   readonly files?: readonly TaskFile[] | undefined
   /**
    * Names of the blobs of `files`, in the same order. Before the task is completed: those that a

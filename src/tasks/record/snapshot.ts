@@ -1,9 +1,9 @@
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
-import { SecondTexts } from '../../http/fields/dates.js'
-import { callbackOf, callbackText, detailsOf, type ErrorFields } from './details.js'
+import { SecondTexts } from '../../runtime/text.js'
+import { callbackText, type Details, type ErrorFields } from './details.js'
 
-/** A task for readers, with JSON text for clients. Its properties are getters: a spread copies none. */
+/** A task for readers, with JSON text for clients. `listedAs` and `text` are getters: a spread lacks them. */
 export interface TaskSnapshot {
   readonly id: string
   readonly state: TaskStatus
@@ -28,38 +28,48 @@ export interface TaskSnapshot {
   readonly text: string
 }
 
-export function toSnapshot(task: StoredTask): TaskSnapshot {
-  return new Snapshot(task)
-}
-
-/** Reads its properties from the task, and makes the text when it is first asked for. */
-class Snapshot implements TaskSnapshot {
+/** Makes the text, and reads the clock, when they are first asked for. */
+export class Snapshot implements TaskSnapshot {
+  readonly id: string
+  readonly state: TaskStatus
+  readonly version: number
+  readonly attempt: number
+  readonly createdAt: number
+  readonly startAt: number | undefined
+  readonly expiresAt: number
+  readonly owner: string | undefined
+  readonly errorStatus: number | undefined
+  readonly errorFields: ErrorFields | undefined
+  readonly blobs: readonly string[] | undefined
+  readonly #task: StoredTask
   #text: string | undefined
   #listedAs: ListedStatus | undefined
 
-  constructor(private readonly task: StoredTask) {}
-
-  get id(): string { return this.task.id }
-  get state(): TaskStatus { return this.task.status }
-  get version(): number { return this.task.version }
-  get attempt(): number { return this.task.attempt }
-  get createdAt(): number { return this.task.createdAt }
-  get startAt(): number | undefined { return this.task.startAt }
-  get expiresAt(): number { return this.task.expiresAt }
-  get owner(): string | undefined { return this.task.owner }
-  get errorStatus(): number | undefined { return detailsOf(this.task).errorStatus }
-  get errorFields(): ErrorFields | undefined { return detailsOf(this.task).errorFields }
-  get blobs(): readonly string[] | undefined { return detailsOf(this.task).blobs }
+  constructor(task: StoredTask) {
+    const { errorStatus, errorFields, blobs }: Details = task.details
+    this.id = task.id
+    this.state = task.status
+    this.version = task.version
+    this.attempt = task.attempt
+    this.createdAt = task.createdAt
+    this.startAt = task.startAt
+    this.expiresAt = task.expiresAt
+    this.owner = task.owner
+    this.errorStatus = errorStatus
+    this.errorFields = errorFields
+    this.blobs = blobs
+    this.#task = task
+  }
 
   get listedAs(): ListedStatus {
-    const { status, attempt, startAt } = this.task
-    const isLater = status === 'queued' && attempt === 0 && startAt !== undefined
-    this.#listedAs ??= isLater && startAt > Date.now() ? 'scheduled' : status
+    const { state, attempt, startAt } = this
+    const isLater = state === 'queued' && attempt === 0 && startAt !== undefined
+    this.#listedAs ??= isLater && startAt > Date.now() ? 'scheduled' : state
     return this.#listedAs
   }
 
   get text(): string {
-    this.#text ??= toTaskText(this.task)
+    this.#text ??= toTaskText(this.#task)
     return this.#text
   }
 }
@@ -75,32 +85,32 @@ const STATUS: Readonly<Record<TaskStatus, string>> = {
 }
 
 /**
- * Returns the task as clients see it, as JSON text: the body of the 202 and of the
- * status resource. A queued task reads `processing`; only the job format shows `queued`.
+ * Returns the task as clients see it, as JSON text: the body of the 202 and of the status resource.
+ * A queued task reads `processing`, and one for later says when it starts. Only the job format shows
+ * `queued`.
  */
 export function toTaskText(task: StoredTask): string {
-  const { id, name, attempt, result, createdAt, startAt, startedAt, finishedAt } = task
-  const { progress, files, error, attempts } = detailsOf(task)
-  const callback = callbackOf(task)
-  let text = `{"taskId":"${id}","status":${statusOf(task)},"task":"${name}"`
+  const {
+    id, status, name, attempt, result, createdAt, startAt, startedAt, finishedAt, callbackAt,
+  } = task
+  const { progress, files, error, attempts, callback }: Details = task.details
+  const isLater = startAt !== undefined && status === 'queued' && attempt === 0
+  const shown = isLater
+    ? `"processing","message":"The task was accepted and starts at ${toIso(startAt)}."`
+    : STATUS[status]
+  let text = `{"taskId":"${id}","status":${shown},"task":"${name}"`
   if (attempt > 0) text += `,"attempt":${attempt}`
   if (progress !== undefined) text += `,"progress":${JSON.stringify(progress)}`
   if (result !== undefined) text += `,"result":${result}`
   if (files !== undefined) text += `,"files":${JSON.stringify(files)}`
   if (error !== undefined) text += `,"error":${JSON.stringify(error)}`
   if (attempts !== undefined) text += `,"attempts":${JSON.stringify(attempts)}`
-  if (callback !== undefined) text += `,"callback":${callbackText(callback)}`
+  if (callback !== undefined) text += `,"callback":${callbackText(callback, callbackAt)}`
   text += `,"createdAt":"${toIso(createdAt)}"`
   if (startAt !== undefined) text += `,"startAt":"${toIso(startAt)}"`
   if (startedAt !== undefined) text += `,"startedAt":"${toIso(startedAt)}"`
   if (finishedAt !== undefined) text += `,"finishedAt":"${toIso(finishedAt)}"`
   return text + '}'
-}
-
-/** A task for later says when it starts, until it does. */
-function statusOf({ status, startAt, attempt }: StoredTask): string {
-  if (startAt === undefined || status !== 'queued' || attempt > 0) return STATUS[status]
-  return `"processing","message":"The task was accepted and starts at ${toIso(startAt)}."`
 }
 
 /** The end of a time, by its milliseconds. */

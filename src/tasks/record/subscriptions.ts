@@ -1,3 +1,4 @@
+import { isIn, type Scope } from './ids.js'
 import type { TaskSnapshot } from './snapshot.js'
 import { isFinalStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
@@ -12,21 +13,15 @@ export interface WaitOptions {
   readonly signal?: AbortSignal
 }
 
-export interface VisibleWaitOptions extends WaitOptions {
-  /** Condition that ends the wait. Default: the task is final. */
-  readonly until?: (task: TaskSnapshot) => boolean
-  /** Ends the wait if the id was used again for a task that the waiter must not see. */
-  readonly isVisible: (task: TaskSnapshot) => boolean
-}
-
 /**
  * Waits until a task is final, or meets the condition, or the time is over. Returns the task as it
  * is then; `undefined` if there is none. The process stays alive for the wait.
  */
 export async function waitFor(
-  subscriptions: Subscriptions, id: string, options: VisibleWaitOptions,
+  subscriptions: Subscriptions, id: string, of: Scope,
+  options: WaitOptions & { readonly until?: (task: TaskSnapshot) => boolean },
 ): Promise<TaskSnapshot | undefined> {
-  const { timeoutMs, signal, isVisible, until = (task) => isFinalStatus(task.state) } = options
+  const { timeoutMs, signal, until = (task) => isFinalStatus(task.state) } = options
   const deadline = performance.now() + timeoutMs
   const subscription = await subscriptions.subscribe(id, true)
   try {
@@ -35,7 +30,7 @@ export async function waitFor(
       const isOver = left <= 0 || signal?.aborted === true
       // The last record is read anew, because a notice may have been lost.
       const task = await (isOver ? subscription.now() : subscription.next(left, signal))
-      if (!task || !isVisible(task)) return undefined
+      if (!task || !isIn(of, task)) return undefined
       if (isOver || until(task)) return task
     }
   } finally {

@@ -23,25 +23,6 @@ export interface RunOptions extends Omit<TaskContext, 'signal'> {
   readonly maxResultBytes: number
 }
 
-/**
- * Validates raw input and runs a definition on it once. Never throws or rejects, and always settles,
- * whatever `run` does: throw anything, never settle, or continue after its signal has aborted.
- */
-export function runOnce(
-  definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions,
-): MaybePromise<Outcome> {
-  return settle(definition, options, async (context) => (
-    definition.run(await toInput(definition, rawInput), context)
-  ))
-}
-
-/** Does the same as `runOnce` with input that `toInput` has validated. */
-export function runValidated(
-  definition: AnyTaskDefinition, input: never, options: RunOptions,
-): MaybePromise<Outcome> {
-  return settle(definition, options, (context) => definition.run(input, context))
-}
-
 /** Returns why a run failed; `undefined` if it completed or was stopped. */
 export function errorOf(outcome: Outcome): unknown {
   return outcome.kind === 'failed' ? outcome.cause ?? new Error('The run failed') : undefined
@@ -52,7 +33,11 @@ export function failedOutcome(cause: unknown): Outcome {
   return { kind: 'failed', failure: toFailure(cause), cause, timedOut: false }
 }
 
-function settle(
+/**
+ * Performs one run of a definition, which `start` begins. Never throws or rejects, and always settles,
+ * whatever the run does: throw anything, never settle, or continue after its signal has aborted.
+ */
+export function runOnce(
   definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext) => unknown,
 ): MaybePromise<Outcome> {
   const { stop, timeoutMs, maxResultBytes } = options
@@ -131,14 +116,6 @@ export async function toInput(definition: AnyTaskDefinition, rawInput: unknown):
   return outcome.value as never
 }
 
-/** Validates input by schema and business rule. Throws the error that the client is to see. */
-export async function validateInput(
-  definition: AnyTaskDefinition, rawInput: unknown,
-): Promise<void> {
-  const input = await toInput(definition, rawInput)
-  await definition.check?.(input)
-}
-
 class RunContext implements TaskContext {
   readonly taskId: string | undefined
   readonly attempt: number
@@ -178,15 +155,10 @@ const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
 /** Smaller inputs are not counted: the number of places limits them enough. In bytes of heap. */
 const COUNTED_BYTES = 1_048_576
 
-/** Memory for the input of one run. */
-export interface InputMemory {
-  readonly release: () => void
-}
-
-const UNCOUNTED: InputMemory = { release: () => undefined }
+const UNCOUNTED = { release: () => undefined }
 
 /** Acquires memory for a parsed input of this size. Returns `undefined` if other runs use it. */
-export function holdInput(heapBytes: number): InputMemory | undefined {
+export function holdInput(heapBytes: number): { release(): void } | undefined {
   if (heapBytes <= COUNTED_BYTES) return UNCOUNTED
   // The schema may make a copy.
   const memory = RUNNING.open('all')

@@ -1,5 +1,6 @@
 import { WorkerClosingError } from '../../engine/runs.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
+import { settles } from '../../runtime/timers.js'
 import { shuttingDown } from './failure.js'
 
 /** Something else that may stop a run, such as the run of an engine or a request. */
@@ -119,50 +120,38 @@ export class Stop {
 /** Time for aborted runs to end and for their responses, in milliseconds. */
 const GRACE_MS = 2000
 
-/**
- * The active runs of synchronous requests. No engine knows them, so a process that shuts down waits for
- * them here.
- */
+/** The active runs of synchronous requests. No engine knows them, so `close` waits for them here. */
 export class DirectRuns {
-  private readonly stops = new Set<Stop>()
+  private readonly runs = new Map<Stop, Promise<unknown>>()
   private closed = false
-  private onIdle: (() => void) | undefined
 
   get size(): number {
-    return this.stops.size
+    return this.runs.size
   }
 
-  /** Adds a run that is about to begin. Throws 503 `shutting_down` once `close` was called. */
-  add(stop: Stop): void {
+  /** Performs a run. Throws 503 `shutting_down` once `close` was called. */
+  async perform<T>(stop: Stop, run: () => Promise<T>): Promise<T> {
     if (this.closed) throw shuttingDown()
-    this.stops.add(stop)
+    const running = run()
+    this.runs.set(stop, running)
+    try {
+      return await running
+    } finally {
+      this.runs.delete(stop)
+    }
   }
 
-  remove(stop: Stop): void {
-    this.stops.delete(stop)
-    if (this.size === 0) this.onIdle?.()
-  }
-
-  /**
-   * Lets active runs finish for up to `drainMs`, then aborts them. Resolves when no run is left, or
-   * soon after the abort.
-   */
+  /** Lets active runs finish for up to `drainMs`, then aborts them and waits shortly. */
   async close(drainMs: number): Promise<void> {
     this.closed = true
-    await this.idle(drainMs)
+    if (await this.end(drainMs)) return
     const reason = new WorkerClosingError()
-    for (const stop of this.stops) stop.abort(reason)
-    await this.idle(GRACE_MS)
+    for (const stop of this.runs.keys()) stop.abort(reason)
+    await this.end(GRACE_MS)
   }
 
   /** The timer keeps the process alive, so that the process drains completely. */
-  private idle(ms: number): Promise<void> | undefined {
-    if (this.size === 0) return undefined
-    return new Promise((resolve) => {
-      const timer = setTimeout(this.onIdle = () => {
-        clearTimeout(timer)
-        resolve()
-      }, Math.min(ms, MAX_TIMER_MS))
-    })
+  private end(ms: number): Promise<boolean> {
+    return settles(Promise.allSettled(this.runs.values()), Math.min(ms, MAX_TIMER_MS))
   }
 }

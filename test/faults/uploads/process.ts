@@ -9,7 +9,7 @@ import { json, router, type Handler } from 'longhaul'
 import { FolderBlobs } from 'longhaul/files'
 import { toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
-import { RedisStore } from 'longhaul/redis'
+import { RedisStore } from '../../../adapters/redis/store.js'
 import { resumableUpload } from 'longhaul/uploads'
 import pg from 'pg'
 

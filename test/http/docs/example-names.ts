@@ -70,3 +70,5 @@ export declare const runner: Runner
 export declare function openStore(): Promise<Store>
 export declare function openEngine(settings: EngineSettings): Promise<TaskEngine>
 export declare function openBlobs(): Promise<Blobs>
+/** A provider of NestJS. */
+export declare class Database { readonly pool: Pool }

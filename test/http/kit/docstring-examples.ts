@@ -111,8 +111,8 @@ function exportsOf(path: string): [string, boolean][] {
     const modifiers = ts.canHaveModifiers(statement) ? ts.getModifiers(statement) : []
     if (!modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return []
     if (ts.isInterfaceDeclaration(statement)) return [[statement.name.text, true]]
-    if (!ts.isVariableStatement(statement) && !ts.isFunctionDeclaration(statement)) return []
-    if (ts.isFunctionDeclaration(statement)) return statement.name ? [[statement.name.text, false]] : []
+    if (ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement)) return statement.name ? [[statement.name.text, false]] : []
+    if (!ts.isVariableStatement(statement)) return []
     return statement.declarationList.declarations.map(({ name }) => [name.getText(file), false])
   })
 }

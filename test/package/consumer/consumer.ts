@@ -30,9 +30,10 @@ import { toFetch } from 'longhaul/fetch'
 import { fileSource, FolderBlobs, folderSource } from 'longhaul/files'
 import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
+import { LonghaulModule, TASK_ENDPOINTS, TASKS } from 'longhaul/nestjs'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
-import { redis, RedisStore, type RedisClient, type RedisOptions } from 'longhaul/redis'
+import { redis, type RedisClient, type RedisOptions } from 'longhaul/redis'
 import { streamJson } from 'longhaul/stream-json'
 import { cron } from 'longhaul/cron'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
@@ -63,6 +64,8 @@ const nightly = defineTask({ name: 'nightly', schedule: cron('0 3 * * *', { time
 const tasks = createTasks({ engine, store, definitions: [double, nightly], tracing: taskTracing(), callbacks: callbacks({ sender, secrets }) })
 const endMetrics = taskMetrics({ tasks })
 endMetrics()
+const nest = LonghaulModule.forRoot({ tasks: { engine, store, definitions: [double] }, endpoints: { statusPath: '/tasks/{id}', owner: ({ context }) => context.user?.id } })
+if (nest.exports?.length !== [TASKS, TASK_ENDPOINTS].length) throw new Error('The module of Nest exports something else')
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
 
@@ -110,7 +113,7 @@ async function main(): Promise<void> {
   await frameworks()
 
   // What needs a server of its own is compiled, and is there.
-  const onRedis = (client: RedisClient): Store => new RedisStore({ client })
+  const onRedis = (client: RedisClient): Store => redis({ client }).store
   const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
   for (const each of [onRedis, onPostgres, redisEngine, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')

@@ -6,7 +6,7 @@ import { toKoa } from '../../../adapters/koa/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { toNode } from '../../../adapters/node/index.js'
 import { postgres } from '../../../adapters/postgres/index.js'
-import { RedisStore } from '../../../adapters/redis/index.js'
+import { RedisStore } from '../../../adapters/redis/store.js'
 import { refuses, type Loose } from '../refuses.js'
 
 const make = {

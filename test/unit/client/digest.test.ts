@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { describe, test, type TestContext } from 'node:test'
 import fc from 'fast-check'
 import { Sha256 } from '../../../src/client/digest.js'
-import type { DownloadOptions } from '../../../src/client/index.js'
+import type { DownloadOptions } from '../../../src/client/download.js'
 import { fakeServer, pieces } from './fake-server.js'
 
 const CONTENT = Uint8Array.from({ length: 1000 }, (_, at) => at % 251)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { ClientOptions, DownloadOptions } from '../../../src/client/index.js'
+import type { ClientOptions } from '../../../src/client/index.js'
+import type { DownloadOptions } from '../../../src/client/download.js'
 import { fakeServer, json, pieces, type Seen } from './fake-server.js'
 
 const OLD = Uint8Array.from({ length: 1000 }, (_, at) => at % 251)

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { Cron } from 'croner'
 import { cron } from '../../../adapters/cron/index.js'
 import { Firings, latestBetween, nextAfter } from '../../../adapters/cron/firings.js'
-import { MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 import { defineTask } from '../../../src/index.js'
 import type { ScheduleHost } from '../../../src/tasks/definition/schedule.js'
 

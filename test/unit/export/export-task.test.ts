@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { describe, test } from 'node:test'
-import { exportTask, type ExportTaskOptions } from 'longhaul/export'
+import { exportTask } from 'longhaul/export'
+import type { ExportTaskOptions } from '../../../src/export/export-task.js'
 import { testContext } from 'longhaul/testing'
 
 interface User { readonly id: number, readonly name?: string }

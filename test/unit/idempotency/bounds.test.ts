@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 import { compose, type Handler, type HttpRequest } from '../../../src/http/exchange.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { json } from '../../../src/http/respond.js'

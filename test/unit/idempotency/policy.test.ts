@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, mock, test, type TestContext } from 'node:test'
-import { MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { HttpError } from '../../../src/http/errors.js'
 import { compose, type Handler, type HttpRequest } from '../../../src/http/exchange.js'

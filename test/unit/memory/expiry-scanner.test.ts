@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ExpiryScanner } from '../../../adapters/memory/expiry-scanner.js'
-import { MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void

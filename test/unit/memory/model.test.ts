@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isStoreUnavailable, type Entry } from '../../../src/stores/store.js'
-import { MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 
 /** The contract, as slow and obvious as can be: a list that is searched, and an expiry looked at every time. */
 class Model {

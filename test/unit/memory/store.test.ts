@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
 import { isStoreUnavailable, type WriteOptions } from '../../../src/stores/store.js'
-import { memory, MemoryStore, type MemoryStoreOptions } from '../../../adapters/memory/index.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { MemoryStore, type MemoryStoreOptions } from '../../../adapters/memory/store.js'
 
 const START = 1_700_000_000_000
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
-import { ndjsonUpload, type RecordPosition } from '../../../src/ndjson/index.js'
+import { ndjsonUpload } from '../../../src/ndjson/index.js'
+import type { RecordPosition } from '../../../src/records/position.js'
 import { testContext } from '../../../src/testing/index.js'
 
 const MIB = 1_048_576

@@ -5,7 +5,8 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
-import { ndjsonUpload, type RecordOutcome, type UploadOptions, type UploadResult } from '../../../src/ndjson/index.js'
+import { ndjsonUpload, type RecordOutcome, type UploadResult } from '../../../src/ndjson/index.js'
+import type { UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { testContext } from '../../../src/testing/index.js'
 
 interface Row { readonly n: number }

@@ -9,12 +9,12 @@ import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
-import { memory, MemoryBlobs, MemoryStore, MemoryTaskEngine } from '../../../adapters/memory/index.js'
+import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode } from '../../../adapters/node/index.js'
 import { streamJson } from '../../../adapters/stream-json/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
-import { redis, RedisStore, RedisTaskEngine } from '../../../adapters/redis/index.js'
+import { redis } from '../../../adapters/redis/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
 import { exportTask } from '../../../src/export/index.js'
@@ -73,13 +73,11 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/versions: byPath': (options) => api.byPath(options),
   'longhaul/versions: byQuery': (options) => api.byQuery(options),
   'longhaul/versions: byVendorMediaType': (options) => api.byVendorMediaType(options),
-  'longhaul/policies: clientAddress': (options) => api.clientAddress(options),
   'longhaul/resources: collection': (options) => api.collection(options),
   'longhaul/content: content': (options) => api.content(handler, options),
   'longhaul/resources: cors': (options) => api.cors(options),
   'longhaul/policies: crossSite': (options) => api.crossSite(options),
   'longhaul: createTasks': (options) => api.createTasks(options),
-  'longhaul/http: decodeBody': (options) => api.decodeBody(request, options),
   'longhaul: defineTask': (options) => api.defineTask(options),
   'longhaul/versions: deprecated': (options) => api.deprecated(options),
   'longhaul: guard': (options) => api.guard(handler, options),
@@ -100,14 +98,11 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/openapi: parameter': (options) => api.parameter('query', 'q', options),
   'longhaul/policies: rateLimit': (options) => api.rateLimit(options),
   'longhaul/http: readBytes': (options) => api.readBytes(request, options),
-  'longhaul/http: readDecoded': (options) => api.readDecoded(request, options),
   'longhaul/http: readJson': (options) => api.readJson(request, options),
   'longhaul/ndjson: readRecords': (options) => api.readRecords(bytes(), options),
   'longhaul/policies: requestId': (options) => api.requestId(options),
-  'longhaul/resources: resource': (options) => api.resource({ GET: handler }, options),
   'longhaul/openapi: response': (options) => api.response('Done', options),
   'longhaul/uploads: resumableUpload': (options) => api.resumableUpload(handler, options),
-  'longhaul: router': (options) => api.router({ '/x': handler }, options),
   'longhaul/stores: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
   'longhaul/resources: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
@@ -178,8 +173,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: memory': (options) => memory(options),
   'longhaul/memory: MemoryBlobs': (options) => new MemoryBlobs(options),
   'longhaul/memory: MemoryBlobs#put': (options) => engine.blobs.put('key', bytes(), options),
-  'longhaul/memory: MemoryStore': (options) => new MemoryStore(options),
-  'longhaul/memory: MemoryTaskEngine': (options) => new MemoryTaskEngine(options),
   'longhaul/export: exportTask': (options) => exportTask(options),
   'longhaul/testing: TaskFiles#write': (options) => testContext(report).files.write('a', '', options),
   'longhaul/testing: testClock': (options) => testClock(options),
@@ -198,8 +191,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
     }
   },
   'longhaul/redis: redis': (options) => redis(options),
-  'longhaul/redis: RedisTaskEngine': (options) => new RedisTaskEngine(options),
-  'longhaul/redis: RedisStore': (options) => new RedisStore(options),
 }
 
 /** Options in options, and options of single requests. */

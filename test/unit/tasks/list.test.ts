@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import type { TaskQuery } from '../../../src/engine/engine.js'
-import { createTasks, defineTask, type ListOptions } from '../../../src/index.js'
+import { createTasks, defineTask } from '../../../src/index.js'
+import type { ListOptions } from '../../../src/tasks/lists.js'
 import { testClock } from '../../../src/testing/index.js'
 
 const report = defineTask({ name: 'report', run: ({ fails }: { fails?: boolean }) => {

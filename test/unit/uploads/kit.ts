@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { MemoryBlobs, MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 import type { Handler, HttpRequest, RequestHeaders } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { inject } from '../../../src/testing/index.js'

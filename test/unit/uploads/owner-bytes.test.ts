@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { MemoryBlobs, MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 import { json } from '../../../src/http/respond.js'
 import type { InjectedResponse } from '../../../src/testing/inject.js'
 import { broken, setUp } from './kit.js'

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { MemoryBlobs, MemoryStore } from '../../../adapters/memory/index.js'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
 import type { Store } from '../../../src/stores/store.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { setUp, sha256 } from './kit.js'

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
-import { decodeBody, decodeBytes, readDecoded, REQUEST_CODINGS, requestCoding } from '../../../../src/http/body/decode.js'
+import { decodeBytes, REQUEST_CODINGS, requestCoding } from '../../../../src/http/body/decode.js'
 import { isHttpError } from '../../../../src/http/errors.js'
-import { fakeRequest } from '../fake-request.js'
 
 const TEXT = 'The same text, whatever its coding: äöü 日本語. '.repeat(2)
 const wide = { maxBodyBytes: 1 << 30 }
@@ -166,25 +165,5 @@ describe('the body of a request', () => {
         isHttpError(error) && error.status === 415 && error.headers['accept-encoding'] === REQUEST_CODINGS.join(', ')
       ))
     }
-  })
-  test('is refused by its Content-Length before anything is read', () => {
-    assert.throws(() => decodeBody(fakeRequest({ headers: { 'content-length': '11' } }), { maxBodyBytes: 10 }), failsWith('body_too_large'))
-  })
-  test('is read if its Content-Length is exactly the limit', async () => {
-    const request = fakeRequest({ headers: { 'content-length': '10' }, body: '0123456789' })
-    assert.equal(await read(decodeBody(request, { maxBodyBytes: 10 })), '0123456789')
-  })
-  test('is read whole, in however many pieces it comes', async () => {
-    for (const texts of [[], ['one '], ['one ', 'two '], ['one ', 'two ', 'three']]) {
-      const request = fakeRequest()
-      const stream = (): AsyncGenerator<Uint8Array> => parts(...texts.map((text) => Buffer.from(text)))
-      const whole = await readDecoded({ ...request, body: { ...request.body, stream } }, wide)
-      assert.equal(Buffer.from(whole).toString(), texts.join(''))
-    }
-  })
-  test('is decoded, unless the host has decoded it', async () => {
-    const headers = { 'content-encoding': 'gzip' }
-    assert.equal(Buffer.from(await readDecoded(fakeRequest({ headers, body: zlib.gzipSync(TEXT) }), wide)).toString(), TEXT)
-    assert.equal(Buffer.from(await readDecoded(fakeRequest({ headers, body: TEXT, parsed: { value: TEXT } }), wide)).toString(), TEXT)
   })
 })

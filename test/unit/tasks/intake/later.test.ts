@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { pollAfter } from '../../../../src/tasks/http/formats.js'
 import { bench, deferred, ended, eventually } from '../kit.js'
-import { toSnapshot } from '../../../../src/tasks/record/snapshot.js'
+import { Snapshot } from '../../../../src/tasks/record/snapshot.js'
 import { acceptTask } from '../../../../src/tasks/core/accept-task.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
 
@@ -73,5 +73,5 @@ test('the 202 of a delayed task shows its start time', async (t) => {
   t.after(close)
   const start = { at: Date.now() + HOUR, delayMs: HOUR }
   const { task } = await acceptTask(serviceOf(tasks).core, work, 1, { owner: undefined, caller: undefined, start })
-  assert.match(toSnapshot(task).text, /"startAt":"/)
+  assert.match(new Snapshot(task).text, /"startAt":"/)
 })

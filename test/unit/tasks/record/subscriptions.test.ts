@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { after, describe, test, type TestContext } from 'node:test'
-import { MemoryStore } from '../../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../../adapters/memory/store.js'
 import type { TaskSnapshot } from '../../../../src/tasks/record/snapshot.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { eventStream } from '../../../../src/tasks/http/event-stream.js'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { httpError, HttpError } from '../../../../src/http/errors.js'
-import { toSnapshot, toTaskText } from '../../../../src/tasks/record/snapshot.js'
+import { Snapshot, toTaskText } from '../../../../src/tasks/record/snapshot.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { jobFormat, taskFormat, etagOf } from '../../../../src/tasks/http/formats.js'
 import { isPermanent, permanent, toFailure } from '../../../../src/tasks/run/failure.js'
@@ -34,10 +34,10 @@ describe('the text of a task', () => {
   })
 
   test('SPEC 2.6: the job format has id, state, jobId and statusUrl, and knows queued', () => {
-    const task = toSnapshot(stored)
+    const task = new Snapshot(stored)
     const job = JSON.parse(jobFormat.toText(task, '/job-status/a1')) as Record<string, unknown>
     assert.deepEqual([job['id'], job['state'], job['jobId'], job['statusUrl'], 'taskId' in job, 'status' in job], ['a1', 'queued', 'a1', '/job-status/a1', false, false])
-    const states = STATES.map((state) => (JSON.parse(jobFormat.toText(toSnapshot({ ...stored, status: state }), '')) as { state: string }).state)
+    const states = STATES.map((state) => (JSON.parse(jobFormat.toText(new Snapshot({ ...stored, status: state }), '')) as { state: string }).state)
     assert.deepEqual(states, STATES)
     assert.equal(taskFormat.toText(task, ''), task.text)
   })
@@ -204,7 +204,7 @@ describe('defineTask', () => {
 
 test('the body and the entity tag of a response agree, although the start of the task comes in between', (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: 999 })
-  const task = toSnapshot({ ...stored, status: 'queued', attempt: 0, startAt: 1000 })
+  const task = new Snapshot({ ...stored, status: 'queued', attempt: 0, startAt: 1000 })
   assert.match(etagOf(task), /-scheduled"$/)
   t.mock.timers.setTime(1000)
   assert.match(jobFormat.toText(task, ''), /"state":"scheduled"/)

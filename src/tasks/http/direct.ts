@@ -1,97 +1,88 @@
+import { isWorkerClosing } from '../../engine/runs.js'
 import { isFinalStatus } from '../../engine/task.js'
 import { httpError, type HttpError } from '../../http/errors.js'
-import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exchange.js'
+import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
 import { empty, errorResponse, jsonText } from '../../http/respond.js'
 import { stillRunning } from '../../idempotency/claim.js'
+import { heapBytesOf } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { shuttingDown } from '../run/failure.js'
-import { allTasks, belongsTo } from '../record/ids.js'
+import { deleteTask } from '../core/change-task.js'
+import { unsavedCheckpoint } from '../definition/json-values.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
-import { resultText, toTaskError } from '../record/view.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
-import type { AcceptedSubmission, AcceptedTask } from './accept.js'
-import { pollAfter } from './formats.js'
+import { resultText, toTaskError } from '../record/view.js'
+import { shuttingDown } from '../run/failure.js'
+import { NO_FILES } from '../run/run-files.js'
+import { errorOf, holdInput, runOnce, toInput, type Outcome, type RunOptions } from '../run/run.js'
+import { Stop } from '../run/stop.js'
+import type { AcceptedTask, Submission, Submitter } from './accept.js'
 import type { EndpointSettings } from './settings.js'
-import type { Submitter } from './submission.js'
+
+/** Time for a run to end after its time limit, in milliseconds. */
+const KEEP_ALIVE_MARGIN_MS = 2000
 
 /**
- * Responds to an accepted submission. The first request with a key decides whether the response is
- * synchronous.
- *
- * @param given - the slot of a request that asked for a synchronous response. It is released here.
+ * Acquires a place for the run of a synchronous request in this process, without storing a task.
+ * Returns `undefined` if the work has to become a task: it has an Idempotency-Key or a transaction,
+ * `attempts`, `maxPerOwner` or files, `direct` of `createTasks` says so, no place is free, or other
+ * runs use the memory that the input needs.
  */
-export function respond<C>(
-  settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
-  given?: WaiterSlot,
-): MaybePromise<HttpResponse> {
-  const isDone = accepted.kind === 'stored'
-  if (!isDone && (accepted.kind === 'temporary' || accepted.direct)) {
-    return respondDirect(settings, submitter, accepted, given)
+export function acquireRunPlace<C>(
+  { service }: EndpointSettings<C>, { idempotency, transaction, definition, input }: Submission<C>,
+): { release(): void } | undefined {
+  const { attempts, maxPerOwner, files, pool } = definition
+  const needsTask = idempotency !== undefined || transaction !== undefined || attempts > 1
+    || (maxPerOwner ?? Infinity) !== Infinity || files === true
+  if (needsTask) return undefined
+  const places = service.directPlacesOf(pool)
+  if (!places?.tryAcquire(pool)) return undefined
+  const memory = holdInput(heapBytesOf(input))
+  if (memory === undefined) {
+    places.release(pool)
+    return undefined
   }
-  given?.release()
-  return isDone ? accepted.response : respondAccepted(settings, submitter, accepted)
+  return {
+    release: () => {
+      memory.release()
+      places.release(pool)
+    },
+  }
 }
 
-async function respondDirect<C>(
-  settings: EndpointSettings<C>, submitter: Submitter<C>,
-  accepted: Exclude<AcceptedSubmission, { readonly kind: 'stored' }>, given: WaiterSlot | undefined,
+/** Runs work in its place, and releases the place. Stops the work if the client disconnects. */
+export async function runHere<C>(
+  { service: { directRuns, settings: { maxResultBytes, tracing } }, syncTimeoutMs, context }: EndpointSettings<C>,
+  { definition, input, submitter: { request, owner } }: Submission<C>, place: { release(): void },
 ): Promise<HttpResponse> {
-  // A request for a 202 has none, although the first request with its key asked for the result.
-  const slot = given ?? acquireWaiterSlot(settings, submitter)
-  if (!slot) return empty(503)
+  const stop = new Stop(request)
+  // Keeps the process alive while a request waits, even if no socket does.
+  const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   try {
-    return await (accepted.kind === 'temporary'
-      ? respondTemporary(settings, submitter, accepted.task, slot)
-      : respondWithResult(settings, submitter, accepted, slot))
+    const options: RunOptions = {
+      taskId: undefined, attempt: 1, lastAttempt: true, owner, context: context?.(request),
+      progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
+      stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
+    }
+    const run = (): MaybePromise<Outcome> => runOnce(definition, options, async (context) => (
+      definition.run(await toInput(definition, input), context)
+    ))
+    const { name } = definition
+    const outcome = await directRuns.perform(stop, async () => (
+      tracing ? tracing.run({ name, attempt: 1 }, run, errorOf) : run()
+    ))
+    if (outcome.kind === 'completed') return result(outcome.result)
+    if (outcome.kind === 'failed') {
+      const isOurTimeout = outcome.timedOut && definition.timeoutMs > syncTimeoutMs
+      throw isOurTimeout ? tookTooLong(outcome.cause) : outcome.cause
+    }
+    if (isWorkerClosing(outcome.reason)) throw stoppedMidway()
+    // The client has disconnected, so nobody reads this.
+    return empty(503)
   } finally {
-    slot.release()
-  }
-}
-
-/**
- * Responds to a request whose task was accepted: 202, or, if the task ends within `waitSeconds` (RFC
- * 7240 section 4.3), its result or failure. `Location` names the status resource in each case.
- */
-export async function respondAccepted<C>(
-  settings: EndpointSettings<C>, submitter: Submitter<C>, { task, replayed }: AcceptedTask,
-): Promise<HttpResponse> {
-  const { path, format } = settings
-  const { request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
-  // A synchronous request gets a 202 only if the first request with its key asked for one. It does
-  // not wait.
-  const wait = waitSeconds === 0 || direct ? undefined : `wait=${waitSeconds}`
-  const now = wait === undefined ? task : await waitedFor(settings, submitter, task)
-  const location = path.location(mountPath, task.id)
-  const headers: ResponseHeaders = { location, vary: 'Prefer' }
-  if (replayed) headers['idempotent-replayed'] = 'true'
-  if (wait !== undefined && isFinalStatus(now.state)) {
-    headers['preference-applied'] = wait
-    if (now.state === 'completed') return jsonText(200, resultText(now), headers)
-    const failure = toTaskError(now)
-    addFailureHeaders(failure, headers)
-    throw failure
-  }
-  if (respondAsync) headers['preference-applied'] = wait ? `respond-async, ${wait}` : 'respond-async'
-  if (!isFinalStatus(now.state)) headers['retry-after'] = pollAfter(now)
-  headers['content-type'] = 'application/json'
-  headers['content-location'] = location
-  if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))
-  return { status: 202, headers, body: format.toText(now, location) }
-}
-
-async function waitedFor<C>(
-  { service }: EndpointSettings<C>, { request, caller, waitSeconds }: Submitter<C>,
-  task: TaskSnapshot,
-): Promise<TaskSnapshot> {
-  const slot = service.waiters.tryAcquire(request.signal, caller)
-  if (!slot) return task
-  try {
-    const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
-    const options = { timeoutMs: waitSeconds * 1000, signal: slot.signal, isVisible }
-    return await waitFor(service.subscriptions, task.id, options) ?? task
-  } finally {
-    slot.release()
+    clearTimeout(keepAlive)
+    stop.end()
+    place.release()
   }
 }
 
@@ -107,10 +98,31 @@ export function acquireWaiterSlot<C>(
 ): WaiterSlot | undefined {
   const slot = service.waiters.tryAcquire(request.signal, caller)
   if (slot || request.signal.aborted) return slot
-  if (service.isClosing) throw shuttingDown()
+  if (service.core.isClosing) throw shuttingDown()
   throw httpError(service.waiters.isFullFor(caller) ? 'too_many_requests' : 'overloaded', {
     headers: { 'retry-after': '1' },
   })
+}
+
+/**
+ * Responds with the result of a task, or with its failure.
+ *
+ * @param given - the slot of the request. A request for a 202 has none, although the first request
+ * with its key asked for the result.
+ */
+export async function respondWithEnd<C>(
+  settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedTask,
+  given: WaiterSlot | undefined,
+): Promise<HttpResponse> {
+  const slot = given ?? acquireWaiterSlot(settings, submitter)
+  if (!slot) return empty(503)
+  try {
+    return await (accepted.isTemporary
+      ? respondTemporary(settings, submitter, accepted.task, slot)
+      : respondWithResult(settings, submitter, accepted, slot))
+  } finally {
+    slot.release()
+  }
 }
 
 /**
@@ -123,11 +135,11 @@ async function respondTemporary<C>(
 ): Promise<HttpResponse> {
   const { service, syncTimeoutMs } = settings
   const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
-    ?? (await service.cancel(task.id, allTasks))?.task
-  await service.forget(task.id, allTasks).catch(() => undefined)
+    ?? (await service.cancel(task.id, 'all'))?.task
+  await deleteTask(service.core, task.id, 'all').catch(() => undefined)
   if (end?.state !== 'cancelled') return responseOf(request, end)
   if (request.signal.aborted) return empty(503)
-  if (service.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()
+  if (service.core.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()
   throw hasBegun(end) ? tookTooLong() : notStartedInTime()
 }
 
@@ -149,7 +161,7 @@ async function respondWithResult<C>(
     })
   }
   if (request.signal.aborted) return empty(503)
-  if (settings.service.isClosing) throw shuttingDown()
+  if (settings.service.core.isClosing) throw shuttingDown()
   if (!direct) throw stillRunning()
   if (request.headers['idempotency-key'] !== undefined) throw notDoneYet()
   throw continues(settings.path.location(request.mountPath, task.id))
@@ -157,11 +169,9 @@ async function respondWithResult<C>(
 
 /** Returns the task once it is final; `undefined` if that takes too long or the signal aborts. */
 async function waitForEnd<C>(
-  { service }: EndpointSettings<C>, { id, owner }: TaskSnapshot, signal: AbortSignal,
-  timeoutMs: number,
+  { service }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs: number,
 ): Promise<TaskSnapshot | undefined> {
-  const isVisible = (now: TaskSnapshot) => belongsTo(now, owner)
-  const end = await waitFor(service.subscriptions, id, { timeoutMs, signal, isVisible })
+  const end = await waitFor(service.subscriptions, task.id, task, { timeoutMs, signal })
   return end && isFinalStatus(end.state) ? end : undefined
 }
 

@@ -1,0 +1,188 @@
+import { validateHeaderValue } from 'node:http'
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import {
+  closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce, type Chunk,
+} from '../../src/http/body/source.js'
+import type { HttpResponse } from '../../src/http/exchange.js'
+import { copyHeadersToError } from '../../src/http/respond.js'
+import { hasNoContent, isList, together } from '../node/head.js'
+import { isGone } from '../node/host.js'
+import {
+  cut, dropRest, leavesBody, linger, send as sendDirectly, type Call, type Rescue,
+} from '../node/send.js'
+
+/**
+ * Key under which a request of node:http holds Fastify's reply. A WeakMap would cost 5 µs a request.
+ */
+const REPLY = Symbol('longhaul.fastifyReply')
+
+type RawRequest = object & { [REPLY]?: FastifyReply }
+
+export function setReply(raw: RawRequest, reply: FastifyReply): void {
+  raw[REPLY] = reply
+}
+
+export function replyOf(raw: RawRequest): FastifyReply {
+  return raw[REPLY] as FastifyReply
+}
+
+/**
+ * Sends a response with `reply.send`, so that hooks of Fastify (`onSend`) see it. A response after
+ * which the connection has to be closed, because the client still sends a large body, is written to
+ * the connection directly. Never throws.
+ */
+export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
+  const { req, res } = call
+  const reply = replyOf(req)
+  const { body } = response
+  if (reply.sent || isGone(req, res)) {
+    closeUnread(body)
+    return
+  }
+  if (leavesBody(call) || (response.status === 408 && !req.complete)) {
+    copyHeaders(reply)
+    sendDirectly(call, response, rescue)
+    return
+  }
+  if (isStreamed(body) && !hasNoContent(req, response.status)) {
+    void sendStream(reply, call, response, body, rescue)
+    return
+  }
+  closeUnread(body)
+  try {
+    sendWhole(reply, call, response)
+  } catch (error) {
+    sendFailure(reply, call, response, error, rescue)
+  }
+}
+
+const asItIs = (text: string): string => text
+
+function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): void {
+  const { body, status } = response
+  const whole = isStreamed(body) ? undefined : body
+  setHead(reply, response, whole !== undefined || status === 204 || status === 304)
+  call.answered = true
+  // With a serializer Fastify leaves the Content-Type as it is.
+  reply.serializer(asItIs).send(whole)
+  dropRest(call)
+}
+
+/** Sends an error instead of a response that cannot be sent. */
+function sendFailure(
+  reply: FastifyReply, call: Call, response: HttpResponse, error: unknown, rescue: Rescue,
+): void {
+  copyHeadersToError(error, response)
+  void rescue(error).then((failure) => {
+    if (!reply.sent && !isGone(call.req, call.res)) sendWhole(reply, call, failure)
+  }).catch(() => { cut(call) })
+}
+
+async function sendStream(
+  reply: FastifyReply, call: Call, response: HttpResponse, body: AsyncIterable<Chunk>,
+  rescue: Rescue,
+): Promise<void> {
+  const { req, res } = call
+  let source: Source | undefined
+  const close = (): void => { source?.close() }
+  res.once('close', close)
+  try {
+    source = new Source(body)
+    const isLate = wantsHeadAtOnce(response.headers) || !await source.firstWithin(HEAD_WAIT_MS)
+    if (!isLate) await source.settled()
+    if (isGone(req, res)) {
+      close()
+      return
+    }
+    setHead(reply, response, false)
+    reply.send(new ResponseStream(source, call, response, rescue, isLate))
+  } catch (error) {
+    close()
+    if (!isGone(req, res)) sendFailure(reply, call, response, error, rescue)
+  }
+}
+
+/** The body of a streamed response, for `reply.send`. It requests chunks as fast as they are read. */
+class ResponseStream extends Readable {
+  private readonly promised: number
+  private sent = 0
+
+  constructor(
+    private readonly source: Source, private readonly call: Call, response: HttpResponse,
+    private readonly rescue: Rescue, isLate: boolean,
+  ) {
+    super({ objectMode: true, highWaterMark: 1 })
+    this.promised = Number(response.headers['content-length'] ?? NaN)
+    // An empty chunk makes node:http send the status and headers.
+    if (isLate) this.push('')
+  }
+
+  override _read(): void {
+    this.readNext().catch((error: unknown) => this.fail(error))
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.source.close()
+    done(error)
+  }
+
+  private async readNext(): Promise<void> {
+    const { call, promised } = this
+    const step = await this.source.next()
+    if (this.destroyed) return
+    if (step.done !== true) {
+      const { value } = step
+      this.sent += typeof value === 'string' ? Buffer.byteLength(value) : value.byteLength
+      if (this.sent > promised) {
+        throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
+      }
+      this.push(value)
+      return
+    }
+    if (this.sent < promised) {
+      throw new RangeError(`The body is ${this.sent} bytes long, and its Content-Length is ${promised}`)
+    }
+    const end = (): void => { this.push(null) }
+    call.answered = true
+    if (leavesBody(call)) {
+      linger(call.req, end)
+    } else {
+      dropRest(call)
+      end()
+    }
+  }
+
+  /** Cuts the connection, so that the response does not look complete. */
+  private async fail(error: unknown): Promise<void> {
+    await this.rescue(error)
+    // Node holds back what was written in this turn. Its end may say why the response is cut.
+    await new Promise(setImmediate)
+    cut(this.call)
+    this.destroy()
+  }
+}
+
+/** Sets the status and headers. Joins lists such as `Vary` with those that hooks have set. */
+function setHead(
+  reply: FastifyReply, { status, headers }: HttpResponse, hasOtherLength: boolean,
+): void {
+  reply.code(status)
+  for (const name in headers) {
+    if (hasOtherLength && name === 'content-length') continue
+    const value = headers[name] as string | string[]
+    validateHeaderValue(name, value as string)
+    // `reply.header` adds cookies to those that are there.
+    const isJoined = name !== 'set-cookie' && isList(name)
+    reply.header(name, isJoined ? together(name, reply.getHeader(name), value) : value)
+  }
+}
+
+/** Copies the headers that hooks have set to the response of node:http. */
+function copyHeaders(reply: FastifyReply): void {
+  const headers = reply.getHeaders()
+  for (const name in headers) {
+    const value = headers[name]
+    if (value !== undefined) reply.raw.setHeader(name, value)
+  }
+}

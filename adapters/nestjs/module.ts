@@ -1,0 +1,129 @@
+import {
+  Module, type BeforeApplicationShutdown, type DynamicModule, type FactoryProvider,
+  type ModuleMetadata, type Provider,
+} from '@nestjs/common'
+import { duration, readOptions, value, type Filled, type OptionTable } from '../../src/runtime/options.js'
+import { taskEndpoints } from '../../src/tasks/http/endpoints.js'
+import type { TaskEndpointsOptions } from '../../src/tasks/http/settings.js'
+import type { TasksOptions } from '../../src/tasks/tasks-options.js'
+import { createTasks, type Tasks } from '../../src/tasks/tasks.js'
+
+/** The token under which the module provides the `Tasks`: `@Inject(TASKS)`. */
+export const TASKS: unique symbol = Symbol('longhaul.TASKS')
+
+/**
+ * The token under which the module provides the `TaskEndpoints`: `@Inject(TASK_ENDPOINTS)`. Requires
+ * the option `endpoints`.
+ */
+export const TASK_ENDPOINTS: unique symbol = Symbol('longhaul.TASK_ENDPOINTS')
+
+/** The request context that `toNode` and `toFastify` make: the user whom a guard has set. */
+export interface NestContext<User = { readonly id: string }> {
+  /** `request.user`; `undefined` if no guard has set it. */
+  readonly user?: User
+}
+
+/** Options of `LonghaulModule`. */
+export interface LonghaulModuleOptions<User = { readonly id: string }> {
+  /** Options of `createTasks`: the engine and the definitions. */
+  readonly tasks: TasksOptions
+  /**
+   * Options of `taskEndpoints`. The status path includes the global prefix, because Nest registers
+   * each route with its whole path. Default: no endpoints, as in a worker.
+   */
+  readonly endpoints?: TaskEndpointsOptions<NestContext<User>>
+  /**
+   * Time that active runs get to finish when the application stops, in milliseconds.
+   * @default 10 000
+   */
+  readonly drainMs?: number
+}
+
+/** Options of `LonghaulModule.forRootAsync`. */
+export interface LonghaulModuleAsyncOptions<User = { readonly id: string }>
+  extends Pick<ModuleMetadata, 'imports'>,
+  Pick<FactoryProvider<LonghaulModuleOptions<User>>, 'inject' | 'useFactory'> {}
+
+const OPTIONS = {
+  tasks: value('the options of createTasks', undefined, { required: true }), endpoints: value(),
+  drainMs: duration({ max: Infinity, infinity: true, default: 10_000 }),
+} satisfies OptionTable<LonghaulModuleOptions>
+
+type ReadOptions = Filled<LonghaulModuleOptions, typeof OPTIONS>
+
+/** Token of the options of one `LonghaulModule`. */
+const MODULE_OPTIONS = Symbol('longhaul.MODULE_OPTIONS')
+
+/** Drains the tasks before Nest closes the server, so that waiting requests get a response. */
+class TasksLifecycle implements BeforeApplicationShutdown {
+  constructor(private readonly tasks: Tasks, private readonly drainMs: number) {}
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.tasks.close({ drainMs: this.drainMs })
+  }
+}
+
+const PROVIDERS: Provider[] = [
+  {
+    provide: TASKS, inject: [MODULE_OPTIONS],
+    useFactory: ({ tasks }: ReadOptions) => createTasks(tasks),
+  },
+  {
+    provide: TASK_ENDPOINTS, inject: [TASKS, MODULE_OPTIONS],
+    useFactory: (tasks: Tasks, { endpoints }: ReadOptions) => (
+      endpoints && taskEndpoints(tasks, endpoints)
+    ),
+  },
+  {
+    provide: TasksLifecycle, inject: [TASKS, MODULE_OPTIONS],
+    useFactory: (tasks: Tasks, { drainMs }: ReadOptions) => new TasksLifecycle(tasks, drainMs),
+  },
+]
+
+/**
+ * A global module of NestJS. It provides the tasks under `TASKS` and the endpoints under
+ * `TASK_ENDPOINTS`, and drains the tasks when the application stops.
+ *
+ * Nest stops an application at `app.close()`, and at SIGTERM after `app.enableShutdownHooks()`.
+ */
+export class LonghaulModule {
+  /**
+   * Creates the tasks from options. An option that is unknown or makes no sense is a `TypeError` of
+   * `NestFactory.create`.
+   *
+   * @example
+   * LonghaulModule.forRoot({
+   *   tasks: { ...memory(), definitions: [report] },
+   *   endpoints: { statusPath: '/tasks/{id}', owner: ({ context }) => context.user?.id },
+   * })
+   */
+  static forRoot<User = { readonly id: string }>(options: LonghaulModuleOptions<User>): DynamicModule {
+    return LonghaulModule.forRootAsync({ useFactory: () => options })
+  }
+
+  /**
+   * Creates the tasks from options that a factory returns, which may inject providers.
+   *
+   * @example
+   * LonghaulModule.forRootAsync({
+   *   inject: [Database],
+   *   useFactory: ({ pool }: Database) => ({
+   *     tasks: { ...postgres({ pool }), definitions: [report] },
+   *     endpoints: { statusPath: '/tasks/{id}', owner: ({ context }) => context.user?.id },
+   *   }),
+   * })
+   */
+  static forRootAsync<User = { readonly id: string }>(
+    { imports = [], inject = [], useFactory }: LonghaulModuleAsyncOptions<User>,
+  ): DynamicModule {
+    const read = async (...injected: unknown[]): Promise<ReadOptions> => (
+      readOptions('LonghaulModule', await useFactory(...injected) as LonghaulModuleOptions, OPTIONS)
+    )
+    const providers = [{ provide: MODULE_OPTIONS, inject, useFactory: read }, ...PROVIDERS]
+    return {
+      module: LonghaulModule, global: true, imports, providers, exports: [TASKS, TASK_ENDPOINTS],
+    }
+  }
+}
+
+Module({})(LonghaulModule)
