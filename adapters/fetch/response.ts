@@ -76,10 +76,7 @@ function fetchHeaders(
   return lines
 }
 
-/**
- * Returns a web stream that requests a chunk of the source when its reader does. It closes the
- * source when the reader or the client leaves.
- */
+/** Returns a web stream that requests a chunk of the source when its reader does. */
 function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): ReadableStream<Uint8Array> {
   let left = false
   const close = (): void => {

@@ -36,11 +36,7 @@ export interface OpenBlob extends BlobHeader {
   readonly handle: FileHandle
 }
 
-/**
- * Opens the file of a blob. Returns `undefined` if there is no complete one.
- *
- * @param flags - `r+` to renew the blob
- */
+/** Opens the file of a blob. Returns `undefined` if there is no complete one. */
 export async function openBlob(
   path: string, flags: 'r' | 'r+' = 'r',
 ): Promise<OpenBlob | undefined> {
@@ -69,10 +65,7 @@ export async function blobHeader(path: string): Promise<BlobHeader | undefined> 
   return blob
 }
 
-/**
- * Yields bytes of an open blob. The bytes of a complete file are never changed, so no check is
- * needed.
- */
+/** Yields bytes of an open blob. */
 export async function* readBlob(
   { handle }: OpenBlob,
   start: number,
@@ -117,10 +110,7 @@ export function fileOfKey(key: string): string {
   return `${createHash('sha256').update(key).digest('hex')}.blob`
 }
 
-/**
- * Returns the header of a blob. Layout: 16 bytes of magic, expiry and size (IEEE 754 doubles), 16
- * bytes of the tag, 16 bytes of the key's hash.
- */
+/** Returns the header of a blob. */
 export function writeHeader(key: string, tag: Uint8Array, size: number, expiresAt: number): Buffer {
   const header = Buffer.alloc(HEADER_BYTES)
   header.write(MAGIC, 'latin1')
@@ -157,10 +147,6 @@ function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
 /**
  * Makes the blob in a file live for at least `ttlMs` from now. Returns `undefined` if there is no
  * such blob or it has expired.
- *
- * A sweep takes the name from a file first and then reads its expiry. A renewal writes the expiry
- * first and then looks whether the file still has its name. So a file that has its name after the
- * write is not removed by any sweep.
  */
 export async function renewFile(
   path: string, ttlMs: number, clock: Pick<FolderClock, 'now'>,
@@ -200,13 +186,7 @@ async function fileNow(path: string): Promise<bigint | undefined> {
   }
 }
 
-/**
- * Removes expired blobs from a folder, one file at a time. Calls `stopped` before each file. `now`
- * is the time by the folder's clock.
- *
- * @param isReserved - true for files that do not count, because their bytes are known already
- * @returns the bytes that the remaining files count
- */
+/** Removes expired blobs from a folder, one file at a time. */
 export async function sweepFolder(
   folder: string,
   now: number,

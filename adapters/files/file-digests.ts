@@ -12,27 +12,16 @@ export interface FileDigestOptions {
    * @default 268_435_456 (256 MiB)
    */
   readonly maxFileBytes?: number
-  /**
-   * Maximum number of digests that are kept. The one that was not used for the longest time is
-   * dropped. One takes about 300 bytes.
-   *
-   * @default 10_000
-   */
-  readonly maxEntries?: number
-  /**
-   * Maximum number of files that are read for their digest at the same time. A request above it
-   * gets no digest.
-   *
-   * @default 2
-   */
-  readonly concurrency?: number
 }
 
 const DIGESTS = {
   maxFileBytes: whole({ min: 1, infinity: true, default: 268_435_456 }),
-  maxEntries: whole({ min: 1, infinity: true, default: 10_000 }),
-  concurrency: whole({ min: 1, infinity: true, default: 2 }),
 } satisfies OptionTable<FileDigestOptions>
+/**
+ * Number of digests that are kept, of about 300 bytes each, and number of files that are read at the same
+ * time. A request above it gets no digest.
+ */
+const LIMITS = { maxEntries: 10_000, concurrency: 2 }
 
 /** Computes the digests of files that clients want, and keeps them for one version of the file. */
 export class FileDigests {
@@ -42,7 +31,7 @@ export class FileDigests {
   private readonly running = new Map<string, Promise<string | undefined>>()
 
   /** @throws {TypeError} An option is unknown or not valid. */
-  constructor(caller: string, options: FileDigestOptions) {
+  constructor(caller: string, options: FileDigestOptions, private readonly limits = LIMITS) {
     this.options = readOptions(`${caller}: digests`, options, DIGESTS)
   }
 
@@ -62,7 +51,7 @@ export class FileDigests {
       return known
     }
     const running = this.running.get(key)
-    if (running !== undefined || this.running.size >= this.options.concurrency) return running
+    if (running !== undefined || this.running.size >= this.limits.concurrency) return running
     const computing = this.compute(key, file, algorithm)
     this.running.set(key, computing)
     return computing
@@ -89,7 +78,7 @@ export class FileDigests {
   private keep(key: string, digest: string): void {
     this.kept.delete(key)
     this.kept.set(key, digest)
-    if (this.kept.size <= this.options.maxEntries) return
+    if (this.kept.size <= this.limits.maxEntries) return
     const [oldest] = this.kept.keys()
     if (oldest !== undefined) this.kept.delete(oldest)
   }

@@ -23,11 +23,7 @@ export function partialName(): string {
 
 /** Bytes that an unfinished `put` has reserved. */
 export interface Reservation {
-  /**
-   * Reserves bytes before they are written.
-   *
-   * @throws {StoreUnavailableError} The limit would be exceeded. The reason is `full`.
-   */
+  /** Reserves bytes before they are written. */
   add(bytes: number): Promise<void>
   /** Call when the file is complete. It replaced a file that counted `replaced` bytes. */
   complete(replaced: number): void
@@ -50,10 +46,7 @@ export async function countedBytesOf(path: string): Promise<number> {
   }
 }
 
-/**
- * Limits the bytes in a folder. A sweep measures the folder. Between two sweeps, only the changes
- * of this process count.
- */
+/** Limits the bytes in a folder. */
 export class FolderSpace {
   /** Bytes that the last sweep found, without the unfinished files of this process. */
   #measured: number | undefined
@@ -139,11 +132,7 @@ export class FolderSpace {
   }
 }
 
-/**
- * Clock of the file system of a folder, in milliseconds since 1970. It is the same for all
- * processes and machines that share the folder. Reads the time from a new file, at most once a
- * minute.
- */
+/** Clock of the file system of a folder, in milliseconds since 1970. */
 export class FolderClock {
   /** Difference to `performance.now()`. */
   private offset = 0

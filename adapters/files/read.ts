@@ -7,9 +7,7 @@ import { httpError } from '../../src/http/errors.js'
 /** Chunk size in bytes. There is no read-ahead: the socket buffer keeps the network busy. */
 const CHUNK = 128 * 1024
 
-/**
- * Number of chunks between two checks that the file is unchanged. The last chunk is always checked.
- */
+/** Number of chunks between two checks that the file is unchanged. */
 const LOOK_EVERY = 16
 
 /** Windows has neither flag. */
@@ -19,10 +17,7 @@ const {
   O_NONBLOCK = 0,
 } = constants as Partial<typeof constants> & typeof constants
 
-/**
- * Clock resolution of file systems in milliseconds. Two changes within one tick have equal times,
- * so a file that has just changed is read again after the tick.
- */
+/** Clock resolution of file systems in milliseconds. */
 const TICK_MS = 20
 
 /** Error codes that mean that there is no readable file. */
@@ -101,10 +96,7 @@ async function openVersion({ path, version, exact }: FoundFile): Promise<FileHan
   }
 }
 
-/**
- * Returns whether an open file is at `path`. On Linux this detects a folder that was replaced by a
- * link. Elsewhere returns `true`.
- */
+/** Returns whether an open file is at `path`. */
 async function liesAt(handle: FileHandle, path: string): Promise<boolean> {
   if (process.platform !== 'linux') return true
   try {
@@ -123,9 +115,7 @@ function changedMidway(): Error {
   return new Error('The file was changed while it was sent')
 }
 
-/**
- * Returns whether an error means that there is no such file, or none that this process may read.
- */
+/** Returns whether an error means that there is no such file, or none that this process may read. */
 export function isAbsent(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException | null)?.code ?? '')
 }
@@ -156,10 +146,7 @@ export function isSameVersion(a: BigIntStats, b: BigIntStats): boolean {
   return a.ino === b.ino && a.dev === b.dev && a.ctimeNs === b.ctimeNs && hasSameContent(a, b)
 }
 
-/**
- * Returns whether a file has the same content. Ignores ctime, which also changes when the file
- * loses its name to a newer one.
- */
+/** Returns whether a file has the same content. */
 export function hasSameContent(a: BigIntStats, b: BigIntStats): boolean {
   return a.size === b.size && a.mtimeNs === b.mtimeNs
 }

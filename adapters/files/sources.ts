@@ -172,8 +172,6 @@ async function sourceOf(
 /**
  * Returns the decoded names of a request's path below the mount path, or `undefined` if it is not
  * below it.
- *
- * @throws {HttpError} `invalid_path` (400): the percent-encoding is not valid.
  */
 function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefined {
   if (!path.startsWith(`${mountPath}/`)) return undefined
@@ -186,10 +184,7 @@ function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefi
   }
 }
 
-/**
- * Returns whether the names are safe: names of folders and a file that cannot lead out of the
- * folder.
- */
+/** Returns whether the names are safe: names of folders and a file that cannot lead out of the folder. */
 function areNames(names: readonly string[], hidden: boolean): boolean {
   return (
     names.length > 0 &&

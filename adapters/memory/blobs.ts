@@ -7,7 +7,7 @@ import {
 } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import { ExpiryScanner } from './expiry-scanner.js'
+import { ExpiryScanner, walk } from './expiry-scanner.js'
 
 const MIB = 1024 * 1024
 /** Maximum overhead of a blob in bytes, with a key of 512 characters. */
@@ -45,7 +45,9 @@ export class MemoryBlobs implements Blobs {
   readonly maxBytes: number
   readonly #blobs = new Map<string, Blob>()
   readonly #now: () => number
-  readonly #scanner = new ExpiryScanner(() => this.#walk())
+  readonly #scanner = new ExpiryScanner(() => (
+    walk(this.#blobs, ({ key }) => this.#live(key) === undefined)
+  ))
   /** Random id of this store. Makes entity tags unique across stores. */
   #name: string | undefined
   #written = 0
@@ -71,7 +73,7 @@ export class MemoryBlobs implements Blobs {
     checkNames('MemoryBlobs: put', options, BLOB_PUT)
     const { ttlMs, signal } = options
     checkBlobLifetime(ttlMs)
-    const blob = new Blob()
+    const blob = new Blob(key)
     try {
       await takeContent(content, signal, (chunk) => {
         this.#assertOpen()
@@ -182,11 +184,6 @@ export class MemoryBlobs implements Blobs {
       if (--blob.readers === 0 && blob.isDropped) this.#bytes -= blob.bytes
     }
   }
-
-  /** Visits every blob. Yields `true` if the blob was removed. */
-  *#walk(): Generator<boolean> {
-    for (const key of this.#blobs.keys()) yield this.#live(key) === undefined
-  }
 }
 
 /** Its memory is released when it has been dropped and its last reader has ended. */
@@ -199,6 +196,8 @@ class Blob {
   bytes = 0
   readers = 0
   isDropped = false
+
+  constructor(readonly key: string) {}
 
   get info(): BlobInfo {
     return { size: this.content.size, etag: this.etag }

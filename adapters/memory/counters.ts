@@ -1,5 +1,6 @@
 import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import { StoreUnavailableError, type Counter } from '../../src/stores/store.js'
+import { walk } from './expiry-scanner.js'
 import { ownText } from './text.js'
 
 class Count implements Linked<Count> {
@@ -55,15 +56,13 @@ export class Counters {
     return { value: by, resetMs: Math.max(ttlMs, 0) }
   }
 
-  /** Yields `true` for each counter that it removed. Changes meanwhile may end it early. */
-  *sweep(now: () => number): Generator<boolean> {
-    let left = this.#byUse.size
-    for (const count of this.#byUse) {
-      if (left-- === 0) return
-      const isOver = count.expiresAt <= now()
-      if (isOver) this.#delete(count)
-      yield isOver
-    }
+  /** Yields `true` for each counter that it removed. */
+  sweep(now: () => number): Generator<boolean> {
+    return walk(this.#byKey, (count) => {
+      if (count.expiresAt > now()) return false
+      this.#delete(count)
+      return true
+    })
   }
 
   clear(): void {

@@ -6,21 +6,22 @@ import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
 import {
-  isFinalStatus, type Changed, type Created, type Expected, type NewTask,
-  type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
+  createdTask, isFinalStatus, type CallerLimit, type Changed, type Created, type Expected,
+  type NewTask, type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
 } from '../../src/engine/task.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import { ExpiryScanner } from './expiry-scanner.js'
+import { ExpiryScanner, walk } from './expiry-scanner.js'
 import { WatchList } from '../../src/runtime/notices.js'
-import { CallerTasks } from './caller-tasks.js'
-import { StoredNode } from './stored-task.js'
+import { Space } from './space.js'
+import { StoredNode, type CallerCount } from './stored-task.js'
 import { TaskLists } from './task-lists.js'
+import { ownText } from './text.js'
 import { Worker } from './worker.js'
 
 /** Maximum number of tasks. A V8 Map has 2^24 slots, and needs half of them free for changes. */
 export const MAP_LIMIT = 8_000_000
-/** Number of tasks that are checked for their expiry with one reading of the clock. */
-const STEPS_PER_TIME = 64
+/** Number of counts of 0 that stay, because a `Map` that changes with each task is slow. */
+const KEPT_COUNTS = 64
 
 /** Options of `MemoryTaskEngine`. */
 export interface MemoryTaskEngineOptions {
@@ -82,41 +83,40 @@ export class MemoryTaskEngine implements TaskEngine {
   readonly hasTransactions = false
   readonly #byId = new Map<string, StoredNode>()
   readonly #byKey = new Map<string, StoredNode>()
-  readonly #callers: CallerTasks
+  /** Unfinished tasks are pinned, final ones evictable. */
+  readonly #space: Space<StoredNode>
+  /** Unfinished tasks of each caller, by the group of their limit. */
+  readonly #groups = new Map<string, Map<string, CallerCount>>()
   readonly #lists = new TaskLists<StoredNode>()
   readonly #watches = new WatchList()
   readonly #worker: Worker
-  readonly #scanner = new ExpiryScanner(() => this.#walk())
+  readonly #scanner = new ExpiryScanner(() => walk(this.#byId, (node) => !this.#isLive(node)))
   readonly #clock: Clock
   /** Difference between the time of day and the clock, in milliseconds. */
   readonly #offset: number
-  readonly #limits: { readonly maxUnfinished: number, readonly maxWatches: number }
+  readonly #limits: Readonly<Record<'maxUnfinished' | 'maxWatches' | 'maxBytes', number>>
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryTaskEngineOptions = {}) {
-    const { maxUnfinished, maxWatches, maxTasks, maxBytes, ...own } =
+    const { maxUnfinished, maxTasks, maxBytes, maxWatches, clock = systemClock, ...own } =
       readOptions('MemoryTaskEngine', options, MEMORY_TASK_ENGINE)
-    const { clock = systemClock } = own
     this.#clock = clock
     this.#offset = Math.floor(Date.now() - clock.now())
-    this.#limits = { maxUnfinished, maxWatches }
-    this.#callers = new CallerTasks({
-      maxTasks,
-      maxBytes,
-      maxTasksPerCaller: own.maxEntriesPerOwner ?? Math.ceil(maxTasks / 4),
-      maxBytesPerCaller: own.maxBytesPerOwner ?? Math.ceil(maxBytes / 4),
-    }, (node) => { this.#drop(node) })
+    this.#limits = { maxUnfinished: Math.min(maxUnfinished, maxTasks), maxWatches, maxBytes }
+    this.#space = new Space(
+      { ...own, maxEntries: maxTasks, maxBytes }, (node) => { this.#drop(node) },
+    )
     this.#worker = new Worker({
       clock, now: () => this.now(), all: () => this.#byId.values(),
       onBegin: (node, status) => { this.#tell(node, status, undefined) },
-      isLive: (node) => this.#live(node.id, this.now()) === node,
+      isLive: (node) => this.#isLive(node),
       onReady: (node) => { if (node.attempt === 0) this.#lists.put(node, 'queued') },
     })
   }
 
   /** Returns the numbers of tasks and watches, and the bytes that `maxBytes` limits. */
   usage(): MemoryTaskEngineUsage {
-    const { unfinished, bytes } = this.#callers
+    const { pinned: unfinished, bytes } = this.#space
     return { tasks: this.#byId.size, unfinished, bytes, watches: this.#watches.size }
   }
 
@@ -128,54 +128,55 @@ export class MemoryTaskEngine implements TaskEngine {
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
-    const { id, key, caller, limit } = task
-    const now = this.now()
-    const existing = this.#live(id, now) ?? (key === undefined ? undefined : this.#liveByKey(key, now))
+    const { id, key, start } = task
+    const existing = this.#live(id) ?? (key === undefined ? undefined : this.#liveByKey(key))
     if (existing) {
       const outcome = existing.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.toTask() }
     }
-    const count = this.#callers.countOf(caller, limit)
-    if (count === 'full') return { outcome: 'caller_full' }
-    if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
-    const node = new StoredNode(task, now, count)
-    if (!this.#callers.add(node)) return { outcome: 'full' }
+    const count = this.#admit(task.caller, task.limit)
+    if (typeof count === 'string') return { outcome: count }
+    const now = this.now()
+    const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
+    const startAt = at > now ? at : undefined
+    const node = new StoredNode(task, now, startAt, count)
+    const { pinned, pinnedBytes } = this.#space
+    if (pinned > 0 && pinnedBytes + node.bytes > this.#limits.maxBytes) return { outcome: 'full' }
+    this.#space.pin(node)
+    this.#space.makeSpace(0, 0)
+    this.#count(node, count)
     this.#byId.set(id, node)
     if (key !== undefined) this.#byKey.set(key, node)
-    const { startAt } = node
     this.#lists.put(node, startAt === undefined ? 'queued' : 'scheduled')
-    this.#scanner.start()
+    if (this.#byId.size === 1) this.#scanner.start()
     this.#worker.schedule(node, startAt ?? now, now)
     this.#watches.notify(id)
-    return { outcome: 'created', task: node.toTask() }
+    return { outcome: 'created', task: createdTask(task, now, startAt, node.expiresAt) }
   }
 
   read(id: string): MaybePromise<StoredTask | undefined> {
-    return this.#live(id, this.now())?.toTask()
+    return this.#live(id)?.toTask()
   }
 
   readByKey(key: string): MaybePromise<StoredTask | undefined> {
-    return this.#liveByKey(key, this.now())?.toTask()
+    return this.#liveByKey(key)?.toTask()
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed> {
-    const now = this.now()
-    const node = this.#live(ref.id, now)
+    const node = this.#live(ref.id)
     if (node?.birth !== ref.birth) return { outcome: 'conflict', task: undefined }
     if (!node.holds(expected, change)) return { outcome: 'conflict', task: node.toTask() }
-    const isRetry = isFinalStatus(node.status) && change.status === 'queued'
-    if (isRetry) {
-      const count = this.#callers.countOf(node.caller, change.limit)
-      if (count === 'full') return { outcome: 'caller_full' }
-      if (this.#callers.unfinished >= this.#limits.maxUnfinished) return { outcome: 'full' }
-      node.count = count
+    if (isFinalStatus(node.status) && change.status === 'queued') {
+      const count = this.#admit(node.caller, change.limit)
+      if (typeof count === 'string') return { outcome: count }
+      this.#count(node, count)
     }
-    this.#apply(node, expected, change, now)
+    this.#apply(node, expected, change, this.now())
     return { outcome: 'changed', task: node.toTask() }
   }
 
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined> {
-    const node = this.#live(ref.id, this.now())
+    const node = this.#live(ref.id)
     if (node?.birth !== ref.birth) return undefined
     if (node.version !== version || !isFinalStatus(node.status)) return node.toTask()
     this.#drop(node)
@@ -218,19 +219,45 @@ export class MemoryTaskEngine implements TaskEngine {
   #apply(node: StoredNode, expected: Expected, change: TaskChange, now: number): void {
     const { status: before, version } = node
     const { status } = change
+    this.#space.remove(node)
     node.change(expected, change, now)
-    if (change.hasFiles !== undefined) node.hasFiles = change.hasFiles
-    if (change.files !== undefined) this.#callers.setFiles(node, change.files)
-    if (change.checkpoint !== undefined) node.checkpoint = change.checkpoint ?? undefined
-    if (status === 'completed') {
-      node.input = undefined
-      node.checkpoint = undefined
+    node.bytes = node.measure()
+    if (isFinalStatus(node.status)) {
+      this.#count(node, undefined)
+      this.#space.release(node, node.caller)
+    } else {
+      this.#space.pin(node)
     }
+    this.#space.makeSpace(0, 0, node)
     this.#tell(node, before, version)
-    this.#callers.update(node, before)
     if (status !== undefined) this.#worker.endRun(node, 'run' in expected)
     if (status === 'queued') this.#worker.schedule(node, now + (change.delayMs ?? 0), now)
     if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node, now)
+  }
+
+  /**
+   * Returns where a limit counts the next unfinished task of a caller; `undefined` if nothing counts
+   * it. Returns a string if there may be no more.
+   */
+  #admit(
+    caller: string | undefined, limit: CallerLimit | undefined,
+  ): CallerCount | 'caller_full' | 'full' | undefined {
+    let count: CallerCount | undefined
+    if (caller !== undefined && limit !== undefined) {
+      let group = this.#groups.get(limit.group)
+      if (group === undefined) this.#groups.set(limit.group, group = new Map<string, CallerCount>())
+      count = group.get(caller) ?? { caller: ownText(caller), group, tasks: 0 }
+      if (count.tasks >= limit.max) return 'caller_full'
+    }
+    return this.#space.pinned >= this.#limits.maxUnfinished ? 'full' : count
+  }
+
+  #count(node: StoredNode, count: CallerCount | undefined): void {
+    const { count: old } = node
+    node.count = count
+    if (count !== undefined && count.tasks++ === 0) count.group.set(count.caller, count)
+    if (old === undefined || --old.tasks > 0) return
+    if (old.group.size > KEPT_COUNTS) old.group.delete(old.caller)
   }
 
   /** Tells lists and watches of a change of a task that had this status and version. */
@@ -239,16 +266,21 @@ export class MemoryTaskEngine implements TaskEngine {
     if (node.version !== version) this.#watches.notify(node.id)
   }
 
-  #live(id: string, now: number): StoredNode | undefined {
+  #live(id: string): StoredNode | undefined {
     const node = this.#byId.get(id)
-    if (node === undefined || node.expiresAt > now) return node
-    this.#drop(node)
-    return undefined
+    return node && this.#isLive(node) ? node : undefined
   }
 
-  #liveByKey(key: string, now: number): StoredNode | undefined {
+  #liveByKey(key: string): StoredNode | undefined {
     const node = this.#byKey.get(key)
-    return node && this.#live(node.id, now)
+    return node && this.#isLive(node) ? node : undefined
+  }
+
+  /** Returns whether a task has not expired. Removes it if it has. */
+  #isLive(node: StoredNode): boolean {
+    if (node.expiresAt > this.now()) return true
+    this.#drop(node)
+    return false
   }
 
   #drop(node: StoredNode): void {
@@ -256,21 +288,9 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#byId.delete(id)
     if (key !== undefined) this.#byKey.delete(key)
     this.#lists.remove(node)
-    this.#callers.remove(node)
+    this.#count(node, undefined)
+    this.#space.remove(node)
     this.#worker.remove(node)
     this.#watches.notify(id)
-  }
-
-  /** Visits all tasks. Reads the clock rarely, since it costs more than the rest. */
-  *#walk(): Generator<boolean> {
-    let left = this.#byId.size
-    let now = this.now()
-    for (const node of this.#byId.values()) {
-      if (left-- === 0) return
-      if (left % STEPS_PER_TIME === 0) now = this.now()
-      const isOver = node.expiresAt <= now
-      if (isOver) this.#drop(node)
-      yield isOver
-    }
   }
 }

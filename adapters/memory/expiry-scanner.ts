@@ -8,6 +8,20 @@ const SLICE = 2
 const STRIDE = 128
 
 /**
+ * Visits the entries of a map. Yields what `isDropped` returns for each: whether it has removed it.
+ * The map may change meanwhile. Visits at most as many entries as there were before.
+ */
+export function* walk<T>(
+  entries: ReadonlyMap<string, T>, isDropped: (entry: T) => boolean,
+): Generator<boolean> {
+  let left = entries.size
+  for (const entry of entries.values()) {
+    if (left-- === 0) return
+    yield isDropped(entry)
+  }
+}
+
+/**
  * Visits all entries in slices and removes expired ones, on one timer that keeps no process alive.
  * A million entries take some hundred slices of 2 ms. It only releases memory: readers never see
  * expired entries.

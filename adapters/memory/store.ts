@@ -1,3 +1,4 @@
+import type { Linked } from '../../src/runtime/collections.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import { WatchList } from '../../src/runtime/notices.js'
@@ -7,14 +8,16 @@ import {
   type WriteOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
-import { Entries, StoredEntry } from './entries.js'
 import { heapShare } from '../../src/runtime/shared-limit.js'
 import { MAP_LIMIT } from './engine.js'
-import { ExpiryScanner } from './expiry-scanner.js'
-import { ownText } from './text.js'
+import { ExpiryScanner, walk } from './expiry-scanner.js'
+import { Space, type OwnerShare, type SpaceLimits } from './space.js'
+import { ownText, textBytes } from './text.js'
 
 /** Number of steps that a write to a full store searches for expired entries, about 10 µs. */
 const STEPS_WHEN_FULL = 256
+/** Maximum overhead of an entry in bytes. test/unit/memory/heap.test.ts measures it. */
+const OVERHEAD = 256
 
 /** Options of `MemoryStore`. */
 export interface MemoryStoreOptions {
@@ -39,7 +42,7 @@ export interface MemoryStoreOptions {
    * 100,000.
    */
   readonly maxCounters?: number
-  /** Maximum number of watches on all keys. Default 100,000. */
+  /** Maximum number of watches. Default 100,000. */
   readonly maxWatches?: number
   /** Clock in milliseconds, from any origin. For tests. Default: the monotonic clock. */
   readonly now?: () => number
@@ -69,7 +72,9 @@ const MEMORY_STORE = {
  */
 export class MemoryStore implements Store {
   readonly shared = false
-  readonly #entries: Entries
+  readonly #byKey = new Map<string, StoredEntry>()
+  readonly #space: Space<StoredEntry>
+  readonly #limits: SpaceLimits
   readonly #counters: Counters
   readonly #watches = new WatchList()
   readonly #maxWatches: number
@@ -82,7 +87,8 @@ export class MemoryStore implements Store {
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryStoreOptions = {}) {
     const read = readOptions('MemoryStore', options, MEMORY_STORE)
-    this.#entries = new Entries(read, (key) => { this.#watches.notify(key) })
+    this.#limits = read
+    this.#space = new Space(read, (entry) => { this.#drop(entry) })
     this.#counters = new Counters(read.maxCounters)
     this.#maxWatches = read.maxWatches
     this.#now = read.now ?? (() => performance.now())
@@ -91,9 +97,9 @@ export class MemoryStore implements Store {
 
   /** Returns the numbers of entries, counters and watches, and the bytes that `maxBytes` limits. */
   usage(): { entries: number; pinned: number; bytes: number; counters: number; watches: number } {
-    const { size: entries, pinned, bytes } = this.#entries
+    const { pinned, bytes } = this.#space
     const { size: counters } = this.#counters
-    return { entries, pinned, bytes, counters, watches: this.#watches.size }
+    return { entries: this.#byKey.size, pinned, bytes, counters, watches: this.#watches.size }
   }
 
   get(key: string): MaybePromise<Entry | undefined> {
@@ -129,7 +135,7 @@ export class MemoryStore implements Store {
     if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) {
       return false
     }
-    this.#drop(key)
+    this.#drop(there)
     return true
   }
 
@@ -157,15 +163,21 @@ export class MemoryStore implements Store {
     this.#closed = true
     this.#scanner.stop()
     this.#watches.clear()
-    this.#entries.clear()
+    for (const entry of this.#byKey.values()) this.#space.remove(entry)
+    this.#byKey.clear()
     this.#counters.clear()
   }
 
+  /** Returns the entry at `key`. Counts as a use. */
   #live(key: string): StoredEntry | undefined {
-    const stored = this.#entries.find(key)
-    if (stored === undefined || stored.expiresAt > this.#now()) return stored
-    this.#drop(key)
-    return undefined
+    const entry = this.#byKey.get(key)
+    if (entry === undefined || this.#isDropped(entry)) return undefined
+    const free = entry.share?.free
+    if (free && entry !== free.last) {
+      free.remove(entry)
+      free.push(entry)
+    }
+    return entry
   }
 
   /** Writes an entry. Returns a rejected promise if nothing was written. */
@@ -173,33 +185,71 @@ export class MemoryStore implements Store {
     key: string, value: string, options: ReplaceOptions, expiresAt: number,
   ): Promise<never> | undefined {
     if (!Number.isFinite(expiresAt)) return Promise.reject(noDuration(options.ttlMs))
-    if (expiresAt <= this.#now()) this.#entries.remove(key)
-    else {
-      const entry = new StoredEntry(key, value, this.#revision + 1, expiresAt)
-      if (!this.#entries.put(entry, options)) {
+    let before = this.#byKey.get(key)
+    if (expiresAt > this.#now()) {
+      const ownKey = before?.key ?? ownText(key)
+      const entry = new StoredEntry(ownKey, value, this.#revision + 1, expiresAt)
+      if (!this.#hasRoom(entry, before)) {
         this.#scanner.advance(STEPS_WHEN_FULL)
-        if (!this.#entries.put(entry, options)) return Promise.reject(full('The store is full'))
+        before = this.#byKey.get(key)
+        if (!this.#hasRoom(entry, before)) return Promise.reject(full('The store is full'))
       }
-    }
+      if (before) this.#space.remove(before)
+      this.#space.makeSpace(1, entry.bytes)
+      this.#byKey.set(entry.key, entry)
+      if (options.evictable) this.#space.release(entry, options.owner)
+      else this.#space.pin(entry)
+      this.#watches.notify(key)
+    } else if (before) this.#drop(before)
     this.#revision++
-    this.#watches.notify(key)
     this.#scanner.start()
     return undefined
   }
 
-  #drop(key: string): void {
-    this.#entries.remove(key)
-    this.#watches.notify(key)
+  /** Returns `false` if pinned entries leave too little space. */
+  #hasRoom({ bytes }: StoredEntry, before: StoredEntry | undefined): boolean {
+    const { pinned, pinnedBytes } = this.#space
+    const isRepinned = before !== undefined && before.share === undefined
+    return pinned + (isRepinned ? 0 : 1) <= this.#limits.maxEntries
+      && pinnedBytes + bytes - (isRepinned ? before.bytes : 0) <= this.#limits.maxBytes
   }
 
-  /** Visits everything that can expire. Yields `true` for each entry that it removed. */
+  /** Removes an entry if it has expired. */
+  #isDropped(entry: StoredEntry): boolean {
+    if (entry.expiresAt > this.#now()) return false
+    this.#drop(entry)
+    return true
+  }
+
+  #drop(entry: StoredEntry): void {
+    this.#byKey.delete(entry.key)
+    this.#space.remove(entry)
+    this.#watches.notify(entry.key)
+  }
+
+  /** Visits everything that can expire. */
   *#walk(): Generator<boolean> {
-    for (const { key, expiresAt } of this.#entries.each()) {
-      const isOver = expiresAt <= this.#now()
-      if (isOver) this.#drop(key)
-      yield isOver
-    }
+    yield* walk(this.#byKey, (entry) => this.#isDropped(entry))
     yield* this.#counters.sweep(this.#now)
+  }
+}
+
+class StoredEntry implements Linked<StoredEntry> {
+  readonly value: string
+  /** Bytes that count towards `maxBytes`. */
+  readonly bytes: number
+  /** Share that counts the entry if it may be removed before it expires. */
+  share: OwnerShare<StoredEntry> | undefined = undefined
+  /** Neighbours in the list of evictable entries of its owner. */
+  previous: StoredEntry | undefined = undefined
+  next: StoredEntry | undefined = undefined
+
+  /** @param revision - as a number, which needs no separate memory */
+  constructor(
+    readonly key: string, value: string, readonly revision: number, readonly expiresAt: number,
+  ) {
+    this.value = ownText(value)
+    this.bytes = OVERHEAD + textBytes(key) + textBytes(value)
   }
 }
 

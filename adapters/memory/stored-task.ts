@@ -4,17 +4,19 @@ import {
   isFinalStatus, isVisibleChange, type Expected, type FileShare, type NewTask, type StoredTask,
   type TaskChange, type TaskDetails, type TaskStatus,
 } from '../../src/engine/task.js'
-import type { Linked } from '../../src/runtime/collections.js'
+import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import { heapBytesOf, Json } from '../../src/runtime/json.js'
-import type { Due, Queue } from './due.js'
-import type { OwnerShare } from './owner-shares.js'
-import type { Kind, Listed } from './task-lists.js'
+import type { OwnerShare } from './space.js'
+import type { Listed } from './task-lists.js'
 
 /** Maximum memory of a small task in bytes, without its strings. */
 const OVERHEAD = 1024
 /** Maximum size of an input that is kept in its parsed form, in bytes: some 600 characters of JSON. */
 const SMALL_INPUT = 16_384
+/** Number of empty lines that a level keeps for the next items of their callers. */
+const KEPT_LINES = 64
 
+/** Number of unfinished tasks of a caller that a limit counts. */
 export interface CallerCount {
   readonly caller: string
   readonly group: Map<string, CallerCount>
@@ -26,12 +28,12 @@ export interface CallerCount {
  * keeps small whole numbers inside of an object, and larger ones in objects of their own: those, and
  * a new object for each change, took a tenth of the work of a task.
  */
-export class TaskFields {
+export class StoredNode implements Listed, Linked<StoredNode> {
   readonly id: string
   readonly birth: string
   readonly key: string | undefined
   readonly owner: string | undefined
-  caller: string | undefined
+  readonly caller: string | undefined
   readonly name: string
   readonly priority: number
   readonly createdAt: number
@@ -44,28 +46,55 @@ export class TaskFields {
   callbackRun = 0
   details: TaskDetails
   result: string | undefined = undefined
-  #startAfter: number | undefined = undefined
+  #startAfter: number | undefined
   #startedAfter: number | undefined = undefined
   #runStartedAfter: number | undefined = undefined
   #finishedAfter: number | undefined = undefined
   #callbackAfter: number | undefined = undefined
   #expiresAfter: number
 
-  constructor(task: NewTask, now: number) {
-    const { start, keepMs } = task
-    const delayMs = start === undefined ? 0 : 'at' in start ? start.at - now : start.delayMs
+  input: Json | undefined
+  checkpoint: string | undefined = undefined
+  hasFiles: boolean
+  files: FileShare | undefined = undefined
+  /** Bytes that count towards the limits. */
+  bytes: number
+  /** Its place in the limit of its caller, while the task is unfinished. */
+  count: CallerCount | undefined = undefined
+  start: Due | undefined = undefined
+  callback: Due | undefined = undefined
+  running: ActiveRun | undefined = undefined
+  /** Lets a manual clock move again, while the task is at work. */
+  hold: (() => void) | undefined = undefined
+
+  listed: ListedStatus | undefined = undefined
+  sortedAs: ListedStatus | undefined = undefined
+  isUnsorted = false
+
+  /** Share of its caller, while the task is final. */
+  share: OwnerShare<StoredNode> | undefined = undefined
+  previous: StoredNode | undefined = undefined
+  next: StoredNode | undefined = undefined
+
+  /** @param startAt - undefined: it may start at once */
+  constructor(task: NewTask, now: number, startAt: number | undefined, count?: CallerCount) {
+    const { input } = task
     this.id = task.id
     this.birth = task.birth
     this.key = task.key
     this.owner = task.owner
-    this.caller = task.caller
+    // One string for all tasks of a caller: it is compared by its address.
+    this.caller = count?.caller ?? task.caller
     this.name = task.name
     this.pool = task.pool
     this.priority = task.priority
     this.createdAt = now
     this.details = task.details
-    if (delayMs > 0) this.#startAfter = delayMs
-    this.#expiresAfter = Math.max(delayMs, 0) + keepMs
+    this.#startAfter = startAt === undefined ? undefined : startAt - now
+    this.#expiresAfter = (this.#startAfter ?? 0) + task.keepMs
+    this.input = input.heapBytes > SMALL_INPUT ? input.pack() : input
+    this.hasFiles = task.hasFiles ?? false
+    this.bytes = this.measure()
   }
 
   get startAt(): number | undefined { return this.#time(this.#startAfter) }
@@ -105,12 +134,13 @@ export class TaskFields {
   }
 
   change(expected: Expected, change: TaskChange, now: number): void {
-    const { status = this.status, callbackMs, keepMs } = change
+    const { status = this.status, callbackMs, keepMs, checkpoint } = change
     const after = now - this.createdAt
     const wasFinal = isFinalStatus(this.status)
     if (isVisibleChange(change)) this.version++
     if (change.isGivenBack === true) this.attempt--
-    if (resetsCrashes(change)) this.crashes = 0
+    else if (change.status === 'queued') this.crashes = 0
+    if (typeof checkpoint === 'string') this.crashes = 0
     if (wasFinal && status === 'queued') {
       this.#startAfter = undefined
       this.#finishedAfter = undefined
@@ -122,6 +152,13 @@ export class TaskFields {
     this.status = status
     this.pool = change.pool ?? this.pool
     this.details = change.details ?? this.details
+    this.hasFiles = change.hasFiles ?? this.hasFiles
+    this.files = change.files ?? this.files
+    if (checkpoint !== undefined) this.checkpoint = checkpoint ?? undefined
+    if (change.status === 'completed') {
+      this.input = undefined
+      this.checkpoint = undefined
+    }
     if (keepMs !== undefined) this.#expiresAfter = after + keepMs
     if (callbackMs === undefined) return
     if (!('callbackRun' in expected)) this.callbackRun++
@@ -133,44 +170,6 @@ export class TaskFields {
     if ('run' in expected) return this.run === expected.run && this.status === 'processing'
     if ('version' in expected) return this.version === expected.version
     return this.callbackRun === expected.callbackRun && isFinalStatus(this.status)
-  }
-
-  #time(after: number | undefined): number | undefined {
-    return after === undefined ? undefined : this.createdAt + after
-  }
-}
-
-export class StoredNode extends TaskFields implements Listed, Linked<StoredNode> {
-  input: Json | undefined
-  checkpoint: string | undefined = undefined
-  hasFiles: boolean
-  files: FileShare | undefined = undefined
-  /** Bytes that count towards the limits. */
-  bytes: number
-  /** Its place in the limit of its caller, while the task is unfinished. */
-  count: CallerCount | undefined
-  start: Due<StoredNode> | undefined = undefined
-  callback: Due<StoredNode> | undefined = undefined
-  running: ActiveRun | undefined = undefined
-
-  listed: ListedStatus | undefined = undefined
-  sortedAs: Kind | undefined = undefined
-  isUnsorted = false
-
-  /** Share of its caller, while the task is final. */
-  share: OwnerShare<StoredNode> | undefined = undefined
-  previous: StoredNode | undefined = undefined
-  next: StoredNode | undefined = undefined
-
-  constructor(task: NewTask, now: number, count: CallerCount | undefined) {
-    super(task, now)
-    const { input, hasFiles = false } = task
-    // One string for all tasks of a caller: it is compared by its address.
-    if (count !== undefined) this.caller = count.caller
-    this.count = count
-    this.input = input.heapBytes > SMALL_INPUT ? input.pack() : input
-    this.hasFiles = hasFiles
-    this.bytes = this.measure()
   }
 
   /** Returns the input for a run, which may change its value. The text stays for the next run. */
@@ -186,6 +185,10 @@ export class StoredNode extends TaskFields implements Listed, Linked<StoredNode>
     const texts = 2 * (result.length + checkpoint.length)
     return OVERHEAD + (input?.heapBytes ?? 0) + heapBytesOf(details) + texts
   }
+
+  #time(after: number | undefined): number | undefined {
+    return after === undefined ? undefined : this.createdAt + after
+  }
 }
 
 export class ActiveRun extends RunSignal implements TaskRun {
@@ -198,7 +201,7 @@ export class ActiveRun extends RunSignal implements TaskRun {
    * @param crashed - the task before the run, if that was lost
    */
   constructor(
-    readonly node: StoredNode, readonly queue: Queue<StoredNode>, readonly crashed: StoredTask | undefined,
+    readonly node: StoredNode, readonly queue: Queue, readonly crashed: StoredTask | undefined,
   ) {
     super()
     this.task = node.toTask()
@@ -207,6 +210,109 @@ export class ActiveRun extends RunSignal implements TaskRun {
   }
 }
 
-function resetsCrashes({ status, isGivenBack = false, checkpoint }: TaskChange): boolean {
-  return status === 'queued' && !isGivenBack || typeof checkpoint === 'string'
+/** The next run of a task, or the next attempt at its callback. */
+export class Due implements Linked<Due> {
+  /** Line in which it waits for a place. */
+  line: Line | undefined = undefined
+  previous: Due | undefined = undefined
+  next: Due | undefined = undefined
+  /** Turn of the event loop in which it became ready. */
+  turn = 0
+
+  /** @param n - order of those with the same time */
+  constructor(
+    readonly node: StoredNode, readonly queue: Queue, readonly at: number, readonly n: number,
+  ) {}
+}
+
+/** The waiting items of one caller, first come, first served. */
+class Line extends LinkedList<Due> implements Linked<Line> {
+  previous: Line | undefined = undefined
+  next: Line | undefined = undefined
+
+  constructor(readonly level: Level, readonly caller: string | undefined) {
+    super()
+  }
+}
+
+class Level {
+  /** By caller. Most stay when they are empty: a `Map` that changes with each item is slow. */
+  readonly lines = new Map<string | undefined, Line>()
+  /** The lines that are not empty. The first one comes next. */
+  readonly turns = new LinkedList<Line>()
+
+  constructor(readonly priority: number) {}
+}
+
+/**
+ * Items that wait for a place: by priority, then in turns between callers. Each operation takes constant
+ * time if there are few priorities.
+ */
+export class Queue {
+  /** Number of items. */
+  size = 0
+  /** Number of items that have a place. */
+  running = 0
+  readonly #levels: Level[] = []
+
+  /** @param pool - pool of the runs; `undefined` for callbacks */
+  constructor(readonly pool: string | undefined) {}
+
+  get first(): Due | undefined {
+    return this.#levels[0]?.turns.first?.first
+  }
+
+  *[Symbol.iterator](): Generator<Due, void> {
+    for (const { turns } of this.#levels) for (const line of turns) yield* line
+  }
+
+  push(item: Due, priority: number): void {
+    const { caller } = item.node
+    const level = this.#levelOf(priority)
+    let line = level.lines.get(caller)
+    if (line === undefined) level.lines.set(caller, line = new Line(level, caller))
+    if (line.size === 0) level.turns.push(line)
+    line.push(item)
+    item.line = line
+    this.size++
+  }
+
+  /** Removes the item that comes next. The next turn is that of another caller. */
+  take(): Due {
+    const item = this.first as Due
+    const line = item.line as Line
+    const { turns } = line.level
+    this.remove(item)
+    if (line.size > 0 && turns.size > 1) {
+      turns.remove(line)
+      turns.push(line)
+    }
+    return item
+  }
+
+  remove(item: Due): void {
+    const line = item.line as Line
+    const { level } = line
+    item.line = undefined
+    this.size--
+    line.remove(item)
+    if (line.size > 0) return
+    level.turns.remove(line)
+    if (level.lines.size > KEPT_LINES) level.lines.delete(line.caller)
+    if (level.turns.size === 0 && this.#levels.length > 1) {
+      this.#levels.splice(this.#levels.indexOf(level), 1)
+    }
+  }
+
+  #levelOf(priority: number): Level {
+    // The level that was left empty.
+    if (this.size === 0 && this.#levels[0]?.priority !== priority) this.#levels.length = 0
+    let at = 0
+    while ((this.#levels[at]?.priority ?? Infinity) < priority) at++
+    const found = this.#levels[at]
+    if (found?.priority === priority) return found
+    const level = new Level(priority)
+    this.#levels.splice(at, 0, level)
+    return level
+  }
 }

@@ -5,8 +5,8 @@ import { MAX_TIMER_MS } from '../../src/runtime/options.js'
 import {
   systemClock, type Clock, clearImmediate, setImmediate, settles,
 } from '../../src/runtime/timers.js'
-import { Due, DueTimes, Queue } from './due.js'
-import { ActiveRun, type StoredNode } from './stored-task.js'
+import { SortedList } from './sorted-list.js'
+import { ActiveRun, Due, Queue, type StoredNode } from './stored-task.js'
 
 /**
  * Time in which further runs may start in the same turn of the event loop, in milliseconds: as long as the
@@ -46,17 +46,17 @@ export interface WorkerHost {
  */
 export class Worker {
   readonly #host: WorkerHost
-  readonly #pools = new Map<string, Queue<StoredNode>>()
-  readonly #callbacks = new Queue<StoredNode>(undefined)
-  readonly #delayed = new DueTimes<StoredNode>()
+  readonly #pools = new Map<string, Queue>()
+  readonly #callbacks = new Queue(undefined)
+  readonly #delayed = new SortedList<Due>((one, other) => one.at - other.at || one.n - other.n)
   #options: WorkOptions | undefined
   #handlers: WorkHandlers | undefined
   /** Number of starts, runs and callbacks that have not ended. */
   #pending = 0
+  /** Number of all starts and callbacks so far. */
+  #dues = 0
   /** Promises for the next end of something. */
   #ends: (() => void)[] = []
-  /** Lets a manual clock move again, once the task is not at work. */
-  readonly #held = new Map<StoredNode, () => void>()
   /** Tasks whose files wait for their removal. */
   readonly #unremoved: StoredTask[] = []
   #removals = 0
@@ -79,29 +79,31 @@ export class Worker {
     this.#handlers = handlers
     this.#removeFiles()
     options.places.onFree((pool) => {
+      const queue = this.#pools.get(pool)
+      if (queue === undefined || queue.size === 0) return
       // Starts further short runs in the same turn. One batch for each turn would be slower than
       // the arrivals.
-      if (systemClock.now() < this.#turnEnd) this.#startIn(this.#pools.get(pool))
-      this.#scheduleTurn()
+      if (systemClock.now() < this.#turnEnd) this.#startIn(queue)
+      if (queue.size > 0) this.#scheduleTurn()
     })
-    for (const queue of this.#queues()) for (const { node } of queue) this.#hold(node)
+    for (const queue of this.#queues()) {
+      for (const { node } of queue) node.hold ??= this.#host.clock.hold?.()
+    }
     this.#scheduleTurn()
   }
 
   schedule(node: StoredNode, at: number, now: number): void {
     let queue = this.#pools.get(node.pool)
-    if (queue === undefined) this.#pools.set(node.pool, queue = new Queue<StoredNode>(node.pool))
-    node.start = new Due(node, queue, at)
+    if (queue === undefined) this.#pools.set(node.pool, queue = new Queue(node.pool))
     if (at > now) this.#release(node)
-    this.#add(node.start, now)
+    node.start = this.#add(node, queue, at, now)
   }
 
   scheduleCallback(node: StoredNode, now: number): void {
     this.#cancel(node.callback)
     const { callbackAt } = node
     node.callback = callbackAt === undefined
-      ? undefined : new Due(node, this.#callbacks, callbackAt)
-    if (node.callback) this.#add(node.callback, now)
+      ? undefined : this.#add(node, this.#callbacks, callbackAt, now)
   }
 
   /**
@@ -132,6 +134,7 @@ export class Worker {
     for (let due = this.#delayed.first; due && due.at <= now; due = this.#delayed.first) {
       this.#delayed.remove(due)
       this.#makeReady(due)
+      if (due.queue !== this.#callbacks) this.#host.onReady(due.node)
     }
     this.#setTimer()
   }
@@ -139,12 +142,14 @@ export class Worker {
   counts(pool: string): PoolCounts {
     this.wakeDue()
     const queue = this.#pools.get(pool)
-    const oldest = queue?.oldest
+    let delayed = 0
+    for (const due of this.#delayed) if (due.queue === queue) delayed++
+    const waiting = queue?.size ?? 0
+    let oldest = Infinity
+    for (const { at } of queue ?? []) oldest = Math.min(oldest, at)
     return {
-      running: queue?.running ?? 0,
-      waiting: queue?.size ?? 0,
-      delayed: this.#delayed.count(queue),
-      ...oldest !== undefined && { oldestWaitingMs: Math.max(this.#host.now() - oldest, 0) },
+      running: queue?.running ?? 0, waiting, delayed,
+      ...waiting > 0 && { oldestWaitingMs: Math.max(this.#host.now() - oldest, 0) },
     }
   }
 
@@ -163,30 +168,28 @@ export class Worker {
     return this.#closing
   }
 
-  #add(due: Due<StoredNode>, now: number): void {
+  #add(node: StoredNode, queue: Queue, at: number, now: number): Due {
+    const due = new Due(node, queue, at, this.#dues++)
     this.#pending++
-    if (due.at <= now) {
+    if (at <= now) {
       this.#makeReady(due)
     } else {
       this.#delayed.add(due)
       this.#setTimer()
     }
+    return due
   }
 
-  #makeReady(due: Due<StoredNode>): void {
+  #makeReady(due: Due): void {
     const { node, queue } = due
     due.turn = this.#turns
-    if (queue.pool === undefined) {
-      queue.push(due, 0)
-    } else {
-      queue.push(due, node.priority)
-      if (node.startAt !== undefined) this.#host.onReady(node)
-    }
-    if (this.#handlers) this.#hold(node)
-    this.#scheduleTurn()
+    queue.push(due, queue.pool === undefined ? 0 : node.priority)
+    if (this.#options === undefined) return
+    node.hold ??= this.#host.clock.hold?.()
+    if (queue.pool === undefined || this.#options.places.freeIn(queue.pool) > 0) this.#scheduleTurn()
   }
 
-  #cancel(due: Due<StoredNode> | undefined): void {
+  #cancel(due: Due | undefined): void {
     if (due === undefined) return
     if (due.line) due.queue.remove(due)
     else this.#delayed.remove(due)
@@ -208,52 +211,36 @@ export class Worker {
   }
 
   #scheduleTurn(): void {
-    if (this.#turn !== undefined || this.#handlers === undefined || !this.#hasWork()) return
+    if (this.#turn !== undefined || this.#isAborted) return
     this.#turn = setImmediate(() => {
       this.#turn = undefined
       this.#turns++
       const now = systemClock.now()
       this.#turnEnd = now + Math.min(Math.max(now - this.#turnEnd, MIN_TURN_MS), MAX_TURN_MS)
-      this.#startReady()
-      this.#scheduleTurn()
+      for (const queue of this.#pools.values()) this.#startIn(queue)
+      const callbacks = this.#callbacks
+      const max = (this.#options as WorkOptions).callbacks
+      while (callbacks.running < max && this.#isNext(callbacks)) this.#callBack(callbacks.take())
     })
   }
 
-  #hasWork(): boolean {
-    if (this.#isAborted) return false
-    for (const queue of this.#pools.values()) if (queue.size > 0 && this.#hasPlace(queue)) return true
-    return this.#callbacks.size > 0 && this.#hasPlace(this.#callbacks)
-  }
-
-  #hasPlace({ pool, running }: Queue<StoredNode>): boolean {
-    const { places, callbacks } = this.#options as WorkOptions
-    return pool === undefined ? running < callbacks : places.freeIn(pool) > 0
-  }
-
-  /** Starts what became ready before this turn, as far as there are places. */
-  #startReady(): void {
-    for (const queue of this.#pools.values()) this.#startIn(queue)
-    const callbacks = this.#callbacks
-    while (!this.#isAborted && this.#hasPlace(callbacks) && this.#isNext(callbacks)) {
-      this.#callBack(callbacks.take() as Due<StoredNode>)
-    }
-  }
-
-  #startIn(queue: Queue<StoredNode> | undefined): void {
-    if (queue?.pool === undefined || this.#isAborted) return
+  /** Starts the runs that became ready before this turn, as far as there are places. */
+  #startIn(queue: Queue): void {
     const { places } = this.#options as WorkOptions
-    while (this.#isNext(queue) && places.tryAcquire(queue.pool)) this.#run(queue.take() as Due<StoredNode>)
+    const pool = queue.pool as string
+    while (this.#isNext(queue) && places.tryAcquire(pool)) this.#run(queue.take())
   }
 
   /** Returns whether one became ready before this turn. Removes those whose tasks have expired. */
-  #isNext(queue: Queue<StoredNode>): boolean {
+  #isNext(queue: Queue): boolean {
     for (let { first } = queue; first && first.turn < this.#turns; { first } = queue) {
+      if (this.#isAborted) return false
       if (this.#host.isLive(first.node)) return true
     }
     return false
   }
 
-  #run({ node, queue }: Due<StoredNode>): void {
+  #run({ node, queue }: Due): void {
     const { status } = node
     const crashed = status === 'processing' ? node.toTask() : undefined
     node.start = undefined
@@ -278,7 +265,7 @@ export class Worker {
     ;(this.#options as WorkOptions).places.release(queue.pool as string)
   }
 
-  #callBack({ node, queue }: Due<StoredNode>): void {
+  #callBack({ node, queue }: Due): void {
     const now = this.#host.now()
     node.beginCallback(now + CALLBACK_AGAIN_MS)
     node.callback = undefined
@@ -313,16 +300,9 @@ export class Worker {
     }
   }
 
-  /** Stops a manual clock, because the task is at work. */
-  #hold(node: StoredNode): void {
-    const { clock } = this.#host
-    if (clock.hold !== undefined && !this.#held.has(node)) this.#held.set(node, clock.hold())
-  }
-
   #release(node: StoredNode): void {
-    if (this.#held.size === 0) return
-    this.#held.get(node)?.()
-    this.#held.delete(node)
+    node.hold?.()
+    node.hold = undefined
   }
 
   #end(): void {
@@ -360,7 +340,7 @@ export class Worker {
     while (!isDone()) await new Promise<void>((resolve) => { this.#ends.push(resolve) })
   }
 
-  #queues(): Queue<StoredNode>[] {
+  #queues(): Queue[] {
     return [...this.#pools.values(), this.#callbacks]
   }
 

@@ -19,14 +19,10 @@ export interface PostgresOptions extends DatabaseOptions {
   /**
    * Maximum number of finished tasks that one owner leaves behind. The same number bounds its stored
    * responses and finished uploads. Beyond it, the owner loses its own oldest, never those of
-   * another. They are removed after a further sixteenth was written, on average. Default 100,000.
+   * another. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
-  /**
-   * Maximum size of the finished tasks of one owner in bytes, before compression: inputs,
-   * checkpoints and results. The same number bounds its stored responses and finished
-   * uploads. Default 64 MiB.
-   */
+  /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */
   readonly maxBytesPerOwner?: number
 }
 

@@ -39,19 +39,20 @@ export interface RedisTaskEngineOptions {
    * `tasks.heavy`. Default `tasks`.
    */
   readonly name?: string
-  /** Maximum time of one call, in milliseconds, 10 to 4000. A slower call fails. Default 1500. */
+  /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
   readonly timeoutMs?: number
   /**
-   * Time without a sign of life after which another process may take a run, in milliseconds, from
-   * 100. Default 15,000.
+   * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
+   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
    */
   readonly leaseMs?: number
   /**
-   * Maximum number of finished tasks of one owner. Beyond it, the owner loses its own oldest.
-   * Default 100,000.
+   * Maximum number of finished tasks that one owner leaves behind. The same number bounds its stored
+   * responses and finished uploads. Beyond it, the owner loses its own oldest, never those of
+   * another. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
-  /** Maximum size of these tasks in bytes. Default 64 MiB. */
+  /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */
   readonly maxBytesPerOwner?: number
   /** Receives errors of BullMQ. Default: none, because the calls themselves fail. */
   readonly onError?: (error: Error) => void

@@ -10,11 +10,7 @@ import { isRepeated, writeInside, type BulkCall, type BulkRun } from './write.js
 
 /**
  * Writes all items of a body in one transaction, or none, and reports the outcome of each. Rejects
- * with the reason of an abort, or with the error of the transaction. The report is valid after a
- * rejection too.
- *
- * @param itemCount - number of all items
- * @param call - the call of the transaction
+ * with the reason of an abort, or with the error of the transaction.
  */
 export async function writeAtomic<T>(
   run: BulkRun<T>, transaction: Transaction<T>, body: BulkBody, itemCount: number, report: Report,

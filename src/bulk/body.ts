@@ -12,10 +12,7 @@ import { childPointer, isArrayIndex } from '../schema/pointer.js'
 import type { Block } from '../records/batch.js'
 import type { BulkSettings } from './options.js'
 
-/**
- * The items of a body, which can be read any number of times. A small body is parsed as a whole, in
- * one batch. The batches of a larger one are parsed again whenever they are read.
- */
+/** The items of a body, which can be read any number of times. */
 export type BulkBody = WholeBody | LargeBody
 
 export interface WholeBody {
@@ -34,12 +31,7 @@ type BodySettings = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
   | 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>
 
-/**
- * Checks the headers of a request.
- *
- * @throws {HttpError} `unsupported_media_type`, `unsupported_content_coding`, or `body_too_large`
- * by its Content-Length.
- */
+/** Checks the headers of a request. */
 export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: HttpRequest): void {
   checkJsonType(headers)
   // Some bindings and versions of HTTP do not announce a body: only a length of 0 means none.
@@ -106,8 +98,6 @@ export interface BodySize {
 /**
  * Reads a large body to its end, so that its syntax, its limits and the number of its items are
  * known before anything is written.
- *
- * @throws {HttpError} The body is not a list of items, or too large.
  */
 export async function measure(body: LargeBody): Promise<BodySize> {
   let items = 0
@@ -126,11 +116,7 @@ export function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): WholeBod
   return bodyOfValue(settings, parseJson(text, Infinity), isExact(text))
 }
 
-/**
- * Returns the items of a parsed body.
- *
- * @param exact - all values are as they were sent; see `inexactValues`
- */
+/** Returns the items of a parsed body. */
 export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolean): WholeBody {
   const { maxItems } = settings
   const items = itemsOf(settings, body)
@@ -141,12 +127,7 @@ export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolea
   return { whole: { records: items, last: items.length, exact, bytes: 0 } }
 }
 
-/**
- * Returns the array that `items` points to in a parsed body.
- *
- * @throws {HttpError} `invalid_input`: there is no array at that place, or something beside it that
- * is not accepted.
- */
+/** Returns the array that `items` points to in a parsed body. */
 function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {
   let value = body
   let pointer = ''

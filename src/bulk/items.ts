@@ -94,12 +94,7 @@ async function findReport<C>(
 const MAX_RUNS = 10
 const FAILED_ITEM = /^\{"index":\d+,"status":[45]/
 
-/**
- * Returns the key of the blob with the items of a task: all items, or the failed ones. Each run has
- * keys of its own, so a late run cannot replace the report of a newer one.
- *
- * @param run - number of the run
- */
+/** Returns the key of the blob with the items of a task: all items, or the failed ones. */
 function reportKey(taskId: string, run: number, only: 'all' | 'failed'): string {
   return `bulk-report/${taskId}/${run}/${only}`
 }
@@ -126,8 +121,7 @@ export function keepingReports(
 
 /**
  * Stores the items of a run that ends: all of them, and the failed ones. Then deletes those of
- * earlier runs, so that a client that cancels and retries a task does not fill the blobs. Resolves
- * to true if clients can read the items.
+ * earlier runs, so that a client that cancels and retries a task does not fill the blobs.
  */
 export async function storeItems(
   stored: StoredReport, { blobs, retentionMs: ttlMs }: Spool,

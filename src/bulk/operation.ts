@@ -103,8 +103,6 @@ function failures<T>(
 /**
  * Returns the items that a request wants listed: `failed` for `?only=failed`, `none` for `Prefer:
  * return=minimal`.
- *
- * @throws {HttpError} `invalid_query`
  */
 export function selectedItems(request: HttpRequest): ItemSelection {
   const failed = isOnlyFailed(request)
@@ -113,11 +111,7 @@ export function selectedItems(request: HttpRequest): ItemSelection {
   return failed ? 'failed' : 'all'
 }
 
-/**
- * Returns true for `?only=failed`.
- *
- * @throws {HttpError} `invalid_query`: the parameter has another value, or is repeated.
- */
+/** Returns true for `?only=failed`. */
 export function isOnlyFailed({ query }: HttpRequest): boolean {
   const only = query.getAll('only')
   if (only.length === 0) return false

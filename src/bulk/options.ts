@@ -14,9 +14,7 @@ import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 /** Id of a record, as the report shows it. */
 export type ItemId = string | number
 
-/**
- * Outcome of a write: the record, the reason of a rejection, or `undefined` if there is no record.
- */
+/** Outcome of a write: the record, the reason of a rejection, or `undefined` if there is no record. */
 export type Written = object | HttpError | undefined
 
 export interface Writer<T> {
@@ -250,11 +248,7 @@ const MAX_CONCURRENCY = 10_000
 type Shared = Omit<BulkSettings<never>,
   'kind' | 'method' | 'status' | 'key' | 'writer' | 'transaction' | 'idOf' | 'schema'>
 
-/**
- * Returns the shared options with their defaults. `defaultItems` is the default of `items`.
- *
- * @throws {TypeError} An option is unknown or not valid.
- */
+/** Returns the shared options with their defaults. */
 export function withDefaults<T>(
   caller: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,
 ): Shared {
@@ -276,11 +270,7 @@ function warnOfError(error: unknown, place?: BulkErrorPlace): void {
   warn(error, place && aboutTask(place))
 }
 
-/**
- * Returns true if batches are atomic.
- *
- * @throws {TypeError} `atomic` is true and the repository has no `transaction`.
- */
+/** Returns true if batches are atomic. */
 export function isAtomic<R extends { transaction?: unknown }>(
   caller: string, atomic: boolean | 'if-possible', repository: R,
 ): repository is R & { transaction: NonNullable<R['transaction']> } {

@@ -30,20 +30,11 @@ export interface DirectBody {
 /** Handling of the bodies of a request. */
 export interface DirectReader {
   readonly work: (body: DirectBody) => Promise<HttpResponse>
-  /**
-   * Responds to a body that is too large for a synchronous request, from its bytes as sent. If it is
-   * `undefined`, such a body gets a 413.
-   */
+  /** Responds to a body that is too large for a synchronous request, from its bytes as sent. */
   readonly spool: ((bytes: AsyncIterable<Uint8Array>) => Promise<HttpResponse>) | undefined
 }
 
-/**
- * Reads the body of a synchronous request into memory, to its end, and checks its limits. Then calls
- * `work`, or `spool` for a body above `maxDirectBytes`.
- *
- * @throws {HttpError} Errors of 400, 413 and 415. 429 `too_many_requests` or 503 `overloaded`: the
- * bodies of other requests of the caller, or of all, take the memory. Nothing was written.
- */
+/** Reads the body of a synchronous request into memory, to its end, and checks its limits. */
 export async function readDirect<T>(
   settings: BulkSettings<T>, request: HttpRequest, reader: DirectReader,
 ): Promise<HttpResponse> {
@@ -180,11 +171,8 @@ const COUNTED_BYTES = 16_384
 const TURN = new SharedLimit(1)
 
 /**
- * Runs work on parsed JSON of `bytes` bytes. Small JSON is never rejected. Larger JSON does not wait
- * for memory, because it takes memory already.
- *
- * @throws {HttpError} Other requests have parsed too much: 429 `too_many_requests` if they are of
- * the same caller, else 503 `overloaded`
+ * Runs work on parsed JSON of `bytes` bytes. Larger JSON does not wait for memory, because it takes
+ * memory already.
  */
 export async function withParsed<R>(
   request: HttpRequest<unknown>, bytes: number, work: () => Promise<R>,
@@ -200,11 +188,7 @@ export async function withParsed<R>(
   }
 }
 
-/**
- * Runs work while no other work of this function runs. For work that needs much memory and waits
- * for no client and no database. Resolves to `undefined`, without the work, if the request's client
- * disconnects before.
- */
+/** Runs work while no other work of this function runs. */
 export async function inTurn<R>(
   request: HttpRequest<unknown>, work: () => Promise<R>,
 ): Promise<R | undefined> {

@@ -58,11 +58,7 @@ export type BulkTask = TaskDefinition<
 export interface SpooledBulk {
   readonly task: BulkTask
   readonly maxInlineBytes: number
-  /**
-   * Writes the body to the blobs, as it was sent, and checks it. If it is rejected, deletes it.
-   *
-   * @param bytes - the body as sent, if the request was read already
-   */
+  /** Writes the body to the blobs, as it was sent, and checks it. */
   spool<C>(
     endpoints: TaskEndpoints<C>, request: HttpRequest<C>, selection: ItemSelection,
     bytes?: AsyncIterable<Uint8Array>,

@@ -72,8 +72,6 @@ function isUnavailable(error: unknown): error is HttpError {
 /**
  * Returns whether an error of a write ends this run, so that the next attempt of the task repeats
  * the write.
- *
- * @param isExact - a write of unknown outcome may be repeated, because none is made twice
  */
 export function isRepeated<T>(
   { attempt }: BulkRun<T>, error: unknown, isExact: boolean,
@@ -84,12 +82,7 @@ export function isRepeated<T>(
   return isExact && !attempt.isLast && !isRefusal
 }
 
-/**
- * Writes a batch with the methods that the repository has. If `createMany` or `updateMany` throws,
- * all its items get `write_outcome_unknown`, or a 503 or 429, which says that nothing was written.
- *
- * @throws {InterruptedWrite} This run ends, and the next attempt of the task continues.
- */
+/** Writes a batch with the methods that the repository has. */
 export function writeItems<T>(
   run: BulkRun<T>, items: readonly T[], call: BulkCall,
 ): Promise<readonly RecordOutcome[]> {
@@ -128,12 +121,7 @@ function endUnlessLast<T>(
   throw new InterruptedWrite(outcomes, httpError('write_outcome_unknown'))
 }
 
-/**
- * Writes `concurrency` items at a time.
- *
- * If the next attempt repeats a write, no further one is started. Other writes may have succeeded
- * meanwhile. So the next attempt begins after the last item whose outcome is known.
- */
+/** Writes `concurrency` items at a time. */
 async function writeOneByOne<T>(
   run: BulkRun<T>, items: readonly T[], call: BulkCall,
 ): Promise<readonly RecordOutcome[]> {
@@ -171,13 +159,7 @@ async function writeOneByOne<T>(
   return endUnlessLast(run, outcomes)
 }
 
-/**
- * Writes items inside a transaction: slices of `batchSize`, or one item after the other. Adds their
- * outcomes, and continues after rejected items. Another error of a single write ends the writes:
- * then there are fewer outcomes than items. Throws errors of `createMany` and `updateMany`, which
- * do not say which item caused them, and errors after which the next attempt of the task starts
- * over.
- */
+/** Writes items inside a transaction: slices of `batchSize`, or one item after the other. */
 export async function writeInside<T>(
   run: BulkRun<T>, items: readonly T[], { many, one }: Writer<T>, outcomes: RecordOutcome[],
 ): Promise<void> {
@@ -202,11 +184,7 @@ export async function writeInside<T>(
   }
 }
 
-/**
- * Returns the outcomes of a call of `createMany` or `updateMany`.
- *
- * @throws {TypeError} There is not one outcome for each item.
- */
+/** Returns the outcomes of a call of `createMany` or `updateMany`. */
 export function outcomesOf<T>(
   run: BulkRun<T>, items: readonly T[], written: readonly Written[],
 ): RecordOutcome[] {

@@ -8,7 +8,7 @@ import { start as submit, WORK, type SubmitOptions } from './submit.js'
 /** Options of `bulk`. */
 export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   /**
-   * HTTP method. Updates use PATCH.
+   * HTTP method of the first request. Updates use PATCH.
    * @default POST
    */
   readonly method?: string
@@ -34,7 +34,7 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
    */
   readonly concurrency?: number
   /**
-   * Processes each request as a task.
+   * Asks the server to do the work as a task.
    * @default false
    */
   readonly background?: boolean

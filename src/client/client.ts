@@ -2,7 +2,7 @@ import { bulk, type BulkOptions, type BulkReport } from './bulk.js'
 import { Transfer, type Download, type DownloadOptions } from './download.js'
 import { checkNames } from './errors.js'
 import { readNdjson, type ReadNdjsonOptions } from './ndjson.js'
-import { resolvePath, toSettings, type ClientOptions } from './options.js'
+import { resolvePath, toSettings, type CallOptions, type ClientOptions } from './options.js'
 import { retrying } from './retry.js'
 import { chunksOf, send } from './send.js'
 import { resume, start, WORK, type SubmitOptions } from './submit.js'
@@ -91,12 +91,8 @@ export interface TypedTask<Input, Result> {
 }
 
 /** Options of `records`. */
-export interface RecordsOptions extends ReadNdjsonOptions {
-  /** Stops reading. */
-  readonly signal?: AbortSignal
-  /** Additional headers. */
-  readonly headers?: Readonly<Record<string, string>>
-}
+export interface RecordsOptions
+  extends ReadNdjsonOptions, Pick<CallOptions, 'signal' | 'headers'> {}
 
 /**
  * A client of one server. Paths are relative to its `baseUrl`. A request that is rejected or gets no

@@ -50,10 +50,7 @@ const BLOCK = 64
 
 type Eight = [number, number, number, number, number, number, number, number]
 
-/**
- * SHA-256 (FIPS 180-4) of bytes that arrive in pieces. WebCrypto takes only whole contents, and
- * only on secure pages.
- */
+/** SHA-256 (FIPS 180-4) of bytes that arrive in pieces. */
 export class Sha256 {
   private readonly state: Int32Array
   private readonly rounds: Int32Array

@@ -1,6 +1,6 @@
 import { ReprDigest } from './digest.js'
 import { checkNames, ClientError } from './errors.js'
-import type { MaybePromise, Settings } from './options.js'
+import type { CallOptions, MaybePromise, Settings } from './options.js'
 import { backOff } from './retry.js'
 import { chunksOf, discard, send, type Received } from './send.js'
 
@@ -21,11 +21,7 @@ export interface DownloadProgress {
 }
 
 /** Options of `download`. */
-export interface DownloadOptions {
-  /** Stops the download. It can be resumed. */
-  readonly signal?: AbortSignal
-  /** Additional headers. */
-  readonly headers?: Readonly<Record<string, string>>
+export interface DownloadOptions extends Pick<CallOptions, 'signal' | 'headers'> {
   /** Resumes an earlier download at its position. */
   readonly from?: DownloadPosition
   /** Called for each chunk. */

@@ -5,19 +5,8 @@ export interface ErrorDetail {
   readonly message: string
 }
 
-/** Properties of a `ClientError` beside its code and message. */
-export interface ClientErrorOptions {
-  /** HTTP status of the response. */
-  readonly status?: number
-  /** Each problem of the request, as the server listed it. */
-  readonly details?: readonly ErrorDetail[] | undefined
-  /** Seconds to wait, from `Retry-After`. */
-  readonly retryAfter?: number | undefined
-  /** The parsed body of the response. */
-  readonly body?: unknown
-  /** The underlying error. */
-  readonly cause?: unknown
-}
+type ClientErrorOptions =
+  ErrorOptions & Partial<Pick<ClientError, 'status' | 'details' | 'retryAfter' | 'body'>>
 
 const CLIENT_ERROR = Symbol.for('longhaul.ClientError')
 
@@ -73,10 +62,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/**
- * Checks the names of options, inherited ones included.
- * @throws {TypeError} A name is not in `known`. The message lists the names that exist.
- */
+/** Checks the names of options, inherited ones included. */
 export function checkNames<O extends object>(
   where: string, options: O, known: readonly (keyof O & string)[],
 ): void {

@@ -15,12 +15,7 @@ const MAX_EMPTY_STREAMS = 2
 /** Statuses of a server that sends no events, or no further stream. */
 const NO_EVENTS = new Set([400, 406, 501, 503])
 
-/**
- * Yields the current status of a task and each change, until the task is final.
- *
- * One form of request serves all servers. The response is an event stream, a long poll, or the
- * current status. After the latter two the client waits as long as `Retry-After` says.
- */
+/** Yields the current status of a task and each change, until the task is final. */
 export async function* follow<R>(
   settings: Settings, url: URL, signal?: AbortSignal,
 ): AsyncGenerator<TaskStatus<R>, void, undefined> {

@@ -3,6 +3,19 @@ import { checkNames, checkWhole, ClientError } from './errors.js'
 /** A value, or a promise of it. */
 export type MaybePromise<T> = T | Promise<T>
 
+/** Options that the calls of a client share. */
+export interface CallOptions {
+  /** Stops the call. A task on the server continues. */
+  readonly signal?: AbortSignal
+  /** Additional headers. */
+  readonly headers?: Readonly<Record<string, string>>
+  /**
+   * Path of the status resource, with `{id}` for the identifier. Required if the response does not
+   * name the resource, or if the page may not read the `Location` of the response.
+   */
+  readonly statusPath?: string
+}
+
 /** Retries of requests that failed. All times are in milliseconds. */
 export interface RetryOptions {
   /**
@@ -95,10 +108,7 @@ export interface Settings extends Required<RetryOptions> {
 /** Maximum delay of a timer in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/**
- * Applies the defaults.
- * @throws {TypeError} An option is unknown or invalid.
- */
+/** Applies the defaults. */
 export function toSettings(options: ClientOptions): Settings {
   checkNames('createClient', options, [
     'baseUrl', 'fetch', 'headers', 'retry', 'poll', 'events', 'timeoutMs', 'streamUploads',
@@ -150,10 +160,7 @@ function inBrowser(): boolean {
   return 'document' in globalThis || 'importScripts' in globalThis
 }
 
-/**
- * Returns the URL of a path below the base. Absolute http(s) URLs are unchanged.
- * @throws {TypeError} The URL is invalid or has a user name or a password.
- */
+/** Returns the URL of a path below the base. */
 export function resolvePath({ base }: Settings, path: string): URL {
   if (/^https?:\/\//i.test(path)) return checkCredentials('path', new URL(path))
   const prefix = base.pathname.replace(/\/+$/, '')
@@ -164,10 +171,7 @@ export function statusUrl(settings: Settings, statusPath: string, id: string): U
   return resolvePath(settings, statusPath.replace('{id}', encodeURIComponent(id)))
 }
 
-/**
- * Returns a URL that the server has named, without user name and password.
- * @throws {ClientError} `bad_answer`: it is not an http or https URL.
- */
+/** Returns a URL that the server has named, without user name and password. */
 export function serverUrl(reference: string, base: string | URL): URL {
   const url = parseUrl(reference, base)
   if (!url) throw new ClientError('bad_answer', 'The server named no http or https URL.')

@@ -3,10 +3,9 @@ import type { MaybePromise, Settings } from './options.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 
 /**
- * Failures after which a request is sent again.
- * - `read`: every temporary failure.
- * - `keyed`: the same for a request with an Idempotency-Key, unless the work itself has failed.
- * - `refused`: only requests that the server rejected before it did any work.
+ * Failures after which a request is sent again. `read`: every temporary failure. `keyed`: the same for
+ * a request with an Idempotency-Key, unless the work itself has failed. `refused`: only requests that
+ * the server rejected before it did any work.
  */
 export type Repeat = 'read' | 'keyed' | 'refused'
 
@@ -41,8 +40,6 @@ function hasReport(body: unknown): boolean {
 /**
  * Waits before the next attempt. Rejects with the error instead if it is permanent, or if there
  * shall be no further attempt.
- *
- * @param failures - number of failures in a row
  */
 export async function backOff(
   settings: Settings, failures: number, error: unknown,
@@ -118,17 +115,15 @@ export interface KeyedCall extends Call {
   /** True if the application did not choose the key, so the request may also be sent without it. */
   readonly isOptional: boolean
   /**
-   * Body of a harmless request, such as one without items. Sent before a lost request is repeated,
-   * if it is unknown whether the server honours keys. Absent: the request is repeated then. `false`:
-   * it is not repeated, because no question is harmless.
+   * Body of a harmless request, sent before a lost request is repeated, if it is unknown whether the
+   * server honours keys. Absent: the request is repeated then. `false`: it is not repeated.
    */
   readonly question: string | false | undefined
 }
 
 /**
- * Sends a request with an Idempotency-Key. A server acknowledges the key by the response header
- * `Idempotency-Key`. If a response was lost, the request is repeated only where keys are
- * acknowledged, because any other server may do the work twice.
+ * Sends a request with an Idempotency-Key. If a response was lost, the request is repeated only
+ * where keys are acknowledged, because any other server may do the work twice.
  */
 export async function askKeyed(settings: Settings, call: KeyedCall): Promise<Answer> {
   const { key, isOptional, question, method, url } = call

@@ -4,10 +4,7 @@ import { serverUrl, type MaybePromise, type Settings } from './options.js'
 export interface Call {
   readonly method?: string
   readonly url: URL
-  /**
-   * Origin that the application has named: it alone receives the headers of the application.
-   * @default that of `url`
-   */
+  /** Origin that the application has named: it alone receives the headers of the application. */
   readonly origin?: string
   /** Headers. Those that are `undefined` are not sent. */
   readonly headers?: Readonly<Record<string, string | undefined>>
@@ -78,14 +75,8 @@ export async function send(settings: Settings, call: Call): Promise<Received> {
 
 /**
  * Sends a request and follows redirects (RFC 9110 section 15.4). Another origin receives neither a
- * body nor a header that may be a credential, and no request that changes something. Once such
- * headers were left out, they are not sent again, because the other origin chose the next target.
- *
- * `fetch` itself removes `authorization` only, and repeats the body after a 307 or 308. So it
- * follows only for requests that may go anywhere.
- *
- * @throws {ClientError} `other_origin`, `redirect_not_followed`, or `bad_answer` for a Location
- * that is not an http or https URL
+ * body nor a header that may be a credential, and no request that changes something. `fetch` itself
+ * removes `authorization` only, and repeats the body after a 307 or 308.
  */
 async function fetchFollowing(
   { fetch }: Settings, call: Call, headers: Readonly<Record<string, string>>,
@@ -224,10 +215,7 @@ export async function* chunksOf(
   }
 }
 
-/**
- * Reads a JSON response.
- * @throws {ClientError} `bad_answer`: the body is not JSON. `answer_too_large`
- */
+/** Reads a JSON response. */
 export async function readAnswer(received: Received): Promise<Answer> {
   const { response: { status, headers }, url } = received
   const text = await readText(received)
@@ -254,10 +242,7 @@ async function readText(received: Received): Promise<string> {
   return text + decoder.decode()
 }
 
-/**
- * Returns the error of a response of 400 or above. Its body may be `{ error, code, details }`, a
- * problem (RFC 9457) or anything else.
- */
+/** Returns the error of a response of 400 or above. */
 async function toError(received: Received): Promise<ClientError> {
   const { status, headers } = received.response
   const retryAfter = parseRetryAfter(headers.get('retry-after'))

@@ -136,10 +136,7 @@ export interface CancelledTask extends AnyStatus {
 export type TaskStatus<R = unknown> =
   ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
 
-/**
- * Words for final statuses. Servers name the states of a job differently. Any other word means that
- * the task is not final.
- */
+/** Words for final statuses. */
 const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
   completed: 'completed', complete: 'completed', succeeded: 'completed', success: 'completed',
   done: 'completed', finished: 'completed',

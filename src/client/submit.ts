@@ -1,14 +1,14 @@
 import { ClientError, isObject } from './errors.js'
-import { resolvePath, serverUrl, statusUrl, type MaybePromise, type Settings } from './options.js'
+import {
+  resolvePath, serverUrl, statusUrl, type CallOptions, type MaybePromise, type Settings,
+} from './options.js'
 import { ask, askKeyed, newKey } from './retry.js'
 import type { Answer, Body, Call } from './send.js'
 import { idOf, stringOf } from './status.js'
 import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.js'
 
 /** Options of `submit`. */
-export interface SubmitOptions {
-  /** Stops waiting. The task continues. */
-  readonly signal?: AbortSignal
+export interface SubmitOptions extends CallOptions {
   /**
    * Idempotency-Key. Requests with the same key are the same work, so a lost request can be sent
    * again. `bulk` and `upload` do so only if the server acknowledges keys. If `false`, no key is
@@ -26,13 +26,6 @@ export interface SubmitOptions {
    * @default true
    */
   readonly background?: boolean
-  /** Additional headers. */
-  readonly headers?: Readonly<Record<string, string>>
-  /**
-   * Path of the status resource, with `{id}` for the identifier. Required if the response does not
-   * name the resource, or if the page may not read the `Location` of the response.
-   */
-  readonly statusPath?: string
 }
 
 export const WORK = ['signal', 'idempotencyKey', 'background', 'headers', 'statusPath'] as const

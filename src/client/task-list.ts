@@ -1,10 +1,10 @@
 import { checkNames, ClientError, isObject } from './errors.js'
-import { resolvePath, serverUrl, statusUrl, type Settings } from './options.js'
+import { resolvePath, serverUrl, statusUrl, type CallOptions, type Settings } from './options.js'
 import { ask } from './retry.js'
 import { idOf, readStatus, stringOf, type TaskStatus } from './status.js'
 
 /** Options of `tasks`. */
-export interface TaskListOptions {
+export interface TaskListOptions extends Pick<CallOptions, 'signal' | 'headers'> {
   /** Only tasks of this status, or of one of these, in the words of the server. Default: all. */
   readonly status?: string | readonly string[]
   /** Only tasks of the definition with this name, or of one of these. Default: all. */
@@ -17,10 +17,6 @@ export interface TaskListOptions {
   readonly order?: 'newest' | 'oldest'
   /** Maximum number of tasks of a page. Default: that of the server, 50. */
   readonly limit?: number
-  /** Stops reading. */
-  readonly signal?: AbortSignal
-  /** Additional headers. */
-  readonly headers?: Readonly<Record<string, string>>
   /**
    * Path of the status resource, with `{id}` for the identifier. Required if the status resource is
    * not below the path of the list and the items do not name it.

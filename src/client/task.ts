@@ -1,28 +1,22 @@
 import { strongTag, Transfer, type Download, type DownloadOptions } from './download.js'
 import { checkNames, ClientError, isClientError, isObject } from './errors.js'
 import { follow } from './follow.js'
-import { serverUrl, type Settings } from './options.js'
+import { serverUrl, type CallOptions, type Settings } from './options.js'
 import { ask, newKey } from './retry.js'
 import type { Answer } from './send.js'
 import {
   isFinal, notStatus, readStatus, stringOf, TaskFailedError, type CompletedTask, type TaskStatus,
 } from './status.js'
 
-/** Options of a request for a task. */
-export interface SignalOptions {
-  /** Stops the request, not the task. */
-  readonly signal?: AbortSignal
-}
+type SignalOptions = Pick<CallOptions, 'signal'>
 
 /** Options of `result`. */
-export interface ResultOptions<R = unknown> {
+export interface ResultOptions<R = unknown> extends SignalOptions {
   /**
    * Called with the first status and with each change, the final status included. If it throws,
    * `result` rejects with that error.
    */
   readonly onProgress?: (status: TaskStatus<R>) => void
-  /** Stops waiting. The task continues. */
-  readonly signal?: AbortSignal
 }
 
 /**

@@ -1,6 +1,6 @@
 import { checkNames, checkWhole, ClientError, isClientError, isObject } from './errors.js'
 import { toIterable, type ByteSource } from './ndjson.js'
-import { resolvePath, serverUrl, type Settings } from './options.js'
+import { resolvePath, serverUrl, type CallOptions, type Settings } from './options.js'
 import { backOff, canRetry } from './retry.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 import { toHandle } from './submit.js'
@@ -26,13 +26,9 @@ export interface SavedFileUpload {
 }
 
 /** Options of `uploadFile`. */
-export interface FileUploadOptions {
-  /** Stops the upload. The bytes that the server has stay until they expire. */
-  readonly signal?: AbortSignal
-  /** Additional headers of each request. */
-  readonly headers?: Readonly<Record<string, string>>
+export interface FileUploadOptions extends CallOptions {
   /**
-   * HTTP method of the first request.
+   * HTTP method of the first request. Updates use PATCH.
    * @default POST
    */
   readonly method?: string
@@ -42,12 +38,10 @@ export interface FileUploadOptions {
    */
   readonly type?: string
   /**
-   * Sends `Prefer: respond-async`: the server processes the content as a task.
+   * Asks the server to do the work as a task.
    * @default false
    */
   readonly background?: boolean
-  /** Path of the status resource, as for `submit`. */
-  readonly statusPath?: string
   /**
    * Size of the body of one request in bytes. Progress is known after each. The limits of the
    * server apply too.
@@ -260,10 +254,7 @@ export class FileSender<R> implements FileUpload<R> {
     this.setOffset(0)
   }
 
-  /**
-   * Returns true if the first request failed because its endpoint has no resumable uploads. Such an
-   * endpoint rejects the empty body, and its OPTIONS names no limits of uploads (draft section 4.1.4).
-   */
+  /** Returns true if the first request failed because its endpoint has no resumable uploads. */
   private async isUnsupported(error: unknown): Promise<boolean> {
     if (!isClientError(error) || !NO_BODY.has(error.status)) return false
     try {

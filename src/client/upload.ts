@@ -10,13 +10,12 @@ import { FileSender } from './upload-file.js'
 export interface UploadOptions
   extends Omit<SubmitOptions, 'wait'>, Pick<ResultOptions, 'onProgress'> {
   /**
-   * HTTP method.
+   * HTTP method of the first request. Updates use PATCH.
    * @default POST
    */
   readonly method?: string
   /**
-   * Processes the records as a task. `onProgress` is called with its progress. If `false`, the
-   * server processes them as they arrive.
+   * Asks the server to do the work as a task.
    * @default false
    */
   readonly background?: boolean
@@ -55,10 +54,7 @@ export type UploadRecords = Records | (() => Records) | Blob
 
 const TYPE = 'application/x-ndjson'
 
-/**
- * Implements `Client.upload`. A lost request is repeated only if its source can be read again, and
- * it has `background` or a key.
- */
+/** Implements `Client.upload`. */
 export async function upload(
   settings: Settings, path: string, records: UploadRecords, options: UploadOptions = {},
 ): Promise<UploadReport> {

@@ -1,5 +1,6 @@
 import { type BlobRange, type Blobs } from '../stores/blobs.js'
 import { eventually, inTime, pause } from './waiting.js'
+import type { SuiteOptions } from './runner.js'
 
 /** Blobs for one test. They need not be empty, because keys are unique. */
 export interface BlobsFixture {
@@ -16,16 +17,6 @@ export interface BlobsFixture {
   readonly close?: () => Promise<void> | void
 }
 
-/** Options of `blobsConformance`. */
-export interface BlobsConformanceOptions {
-  /** Title of the suite. Default: `Blobs conformance`. */
-  readonly title?: string
-  /** Tolerance of the clock and of the duration of a call, in milliseconds. Default 50. */
-  readonly toleranceMs?: number
-  /** Time limit for each expected event, in milliseconds. Default 5000. */
-  readonly timeoutMs?: number
-}
-
 /** Helpers of one test. */
 export class BlobsContext {
   readonly blobs: Blobs
@@ -40,7 +31,7 @@ export class BlobsContext {
 
   constructor(
     fixture: BlobsFixture,
-    { toleranceMs, timeoutMs }: Pick<Required<BlobsConformanceOptions>, 'toleranceMs' | 'timeoutMs'>,
+    { toleranceMs, timeoutMs }: Pick<Required<SuiteOptions>, 'toleranceMs' | 'timeoutMs'>,
   ) {
     this.#fixture = fixture
     this.blobs = fixture.blobs

@@ -1,14 +1,14 @@
 import { duration, readOptions, text, type OptionTable } from '../runtime/options.js'
-import { BlobsContext, type BlobsConformanceOptions, type BlobsFixture } from './blobs-context.js'
+import { BlobsContext, type BlobsFixture } from './blobs-context.js'
 import { lifetime, reading } from './blobs-reading.js'
 import { writing } from './blobs-writing.js'
-import { register, type Runner } from './runner.js'
+import { register, type Runner, type SuiteOptions } from './runner.js'
 
 const OPTIONS = {
-  title: text({ default: 'Blobs conformance' }),
+  title: text(),
   toleranceMs: duration({ default: 50 }),
   timeoutMs: duration({ default: 5000 }),
-} satisfies OptionTable<BlobsConformanceOptions>
+} satisfies OptionTable<SuiteOptions>
 
 /**
  * Registers the tests that every implementation of `Blobs` must pass. `runner` is a test runner
@@ -26,9 +26,9 @@ const OPTIONS = {
 export function blobsConformance(
   runner: Runner,
   factory: () => Promise<BlobsFixture>,
-  options: BlobsConformanceOptions = {},
+  options: SuiteOptions = {},
 ): void {
-  const checked = readOptions('blobsConformance', options, OPTIONS)
+  const checked = { title: 'Blobs conformance', ...readOptions('blobsConformance', options, OPTIONS) }
   register(runner, checked.title, { writing, reading, lifetime }, async () => (
     new BlobsContext(await factory(), checked)
   ))

@@ -6,6 +6,16 @@ export interface Runner {
   it(name: string, body: () => Promise<void>): unknown
 }
 
+/** Options of all suites. */
+export interface SuiteOptions {
+  /** Title of the suite. Default: the name of the contract. */
+  readonly title?: string
+  /** Tolerance of the clock and of the duration of a call, in milliseconds. Default 50. */
+  readonly toleranceMs?: number
+  /** Time limit for each expected event, in milliseconds. Default 5000. */
+  readonly timeoutMs?: number
+}
+
 /** Tests by title. */
 export type Cases<Context> = Readonly<Record<string, (context: Context) => Promise<void>>>
 

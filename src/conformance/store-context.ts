@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { ReplaceOptions, Revision, Store, WriteOptions } from '../stores/store.js'
 import { eventually, inTime, pause } from './waiting.js'
+import type { SuiteOptions } from './runner.js'
 
 /** A store for one test. It need not be empty, because keys are unique. */
 export interface StoreFixture {
@@ -17,13 +18,7 @@ export interface StoreFixture {
 }
 
 /** Options of `storeConformance`. */
-export interface StoreConformanceOptions {
-  /** Title of the suite. Default: `Store conformance`. */
-  readonly title?: string
-  /** Tolerance of the clock and of the duration of a call, in milliseconds. Default 50. */
-  readonly toleranceMs?: number
-  /** Time limit for each expected event, in milliseconds. Default 5000. */
-  readonly timeoutMs?: number
+export interface StoreConformanceOptions extends SuiteOptions {
   /**
    * Share of one owner in the stores of `factory`, in entries and bytes. Make it small: the suite
    * writes twice as much. 20 entries and 16,000 bytes will do. Default: shares are not tested.

@@ -7,7 +7,7 @@ import { counters, races } from './store-races.js'
 import { closing, watching } from './store-watch.js'
 
 const OPTIONS = {
-  title: text({ default: 'Store conformance' }),
+  title: text(),
   toleranceMs: duration({ default: 50 }),
   timeoutMs: duration({ default: 5000 }),
   ownerShare: value('{ entries, bytes }', (share) => typeof share === 'object'),
@@ -31,7 +31,7 @@ export function storeConformance(
   factory: () => Promise<StoreFixture>,
   options: StoreConformanceOptions = {},
 ): void {
-  const checked = readOptions('storeConformance', options, OPTIONS)
+  const checked = { title: 'Store conformance', ...readOptions('storeConformance', options, OPTIONS) }
   const groups = {
     entries, strings, races, expiry, counters, watch: watching, close: closing,
     ...checked.ownerShare && { owners },

@@ -4,7 +4,7 @@ import { describe, type Handler, type Operation } from '../http/exchange.js'
 import { isFieldValue } from '../http/fields/reader.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import { header, parameter, readOperations, response, type Fragment } from '../openapi/operation.js'
-import { oneOf, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
+import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import {
   CODINGS, isCompressible, respond, type ContentCoding, type ContentPlan,
 } from './response.js'
@@ -28,8 +28,6 @@ export interface ContentOptions {
    * save it. Default: not sent.
    */
   readonly disposition?: 'inline' | 'attachment'
-  /** A request for more parts than this gets all of it instead, 1 to 100. Default: 16. */
-  readonly maxRanges?: number
   /**
    * The value of `Cache-Control`, on 200, 206 and 304. Default: `private, no-cache`, so that caches
    * shared by users keep nothing, and a browser asks before it uses its copy. For public content:
@@ -51,7 +49,6 @@ const OPTIONS = {
     'a function', (compressible) => typeof compressible === 'function', { default: isCompressible },
   ),
   disposition: oneOf(['inline', 'attachment']),
-  maxRanges: whole({ min: 1, max: 100, default: 16 }),
   cacheControl: value<string, Default<string>>(
     'a string that can be sent in a header',
     (cacheControl) => typeof cacheControl === 'string' && isFieldValue(cacheControl),

@@ -20,7 +20,6 @@ export interface ContentPlan {
   readonly codings: readonly ContentCoding[]
   readonly compressible: (type: string) => boolean
   readonly disposition?: 'inline' | 'attachment'
-  readonly maxRanges: number
   readonly cacheControl: string
 }
 
@@ -86,7 +85,7 @@ export async function respond(
 
   headers['accept-ranges'] = 'bytes'
   const isWhole = !isPart || !ifRangeHolds({ headers: asked, etag, lastModified }, now)
-  const ranges = isWhole ? 'whole' : selectRanges(asked['range'], size, plan)
+  const ranges = isWhole ? 'whole' : selectRanges(asked['range'], size)
   if (ranges === 'unsatisfiable') {
     throw httpError('range_not_satisfiable', {
       headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' },
@@ -148,9 +147,8 @@ export function isCompressible(type: string): boolean {
 }
 
 /**
- * Returns the value of `Repr-Digest` for the response to a request (RFC 9530 section 3). `undefined`
- * if it has none. Known digests cost nothing, so every client gets them, unless it rejects them. A
- * digest is computed only for a client that wants it, and only if none that it wants is known.
+ * Returns the value of `Repr-Digest` for the response to a request (RFC 9530 section 3).
+ * `undefined` if it has none.
  */
 async function reprDigestOf(
   source: ContentSource, headers: RequestHeaders,
@@ -170,11 +168,7 @@ async function reprDigestOf(
   return digestField({ [algorithm]: computed })
 }
 
-/**
- * Returns the value of Content-Disposition (RFC 6266). A name that is not plain ASCII is sent twice:
- * with `?` instead of the characters that old clients cannot read, and as UTF-8. Only the part after
- * the last slash or backslash counts; control characters are left out.
- */
+/** Returns the value of Content-Disposition (RFC 6266). */
 export function contentDisposition(
   kind: 'inline' | 'attachment', name: string | undefined,
 ): string {

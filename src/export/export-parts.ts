@@ -30,12 +30,7 @@ export interface ExportPosition {
   readonly records: number
 }
 
-/**
- * Writes the records of a cursor as files, one part after the other. The first part is written even
- * if there is no record. Returns the position at the end.
- *
- * @param from - parts that an earlier run has written; the cursor begins after their records
- */
+/** Writes the records of a cursor as files, one part after the other. Returns the position at the end. */
 export async function writeParts<T>(
   cursor: RecordCursor<T>, settings: PartsSettings<T>, from: ExportPosition,
 ): Promise<ExportPosition> {
@@ -105,12 +100,7 @@ export class PartsCheckpoint {
     return { parts: saved.parts.length, records: saved.records }
   }
 
-  /**
-   * Saves the position after a part. A position that is too large is not saved: a later run then
-   * continues from the last one that was.
-   *
-   * @param columns - columns of CSV that are those of the first record
-   */
+  /** Saves the position after a part. */
   async save(records: number, columns?: readonly string[]): Promise<void> {
     const { form: { settings } } = this
     const packed = packParts(await this.files.keep())

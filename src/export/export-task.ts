@@ -61,7 +61,7 @@ export interface ExportTaskOptions<
    */
   readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Maximum number of runs. A run that fails, for example because the source is unavailable, is
+   * Maximum number of runs. A run that fails, for example because the database is unavailable, is
    * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
    * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
    * 429), end the attempts.

@@ -50,10 +50,7 @@ export interface CsvSettings {
 
 const LINE_BREAK = /[\r\n]/
 
-/**
- * Writes records as CSV (RFC 4180), with a line of headings. A date is ISO 8601, an object is JSON,
- * and `null` and `undefined` are empty.
- */
+/** Writes records as CSV (RFC 4180), with a line of headings. */
 export class CsvText<T extends object> implements ExportText<T> {
   private text = ''
   private hasHeader = false

@@ -4,10 +4,7 @@ import { unlessAborted } from '../runtime/timers.js'
 /** Maximum number of records that are taken from a source of single records at once. */
 const MAX_BATCH = 500
 
-/**
- * Reads records of a source in batches, for one part of an export after the other. A batch may end
- * in the middle of a list of the source.
- */
+/** Reads records of a source in batches, for one part of an export after the other. */
 export class RecordCursor<T> {
   private readonly iterator: AsyncIterator<T | readonly T[]> | Iterator<T | readonly T[]>
   private readonly isSync: boolean

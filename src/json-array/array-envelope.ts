@@ -296,10 +296,6 @@ export class OpenContainer {
   /** Closing bracket. */
   readonly close: number
 
-  /**
-   * @param commas - number of commas that were read
-   * @param found - the property or element that leads to the array was read
-   */
   constructor(readonly isObject: boolean, public commas = 0, public found = false) {
     this.open = isObject ? 0x7b : 0x5b
     this.close = isObject ? 0x7d : 0x5d

@@ -101,10 +101,7 @@ function isWhiteSpace(byte: number): boolean {
   return byte === 0x20 || byte === LF || byte === CR || byte === 0x09
 }
 
-/**
- * Buffers the bytes that are not consumed yet. One spare byte before and one after them allow the
- * bytes to be put in brackets without a copy.
- */
+/** Buffers the bytes that are not consumed yet. */
 export class ByteWindow {
   bytes = Buffer.allocUnsafeSlow(4096)
   /** Index of the first byte that is not consumed. */
@@ -185,13 +182,7 @@ export interface ErrorPlace {
   readonly position: TextPosition
 }
 
-/**
- * Returns the syntax error of a text that begins at `place`; `undefined` if there is none.
- *
- * @param before - a text that leads a parser to the same state as all that was read before, such as
- * `[0,` after a comma of the array
- * @param complete - the text ends here; otherwise a text that is cut short has no error
- */
+/** Returns the syntax error of a text that begins at `place`; `undefined` if there is none. */
 export function syntaxError(
   place: ErrorPlace, before: string, text: string, complete: boolean,
 ): HttpError | undefined {

@@ -6,36 +6,17 @@ import { ByteWindow, TextPosition, type ArrayPosition } from './array-position.j
 import { ElementReader, type ElementBatch, type ReaderLimits } from './element-reader.js'
 
 export interface ElementOptions {
-  /**
-   * Keys that lead from the body to the array: names of properties, or indexes of elements. What is
-   * beside them is read, checked and dropped. Default: none, the body is the array.
-   */
+  /** Keys that lead from the body to the array: names of properties, or indexes of elements. */
   readonly path?: readonly string[]
-  /**
-   * Refuses properties and elements beside the path with `invalid_input`.
-   *
-   * @default false
-   */
+  /** Refuses properties and elements beside the path with `invalid_input`. */
   readonly alone?: boolean
-  /**
-   * Maximum size of an element in bytes, with the white space around it: 1 to 256 MiB. A larger one
-   * ends the reading with `body_too_large`, and is never buffered whole.
-   *
-   * @default 1_048_576 (1 MiB)
-   */
+  /** Maximum size of an element in bytes, with the white space around it: 1 to 256 MiB. */
   readonly maxElementBytes?: number
   /** Maximum number of elements; one more is a `body_too_large`. Default: unlimited. */
   readonly maxElements?: number
-  /**
-   * Number of bytes that are parsed at once: 1 to 16 MiB.
-   *
-   * @default 65_536 (64 KiB)
-   */
+  /** Number of bytes that are parsed at once: 1 to 16 MiB. */
   readonly batchBytes?: number
-  /**
-   * Place of a batch of an earlier reader with the same path. The source then begins at its byte,
-   * and reading continues with that batch. Default: the source is the whole body.
-   */
+  /** Place of a batch of an earlier reader with the same path. */
   readonly from?: ArrayPosition | undefined
 }
 
@@ -83,11 +64,7 @@ async function* readBatches(
   if (reader.error !== undefined) throw reader.error
 }
 
-/**
- * Reads the elements of a JSON array from chunks of bytes. It accepts what `parseJsonBytes` accepts
- * of the whole and returns the same elements, within its own limits. Before an error it returns all
- * elements that come before it.
- */
+/** Reads the elements of a JSON array from chunks of bytes. */
 export class ArrayReader {
   /** Set when the reading cannot continue. The error comes after the elements of the last batch. */
   error: HttpError | undefined
@@ -125,8 +102,7 @@ export class ArrayReader {
 
   /**
    * Returns the elements that end in this chunk and in earlier ones; `undefined` if there are none,
-   * or too few bytes to parse yet. The caller may reuse the chunk. Pass `batchBytes` or less at a
-   * time.
+   * or too few bytes to parse yet.
    */
   read(chunk: Uint8Array): ElementBatch | undefined {
     if (chunk.byteLength === 0 || this.error !== undefined) return undefined

@@ -226,11 +226,7 @@ for (const char of '}]') KINDS[char.charCodeAt(0)] = CLOSE
 KINDS[COMMA] = SEPARATOR
 KINDS[QUOTE] = STRING
 
-/**
- * Finds the ends of array elements or object properties. It counts brackets outside of strings, and
- * knows nothing else of JSON. In valid JSON it finds the right ends; in other text it is right up
- * to the error. It continues where it stopped, so each byte is read once.
- */
+/** Finds the ends of array elements or object properties. */
 export class ElementScanner {
   /** Index of the next byte to read. */
   at = 0
@@ -267,10 +263,7 @@ export class ElementScanner {
     return stop
   }
 
-  /**
-   * Returns the index after the closing quote. It is one byte after `to` if the last byte escapes
-   * the next one.
-   */
+  /** Returns the index after the closing quote. */
   private skipString(bytes: Uint8Array, from: number, to: number): number {
     let at = from
     while (at < to) {
@@ -317,8 +310,7 @@ const HALF_PAIR = /\\u[dD][89a-fA-F]/
 
 /**
  * Returns true if all values of a JSON text are certainly represented exactly: no number can have
- * been rounded, and no text has half of a surrogate pair. It costs less to check the text than each
- * value.
+ * been rounded, and no text has half of a surrogate pair.
  */
 export function isExact(text: string): boolean {
   return !WIDE_NUMBER.test(text) && !(text.includes('\\u') && HALF_PAIR.test(text))

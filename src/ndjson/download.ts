@@ -11,7 +11,7 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Schema } from '../schema/schema.js'
 import { NDJSON_TYPE } from './media-type.js'
-import { AsyncPieces, RecordText, syncPieces, type Layout } from './record-text.js'
+import { AsyncPieces, RecordText, syncPieces } from './record-text.js'
 import { jsonSchemaOf, serialiser, type JsonSchema } from './serialiser.js'
 
 /**
@@ -117,8 +117,8 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
 }
 
 /**
- * Serialises records as bytes, for a file or a request of your own: NDJSON, or one JSON array.
- * Closes the source if the caller stops early. Rejects with the error of the source.
+ * Serialises records as bytes of NDJSON, for a file or a request of your own. Closes the source if
+ * the caller stops early. Rejects with the error of the source.
  *
  * @example
  * import { createWriteStream } from 'node:fs'
@@ -130,17 +130,11 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function ndjsonBytes<T extends object>(
-  source: RecordSource<T>,
-  options: {
-    /** Layout of the text. Default: one record per line. */
-    readonly layout?: Layout
-    /** Selects the properties that are written, as in `ndjsonDownload`. Default: all. */
-    readonly schema?: DownloadOptions['schema']
-  } = {},
+  source: RecordSource<T>, options: Pick<DownloadOptions, 'schema'> = {},
 ): AsyncIterableIterator<Uint8Array> {
-  checkNames('ndjsonBytes', options, { layout: 0, schema: 0 })
+  checkNames('ndjsonBytes', options, { schema: 0 })
   const schema = options.schema && jsonSchemaOf('ndjsonBytes', options.schema)
-  const text = new RecordText(serialiser<T>(schema), options.layout ?? 'lines')
+  const text = new RecordText(serialiser<T>(schema), 'lines')
   return bodyOf(source, text, 'identity')
 }
 

@@ -25,8 +25,7 @@ export interface RecordBatch {
 /** Limits of a reader. */
 export interface LineReaderOptions {
   /**
-   * Maximum length of a line in bytes, without its line feed: 1 to 256 MiB. A longer line is
-   * skipped without being buffered, and reported.
+   * Maximum length of a line in bytes. A longer line is skipped and counted as failed.
    *
    * @default 1_048_576 (1 MiB)
    */
@@ -250,10 +249,7 @@ export class LineReader {
     }
   }
 
-  /**
-   * Reads lines of which at least one is not UTF-8. Reports these lines, and reads the lines
-   * between them as blocks.
-   */
+  /** Reads lines of which at least one is not UTF-8. */
   private readInvalidUtf8(bytes: Buffer, batch: MutableBatch): void {
     let good = 0
     for (let start = 0, end = 0; start <= bytes.length; start = end + 1) {
@@ -277,10 +273,7 @@ export class LineReader {
     return Buffer.byteLength(text.slice(start, end)) > maxLineBytes
   }
 
-  /**
-   * Returns the beginning of a line as text, without half a character at its end. Uses only bytes
-   * that are buffered however the source is divided into chunks.
-   */
+  /** Returns the beginning of a line as text, without half a character at its end. */
   private beginning(bytes: Buffer): string {
     return new StringDecoder().write(bytes.subarray(0, Math.min(this.maxLineBytes, EXCERPT_BYTES)))
   }

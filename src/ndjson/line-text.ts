@@ -31,12 +31,7 @@ export const EXCERPT_BYTES = 240
 /** In longer lines the position of a syntax error is not searched: it would cost too much. */
 const MAX_SCANNED = 4096
 
-/**
- * Describes a bad line. The reader does not parse a line that does not begin with `{`, so this
- * function checks if it is JSON at all. Only described lines need that check.
- *
- * @param text - the line, or its beginning, without white space around it
- */
+/** Describes a bad line. */
 export function lineError(line: number, found: LineErrorCode, text: string): LineError {
   const code = found === 'line_not_object' && !isJson(text) ? 'line_malformed' : found
   return { line, code, message: messageOf(code, text), excerpt: excerptOf(text) }
@@ -102,10 +97,7 @@ export class PartialLine {
     return this.length > 0 || this.skipping
   }
 
-  /**
-   * Adds a copy of `piece`. If the line becomes too long, returns its beginning and releases the
-   * buffer.
-   */
+  /** Adds a copy of `piece`. */
   add(piece: Buffer): Buffer | undefined {
     if (this.skipping) return undefined
     const length = this.length + piece.length

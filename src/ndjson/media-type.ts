@@ -11,11 +11,7 @@ const NDJSON_TYPES = new Set([
 ])
 const UTF8 = new Set([undefined, 'utf-8', 'utf8'])
 
-/**
- * Checks that Content-Type is one of the names of NDJSON, or one of `others`, in UTF-8.
- *
- * @throws {HttpError} `unsupported_media_type` (415), also without Content-Type.
- */
+/** Checks that Content-Type is one of the names of NDJSON, or one of `others`, in UTF-8. */
 export function checkNdjsonType(headers: RequestHeaders, others?: readonly string[]): void {
   const field = headers['content-type']
   const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined

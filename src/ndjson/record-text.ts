@@ -60,10 +60,7 @@ export function isList<T>(item: T | readonly T[]): item is readonly T[] {
   return Array.isArray(item)
 }
 
-/**
- * Serialises records of a synchronous source into pieces of about 64 KiB. Yields to the event loop
- * at least every 10 ms or so.
- */
+/** Serialises records of a synchronous source into pieces of about 64 KiB. */
 export async function* syncPieces<T>(
   source: Iterable<T | readonly T[]>, text: RecordText<T>,
 ): AsyncGenerator<Piece, void, undefined> {
@@ -98,8 +95,7 @@ type Step = IteratorResult<Piece, undefined>
 
 /**
  * Serialises records of an asynchronous source into pieces of about 64 KiB, or smaller ones if the
- * source is slow. Prepares at most one piece before it is requested. `return` stops the source,
- * even while it is being waited for.
+ * source is slow.
  */
 export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, undefined> {
   private readonly turns = new Turns()
@@ -155,10 +151,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     }
   }
 
-  /**
-   * Requests the next record or list. A callback costs a tenth less CPU time for small records than
-   * a loop that awaits each one.
-   */
+  /** Requests the next record or list. */
   private request(): void {
     const { iterator } = this
     if (iterator) Promise.resolve(iterator.next()).then(this.receive, this.fail)

@@ -131,12 +131,7 @@ export interface DirectUpload {
   ) => AsyncGenerator<void, void, undefined>
 }
 
-/**
- * Returns the parts of a synchronous upload.
- *
- * @param coding - content coding of the body
- * @param origin - owner and context of the records
- */
+/** Returns the parts of a synchronous upload. */
 export function directUpload<T>(
   request: HttpRequest<unknown>, settings: UploadSettings<T>, coding: string,
   origin: Pick<WriteContext, 'owner' | 'context'>, streamResults: boolean,
@@ -167,12 +162,7 @@ class LineSink implements ReportSink {
   }
 }
 
-/**
- * Responds to an upload with an Idempotency-Key, and does its work once. A small upload is read
- * before any record is written, and the work continues if the client disconnects. A larger one is
- * read while it arrives. If it breaks after records were written, the response is the error with
- * the report of these records, and a later request with the key gets the same response.
- */
+/** Responds to an upload with an Idempotency-Key, and does its work once. */
 export async function respondOnce<C>(
   endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
 ): Promise<HttpResponse> {

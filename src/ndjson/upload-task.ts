@@ -68,10 +68,7 @@ export function spooledUpload<T>(
   }
 }
 
-/**
- * Counts the bytes as sent, and calls `progress` after each piece. Ends with an error when the task
- * is stopped.
- */
+/** Counts the bytes as sent, and calls `progress` after each piece. */
 async function* withProgress(
   source: AsyncIterable<Uint8Array>, signal: AbortSignal, count: (bytes: number) => void,
   progress: () => void,

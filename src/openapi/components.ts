@@ -29,10 +29,7 @@ class Use {
   }
 }
 
-/**
- * The parts of the operations of a document. Parts that are used more than once become components,
- * with names that say where they come from.
- */
+/** The parts of the operations of a document. */
 export class Components {
   readonly #uses = new Map<string, Use>()
   readonly #components: Record<string, Record<string, unknown>> = {}

@@ -17,16 +17,13 @@ export interface DocumentOptions {
   readonly tags?: readonly Fragment[]
   /** For operations that don't name their own. */
   readonly security?: readonly Fragment[]
-  /** Further documentation. */
-  readonly externalDocs?: Fragment
   /** Schemes that operations name and no policy describes, by their names. */
   readonly securitySchemes?: Readonly<Record<string, Fragment>>
 }
 
 const OPTIONS = {
   info: value('{ title, version }', (info) => typeof info === 'object', { required: true }),
-  servers: value(), tags: value(), security: value(), externalDocs: value(),
-  securitySchemes: value(),
+  servers: value(), tags: value(), security: value(), securitySchemes: value(),
 } satisfies OptionTable<DocumentOptions>
 
 /** Operations that OpenAPI 3.1 has a place for; others (CONNECT, QUERY) can't be written down. */
@@ -52,7 +49,7 @@ const UNEXPECTED: Fragment = {
 export function openapi(
   handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions,
 ): Fragment {
-  const { info, servers, tags, security, externalDocs, securitySchemes: own } =
+  const { info, servers, tags, security, securitySchemes: own } =
     readOptions('openapi', options, OPTIONS)
   const operations = [handlers].flat().flatMap((handler) => (handler as Handler).operations ?? [])
   if (operations.length === 0) {
@@ -92,7 +89,6 @@ export function openapi(
   return {
     openapi: '3.1.1',
     info,
-    ...externalDocs && { externalDocs },
     ...servers && { servers },
     ...tags && { tags },
     ...security && { security },
@@ -100,10 +96,7 @@ export function openapi(
   }
 }
 
-/**
- * An id for each operation: its own, else made of its method and path, as `getApiStatusId`. Ids
- * have to be unique in a document, so one that is taken gets a number.
- */
+/** An id for each operation: its own, else made of its method and path, as `getApiStatusId`. */
 export function operationIds(operations: readonly Operation[]): Map<Operation, string> {
   const taken = new Set<string>()
   return new Map(operations.map((operation) => {

@@ -59,10 +59,7 @@ export function readOperations(options: OperationOptions): readonly Operation[] 
   ]
 }
 
-/**
- * Returns the schema object of a body. A JSON Schema stays as it is. A Standard Schema is what its
- * library exports, or `{}` (anything).
- */
+/** Returns the schema object of a body. */
 export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'input'): Fragment {
   return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
 }
@@ -209,10 +206,7 @@ export function addParameters(operation: Operation, parameters: readonly Fragmen
   return { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
 }
 
-/**
- * Merges two operations of one method and path into one that may respond like either. Other
- * properties come from the first.
- */
+/** Merges two operations of one method and path into one that may respond like either. */
 export function mergeOperations(first: Operation, second: Operation): Operation {
   const joined = addResponses(first, second.openapi['responses'] as Responses)
   // One that is partly deprecated is not deprecated.

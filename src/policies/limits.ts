@@ -12,7 +12,7 @@ import { AFTER_ID } from './request-id.js'
 
 /** Options of `limitBody`. */
 export interface LimitBodyOptions {
-  /** Maximum size of a body in bytes as sent, before content codings are undone. */
+  /** Maximum size of the body, in bytes as sent. */
   readonly maxBodyBytes: number
 }
 
@@ -153,11 +153,6 @@ export interface LimitConcurrencyOptions<C = unknown> {
    * or `undefined` for no limit.
    */
   readonly by?: LimitBy<C>
-  /**
-   * `Retry-After` of the 503 and the 429, in seconds.
-   * @default 1
-   */
-  readonly retryAfterSeconds?: number
 }
 
 /** The caller that a limit counts. */
@@ -173,7 +168,6 @@ const CONCURRENCY = {
   maxWaitMs: timer({ default: 1000 }),
   maxPerCaller: whole({ min: 1 }),
   by: BY,
-  retryAfterSeconds: whole({ default: 1 }),
 } satisfies OptionTable<LimitConcurrencyOptions>
 
 const PLACES_TAKEN = 'requests that it rejects would take a place'
@@ -186,7 +180,7 @@ const CONCURRENCY_PLACE: PolicyPlace = {
 
 /**
  * Limits how many requests run at once in this process, and how many wait. Any other request gets
- * 503 `overloaded` with `Retry-After` at once. A request counts until its response begins, so a
+ * 503 `overloaded` with `Retry-After: 1` at once. A request counts until its response begins, so a
  * slow reader blocks nobody. A client that disconnects loses its place.
  *
  * @example
@@ -195,14 +189,14 @@ const CONCURRENCY_PLACE: PolicyPlace = {
  * @throws {TypeError} A limit is not a whole number, or an option is unknown.
  */
 export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C>): Policy<C> {
-  const { maxConcurrent, maxQueued, maxWaitMs, maxPerCaller = Infinity, by, retryAfterSeconds } =
+  const { maxConcurrent, maxQueued, maxWaitMs, maxPerCaller = Infinity, by } =
     readOptions('limitConcurrency', options, CONCURRENCY)
   const keyOf = limitKeys<C>('', by, clientAddress())
   const counts = new KeyCounts()
   let running = 0
   // A set keeps the order, and removes any element without a search.
   const queue = new Set<() => void>()
-  const headers = { 'retry-after': String(retryAfterSeconds) }
+  const headers = { 'retry-after': '1' }
 
   const turn = (signal: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
     const settle = (): void => {
@@ -257,8 +251,7 @@ const PLAIN = /^[A-Za-z0-9._~@:/-]{1,128}$/
 
 /**
  * Returns the function that makes the key of a caller's counter; `undefined` if the caller is not
- * limited. A principal cannot be named so that it shares the counter of an address. Clients without
- * an address share one counter.
+ * limited. A principal cannot be named so that it shares the counter of an address.
  */
 export function limitKeys<C>(
   start: string, by: LimitBy<C>, addressOf: (request: HttpRequest) => string | undefined,

@@ -236,10 +236,6 @@ class Charge<C> {
   /** Last known counters of the limits. */
   readonly #counts: (Count | undefined)[] = []
 
-  /**
-   * @param passes - returns `true` for failures of the store that let a later charge pass
-   * @param outer - the charge of a `rateLimit` in front of this one
-   */
   constructor(
     private readonly store: Store,
     private readonly limits: readonly Limit<C>[],

@@ -69,7 +69,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
 export function bearer<P extends Principal>(options: {
-  /** Returns the principal of a token, or `undefined` if it is not valid. */
+  /** Returns the principal of a token or key, or `undefined` if it is not valid. */
   readonly verify: VerifyToken<P>,
 }): Scheme<P> {
   const { verify } = readOptions('bearer', options, VERIFY)
@@ -139,7 +139,7 @@ export type ApiKeyPlace = { readonly header: string } | { readonly query: string
  * option is unknown.
  */
 export function apiKey<P extends Principal>(options: ApiKeyPlace & {
-  /** Returns the principal of a key, or `undefined` if it is not valid. */
+  /** Returns the principal of a token or key, or `undefined` if it is not valid. */
   readonly verify: VerifyToken<P>,
 }): Scheme<P> {
   const { header, query, verify } = readOptions(

@@ -3,7 +3,7 @@ import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { addFailures } from '../openapi/responses.js'
-import { readOptions, timer, whole, type OptionTable } from '../runtime/options.js'
+import { readOptions, timer, type OptionTable } from '../runtime/options.js'
 import { closeUnread } from '../http/body/source.js'
 import { within } from '../runtime/timers.js'
 import { AFTER_ID } from './request-id.js'
@@ -17,20 +17,13 @@ export interface TimeoutsOptions {
   readonly readMs?: number
   /**
    * Time from the request to the start of the response, in milliseconds. Then `request.signal` aborts
-   * and the client gets 503 `run_timeout`. Default: no limit.
+   * and the client gets 503 `run_timeout`, with `Retry-After: 5`. POST and PATCH get none, because a part
+   * of their work may be done and the same request would repeat it. Default: no limit.
    */
   readonly runMs?: number
-  /**
-   * `Retry-After` of the 503, in seconds. POST and PATCH get none, because a part of their work may
-   * be done and the same request would repeat it.
-   * @default 5
-   */
-  readonly retryAfterSeconds?: number
 }
 
-const OPTIONS = {
-  readMs: timer(), runMs: timer(), retryAfterSeconds: whole({ default: 5 }),
-} satisfies OptionTable<TimeoutsOptions>
+const OPTIONS = { readMs: timer(), runMs: timer() } satisfies OptionTable<TimeoutsOptions>
 const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: AFTER_ID }
 
 /**
@@ -45,7 +38,7 @@ const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: AFTER_I
  * is unknown.
  */
 export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
-  const { readMs, runMs, retryAfterSeconds } = readOptions('timeouts', options, OPTIONS)
+  const { readMs, runMs } = readOptions('timeouts', options, OPTIONS)
   if (readMs === undefined && runMs === undefined) {
     throw new TypeError('timeouts: set readMs, runMs or both')
   }
@@ -61,7 +54,7 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
       const timeout = setTimeout(() => {
         late = body.waiting
           ? httpError('request_timeout')
-          : tooLong(request.method, retryAfterSeconds)
+          : tooLong(request.method)
         controller.abort(late)
         // A handler that rejects with this error at once may add what it has done so far.
         setImmediate(reject, late)
@@ -86,11 +79,8 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
 /** Methods whose requests may be repeated (RFC 9110 section 9.2.2). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
-function tooLong(method: string, retryAfterSeconds: number): HttpError {
-  return httpError(
-    'run_timeout',
-    REPEATABLE.has(method) ? { headers: { 'retry-after': String(retryAfterSeconds) } } : {},
-  )
+function tooLong(method: string): HttpError {
+  return httpError('run_timeout', REPEATABLE.has(method) ? { headers: { 'retry-after': '5' } } : {})
 }
 
 class TimedBody implements BodySource {

@@ -32,11 +32,7 @@ export class TextSink implements ReportSink {
     return JSON.parse(`[${Buffer.concat(this.pieces).toString()}${this.text}]`) as I[]
   }
 
-  /**
-   * Returns a JSON object with the report.
-   *
-   * @param before - the beginning of the object, without a comma at its end
-   */
+  /** Returns a JSON object with the report. */
   body(
     before: string, { summary, settings: { selection } }: Report,
   ): string | AsyncIterable<Uint8Array | string> {
@@ -56,11 +52,7 @@ async function* piecesOf(
   yield end
 }
 
-/**
- * Checks that a handler gets the endpoints of the tasks that its task is defined in.
- *
- * @throws {TypeError} It gets something else.
- */
+/** Checks that a handler gets the endpoints of the tasks that its task is defined in. */
 export function checkEndpoints<C>(
   caller: string, task: AnyTaskDefinition, endpoints: TaskEndpoints<C>,
 ): void {

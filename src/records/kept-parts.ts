@@ -12,21 +12,12 @@ export type PartList = readonly (readonly [run: number, first: number, end: numb
 /** Number of parts that are deleted or renewed at the same time. */
 const CONCURRENCY = 16
 
-/**
- * Stores a text that a task writes in several runs, as blobs beside the spooled body of the task.
- * Each run has keys of its own, so a late run cannot overwrite the parts of a newer one.
- */
+/** Stores a text that a task writes in several runs, as blobs beside the spooled body of the task. */
 export class KeptParts {
   list: PartList = []
   /** Number of parts that this run has written. */
   private written = 0
 
-  /**
-   * @param blob - key of the spooled body
-   * @param run - number of this run
-   * @param ttlMs - maximum time that a part is kept, in milliseconds
-   * @param retry - repeats a write while the blobs are unavailable
-   */
   constructor(
     private readonly blobs: Blobs, private readonly blob: string, private readonly run: number,
     private readonly ttlMs: number, private readonly retry: Retry,
@@ -47,11 +38,7 @@ export class KeptParts {
       : [...list, [run, end - 1, end]]
   }
 
-  /**
-   * Reads the text of all parts.
-   *
-   * @throws {HttpError} `gone`: a part no longer exists.
-   */
+  /** Reads the text of all parts. */
   async* read(): AsyncGenerator<Uint8Array, void, undefined> {
     const { blobs, blob } = this
     for (const [run, first, end] of this.list) {

@@ -71,10 +71,7 @@ const MAX_TEXT = 300
 /** Number of UTF-16 units that are passed on at once. */
 const PIECE_UNITS = 65_536
 
-/**
- * Counts the outcomes of records and writes them as JSON. The JSON is concatenated by hand, which
- * takes half the time of `JSON.stringify`.
- */
+/** Counts the outcomes of records and writes them as JSON. */
 export class Report {
   succeeded = 0
   failed = 0
@@ -251,10 +248,7 @@ function idMember(id: string | number | undefined): string {
 
 const PLAIN_ID = /^[\w-]+$/
 
-/**
- * Returns true if JSON needs no escape for an id. That is so for most ids, and the check costs a
- * tenth of `JSON.stringify`. The pattern is faster for long ids, the loop for short ones.
- */
+/** Returns true if JSON needs no escape for an id. */
 function needsNoEscape(id: string): boolean {
   if (id.length > 16) return PLAIN_ID.test(id)
   for (let at = 0; at < id.length; at++) {

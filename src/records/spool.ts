@@ -24,12 +24,7 @@ const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 export class Spool implements BodyStore {
   readonly external: Required<Omit<ExternalResource<SpooledBody>, 'remove'>>
 
-  /**
-   * @param caller - name of the public function, for error messages
-   * @param prefix - prefix of the blob keys
-   * @param retentionMs - time that a body is kept without a renewal, in milliseconds
-   * @throws {TypeError} `retentionMs` is less than a second.
-   */
+  /** @throws {TypeError} `retentionMs` is less than a second. */
   constructor(
     caller: string, private readonly prefix: string, readonly blobs: Blobs,
     readonly retentionMs = WEEK_MS,
@@ -56,8 +51,8 @@ export class Spool implements BodyStore {
   }
 
   /**
-   * Returns the schema of a spooled body with further properties, each with its check. The check of
-   * the key prevents a client that starts tasks by name from reading other blobs. Written out,
+   * Returns the schema of a spooled body with further properties, each with its check. The check
+   * of the key prevents a client that starts tasks by name from reading other blobs. Written out,
    * because ajv would be a cost for handlers without background tasks too.
    */
   input<T extends SpooledBody = SpooledBody>(members: MemberChecks = {}): Schema<T, T> {
@@ -82,24 +77,14 @@ export class Spool implements BodyStore {
     return this.prefix + newId()
   }
 
-  /**
-   * Returns the bytes as sent.
-   *
-   * @param start - offset of the first byte
-   * @throws {HttpError} `gone`: the blob no longer exists.
-   */
+  /** Returns the bytes as sent. */
   async open({ blob }: SpooledBody, start = 0): Promise<AsyncIterable<Uint8Array>> {
     const bytes = await this.blobs.open(blob, start === 0 ? undefined : { start })
     if (bytes !== undefined) return bytes
     throw httpError('gone', { message: 'What was sent is no longer here.' })
   }
 
-  /**
-   * Returns the parts of a text that the task of a body writes.
-   *
-   * @param run - number of the run
-   * @param retry - repeats a write while the blobs are unavailable
-   */
+  /** Returns the parts of a text that the task of a body writes. */
   parts({ blob }: SpooledBody, run: number, retry: Retry): KeptParts {
     return new KeptParts(this.blobs, blob, run, this.retentionMs, retry)
   }
@@ -108,10 +93,6 @@ export class Spool implements BodyStore {
 /**
  * Returns the decoded bytes of a spooled body from a position on. Reads a coded body from its
  * beginning, because a coding cannot be entered midway.
- *
- * @param byte - position in the decoded body
- * @param open - opens the bytes as sent, from an offset on
- * @param memory - memory of the decoder. By default it is not counted
  */
 export async function decodedFrom(
   { coding }: Pick<SpooledBody, 'coding'>, byte: number, limits: DecodeOptions,
@@ -169,14 +150,7 @@ export const SPOOLED_TASK = {
 
 const HOUR_MS = 3_600_000
 
-/**
- * Defines a task that reads the spooled body which is its input.
- *
- * @param checkpoint - schema of the position that a later run continues from
- * @param more - what the runs leave beside the body
- *
- * @throws {TypeError} An option is not valid.
- */
+/** Defines a task that reads the spooled body which is its input. */
 export function spooledTask<I extends SpooledBody, R, P = never>(
   spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>,
   run: TaskDefinition<I, R, unknown, I, string, P>['run'],
@@ -194,10 +168,7 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
   })
 }
 
-/**
- * Returns the error of a task that failed after part of its work. A failed task has no report, so
- * the message says how much was done. Masked errors are returned unchanged.
- */
+/** Returns the error of a task that failed after part of its work. */
 export function failedAfter(error: unknown, done: number, report: string): unknown {
   const { status, code, message, headers, expected } = readFailure(error)
   if (!expected || done === 0) return error

@@ -99,12 +99,7 @@ export class TaskRun implements Continuation {
   }
 }
 
-/**
- * Returns the place at which a run begins: that of the cursor of the application, or else its
- * checkpoint.
- *
- * @throws {TypeError} `resume` has returned something else.
- */
+/** Returns the place at which a run begins: that of the cursor of the application, or else its checkpoint. */
 async function startOf(
   { caller, resume, isPlace, task }: TaskRunSettings,
 ): Promise<{ readonly position?: RecordPosition | undefined, readonly previous?: string }> {
@@ -124,10 +119,7 @@ async function startOf(
   throw new TypeError(`${caller}: resume must return a text that cursor() has made, or undefined`)
 }
 
-/**
- * Maximum time between two saves of a position if the application stores the cursor, in
- * milliseconds. It is much shorter than a lease.
- */
+/** Maximum time between two saves of a position if the application stores the cursor, in milliseconds. */
 const SAVE_EACH_MS = 500
 
 /**

@@ -16,10 +16,7 @@ export interface WritePlace {
 
 export type Write<T> = (records: T[], place: WritePlace) => MaybePromise<Outcomes | void>
 
-/**
- * Thrown by a write that ends the run. The outcomes of the first records are known: they are
- * reported and committed. A later run continues after them.
- */
+/** Thrown by a write that ends the run. */
 export class InterruptedWrite extends Error {
   constructor(readonly outcomes: readonly RecordOutcome[], readonly reason: unknown) {
     super('The write was interrupted')
@@ -44,10 +41,7 @@ export interface RecordRun<T> {
   readonly continuation?: Continuation | undefined
 }
 
-/**
- * Writes batches, one after the other, reports their records and commits the position after each.
- * Yields after each batch. The report is valid after a rejection too.
- */
+/** Writes batches, one after the other, reports their records and commits the position after each. */
 export async function* writeRecords<T>(
   { report, write, call, continuation }: RecordRun<T>, batches: AsyncIterable<Batch<T>>,
 ): AsyncGenerator<void, void, undefined> {

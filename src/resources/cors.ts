@@ -73,10 +73,7 @@ const EXPOSED = [
 ]
 /** Maximum length of the requested header names that a preflight repeats. */
 const LONGEST = 2048
-/**
- * Maximum length of an origin: a scheme, a name of up to 253 characters and a port. A longer one is
- * rejected without a call of the function `origins`.
- */
+/** Maximum length of an origin: a scheme, a name of up to 253 characters and a port. */
 const LONGEST_ORIGIN = 512
 
 const PLACE: PolicyPlace = {

@@ -335,10 +335,7 @@ function written(
   return { status: created ? 201 : 200, headers, body }
 }
 
-/**
- * Applies a JSON merge patch (RFC 7396) to a value, without changing either. `null` removes a
- * property.
- */
+/** Applies a JSON merge patch (RFC 7396) to a value, without changing either. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isJsonObject(patch)) return patch
   const merged: Record<string, unknown> = isJsonObject(target) ? { ...target } : {}

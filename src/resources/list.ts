@@ -142,10 +142,7 @@ interface ListCall<Item extends object> {
   readonly read: (page: PageRequest) => Promise<Page<Item>>
 }
 
-/**
- * Sets the entity tag. Returns the 304 if the client has the representation with this tag. Throws
- * `precondition_failed` (412).
- */
+/** Sets the entity tag. Returns the 304 if the client has the representation with this tag. */
 function conditional<Item extends object>(
   { request, headers }: ListCall<Item>, etag: string,
 ): HttpResponse | undefined {
@@ -156,12 +153,7 @@ function conditional<Item extends object>(
   return { status: 304, headers: kept }
 }
 
-/**
- * Responds to Range. Returns `undefined` if the whole page must be sent instead.
- *
- * The entity tag is that of the 200 with these records (RFC 9110 section 15.3.7): of the first page
- * if they are on it, otherwise of the page that `start` and `batch_size` would return.
- */
+/** Responds to Range. Returns `undefined` if the whole page must be sent instead. */
 async function respondWithRange<Item extends object>(
   call: ListCall<Item>, range: PageRequest,
 ): Promise<HttpResponse | undefined> {
@@ -206,14 +198,10 @@ async function wantedRange<Item extends object>(
   return { start: first.start, limit: Math.min(first.end - first.start, maxBatchSize) }
 }
 
-/**
- * Conditions are evaluated before Range. If the range has no record, they apply to the whole page.
- */
+/** Conditions are evaluated before Range. */
 const CONDITIONS = ['if-range', 'if-match', 'if-none-match']
 
-/**
- * Throws `range_not_satisfiable` (416). If the request is conditional, Range is ignored instead.
- */
+/** Throws `range_not_satisfiable` (416). */
 function unsatisfiable(asked: RequestHeaders, total: number | undefined): undefined {
   if (CONDITIONS.some((name) => asked[name] !== undefined)) return undefined
   const headers: Record<string, string> = { 'accept-ranges': UNIT }

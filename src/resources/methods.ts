@@ -1,24 +1,11 @@
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpResponse, Operation, ResponseHeaders } from '../http/exchange.js'
 import { nearest } from '../runtime/option-names.js'
-import { readOptions, value, type OptionTable } from '../runtime/options.js'
 
 /** The handlers of a resource by method: `{ GET, PUT, DELETE }`. */
 export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
 
-/** Options of `resource` and `router`. */
-export interface MethodOptions {
-  /**
-   * Methods that may have a handler although they are not registered with IANA, such as `BREW`.
-   * Default: none, so that a misspelt method is found.
-   */
-  readonly extensionMethods?: readonly string[]
-}
-
 const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/
-export const METHOD_OPTIONS = {
-  extensionMethods: value('a list of methods', Array.isArray, { default: [] as readonly string[] }),
-} satisfies OptionTable<MethodOptions>
 
 /**
  * Combines handlers for the methods of one resource (RFC 9110 section 9). Use it if your
@@ -37,17 +24,14 @@ export const METHOD_OPTIONS = {
  * @throws {TypeError} There is no method, or a method is unknown, not in upper case or has no
  * function.
  */
-export function resource<C = unknown>(
-  methods: Methods<C>, options: MethodOptions = {},
-): Handler<C> {
-  const { extensionMethods } = readOptions('resource', options, METHOD_OPTIONS)
+export function resource<C = unknown>(methods: Methods<C>): Handler<C> {
   const table = new MethodTable<C>()
   for (const [method, handler] of Object.entries(methods)) {
     if (!METHOD.test(method)) {
       const advice = 'write it in upper case, such as GET'
       throw new TypeError(`resource: ${JSON.stringify(method)} is no method; ${advice}`)
     }
-    const fault = unknownMethod(method, extensionMethods)
+    const fault = unknownMethod(method)
     if (fault !== undefined) throw new TypeError(`resource: ${fault}`)
     if (typeof handler !== 'function') {
       throw new TypeError(`resource: ${method} needs a handler, a function`)
@@ -82,11 +66,7 @@ export function allowValue(methods: Iterable<string>): string {
   return [...standard, ...all].join(', ')
 }
 
-/**
- * Responds to OPTIONS if no handler does (RFC 9110 section 9.3.7). Lists the allowed methods, and as
- * far as the handlers describe them, the bodies of PATCH and POST (RFC 5789 section 3.1, W3C LDP
- * 7.1) and the ranges of GET.
- */
+/** Responds to OPTIONS if no handler does (RFC 9110 section 9.3.7). */
 export function optionsResponse(
   allow: string, operations: readonly Operation[] = [],
 ): HttpResponse {
@@ -121,9 +101,7 @@ export class MethodTable<C> {
   #any: Handler<C> | undefined
   allow = ''
 
-  /**
-   * Adds a handler for a method, or for any method. Returns false if there is one already.
-   */
+  /** Adds a handler for a method, or for any method. Returns false if there is one already. */
   add(method: string | undefined, handler: Handler<C>): boolean {
     if (method === undefined) {
       if (this.#any) return false
@@ -172,18 +150,10 @@ const REGISTERED: ReadonlySet<string> = new Set((
 /** Methods that a misspelling is compared with. */
 const USUAL = [...STANDARD_METHODS, 'QUERY']
 
-/**
- * Checks that a method is registered with IANA or listed in `extensionMethods`.
- *
- * @returns the error message, or `undefined` if the method is known
- */
-export function unknownMethod(
-  method: string, extensionMethods: readonly string[],
-): string | undefined {
-  if (REGISTERED.has(method) || extensionMethods.includes(method)) return undefined
+/** Returns the error message for a method that is not registered with IANA. */
+export function unknownMethod(method: string): string | undefined {
+  if (REGISTERED.has(method)) return undefined
   const meant = nearest(method, USUAL)
   const advice = meant === undefined ? '' : `; did you mean ${meant}?`
-  const usual = `The usual ones are ${USUAL.join(', ')}`
-  return `${method} is no registered method${advice || '.'} ${usual}; `
-    + 'name one of your own in the option extensionMethods'
+  return `${method} is no registered method${advice || '.'} The usual ones are ${USUAL.join(', ')}`
 }

@@ -1,9 +1,7 @@
 import { httpError } from '../http/errors.js'
 import { type Handler, type HttpRequest, checkCall } from '../http/exchange.js'
-import { readOptions } from '../runtime/options.js'
 import {
-  allowValue, METHOD_OPTIONS, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
-  type MethodOptions,
+  allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
 } from './methods.js'
 import { parseRoute, routeOperations, RouteTree, shapeOf, type Route } from './routes.js'
 
@@ -37,10 +35,7 @@ interface Entry<C> {
  *
  * @throws {TypeError} A route is malformed, or two routes conflict.
  */
-export function router<C = unknown>(
-  routes: Readonly<Record<string, Handler<C>>>, options: MethodOptions = {},
-): Handler<C> {
-  const { extensionMethods } = readOptions('router', options, METHOD_OPTIONS)
+export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>): Handler<C> {
   const tree = new RouteTree<Entry<C>>()
   const shapes = new Map<string, Entry<C>>()
   const described: { route: Route, table: MethodTable<C>, handler: Handler<C> }[] = []
@@ -62,7 +57,7 @@ export function router<C = unknown>(
       throw new TypeError(`router: ${both} are the same path; ${advice}`)
     }
     for (const method of route.methods.length > 0 ? route.methods : [undefined]) {
-      const fault = method === undefined ? undefined : unknownMethod(method, extensionMethods)
+      const fault = method === undefined ? undefined : unknownMethod(method)
       if (fault !== undefined) {
         throw new TypeError(`router: the route ${JSON.stringify(key)}: ${fault}`)
       }
@@ -132,13 +127,7 @@ function localPath({ path, mountPath }: HttpRequest): string | undefined {
 
 type Params = Record<string, string>
 
-/**
- * Percent-decodes `params` in place, a new object without a prototype. Adds those of `outer` that
- * have other names.
- *
- * @param names - the parameters of the route
- * @throws {HttpError} 400 `invalid_path`: a value is badly encoded, `.` or `..`, or has a NUL
- */
+/** Percent-decodes `params` in place, a new object without a prototype. */
 function finishParams(
   params: Params, names: readonly string[], outer: Readonly<Params>,
 ): Params {

@@ -16,12 +16,7 @@ const PARAMETER = /^\{([A-Za-z_][A-Za-z0-9_]*)\}$/
 /** The characters of a segment (RFC 3986 section 3.3). */
 const LITERAL = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+$/
 
-/**
- * Parses a route: `'POST /start-job'`, `'GET|HEAD|DELETE /job-status/{id}'`. `'/any/{id}'` and
- * `'* /any/{id}'` accept any method.
- *
- * @throws {TypeError} The key is not a route. The message says what to write instead.
- */
+/** Parses a route: `'POST /start-job'`, `'GET|HEAD|DELETE /job-status/{id}'`. */
 export function parseRoute(key: string): Route {
   const fail = (advice: string): never => {
     throw new TypeError(`router: the route ${JSON.stringify(key)}: ${advice}`)
@@ -76,9 +71,7 @@ function checkLiteral(part: string, fail: (advice: string) => never): void {
 
 interface Found<T> {
   readonly data: T
-  /**
-   * Parameters as sent, in an object without a prototype; absent if the route has none.
-   */
+  /** Parameters as sent, in an object without a prototype; absent if the route has none. */
   readonly params?: Record<string, string> | undefined
 }
 
@@ -95,10 +88,8 @@ interface End<T> {
   readonly data: T
 }
 /**
- * Finds the route of a path. Most paths match a route without parameters, or one that ends in its
- * only parameter: two lookups in a map find these. No other route could win there, because literal
- * segments win over parameters. All other paths walk the tree, which visits each branch at most
- * once.
+ * Finds the route of a path: by two lookups in a map, for a route without parameters or one that ends in
+ * its only parameter. Other paths walk the tree, which visits each branch at most once.
  */
 export class RouteTree<T> {
   private readonly root: Branch<T> = { literals: new Map() }
@@ -177,14 +168,7 @@ class Params {
 
 interface Parameter { readonly in?: unknown, readonly name?: unknown }
 
-/**
- * Returns the operations of a handler at the path of a route. OpenAPI 3.1 requires exactly one path
- * parameter for each `{name}`, so missing ones are added, and those of other paths are removed.
- *
- * Operations of versions in the path (see `byPath()`) are included if the first segment is theirs,
- * as in `/v1/users`, or a parameter, as in `/{version}/users`. They replace the operations for
- * paths without a version.
- */
+/** Returns the operations of a handler at the path of a route. */
 export function routeOperations(operations: readonly Operation[], route: Route): Operation[] {
   const [, first = ''] = route.template.split('/')
   const isParameter = first.startsWith('{')

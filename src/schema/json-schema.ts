@@ -94,9 +94,7 @@ export function jsonSchema<T = unknown, In = T>(
   return { '~standard': { version: 1, vendor: 'longhaul', validate: run, jsonSchema: json } }
 }
 
-/**
- * Returns a copy of a schema that is valid, so that later changes to the original have no effect.
- */
+/** Returns a copy of a schema that is valid, so that later changes to the original have no effect. */
 function checked(schema: object): Record<string, unknown> {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
     throw new TypeError('jsonSchema: pass a JSON Schema object such as { type: "object", … }')
@@ -123,9 +121,7 @@ function checked(schema: object): Record<string, unknown> {
 
 interface Check {
   readonly validate: ValidateFunction
-  /**
-   * Clears what the last validation has left, because it refers to the client's keys and values.
-   */
+  /** Clears what the last validation has left, because it refers to the client's keys and values. */
   readonly end: () => void
 }
 
@@ -162,9 +158,7 @@ function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean)
   }
 }
 
-/**
- * Compiles a check that collects all errors. Returns `undefined` if code generation is forbidden.
- */
+/** Compiles a check that collects all errors. Returns `undefined` if code generation is forbidden. */
 function compileAll(schema: object, options: JsonSchemaOptions): Check | undefined {
   try {
     return compile(schema, options, true)
@@ -215,13 +209,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   'uuid': 'must be a UUID',
 }
 
-/**
- * Converts ajv's errors to Standard Schema issues. The path leads to the property that is wrong, not to
- * the object around it. The message continues the name of the property: `is required`. It never
- * has a regular expression, which means nothing to a client.
- *
- * @param schema - the schema of the errors
- */
+/** Converts ajv's errors to Standard Schema issues. */
 function ajvIssues(
   errors: readonly ErrorObject[], limit: number, schema: object,
 ): StandardSchemaV1.Issue[] {

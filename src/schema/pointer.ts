@@ -9,10 +9,7 @@ export function escapeToken(key: string): string {
   return key.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
-/**
- * Appends a step to a JSON pointer. If the result is longer than 512 characters, returns `pointer`
- * unchanged.
- */
+/** Appends a step to a JSON pointer. */
 export function childPointer(pointer: string, key: PropertyKey): string {
   const text = typeof key === 'symbol' ? (key.description ?? '') : String(key)
   if (pointer.length + text.length >= MAX_POINTER) return pointer
@@ -20,10 +17,7 @@ export function childPointer(pointer: string, key: PropertyKey): string {
   return child.length <= MAX_POINTER ? child : pointer
 }
 
-/**
- * Returns the JSON pointer (RFC 6901) of a path, `''` for the whole value. Stops at the nearest
- * parent that fits 512 characters.
- */
+/** Returns the JSON pointer (RFC 6901) of a path, `''` for the whole value. */
 export function toPointer(path: readonly PathStep[] | undefined): string {
   let pointer = ''
   if (path === undefined) return pointer

@@ -28,12 +28,7 @@ export function isSchema(value: unknown): value is Schema {
   return typeof standard.validate === 'function'
 }
 
-/**
- * Asserts that `value` is a Standard Schema v1.
- *
- * @param where - the option that is checked, such as `task «export»: input`
- * @throws {TypeError} `value` is not a Standard Schema v1.
- */
+/** Asserts that `value` is a Standard Schema v1. */
 export function assertSchema(value: unknown, where: string): asserts value is Schema {
   if (isSchema(value)) return
   const accepted = 'a zod, valibot or arktype schema, or jsonSchema({ … }) around a JSON Schema'
@@ -44,9 +39,6 @@ export function assertSchema(value: unknown, where: string): asserts value is Sc
  * Returns the JSON Schema 2020-12 of a schema, without `$schema`. Its library must support Standard
  * JSON Schema: `jsonSchema()`, zod 4, arktype, or valibot through `toStandardJsonSchema` of
  * @valibot/to-json-schema.
- *
- * @param side - the values that clients send (`input`, the default), or the validated ones
- * @returns `undefined` if the library cannot express this schema, for example a transform
  */
 export function toJsonSchema(
   schema: Schema, side: 'input' | 'output' = 'input',
@@ -73,8 +65,7 @@ export type Validation<T> = { readonly value: T } | { readonly details: ErrorDet
 
 /**
  * Validates `value` with any Standard Schema. Returns the validated value, or up to 20 details,
- * each with a JSON pointer (RFC 6901). A synchronous schema is not awaited. Errors that a validator
- * throws or rejects with are passed on: they are a defect of the schema, not of the input.
+ * each with a JSON pointer (RFC 6901).
  */
 export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Validation<T>> {
   const result = schema['~standard'].validate(value)

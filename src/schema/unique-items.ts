@@ -2,9 +2,7 @@ import type { Ajv2020, FuncKeywordDefinition } from 'ajv/dist/2020.js'
 
 /**
  * Replaces ajv's `uniqueItems`, which compares every pair of objects: 133 kB of small objects took
- * seconds. This one takes linear time. Its errors have the shape of ajv's.
- *
- * @returns a function that ends one validation and releases the values that it has compared
+ * seconds. This one takes linear time.
  */
 export function linearUniqueItems(ajv: Ajv2020): () => void {
   // Shared by a whole validation, so that nested arrays are not read again at each level.
@@ -43,18 +41,13 @@ export function linearUniqueItems(ajv: Ajv2020): () => void {
 
 /**
  * Numbers JSON values: two values get the same number exactly if they are equal in JSON Schema
- * (2020-12 section 4.2.2). The order of properties does not matter, and 1 equals 1.0. Each object is
- * read once, so the work is linear in the size of the values.
+ * (2020-12 section 4.2.2).
  */
 export class EqualValues {
   readonly #byForm = new Map<string, number>()
   readonly #byObject = new Map<object, number>()
 
-  /**
-   * Returns the number of a value.
-   *
-   * @throws {RangeError} The value is nested deeper than the stack.
-   */
+  /** Returns the number of a value. */
   numberOf(value: unknown): number {
     if (typeof value === 'string') return this.#number(`"${value}`)
     if (typeof value !== 'object' || value === null) return this.#number(String(value))

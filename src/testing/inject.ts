@@ -128,9 +128,7 @@ function isStream(body: unknown): body is AsyncIterable<Uint8Array | string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body
 }
 
-/**
- * Rejects when a server could not send the response: an invalid header, a stream that fails at once.
- */
+/** Rejects when a server could not send the response: an invalid header, a stream that fails at once. */
 async function received(
   request: HttpRequest, { status, headers, body }: HttpResponse,
   rescue: (error: unknown) => Promise<HttpResponse>,

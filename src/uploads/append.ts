@@ -15,15 +15,7 @@ export interface UploadStores<C> {
   readonly owners: OwnerBytes
 }
 
-/**
- * Appends the body of a request to its upload. Bytes that arrived before the connection broke stay.
- * If `complete` and the body is whole, the upload is received after it.
- *
- * @param reserved - bytes of the upload that are reserved for its owner, if its length is not known
- * @throws {HttpError} `body_too_large`, `too_many_bytes`, `digest_mismatch`,
- * `upload_append_too_small`, `upload_length_inconsistent`, `upload_superseded`, `upload_not_found`,
- * or the error of the body
- */
+/** Appends the body of a request to its upload. */
 export async function appendBody<C>(
   stores: UploadStores<C>, request: HttpRequest<C>, writer: UploadWriter, complete: boolean,
   reserved: number | undefined,
@@ -144,10 +136,7 @@ class Append<C> {
     await owners.reduce(countedAs, stateKey(writer.id), reserved, offset)
   }
 
-  /**
-   * Reserves the next part of a body of unknown length for its owner. Returns the size that it may
-   * have.
-   */
+  /** Reserves the next part of a body of unknown length for its owner. Returns the size that it may have. */
   private async nextSize(): Promise<number> {
     const { writer, request } = this
     const { settings, owners } = this.stores

@@ -32,13 +32,7 @@ const NOT_STORED = new Set<string>([...CREDENTIALS, ...OF_MESSAGE])
 export class Finisher<C> {
   constructor(private readonly handler: Handler<C>, private readonly stores: UploadStores<C>) {}
 
-  /**
-   * Returns the response of the handler to a received upload. Calls the handler only if it has not
-   * responded yet. The run continues if the client disconnects. If the process dies, the next
-   * request runs the handler again.
-   *
-   * @throws {HttpError} 409 `idempotent_request_running`, and the errors of the handler
-   */
+  /** Returns the response of the handler to a received upload. */
   async respond(request: HttpRequest<C>, id: string, state: UploadState): Promise<HttpResponse> {
     const { records, owners, settings } = this.stores
     const { store, waitMs, retentionMs, maxResponseBytes } = settings
@@ -165,12 +159,7 @@ class ReceivedBody implements BodySource {
     }
   }
 
-  /**
-   * Reads all bytes and compares them with `Repr-Digest` (RFC 9530 section 3), if the request has
-   * one.
-   *
-   * @throws {HttpError} `digest_mismatch`, `invalid_header`
-   */
+  /** Reads all bytes and compares them with `Repr-Digest` (RFC 9530 section 3), if the request has one. */
   async check(headers: RequestHeaders): Promise<void> {
     const digest = ContentDigest.of(headers, 'repr-digest')
     if (digest === undefined) return
@@ -192,10 +181,7 @@ export function toStored(request: HttpRequest<unknown>): StoredRequest {
   }
 }
 
-/**
- * Returns the request as if all bytes had come in one piece. Its context, peer and credentials are
- * those of `last`, the request that brought the last bytes. It does not end with its client.
- */
+/** Returns the request as if all bytes had come in one piece. */
 function toWhole<C>(
   { version, ...stored }: StoredRequest, last: HttpRequest<C>, body: BodySource, size: number,
 ): HttpRequest<C> {

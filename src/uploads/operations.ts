@@ -64,11 +64,7 @@ function resumable(described: Operation): Operation {
   return addResponseHeaders(withResponses, headers)
 }
 
-/**
- * Returns the operations of an upload.
- *
- * @param handler - the handler of the finished uploads, whose responds with a PATCH may get
- */
+/** Returns the operations of an upload. */
 export function resourceOperations(
   path: string, handler: Pick<Handler, 'operations'>,
 ): readonly Operation[] {

@@ -1,5 +1,6 @@
 import type { HttpRequest } from '../http/exchange.js'
 import { findRequester, type OwnerOption, type Requester } from '../http/requester.js'
+import type { IdempotentOptions } from '../idempotency/policy.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import {
   bytes, duration, flag, func, readOptions, value, whole, type Filled, type OptionTable,
@@ -11,7 +12,8 @@ import { ownerBytesLimit, type ReserveLimits } from '../tasks/record/owner-bytes
 import type { Limits } from './protocol.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */
-export interface ResumableUploadOptions<C = unknown> {
+export interface ResumableUploadOptions<C = unknown>
+  extends Pick<IdempotentOptions, 'waitMs' | 'maxResponseBytes'> {
   /** Holds the bytes until the handler has responded. */
   readonly blobs: Blobs
   /** Holds the state of the uploads and the responses. Shared if several processes serve uploads. */
@@ -37,7 +39,7 @@ export interface ResumableUploadOptions<C = unknown> {
    */
   readonly check?: (request: HttpRequest<C>) => MaybePromise<void>
   /**
-   * Maximum size of an upload in bytes; a larger one gets a 413.
+   * Maximum size of the body as sent, in bytes; a larger one gets a 413.
    *
    * @default 17_179_869_184 (16 GiB)
    */
@@ -93,18 +95,6 @@ export interface ResumableUploadOptions<C = unknown> {
    * @default 86_400_000 (a day)
    */
   readonly retentionMs?: number
-  /**
-   * Time that a retry waits while the handler runs; then it gets a 409.
-   *
-   * @default 30_000
-   */
-  readonly waitMs?: number
-  /**
-   * Maximum body of a response that is kept, in bytes.
-   *
-   * @default 1_048_576 (1 MiB)
-   */
-  readonly maxResponseBytes?: number
 }
 
 const DAY_MS = 86_400_000

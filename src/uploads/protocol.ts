@@ -23,10 +23,7 @@ export interface Limits {
   readonly maxAgeMs: number
 }
 
-/**
- * Reads `Upload-Offset` or `Upload-Length`.
- * @throws {HttpError} 400 `invalid_header`: it is not a whole number from 0, of at most 15 digits
- */
+/** Reads `Upload-Offset` or `Upload-Length`. */
 export function readInteger(
   headers: RequestHeaders, name: 'upload-offset' | 'upload-length',
 ): number | undefined {
@@ -55,12 +52,7 @@ export function uploadHeaders(offset: number, complete = false): Record<string, 
   }
 }
 
-/**
- * Returns the length that a request announces, for a body that starts at `offset`.
- *
- * @param known - length that an earlier request announced
- * @throws {HttpError} `upload_length_inconsistent`
- */
+/** Returns the length that a request announces, for a body that starts at `offset`. */
 export function announcedLength(
   headers: RequestHeaders, complete: boolean, offset: number, known: number | null,
 ): number | undefined {
@@ -101,11 +93,7 @@ export function superseded(offset: number): Error {
   return httpError('upload_superseded', { headers: uploadHeaders(offset) })
 }
 
-/**
- * Returns the value of `Upload-Limit` (draft section 4.1.4).
- *
- * @param ageMs - time until the upload expires
- */
+/** Returns the value of `Upload-Limit` (draft section 4.1.4). */
 export function limitHeader(limits: Limits, ageMs = limits.maxAgeMs): string {
   const { maxBodyBytes, maxAppendBytes, minAppendBytes } = limits
   const limitsInOrder = [

@@ -287,10 +287,7 @@ function checkSizes(
   }
 }
 
-/**
- * Reads the headers of a PATCH.
- * @throws {HttpError} The media type is another one, or a header is missing or malformed.
- */
+/** Reads the headers of a PATCH. */
 function readPatch(
   headers: RequestHeaders,
 ): { readonly offset: number, readonly complete: boolean } {

@@ -89,11 +89,7 @@ export class UploadRecords {
     return new UploadWriter(this.store, id, { state, revision: made.revision })
   }
 
-  /**
-   * Returns the state of an upload.
-   *
-   * @throws {HttpError} `upload_not_found`: it does not exist, or belongs to another owner.
-   */
+  /** Returns the state of an upload. */
   private async find(id: string, owner: string | undefined): Promise<HeldState> {
     const entry = await this.store.get(stateKey(id))
     const held = entry && toHeld(entry)
@@ -105,12 +101,7 @@ export class UploadRecords {
     return await this.store.get(stateKey(id)) !== undefined
   }
 
-  /**
-   * Ends the request that appends to an upload, if there is one, and returns the state after it.
-   * Asks the writer to store what it has, and fences it if it does not.
-   *
-   * @throws {HttpError} `upload_not_found`
-   */
+  /** Ends the request that appends to an upload, if there is one, and returns the state after it. */
   async settle(id: string, owner: string | undefined): Promise<HeldState> {
     const deadline = performance.now() + HAND_OVER_MS
     for (;;) {
@@ -129,10 +120,7 @@ export class UploadRecords {
     }
   }
 
-  /**
-   * Acquires an upload that nobody writes. Records its length. Returns `undefined` if it has
-   * changed since it was read.
-   */
+  /** Acquires an upload that nobody writes. Returns `undefined` if it has changed since it was read. */
   async acquire(
     id: string, held: HeldState, length: number | undefined,
   ): Promise<UploadWriter | undefined> {
@@ -142,10 +130,7 @@ export class UploadRecords {
     return acquired && new UploadWriter(this.store, id, acquired)
   }
 
-  /**
-   * Drops what the handler needed, once it has responded. Never rejects: what stays expires, and
-   * counts for its owner.
-   */
+  /** Drops what the handler needed, once it has responded. */
   async noteAnswered(id: string): Promise<void> {
     for (let tried = 0; tried < TRIES; tried++) {
       try {
@@ -256,13 +241,7 @@ export class UploadWriter {
     }
   }
 
-  /**
-   * Writes the state that `change` makes of the writer's own. If only a request to stop was written
-   * in between, or the reply of the store was lost, tries again.
-   *
-   * @throws {HttpError} `upload_superseded`: another request writes now. `upload_not_found`: the
-   * upload was dropped or has expired.
-   */
+  /** Writes the state that `change` makes of the writer's own. */
   private async commit(
     change: (state: UploadState) => UploadState, options: ReplaceOptions = {},
   ): Promise<void> {
@@ -312,10 +291,7 @@ function toHeld({ value, revision }: Entry): HeldState {
   return { state: JSON.parse(value) as UploadState, revision }
 }
 
-/**
- * Returns whether a write of `next` in place of `before` has landed, though its reply was lost.
- * Another request may have written since. Names of parts are unique, so the last one tells.
- */
+/** Returns whether a write of `next` in place of `before` has landed, though its reply was lost. */
 function isAfter(found: UploadState, next: UploadState, before: UploadState): boolean {
   if (next.received) return found.received
   const last = next.parts.length - 1

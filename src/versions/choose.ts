@@ -25,14 +25,7 @@ interface Judged {
   readonly text: string
 }
 
-/**
- * Returns the version that a request names; `undefined` if it names none. The path, the query and a header
- * of its own name one version. Accept lists several, in both of its forms: the best one by `q`, then by order,
- * that is served.
- *
- * @throws {HttpError} 400 `version_ambiguous` if two selectors find different versions, 400
- * `version_invalid`, and `version_unsupported`
- */
+/** Returns the version that a request names; `undefined` if it names none. */
 export function choose(
   request: HttpRequest, select: readonly Selector[], best: Best, all: string,
 ): Chosen | undefined {
@@ -82,14 +75,10 @@ function requireServed({ chosen, selector, text }: Judged, all: string): Chosen 
   throw new HttpError(selector.unsupported, 'version_unsupported', { message })
 }
 
-/**
- * A version as clients may ask for it: `1`, `1.2`, `1.2.3`, or with a pre-release `2.0.0-beta.1`.
- */
+/** A version as clients may ask for it: `1`, `1.2`, `1.2.3`, or with a pre-release `2.0.0-beta.1`. */
 const ASKED = /^(?:0|[1-9]\d{0,8})(?:\.(?:0|[1-9]\d{0,8})(?:\.(?:0|[1-9]\d{0,8})(?:-[0-9A-Za-z.-]{1,64})?)?)?$/
 
-/**
- * Returns the full version (semver.org) of a string: `1` is 1.0.0. `undefined` for other strings.
- */
+/** Returns the full version (semver.org) of a string: `1` is 1.0.0. `undefined` for other strings. */
 function readVersion(text: string): SemVer | undefined {
   if (text.length > 100 || !ASKED.test(text)) return undefined
   return (text.includes('-') ? parse(text) : coerce(text)) ?? undefined
@@ -99,11 +88,7 @@ export function isVersion(text: string): boolean {
   return readVersion(text) !== undefined
 }
 
-/**
- * Returns the full version of a name.
- *
- * @throws {TypeError} The name is no version.
- */
+/** Returns the full version of a name. */
 export function toFull(name: string): SemVer {
   const full = readVersion(name)
   if (!full) {
@@ -119,11 +104,7 @@ export interface Named {
   readonly full: SemVer
 }
 
-/**
- * Sorts versions, oldest first.
- *
- * @throws {TypeError} Two names mean the same version.
- */
+/** Sorts versions, oldest first. */
 export function sortVersions(names: readonly string[]): readonly Named[] {
   const sorted = names.map((name) => ({ name, full: toFull(name) })).sort(
     (a, b) => compare(a.full, b.full)

@@ -47,11 +47,7 @@ export interface Deprecation {
   readonly sunsetAt: number
 }
 
-/**
- * Computes the headers of a deprecation.
- *
- * @throws {TypeError} The sunset is before the deprecation.
- */
+/** Computes the headers of a deprecation. */
 export function toDeprecation(
   { deprecated: since, sunset, link, sunsetLink, successor, format }: DeprecationOptions,
   where: string,
@@ -71,10 +67,7 @@ export function toDeprecation(
   }
 }
 
-/**
- * Adds the headers to a response. A `Link` or `Sunset` of the response itself, such as that of a
- * task, stays.
- */
+/** Adds the headers to a response. */
 export function addDeprecation(
   headers: ResponseHeaders, { headers: added, links }: Deprecation,
 ): void {

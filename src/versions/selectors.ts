@@ -105,7 +105,7 @@ export function byPath(options: {
  * versions({ '1.0.0': handler }, { select: [byQuery({ parameter: 'api-version' })] })
  */
 export function byQuery(options: {
-  /** Name of the query parameter. Default `version`. */
+  /** Name of the parameter. Default `version`. */
   readonly parameter?: string,
 } = {}): Selector {
   const { parameter } = readOptions('byQuery', options, { parameter: text({ default: 'version' }) })
@@ -156,7 +156,7 @@ export function byHeader(options: {
  * versions({ '1.0.0': handler }, { select: [byVendorMediaType({ vendor: 'acme' })] })
  */
 export function byVendorMediaType(options: {
-  /** The vendor in the media type: `acme` for `application/vnd.acme.v1+json`. */
+  /** The vendor in the media type, such as `acme` in `application/vnd.acme+json`. */
   readonly vendor: string,
 }): Selector {
   const { vendor } = readOptions('byVendorMediaType', options, { vendor: VENDOR })
@@ -184,9 +184,9 @@ export function byVendorMediaType(options: {
  * versions({ '1.0.0': handler }, { select: [byMediaTypeParameter({ vendor: 'acme' })] })
  */
 export function byMediaTypeParameter(options: {
-  /** The vendor in the media type: `acme` for `application/vnd.acme+json`. */
+  /** The vendor in the media type, such as `acme` in `application/vnd.acme+json`. */
   readonly vendor: string,
-  /** Name of the parameter of the media type. Default `version`. */
+  /** Name of the parameter. Default `version`. */
   readonly parameter?: string,
 }): Selector {
   const { vendor, parameter } =
@@ -233,7 +233,6 @@ function accepted(
 /**
  * Returns a function that makes the request for the handler of one version: a version in the path
  * is part of the mount path, and `application/json` replaces the media types of the vendor.
- * `version` becomes `request.version`.
  */
 export function innerRequests<C>(
   select: readonly Selector[],

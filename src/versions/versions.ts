@@ -24,7 +24,7 @@ export interface VersionOptions<C> extends Partial<DeprecationOptions> {
 }
 
 /** Options of `versions`. */
-export interface VersionsOptions<C> {
+export interface VersionsOptions {
   /**
    * The ways in which a client may choose a version. If two of them find different versions, the
    * client gets a 400.
@@ -46,11 +46,6 @@ export interface VersionsOptions<C> {
    * @default true
    */
   readonly advertise?: boolean
-  /**
-   * Returns the principal that the channel `longhaul:version` reports. Default: the subject that
-   * `authenticate` has found.
-   */
-  readonly principal?: (request: HttpRequest<C>) => string | undefined
 }
 
 /** Message of the diagnostics channel `longhaul:version`, one for each request. */
@@ -78,8 +73,7 @@ const OPTIONS = {
   default: text({ default: 'latest' }),
   afterSunset: oneOf(['serve', 'gone'], { default: 'serve' }),
   advertise: flag({ default: true }),
-  principal: func(),
-} satisfies OptionTable<VersionsOptions<unknown>>
+} satisfies OptionTable<VersionsOptions>
 const VERSION = {
   handler: func({ required: true }),
   ...DEPRECATION,
@@ -103,13 +97,12 @@ const VERSION = {
  * is unknown.
  */
 export function versions<C = unknown>(
-  served: Readonly<Record<string, VersionOptions<C> | Handler<C>>>, options: VersionsOptions<C>,
+  served: Readonly<Record<string, VersionOptions<C> | Handler<C>>>, options: VersionsOptions,
 ): Handler<C> {
   const named = sortVersions(Object.keys(served ?? {}))
   if (named.length === 0) throw new TypeError('versions: name at least one version')
   const {
     select, default: policy, afterSunset, advertise,
-    principal = (request: HttpRequest<C>) => principalOf(request)?.subject,
   } = readOptions('versions', options, OPTIONS)
   const table = new Map(
     named.map(({ name }) => [name, toServed(name, served[name] as VersionOptions<C> | Handler<C>)])
@@ -132,7 +125,7 @@ export function versions<C = unknown>(
       const { name: version, way } = chosen
       const { method, path } = request
       uses.publish({
-        version, way, deprecated: deprecation !== undefined, principal: principal(request), method,
+        version, way, deprecated: deprecation !== undefined, principal: principalOf(request)?.subject, method,
         path,
       } satisfies VersionUse)
     }
@@ -219,10 +212,9 @@ function withVary(text: string, names: readonly string[]): string {
  * @example
  * const health = versionNeutral(() => json(200, { ok: true }), { select: [byPath()] })
  */
-export function versionNeutral<C = unknown>(handler: Handler<C>, options: {
-  /** The selectors of `versions`, which find the version that the request names. */
-  readonly select: readonly Selector[],
-}): Handler<C> {
+export function versionNeutral<C = unknown>(
+  handler: Handler<C>, options: Pick<VersionsOptions, 'select'>,
+): Handler<C> {
   const { select } = readOptions('versionNeutral', options, { select: SELECT })
   const inner = innerRequests<C>(select)
   const neutral: Handler<C> = (request) => handler(inner(request))
@@ -253,11 +245,7 @@ interface DescribedVersion {
   readonly isDefault: boolean
 }
 
-/**
- * Returns the operations of one version. A version in the path is another operation, with the
- * segment that chooses it. The path without a version is described as well if
- * a request without one is served, or if another way chooses a version there.
- */
+/** Returns the operations of one version. */
 function describeVersion(
   { name, handler, deprecated, isDefault }: DescribedVersion,
   select: readonly Selector[],

@@ -9,6 +9,7 @@ import { Json } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import { Latch, eventually, inTime, pause } from '../waiting.js'
+import type { SuiteOptions } from '../runner.js'
 
 /** Settings that a case needs of its engines. */
 export interface EngineSettings {
@@ -64,9 +65,7 @@ export interface OpenTransaction {
 }
 
 /** Options of `engineConformance`. */
-export interface EngineConformanceOptions {
-  /** Title of the suite. Default: `TaskEngine conformance`. */
-  readonly title?: string
+export interface EngineConformanceOptions extends SuiteOptions {
   /**
    * `true` if several processes see the same tasks: registers cases with several processes.
    * Default `true`.
@@ -82,10 +81,6 @@ export interface EngineConformanceOptions {
   readonly removesAgainSoon?: boolean
   /** Lease in cases that wait for the end of a lease, in milliseconds. Default 400. */
   readonly leaseMs?: number
-  /** Tolerance of delays, in milliseconds. Default 50. */
-  readonly toleranceMs?: number
-  /** Time limit for each expected event, in milliseconds. Default 5000. */
-  readonly timeoutMs?: number
   /**
    * Maximum number of cases that run at the same time, each with a fixture of its own. Default 4.
    */

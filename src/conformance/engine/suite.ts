@@ -19,7 +19,7 @@ import { runCases } from './runs.js'
 import { SHARE_LIMITS, shareCases, turnCases } from './turns.js'
 
 const OPTIONS = {
-  title: text({ default: 'TaskEngine conformance' }),
+  title: text(),
   isShared: flag({ default: true }),
   isBounded: flag({ default: false }),
   hasTransactions: flag({ default: false }),
@@ -96,7 +96,7 @@ export function engineConformance(
   open: (settings: EngineSettings) => Promise<EngineFixture>,
   options: EngineConformanceOptions = {},
 ): void {
-  const checked = readOptions('engineConformance', options, OPTIONS)
+  const checked = { title: 'TaskEngine conformance', ...readOptions('engineConformance', options, OPTIONS) }
   const groups = groupsFor(checked)
   const cases = Object.fromEntries(Object.entries(groups).map(([title, group]) => [title, group.cases]))
   register(runner, checked.title, cases, async (group) => {

@@ -13,9 +13,7 @@ import { StatusPath } from './status-path.js'
 
 /** Options of `taskEndpoints`. */
 export interface TaskEndpointsOptions<C = unknown> {
-  /**
-   * Path of the status resource below the mount path, with `{id}` for the task's id: `/tasks/{id}`.
-   */
+  /** Path of the status resource below the mount path, with the id of the task: `/tasks/{id}`. */
   readonly statusPath: string
   /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. */
   readonly format?: TaskFormat
@@ -42,9 +40,7 @@ export interface TaskEndpointsOptions<C = unknown> {
    * without an owner and can see only such tasks. Default `false`: such a request gets a 401.
    */
   readonly anonymous?: boolean
-  /**
-   * Returns the part of the request that `run` receives as `context`, as JSON. Default: nothing.
-   */
+  /** Returns the part of the request that `run` receives as `context`, as JSON. Default: none. */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
    * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
@@ -137,9 +133,7 @@ export interface EndpointSettings<C> extends Read<C> {
   readonly path: StatusPath
   /** Bodies and events as bytes, shared by all requests that wait for a task. */
   readonly bodies: EncodedBodies
-  /**
-   * Finds the requester. Throws 401 `unauthorized` where an owner is needed and nobody is known.
-   */
+  /** Finds the requester. Throws 401 `unauthorized` if an owner is needed. */
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly maxBodyBytes: number
 }
@@ -180,10 +174,7 @@ export async function findOwn<C>(
   return task
 }
 
-/**
- * Makes the option `context` return what JSON keeps of its value. So the run of a synchronous
- * request gets the same value as the run of a stored task.
- */
+/** Returns what JSON keeps of the context, so that every run gets the same value. */
 export function jsonContext<C>(
   context: (request: HttpRequest<C>) => unknown,
 ): (request: HttpRequest<C>) => unknown {

@@ -5,6 +5,7 @@ import { createTasks, defineTask } from 'longhaul'
 import { postgres } from 'longhaul/postgres'
 import type { PostgresPoolClient } from '../../../adapters/postgres/connections.js'
 import pg from 'pg'
+import { Json } from '../../../src/runtime/json.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 
 const server = await postgresForFile()
@@ -87,6 +88,36 @@ describe('accepting on PostgreSQL', () => {
       await client.query('ROLLBACK')
       client.release()
     }
+  })
+
+  test('an open transaction of a new caller delays no task of another caller', async () => {
+    const start = { at: Date.now() + 60_000 }
+    const submit = (id: string, caller: string, transaction?: pg.PoolClient) => engine.create({
+      id, birth: id, owner: caller, caller, limit: { group: 'all', max: 100 }, name: 'report', pool: 'nobody',
+      priority: 0, input: Json.of(1), details: {}, keepMs: 60_000, start,
+    }, transaction && { transaction })
+    const client = await pool.connect()
+    let same: Promise<unknown>[] = []
+    try {
+      await client.query('BEGIN')
+      await submit('open-1', 'open-eve', client)
+      const began = performance.now()
+      same = [submit('open-2', 'open-eve')]
+      const others: Promise<unknown>[] = []
+      for (let n = 0; n < 20; n++) {
+        others.push(submit(`open-3-${String(n)}`, 'open-fred'), submit(`open-4-${String(n)}`, `open-new-${String(n)}`))
+        same.push(submit(`open-5-${String(n)}`, 'open-eve'))
+        await new Promise((resolve) => { setTimeout(resolve, 5) })
+      }
+      same.forEach((submitted) => { submitted.catch(() => undefined) })
+      await Promise.all(others)
+      const ms = performance.now() - began
+      assert.ok(ms < 1000, `${String(ms)} ms`)
+    } finally {
+      await client.query('COMMIT')
+      client.release()
+    }
+    await Promise.all(same)
   })
 
   test('a change of a task that is locked delays no other', async () => {

@@ -68,6 +68,19 @@ describe('PostgreSQL migrations', () => {
     assert.deepEqual(await applied(schema), all)
   })
 
+  test('a call waits for another process that creates the tables, for longer than its deadline', async (t) => {
+    const schema = newSchema()
+    const other = new pg.Client({ connectionString: server.url })
+    await other.connect()
+    t.after(() => other.end())
+    await other.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
+    const creating = storeOf(t, schema, { timeoutMs: 1000 }).create('key', 'value', later)
+    creating.catch(() => undefined)
+    await new Promise((resolve) => { setTimeout(resolve, 2000) })
+    await other.query('SELECT pg_advisory_unlock_all()')
+    assert.equal((await creating).created, true)
+  })
+
   test('a role with no more than the rights of the guide runs a task', async (t) => {
     const schema = newSchema()
     await command('migrate', '--url', server.url, '--schema', schema)

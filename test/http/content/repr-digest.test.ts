@@ -109,7 +109,7 @@ describe('the digests that are kept', () => {
       return { path: name, version, exact: true }
     }))
     const [one, two, three] = files as [typeof files[0] & object, typeof files[0] & object, typeof files[0] & object]
-    const digests = new FileDigests('test', { maxEntries: 2, concurrency: 1 })
+    const digests = new FileDigests('test', {}, { maxEntries: 2, concurrency: 1 })
     const all = await Promise.all([1, 2, 3].map(() => digests.digestOf(one, '"1"', 'sha-256')))
     assert.deepEqual(new Set(all), new Set([digestOf(bytesOf(1))]))
     // The place is taken by one file; another one has to wait for a later request.

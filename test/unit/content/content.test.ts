@@ -92,11 +92,6 @@ describe('ranges', () => {
   for (const range of ['items=0-1', 'bytes=5-4', 'bytes=0-9,1-9,2-9', `bytes=${Array.from({ length: 17 }, (_, at) => `${at}-${at}`).join(',')}`]) {
     test(`${range.slice(0, 30)} is ignored`, async () => assert.equal((await get({ range })).status, 200))
   }
-
-  test('maxRanges limits the ranges', async () => {
-    assert.equal((await get({ range: 'bytes=0-0,2-2' }, {}, { maxRanges: 1 })).status, 200)
-    assert.equal((await get({ range: 'bytes=0-0,2-2' }, {}, { maxRanges: 2 })).status, 206)
-  })
 })
 
 describe('conditional requests', () => {
@@ -258,7 +253,6 @@ describe('invalid values are rejected', () => {
     content(textSource('', { lastModified: CHANGED }))
   })
   test('invalid options', () => {
-    for (const maxRanges of [0, 101, 1.5]) assert.throws(() => content(textSource(''), { maxRanges }), /maxRanges/)
     assert.throws(() => content(textSource(''), { codings: ['zip' as 'gzip'] }), /gzip/)
     assert.throws(() => content(textSource(''), { cacheControl: 'a\nb' }), /cacheControl/)
     assert.throws(() => content(textSource(''), { disposition: 'save' as 'inline' }), /attachment/)

@@ -289,6 +289,5 @@ test('ndjsonBytes writes the same to anywhere', async () => {
     return all
   }
   assert.equal(await text(ndjsonBytes(people)), LINES)
-  assert.deepEqual(JSON.parse(await text(ndjsonBytes(slowly(people), { layout: 'array' }))), people)
   assert.equal(await text(ndjsonBytes(people, { schema: { type: 'object', properties: { id: { type: 'integer' } } } })), '{"id":0}\n{"id":1}\n{"id":2}\n')
 })

@@ -10,7 +10,7 @@ import { refuses, type Loose } from '../refuses.js'
 
 const make = { collection, cors, list, resource, router } as unknown as Record<'collection' | 'cors' | 'list' | 'resource' | 'router', Loose>
 const handler = () => undefined
-const USUAL = 'The usual ones are GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE, CONNECT, QUERY; name one of your own in the option extensionMethods'
+const USUAL = 'The usual ones are GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE, CONNECT, QUERY'
 const repository = { list: () => ({ items: [] }) }
 const schema = jsonSchema({ type: 'object' })
 
@@ -27,10 +27,8 @@ refuses([
   [() => make.collection({ repository, schema, requirePrecondition: true }), 'collection: there is no option "requirePrecondition"; did you mean "requirePreconditions"?'],
 ])
 
-test('methods of the IANA registry, those of Node and those that options name may have routes', () => {
+test('methods of the IANA registry and those of Node may have routes', () => {
   router({ 'PROPFIND|QUERY|M-SEARCH|PURGE /x': handler })
-  router({ 'GET|BREW /x': handler }, { extensionMethods: ['BREW'] })
-  resource({ GET: handler, BREW: handler }, { extensionMethods: ['BREW'] })
 })
 
 test('the registry holds every method that the parser of Node takes', () => {

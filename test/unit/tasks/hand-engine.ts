@@ -6,24 +6,23 @@ import {
   type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
-import { TaskFields } from '../../../adapters/memory/stored-task.js'
+import { StoredNode } from '../../../adapters/memory/stored-task.js'
 
 /** A task as the engine keeps it. */
-class Kept extends TaskFields {
-  readonly input: string
-  readonly hasFiles: boolean
+class Kept extends StoredNode {
+  readonly text: string
   limit: CallerLimit | undefined
-  checkpoint: string | undefined
   crashed: StoredTask | undefined
   /** Time from which the next run may begin. */
   dueAt: number
 
   constructor(task: NewTask, now: number) {
-    super(task, now)
-    this.input = task.input.text
-    this.hasFiles = task.hasFiles ?? false
+    const { start } = task
+    const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
+    super(task, now, at > now ? at : undefined)
+    this.text = task.input.text
     this.limit = task.limit
-    this.dueAt = this.startAt ?? now
+    this.dueAt = Math.max(at, now)
   }
 }
 
@@ -37,7 +36,7 @@ class HandRun extends RunSignal implements TaskRun {
   constructor(readonly kept: Kept) {
     super()
     this.task = kept.toTask()
-    this.input = Json.fromText(kept.input)
+    this.input = Json.fromText(kept.text)
     this.checkpoint = kept.checkpoint
     this.crashed = kept.crashed
   }
@@ -147,8 +146,6 @@ export class HandEngine implements TaskEngine {
       kept.limit = change.limit
     }
     kept.change(expected, change, this.now())
-    if (change.checkpoint !== undefined) kept.checkpoint = change.checkpoint ?? undefined
-    if (kept.status === 'completed') kept.checkpoint = undefined
     if (change.status === 'queued') kept.dueAt = this.now() + (change.delayMs ?? 0)
     if (change.status !== undefined && !('run' in expected)) this.replaceRuns(kept)
     for (const listener of this.all.listeners.get(ref.id) ?? []) listener()
