@@ -6,7 +6,6 @@ import { migrate, migrationSql, missingSql, SCHEMA } from './migrations.js'
 /** Exit code: 0 done, 1 failed, 2 the arguments are not valid. */
 type Outcome = Readonly<{ output: string, exitCode: 0 | 1 | 2 }>
 
-/** Usage of the command. */
 export const USAGE = `Usage:
   longhaul migrate --url postgres://…      applies the missing migrations
   longhaul migrate --print                 prints the SQL of all migrations

@@ -59,11 +59,22 @@ export class Database {
   readonly schema: string
   /** Change notices of this schema. */
   readonly channel: NoticeChannel
+  /**
+   * Runs one statement, which commits by itself. Waits for the migrations at first. Rejects with a
+   * `StoreUnavailableError` if it fails or is late.
+   */
+  readonly query: Query
+  /**
+   * As `query`, for a statement that carries much data. It may take twice as long. If it is late,
+   * that says nothing about the server to calls without data.
+   */
+  readonly transfer: Query
+  /** As `query`, for work that no request waits for. It may take 30 seconds. */
+  readonly background: Query
   private readonly name: string
   private readonly migrate: boolean
   private readonly connections: Connections
   private readonly breaker: Breaker
-  private readonly transfers: Breaker
   private readonly backgrounds: Breaker
   private isReady = false
   private hasWarned = false
@@ -80,28 +91,16 @@ export class Database {
     this.name = schema
     this.schema = quoted(schema)
     this.migrate = migrate
-    const breaker = { server: 'PostgreSQL', faultOf, hasManyConnections: this.shared }
-    this.breaker = new Breaker({ ...breaker, timeoutMs })
-    this.transfers = new Breaker({ ...breaker, timeoutMs: 2 * timeoutMs })
-    this.backgrounds = new Breaker({ ...breaker, timeoutMs: BACKGROUND_MS })
+    const breakerOf = (ms: number): Breaker => new Breaker({
+      server: 'PostgreSQL', faultOf, hasManyConnections: this.shared, timeoutMs: ms,
+    })
+    this.breaker = breakerOf(timeoutMs)
+    this.backgrounds = breakerOf(BACKGROUND_MS)
+    this.query = this.through(this.breaker)
+    this.transfer = this.through(breakerOf(2 * timeoutMs))
+    this.background = this.through(this.backgrounds)
     this.channel = new NoticeChannel(this.connections, `${schema}.changes`, this.query)
   }
-
-  /**
-   * Runs one statement, which commits by itself. Waits for the migrations at first. Rejects with a
-   * `StoreUnavailableError` if it fails or is late.
-   */
-  readonly query: Query = <Row>(text: string, values: readonly unknown[] = []) => (
-    this.guarded<Row>(this.breaker, text, values)
-  )
-
-  /**
-   * As `query`, for a statement that carries much data. It may take twice as long. If it is late,
-   * that says nothing about the server to calls without data.
-   */
-  readonly transfer: Query = <Row>(text: string, values: readonly unknown[] = []) => (
-    this.guarded<Row>(this.transfers, text, values)
-  )
 
   /**
    * As `query`, for a statement that may run twice. Runs it again, once, if the connection was lost
@@ -112,14 +111,6 @@ export class Database {
       if (isLostConnection((error as Error).cause)) return this.query<Row>(text, values)
       throw error
     })
-  )
-
-  /**
-   * As `query`, for work that no request waits for. It may take 30 seconds, and says nothing about
-   * the server to other calls.
-   */
-  readonly background: Query = <Row>(text: string, values: readonly unknown[] = []) => (
-    this.guarded<Row>(this.backgrounds, text, values)
   )
 
   /** Waits for the migrations. A transaction of the application must find the tables. */
@@ -133,23 +124,21 @@ export class Database {
     return this.identity === identity
   }
 
-  private async guarded<Row>(
-    breaker: Breaker, text: string, values: readonly unknown[],
-  ): Promise<readonly Row[]> {
-    if (!this.isReady) await this.prepare()
-    let running: Running<readonly Row[]> | undefined
-    return breaker.call(() => {
-      running = this.connections.start<Row>(text, values)
-      return running.result
-    }, (rows) => rows, () => running?.cancel())
+  private through(breaker: Breaker): Query {
+    return async <Row>(text: string, values: readonly unknown[] = []) => {
+      if (!this.isReady) {
+        this.preparing ??= this.checkTables().finally(() => { this.preparing = undefined })
+        await this.preparing
+      }
+      let running: Running<readonly Row[]> | undefined
+      return breaker.call(() => {
+        running = this.connections.start<Row>(text, values)
+        return running.result
+      }, (rows) => rows, () => running?.cancel())
+    }
   }
 
-  /** Checks or applies the migrations. Runs once at a time, and again after a failure. */
-  private prepare(): Promise<void> {
-    this.preparing ??= this.checkTables().finally(() => { this.preparing = undefined })
-    return this.preparing
-  }
-
+  /** Checks or applies the migrations. */
   private async checkTables(): Promise<void> {
     const { connections, name: schema } = this
     // The identity is read now, so that no open transaction has to wait for another connection.

@@ -12,7 +12,7 @@ const PART = 1 / 16
 /** Maximum number of rows in one statement. */
 export const BATCH = 1000
 
-/** Deletes one batch of expired rows. Resolves to `true` if more may be left. */
+/** Deletes expired rows. Resolves to `true` if more may be left. */
 export type SweepBatch = () => Promise<boolean>
 
 /**
@@ -22,12 +22,10 @@ export class Sweeper {
   private timer: ReturnType<typeof setTimeout> | undefined
   private isClosed = false
 
-  /** @param batches - one for each table */
   constructor(private readonly batches: readonly SweepBatch[]) {
     this.later()
   }
 
-  /** Sweeps now. */
   async sweep(): Promise<void> {
     await Promise.all(this.batches.map(async (batch) => {
       while (!this.isClosed && await batch()) await pause(BATCH_PAUSE_MS, undefined, { ref: false })
@@ -39,7 +37,6 @@ export class Sweeper {
     clearTimeout(this.timer)
   }
 
-  /** Sweeps after a random time from half to one and a half of the average. */
   private later(): void {
     if (this.isClosed) return
     this.timer = setTimeout(() => {
@@ -52,8 +49,6 @@ export class Sweeper {
  * Returns a function that deletes expired rows of a table. Rows that another transaction has locked
  * are left for later.
  *
- * @param table - quoted as an identifier, with its schema
- * @param key - its primary key
  * @param expired - condition on the rows, perhaps with an order
  */
 export function expiredRows(
@@ -65,18 +60,14 @@ export function expiredRows(
   return async () => (await query(sql)).length === BATCH
 }
 
-/** Notes that an owner has written some bytes. Never throws. */
 export type ShareCheck = (owner: string, bytes: number, limits: ShareLimits) => void
 
 /**
  * Limits what each owner leaves behind. A write starts a check of its owner with the probability that
- * makes one check for each sixteenth of a share, on average. So no process keeps counters, whatever
- * the number of owners. No request waits for it.
+ * makes one check for each sixteenth of a share, so that no process keeps counters.
  *
  * @param sql - removes and returns at most `BATCH` rows that an owner (`$1`) has beyond a number
  * (`$2`) or a total (`$3`)
- * @param onRemoved - called with these rows
- * @param random - returns a random number from 0 to 1, without 1
  */
 export function shareCheck<Row>(
   query: Query, sql: string, onRemoved: (rows: readonly Row[]) => void, random = Math.random,

@@ -37,9 +37,8 @@ const VACUUM = 'autovacuum_vacuum_scale_factor = 0.05'
 
 /**
  * Tables of the store. Expired rows are found by `sweep_slot`, the expiry in units of 10 minutes,
- * rounded up. An index on `expires_at` itself would change with every update. An update that
- * changes no index is cheaper and leaves less behind (a heap-only tuple), if its page has space:
- * hence the fill factor. For the same reason no index has `counted_at`.
+ * rounded up. An index on `expires_at` would change with every update. An update that changes no
+ * index leaves less behind (a heap-only tuple), if its page has space: hence the fill factor.
  */
 function entries(schema: string): readonly string[] {
   return [
@@ -161,13 +160,11 @@ function tasks(schema: string): readonly string[] {
 }
 
 /**
- * Limits how long a migration waits for the lock of a table: one second. Every statement that other
- * processes start meanwhile waits behind it. The migration fails with 55P03, and the next call tries
- * it again.
+ * Limits how long a migration waits for the lock of a table, because every later statement waits
+ * behind it. The migration fails with 55P03, and the next call tries it again.
  */
 const LOCK_TIMEOUT = 'SET LOCAL lock_timeout = \'1s\''
 
-/** Option `schema`: name of the schema of the tables. */
 export const SCHEMA = text({
   pattern: /^[a-z_][a-z0-9_]{0,39}$/, default: 'longhaul',
   expects: '1 to 40 characters of a-z, 0-9 and _, without a digit at the start',
@@ -228,7 +225,7 @@ export async function migrate(
 
 /**
  * Applies the migrations that are missing, and returns them. Must run in a transaction. Processes
- * that start together take turns by an advisory lock, which delays nobody else.
+ * take turns by an advisory lock.
  */
 export async function applyMigrations(
   query: Query, schema: string,
@@ -247,7 +244,6 @@ export async function applyMigrations(
   return missing
 }
 
-/** Returns the migrations that were not applied yet. */
 export async function missingMigrations(
   query: Query, schema: string,
 ): Promise<readonly Migration[]> {

@@ -17,9 +17,7 @@ const TEST_MS = 1000
 /** First and longest delay before another connection is opened, in milliseconds. */
 const REOPEN_MS = { first: 250, longest: 30_000 }
 
-/** Begins the payload of a test notice. */
-const TEST = '?'
-/** Begins the payload of a change, before its key. Keys are far below the limit of 8000 bytes. */
+/** Begins the payload of a change, before its key. */
 export type Kind = 'entry:' | 'task:'
 
 /** Change notices of entries, or of tasks. All of a database share one connection. */
@@ -29,14 +27,12 @@ export class ChangeNotices {
 
   constructor(private readonly channel: NoticeChannel, readonly kind: Kind) {}
 
-  // #region watch
   /** Adds a watch. Resolves when notices arrive, or are known not to. */
   async watch(key: string, listener: () => void): Promise<Unsubscribe> {
     const unwatch = this.watches.add(key, listener)
     if (!this.isClosed) await this.channel.join(this)
     return unwatch
   }
-  // #endregion
 
   send(key: string): void {
     this.channel.sender.add(this.kind + key)
@@ -48,10 +44,7 @@ export class ChangeNotices {
     this.send(key)
   }
 
-  /**
-   * Leaves the connection. Watchers still hear of changes that this process makes. Resolves when the
-   * last notices were sent, because other processes wait for them.
-   */
+  /** Leaves the connection. Resolves when the last notices were sent. */
   async close(): Promise<void> {
     this.isClosed = true
     this.channel.leave(this)
@@ -60,23 +53,17 @@ export class ChangeNotices {
 }
 
 /**
- * The channel of all change notices, by LISTEN on one connection. It is open from the first watch
- * until all have left. While notices do not arrive, all watchers are notified every second.
+ * The channel of all change notices, by LISTEN on one connection. Every 5 seconds a test notice goes
+ * through the pool. If it does not arrive, the connection is half-open, or a pooler in transaction
+ * mode stands in between: another one is opened, and all watchers are notified every second.
  *
- * Every 5 seconds a test notice goes through the pool. If it does not arrive, the connection is
- * half-open, or a pooler in transaction mode stands in between. Then another one is opened, later
- * and later.
- *
- * Notices are sent in statements of their own. PostgreSQL commits transactions with a notice one at
- * a time, each with its own write to the disk. A notice in the statement of the write would therefore
- * limit the whole server to a few hundred writes a second. A transaction with notices alone waits
- * for no disk.
+ * Notices are sent in statements of their own, because PostgreSQL commits transactions with a notice
+ * one at a time, each with its own write to the disk if it has changed something.
  */
 export class NoticeChannel {
   readonly sender = new Notices((payloads) => this.send(payloads))
   private readonly members = new Set<ChangeNotices>()
   private running: Promise<void> | undefined
-  /** Resolves when notices arrive, or all watchers are notified at intervals. */
   private opened: Promise<void> | undefined
   private onOpened = (): void => undefined
   private firstTimer: ReturnType<typeof setTimeout> | undefined
@@ -111,7 +98,8 @@ export class NoticeChannel {
         this.isLost = true
         this.wake()
       }).catch(() => undefined)
-      while (close && await this.test().catch(() => false)) {
+      const isOpen = (): boolean => close !== undefined && !this.isLost && this.members.size > 0
+      while (isOpen() && await this.test().catch(() => false)) {
         this.setWorking(true)
         delayMs = REOPEN_MS.first
         await this.sleep(BEAT_MS)
@@ -125,20 +113,13 @@ export class NoticeChannel {
     this.polling = this.running = undefined
   }
 
-  /** Resolves to `true` if a notice arrives. */
   private async test(): Promise<boolean> {
-    const test = this.sent = { payload: TEST + newId(), hasArrived: false }
-    if (this.isOver()) return false
+    const test = this.sent = { payload: `?${newId()}`, hasArrived: false }
     await this.send([test.payload])
-    if (!test.hasArrived && !this.isOver()) await this.sleep(TEST_MS)
-    // After what has come in meanwhile was read: a process that was busy itself must not blame the
-    // connection.
+    if (!test.hasArrived) await this.sleep(TEST_MS)
+    // A process that was busy itself first reads what has arrived.
     if (!test.hasArrived) await new Promise<void>((resolve) => { setImmediate(resolve) })
     return test.hasArrived
-  }
-
-  private isOver(): boolean {
-    return this.isLost || this.members.size === 0
   }
 
   private receive(payload: string): void {
@@ -175,7 +156,6 @@ export class NoticeChannel {
     for (const { watches } of this.members) watches.notifyAll()
   }
 
-  /** Resolves after some milliseconds, or when the connection is lost or not needed any more. */
   private sleep(ms: number): Promise<void> {
     if (this.members.size === 0) return Promise.resolve()
     return new Promise((resolve) => {

@@ -5,31 +5,25 @@ import {
   type Query, type Running,
 } from './connections.js'
 import { isBroken, sqlState } from './sql.js'
-import { TurnBatches } from './turn-batches.js'
 
 /** Maximum time of the statement that stops late ones, in milliseconds. */
 const STOP_MS = 1500
-/** Maximum number of statements that one statement stops. */
-const MAX_LATE = 1000
 /** Time for the server to respond before the connection for notices is closed, in milliseconds. */
 const CLOSE_MS = 500
 /** Maximum time to connect for notices, and to listen, in milliseconds. */
 const LISTEN_MS = 3000
 
 /**
- * Stops backends that still run the statement that was late. The text is compared, because a pooler
+ * Stops a backend that still runs a statement that was late. The text is compared, because a pooler
  * gives its clients process ids of its own. The server cuts long strings.
  */
-const STOP = `SELECT pg_cancel_backend(activity.pid)
-FROM unnest($1::integer[], $2::text[]) AS late (pid, text)
-JOIN pg_stat_activity AS activity ON activity.pid = late.pid
-WHERE activity.state = 'active' AND activity.usename = current_user
-  AND starts_with(late.text, activity.query)`
+const STOP = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+WHERE pid = $1::integer AND state = 'active' AND usename = current_user
+  AND starts_with($2::text, query)`
 
 /** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
-/** A client that is in use, or is waited for. */
 class Use {
   client: PostgresPoolClient | undefined
   isCancelled = false
@@ -37,11 +31,6 @@ class Use {
   replies = 0
   /** The newest statement. */
   text = ''
-}
-
-interface Late {
-  readonly id: string
-  readonly text: string
 }
 
 /**
@@ -71,8 +60,6 @@ export class PoolConnections implements Connections {
   private generation = 0
   /** Generation in which each connection last had a reply. */
   private readonly lastReply = new WeakMap<PostgresPoolClient, number>()
-  /** Statements whose connection was closed before their reply. */
-  private readonly late = new TurnBatches<Late, Late>(MAX_LATE, (late) => this.stopAll(late))
 
   constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
     guard(pool)
@@ -131,7 +118,6 @@ export class PoolConnections implements Connections {
     }
   }
 
-  /** Runs work on a client, which is closed after an error that `breaks` it. */
   private async run<T>(
     use: Use, work: (client: PostgresPoolClient) => Promise<T>, breaks: (error: unknown) => boolean,
   ): Promise<T> {
@@ -160,9 +146,8 @@ export class PoolConnections implements Connections {
   }
 
   /**
-   * Closes the connection of a late statement, and stops the statement on the server soon. The server
-   * does not notice a closed connection while a statement runs or waits for a lock. Such statements
-   * would pile up beyond the size of the pool, until the server has no connections left.
+   * Closes the connection of a late statement, and stops the statement on the server, which does not
+   * notice a closed connection while a statement runs or waits for a lock.
    */
   private cancel(use: Use): void {
     const { client, text, replies } = use
@@ -170,22 +155,15 @@ export class PoolConnections implements Connections {
     if (!client) return
     if (replies === this.replies) this.generation++
     client.release(true)
-    if (typeof client.processID !== 'number' || text === STOP) return
-    const id = String(client.processID)
-    void this.late.add(id, { id, text })
-  }
-
-  private async stopAll(late: readonly Late[]): Promise<readonly Late[]> {
-    const values = [late.map(({ id }) => id), late.map(({ text }) => text)]
-    const { result, cancel } = this.start(STOP, values)
-    if (!await settles(result, STOP_MS)) cancel()
-    return []
+    const { processID } = client
+    if (typeof processID !== 'number' || text === STOP) return
+    const { result, cancel } = this.start(STOP, [processID, text])
+    void settles(result, STOP_MS).then((isDone) => { if (!isDone) cancel() })
   }
 
   /**
    * Takes a client from the pool. Closes those that the application has released inside a
-   * transaction: a statement would be lost with it. After a statement had no reply, a connection
-   * that has had none since then may be half-open, so it is closed too.
+   * transaction, and those that may be half-open: they have had no reply since a statement had none.
    */
   private async checkOut(): Promise<PostgresPoolClient> {
     for (;;) {
@@ -224,9 +202,7 @@ export class PoolConnections implements Connections {
 
 /**
  * Listens to the errors of a pool and of its clients: without a listener, the loss of a connection
- * would end the process. The statements of a connection in use fail as well. The server may end a
- * connection in the packet that makes it ready, so a listener that is attached when `connect()` has
- * resolved would be late.
+ * would end the process. A listener that is attached when `connect()` has resolved would be late.
  */
 function guard(pool: PostgresPool): void {
   if (guarded.has(pool)) return

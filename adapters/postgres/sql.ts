@@ -9,10 +9,7 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
 }
 
-/**
- * Returns the meaning of an error of a client, for the breaker. 53100 is `disk_full`. A quota is
- * reported as an internal error with the message of the system.
- */
+/** 53100 is `disk_full`. A quota is an internal error with the message of the system. */
 export function faultOf(error: unknown): Fault {
   const state = sqlState(error)
   const isFull = state === '53100' || (state !== undefined && error instanceof Error
@@ -54,7 +51,7 @@ export function checkText(...texts: readonly (string | undefined)[]): void {
 }
 
 /**
- * Returns a lifetime within the limits of the tables, in milliseconds.
+ * @returns a lifetime within the limits of the tables, in milliseconds
  *
  * @throws {TypeError} `ttlMs` is not a finite number.
  */
@@ -65,7 +62,6 @@ export function toLifetime(ttlMs: number): number {
   return Math.min(Math.max(ttlMs, 0), MAX_TTL_MS)
 }
 
-/** Returns SQL of the time that is `ms` milliseconds from now, by the server's clock. */
 export function expiry(ms: string): string {
   return `clock_timestamp() + ${ms}::float8 * interval '1 ms'`
 }

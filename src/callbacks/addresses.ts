@@ -5,19 +5,13 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6
 
 const HOST = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,62})\.)*[a-z_][a-z0-9_-]{0,62}$/
 
-/**
- * Names that are never on the public internet, with their subdomains (RFC 6761, 6762, 7686, 8375,
- * and ICANN's `internal`).
- */
+/** Names that are never public (RFC 6761, 6762, 7686, 8375, and ICANN's `internal`). */
 const LOCAL_NAMES = new Set([
   'localhost', 'local', 'internal', 'intranet', 'lan', 'home', 'corp', 'private', 'localdomain',
   'arpa', 'onion', 'alt',
 ])
 
-/**
- * Addresses that look public, and lead to the machines of a cloud from within it: Azure's wire
- * server, and the service networks of IBM Cloud. Those of other clouds are in reserved ranges.
- */
+/** A cloud's own services at public-looking addresses: Azure's wire server, IBM Cloud. */
 const CLOUD = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14']
   .map((range) => ipaddr.IPv4.parseCIDR(range))
 
@@ -57,10 +51,7 @@ export class AddressRules {
   }
 }
 
-/**
- * Returns whether an address is global unicast. Rejects addresses that stand for another one:
- * mapped, compatible, NAT64, 6to4, Teredo and ISATAP.
- */
+/** Rejects what stands for another address: mapped, compatible, NAT64, 6to4, Teredo, ISATAP. */
 function isPublic(address: Address): boolean {
   if (address.range() !== 'unicast') return false
   if (address instanceof ipaddr.IPv4) return !CLOUD.some((range) => address.match(range))
@@ -70,10 +61,7 @@ function isPublic(address: Address): boolean {
   return (first & 0xe000) === 0x2000 && !((fifth & 0xfdff) === 0 && sixth === 0x5efe)
 }
 
-/**
- * Returns the receiver of an address, for limits. An IPv4 address stands for itself. An IPv6
- * address stands for its /64, which usually belongs to one machine.
- */
+/** Names a receiver for limits. An IPv6 address stands for its /64, usually one machine. */
 export function receiverOf(text: string): string {
   if (!ipaddr.isValid(text)) return text
   const address = ipaddr.process(text)
@@ -102,12 +90,7 @@ function toHost(entry: string): string {
 const MAX_LENGTH = 2048
 const SHAPE = /^https?:\/\/[^\s\\\0-\x20\x7f]+$/i
 
-/**
- * Parses a callback URL. The addresses of its host are checked before each request.
- *
- * @throws {HttpError} `invalid_callback_url` (400): not an absolute http or https URL.
- * @throws {HttpError} `callback_url_forbidden` (400): has credentials, or its host is not public.
- */
+/** Parses a callback URL. The addresses of its host are checked before each request. */
 export function readTarget(text: unknown, rules: AddressRules): URL {
   if (typeof text !== 'string' || text.length > MAX_LENGTH || !URL.canParse(text)) throw invalid()
   const url = new URL(text)

@@ -5,16 +5,12 @@ import { SharedLimit } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
 import { isFinalTask, type Callbacks, type TaskCore } from '../tasks/core/task-core.js'
 import { detailsOf, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
-import { reportError } from '../tasks/record/diagnostics.js'
 import type { TraceHeaders } from '../tasks/definition/tracing.js'
 import { httpSender } from './http-sender.js'
 import { afterAttempt, messageBody, signedHeaders, signersOf, type EndedReply } from './message.js'
 import { OPTIONS, type CallbackOptions, type CallbackReply } from './options.js'
 
-/**
- * Event on the diagnostics channel `longhaul:callback`: one for each attempt, in the process that
- * made it.
- */
+/** Event on the diagnostics channel `longhaul:callback`: one for each attempt of this process. */
 export interface CallbackEvent {
   /** `retry`: another attempt will follow. */
   readonly outcome: 'delivered' | 'retry' | 'failed'
@@ -62,10 +58,7 @@ export function callbacks(options: CallbackOptions): Callbacks {
 const POSTPONE_MS = 250
 const MAX_POSTPONE_MS = 15_000
 
-/**
- * Sends the callbacks that the engine hands out. The engine keeps when each is due, so nothing waits
- * here, and a process that dies loses no callback: another one sends it again after a minute.
- */
+/** Sends the callbacks that the engine hands out. The engine keeps when each is due. */
 class Deliveries {
   /** Requests under way, by owner. */
   private readonly requests: SharedLimit
@@ -93,12 +86,12 @@ class Deliveries {
       await this.attempt(task, callback)
     } catch (error) {
       if (this.closing.signal.aborted) return this.write(task, { callbackMs: 0, isHidden: true })
-      reportError(this.core.settings, error, { taskId: task.id, name: task.name }, callback.attempts + 1)
+      this.core.report(error, { ...task, attempt: callback.attempts + 1 })
     }
   }
 
   async redeliver(id: string, unlessPending: boolean): Promise<boolean> {
-    let task = await this.core.read(id)
+    let task = await this.core.engine.read(id)
     for (;;) {
       const { callback, ...details } = task ? detailsOf(task) : {} as never
       if (!task || !isFinalTask(task) || !callback) return false

@@ -1,13 +1,26 @@
+import dns from 'node:dns'
+import { lookup, Resolver } from 'node:dns/promises'
 import { request as httpRequest, type ClientRequest } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { bytes, duration, func, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { unlessAborted } from '../runtime/timers.js'
 import { AddressRules, hostOf, readTarget, receiverOf } from './addresses.js'
-import {
-  publicResolve, systemResolve, type ResolvedAddress, type ResolveHost,
-} from './lookup.js'
 import type { CallbackReply, CallbackRequest, CallbackSender } from './options.js'
+
+/** One address of a host name. */
+export interface ResolvedAddress {
+  readonly address: string
+  readonly family: number
+}
+
+/**
+ * Resolves a host name to all its addresses. `signal` aborts when nobody needs the addresses any
+ * more. The request keeps its place in all limits until the promise settles.
+ */
+export type ResolveHost = (
+  host: string, signal: AbortSignal,
+) => Promise<readonly ResolvedAddress[]>
 
 /** Options of `httpSender`. */
 export interface HttpSenderOptions {
@@ -16,15 +29,9 @@ export interface HttpSenderOptions {
    * resolve to any address, and is resolved as the operating system does. Default: none.
    */
   readonly allow?: readonly string[]
-  /**
-   * Maximum duration of one attempt in milliseconds, from name resolution to the end of the
-   * response. Default 15 000.
-   */
+  /** Maximum duration of an attempt, name resolution included, in milliseconds. Default 15 000. */
   readonly timeoutMs?: number
-  /**
-   * Maximum number of bytes of a response body that are read and discarded before the connection is
-   * closed. Default 16 KiB.
-   */
+  /** Maximum bytes of a response body that are read and discarded. Default 16 KiB. */
   readonly maxResponseBytes?: number
   /**
    * Resolves host names. Default: names in `allow` as the operating system does (hosts file, search
@@ -122,6 +129,39 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
         stop.abort()
       }
     },
+  }
+}
+
+/** Maximum time to resolve a public name. */
+const DEADLINE_MS = 5000
+/** Time until the first query is repeated, and the number of tries at each name server. */
+const QUERY = { timeout: 1000, tries: 3 }
+
+/** Occupies one of the few threads that all of the process shares, and cannot be cancelled. */
+const systemResolve: ResolveHost = (host) => lookup(host, { all: true, verbatim: true })
+
+/** Queries the name servers of `dns.setServers`. Occupies no thread, and ends after 5 s. */
+export const publicResolve: ResolveHost = async (host, signal) => {
+  signal.throwIfAborted()
+  // `cancel` ends all queries of a resolver, so each name has its own.
+  const resolver = new Resolver(QUERY)
+  try {
+    // Not by a named import: `dns.setServers` replaces the functions of the module.
+    resolver.setServers(dns.getServers())
+  } catch {
+    // An address with a zone cannot be set. The resolver has read the same configuration.
+  }
+  const cancel = (): void => { resolver.cancel() }
+  const deadline = setTimeout(cancel, DEADLINE_MS)
+  signal.addEventListener('abort', cancel, { once: true })
+  try {
+    const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+    if (four.status === 'rejected' && six.status === 'rejected') throw four.reason as Error
+    return [four, six].flatMap((found) => found.status === 'fulfilled' ? found.value : [])
+      .map((address) => ({ address, family: isIP(address) }))
+  } finally {
+    clearTimeout(deadline)
+    signal.removeEventListener('abort', cancel)
   }
 }
 

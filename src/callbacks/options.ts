@@ -12,10 +12,7 @@ export interface CallbackOptions {
   readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
   /** Sends the requests. Default: `httpSender()`. */
   readonly sender?: CallbackSender
-  /**
-   * Maximum number of attempts for one callback. Default 14, which takes about 9 hours with the
-   * default back-off.
-   */
+  /** Maximum number of attempts for one callback. Default 14: about 9 hours by default. */
   readonly attempts?: number
   /**
    * Delay between attempts. Default: exponential from 5 s to 6 h with a jitter of 0.3. A longer
@@ -68,10 +65,7 @@ export interface CallbackSender {
    * be called.
    */
   check(url: unknown): void
-  /**
-   * Makes one POST request and resolves to its outcome. Follows no redirect. Rejects only if
-   * `signal` aborts, with its reason.
-   */
+  /** Makes one POST request, without redirects. Rejects only with the reason of `signal`. */
   send(request: CallbackRequest): Promise<CallbackReply>
 }
 
@@ -91,10 +85,7 @@ export interface CallbackRequest {
   readonly admit: (addresses: readonly string[]) => boolean
 }
 
-/**
- * Reason for a request without a response: the address is forbidden, there is no connection, or the
- * request timed out.
- */
+/** Reason for a request without a response. `forbidden`: the address must not be called. */
 export type SendFault = 'forbidden' | 'unreachable' | 'timeout'
 
 /** Outcome of one request: a status, a fault, or `busy` if `admit` returned `false`. */

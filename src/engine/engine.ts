@@ -41,10 +41,7 @@ export interface TaskEngine {
    * `undefined` if it is gone, which includes that this call has deleted it.
    */
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined>
-  /**
-   * Begins to hand out what is due, to this process. Called at most once. What is due is found by
-   * the engine, in every process that works.
-   */
+  /** Begins to hand out to this process what is due. Called at most once. */
   work(options: WorkOptions, handlers: WorkHandlers): void
   /**
    * Calls `listener` soon after a change of a task that clients can see. A hint: a call may be lost,
@@ -91,10 +88,7 @@ export interface WorkOptions {
 export interface WorkHandlers {
   /** Performs a run, which has begun. */
   readonly run: (run: TaskRun) => Promise<void>
-  /**
-   * Makes an attempt at a callback. The attempt is made again after a minute, unless the handler
-   * changes the task with `{ callbackRun }`.
-   */
+  /** Makes an attempt, again after a minute unless it changes the task with `{ callbackRun }`. */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
    * Deletes what a task has outside of the engine, because the task has expired, was deleted, or its
@@ -102,10 +96,7 @@ export interface WorkHandlers {
    * with `hasFiles` only, and for at most 10 of them at the same time.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
-  /**
-   * Ends an unfinished task, or the callback of a final one, because the process ends. Only called by
-   * engines that are not durable.
-   */
+  /** Ends a task, or its callback, with the process. Only engines that are not durable call it. */
   readonly abandon: (task: StoredTask) => MaybePromise<void>
 }
 
@@ -186,10 +177,7 @@ export function comparePositions(one: ListPosition, other: ListPosition): number
  * The guide has a few lines for each of Drizzle, Kysely, Knex and Prisma.
  */
 export interface Transaction {
-  /**
-   * Runs one statement in the transaction. `$1`, `$2`, … in `text` stand for `values`. One
-   * statement ends before the next one begins.
-   */
+  /** Runs one statement, `$1`, `$2`, … being `values`. One ends before the next one begins. */
   query(text: string, values: unknown[]): Promise<{ readonly rows: unknown[] }>
 }
 
@@ -207,10 +195,7 @@ export function checkTransaction(where: string, transaction: unknown): void {
   )
 }
 
-/**
- * The places for runs of one process, by pool. Runs of queued tasks and runs of synchronous
- * requests share them.
- */
+/** Places for runs of one process, by pool, for queued tasks and synchronous requests. */
 export class Places {
   private readonly free = new Map<string, number>()
   private listener: ((pool: string) => void) | undefined

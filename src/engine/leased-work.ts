@@ -10,7 +10,6 @@ const REMOVALS = 10
 /** Time for aborted runs to end, in milliseconds. */
 const ABORT_GRACE_MS = 2000
 
-/** Calls of `LeasedWork` to its engine. */
 export interface WorkSource {
   readonly leaseMs: number
   /** `true` keeps the process alive. Default `false`. */
@@ -21,10 +20,7 @@ export interface WorkSource {
   readonly look: () => Promise<void>
 }
 
-/**
- * Work that a process has taken from an engine that other processes share: runs with leases, attempts
- * at callbacks and removals of files. Looks for what is due every second, and when it is told to.
- */
+/** Runs, callbacks and removals that a process has taken from an engine that others share. */
 export class LeasedWork {
   readonly leases: Leases
   isClosing = false
@@ -44,12 +40,10 @@ export class LeasedWork {
     this.leases = new Leases(source.leaseMs, source.renew)
   }
 
-  /** Maximum number of callbacks to take now. */
   get freeCallbacks(): number {
     return this.options.callbacks - this.callbacks
   }
 
-  /** Maximum number of tasks to take now whose files are removed. */
   get freeRemovals(): number {
     return REMOVALS - this.removals
   }
@@ -73,7 +67,6 @@ export class LeasedWork {
     await this.track(this.handlers.run(run).finally(() => { this.leases.remove(run) }))
   }
 
-  /** Makes an attempt at a callback. */
   async callBack(task: StoredTask): Promise<void> {
     this.callbacks++
     await this.track(this.handlers.callback(task)).catch(() => undefined)

@@ -6,10 +6,7 @@ import type { StoredTask } from './task.js'
 const REPLACED = Symbol.for('longhaul.RunReplacedError')
 const CLOSING = Symbol.for('longhaul.WorkerClosingError')
 
-/**
- * Abort reason of a run whose task has ended or has a later run, or whose lease has ended. Test for
- * it with `isRunReplaced`.
- */
+/** Abort reason of a run that is over or was replaced. Test for it with `isRunReplaced`. */
 export class RunReplacedError extends Error {
   override readonly name = 'RunReplacedError'
   readonly [REPLACED] = true
@@ -37,26 +34,26 @@ export function isWorkerClosing(error: unknown): error is WorkerClosingError {
   return typeof error === 'object' && error !== null && CLOSING in error
 }
 
-/**
- * The signal of one run. The AbortController is created when the signal is read, because creating
- * one costs a quarter of an accept, and most runs never read it.
- */
+/** The signal of a run, made when it is read: one for each costs a quarter of an accept. */
 export class RunSignal {
   #controller: AbortController | undefined
-  #reason: Error | undefined
+  /** True once `abort` was called. */
+  aborted = false
+  /** Reason of the abort. */
+  reason: unknown
   #listener: ((reason: unknown) => void) | undefined
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
-      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
+      if (this.aborted) this.#controller.abort(this.reason)
     }
     return this.#controller.signal
   }
 
   /** Calls `listener` when the run is aborted; at once if it was. */
   onAbort(listener: (reason: unknown) => void): void {
-    if (this.#reason !== undefined) return listener(this.#reason)
+    if (this.aborted) return listener(this.reason)
     const earlier = this.#listener
     this.#listener = earlier === undefined ? listener : (reason) => {
       earlier(reason)
@@ -65,15 +62,15 @@ export class RunSignal {
   }
 
   /** Stops the run. Later calls do nothing. */
-  abort(reason: Error): void {
-    if (this.#reason !== undefined) return
-    this.#reason = reason
+  abort(reason: unknown): void {
+    if (this.aborted) return
+    this.aborted = true
+    this.reason = reason
     this.#controller?.abort(reason)
     this.#listener?.(reason)
   }
 }
 
-/** Number of times that the leases are checked while one lasts. */
 const CHECKS = 15
 /** Longest time between two checks, in milliseconds. */
 const MAX_CHECK_MS = 5000
@@ -81,10 +78,6 @@ const MAX_CHECK_MS = 5000
 export class LeasedRun extends RunSignal implements TaskRun {
   readonly input: Json
 
-  /**
-   * @param input - JSON text
-   * @param leaseEnd - by the monotonic clock, from before the run was taken
-   */
   constructor(
     readonly task: StoredTask, input: string, readonly checkpoint: string | undefined,
     readonly crashed: StoredTask | undefined, public leaseEnd: number,
@@ -94,17 +87,10 @@ export class LeasedRun extends RunSignal implements TaskRun {
   }
 }
 
-/**
- * Outcome of the renewal of one lease. `lost`: the run has ended, or another one has begun. `busy`:
- * a change of the task is under way, so it is tried again soon.
- */
+/** `lost`: the run has ended, or another one has begun. `busy`: it is tried again soon. */
 export type Renewal = 'renewed' | 'lost' | 'busy'
 
-/**
- * Renews the leases of all runs of this process together, when a third of one is over. Aborts runs
- * that have another end, and those whose lease could not be renewed in time. Times are of the
- * monotonic clock, from before the renewal was sent.
- */
+/** Renews the leases of all runs of this process together. Times are of the monotonic clock. */
 export class Leases {
   private readonly runs = new Map<string, LeasedRun>()
   private readonly checkMs: number
@@ -134,11 +120,7 @@ export class Leases {
     if (this.runs.size === 0) this.stop()
   }
 
-  /**
-   * Ends the lease of the run of a task that has changed, if the run is over.
-   *
-   * @param isOwn - the run itself has made the change
-   */
+  /** Ends the lease of a run that is over. `isOwn`: the run itself has made the change. */
   note(task: StoredTask, isOwn: boolean): void {
     const run = this.runs.get(task.id)
     if (run?.task.birth !== task.birth || run.task.run > task.run) return

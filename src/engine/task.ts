@@ -16,10 +16,7 @@ export interface TaskRef {
   readonly birth: string
 }
 
-/**
- * One task as the engine keeps it. Times are milliseconds since 1970 by the clock of the engine.
- * Immutable: every change makes a new object.
- */
+/** One task as the engine keeps it, immutable. Times are milliseconds since 1970, by its clock. */
 export interface StoredTask extends TaskRef {
   /** Idempotency key in its scope; `undefined` for a task without a key. */
   readonly key: string | undefined
@@ -35,10 +32,7 @@ export interface StoredTask extends TaskRef {
   readonly status: TaskStatus
   /** Number of changes that clients can see, from 1. Changes of checkpoints and leases do not count. */
   readonly version: number
-  /**
-   * Number of the newest run: the fence that keeps earlier runs out. 0 before the first run. Never
-   * decreases.
-   */
+  /** Number of the newest run, which keeps earlier ones out. 0 at first. Never decreases. */
   readonly run: number
   /** Number of runs that clients see: those that were not given back. */
   readonly attempt: number
@@ -87,15 +81,9 @@ export interface NewTask extends TaskRef {
   /** The input. The engine keeps it until the task is completed. */
   readonly input: Json
   readonly details: TaskDetails
-  /**
-   * Earliest start of the first run: a time by the clock of the engine, or a delay in milliseconds.
-   * A time in the past is now. Default: now.
-   */
+  /** Earliest start, by the clock of the engine, or a delay in milliseconds. Default: now. */
   readonly start?: { readonly at: number } | { readonly delayMs: number } | undefined
-  /**
-   * Time for which the task is kept after its earliest start if it never becomes final, in
-   * milliseconds.
-   */
+  /** Time that an unfinished task is kept after its earliest start, in milliseconds. */
   readonly keepMs: number
   /** `true` if something outside of the engine has to be deleted with the task. Default `false`. */
   readonly hasFiles?: boolean
@@ -163,10 +151,7 @@ export interface TaskChange {
    * under way cannot end the callback that this change makes due.
    */
   readonly callbackMs?: number | null | undefined
-  /**
-   * New checkpoint as text; `null` removes it. Sets `crashes` to 0. Clients cannot see it, so
-   * `version` stays if nothing else changes.
-   */
+  /** New checkpoint; `null` removes it. Sets `crashes` to 0. Alone, it keeps `version`. */
   readonly checkpoint?: string | null
   readonly hasFiles?: boolean
   /** Bytes that the task keeps outside of the engine once it is final. Default: as before, at first 0. */

@@ -31,10 +31,7 @@ export const LEASE_MS = 30_000
 /** Time for which the write of a response is retried while the store fails, in milliseconds. */
 const PATIENCE_MS = 300_000
 
-/**
- * Holds a claim while its work runs, and stores the response. A timer of this process renews the
- * claim and the store expires it, so a wrong wall clock cannot end it.
- */
+/** Holds a claim while its work runs, and stores the response. No wrong wall clock can end it. */
 export class Lease {
   private writing: Promise<void> = Promise.resolve()
   private settledAt = Infinity
@@ -54,10 +51,7 @@ export class Lease {
     await Promise.resolve(this.store.delete(this.key, this.revision)).catch(() => undefined)
   }
 
-  /**
-   * Stores the response. Resolves after the first attempt, so that the client does not wait for a
-   * store that fails. Further attempts follow for five minutes.
-   */
+  /** Resolves after the first attempt to store it; further ones follow for five minutes. */
   async settle(
     response: StoredResponse,
     { retentionMs, owner }: { readonly retentionMs: number, readonly owner: string },
@@ -99,10 +93,7 @@ export class Lease {
 /** A notice of the store may be lost, so the entry is read again this often, in milliseconds. */
 const REREAD_MS = 1000
 
-/**
- * Reads an entry until `until` accepts it, the time is over, or the signal aborts. The timer keeps
- * the process alive, because a request waits for it.
- */
+/** Reads an entry until `until` accepts it or the time is over. Keeps the process alive. */
 export async function waitForEntry(
   store: Store, key: string, until: (entry: Entry | undefined) => boolean, timeoutMs: number,
   signal?: AbortSignal,

@@ -22,15 +22,7 @@ export function parseIdempotencyKey(field: string | string[] | undefined): strin
 
 export const CREDENTIALS = ['authorization', 'cookie', 'proxy-authorization', 'x-api-key'] as const
 
-/**
- * Returns the store key of a claim. An Idempotency-Key belongs to one caller, method, path (mount
- * path included) and chosen version. With another of these, the same text is another key.
- *
- * @param caller - the owner of the work. If `undefined`, the caller is the subject of the request's
- * principal, or else the values of `Authorization`, `Cookie`, `Proxy-Authorization` and `X-Api-Key`.
- * @throws {TypeError} The framework has a user (`context.user`) but has set neither caller nor
- * principal. All users would share keys.
- */
+/** Returns the store key of a claim, which belongs to one caller, method, path and version. */
 export function claimKey(
   request: HttpRequest<unknown>, caller: string | undefined, key: string,
 ): string {
@@ -46,10 +38,7 @@ function callerOf(request: HttpRequest<unknown>, caller: string | undefined): re
   return ['credentials', ...CREDENTIALS.map((name) => request.headers[name] ?? null)]
 }
 
-/**
- * Returns a SHA-256 that does not depend on the order of properties. Throws for a value that is
- * nested too deeply, see `isTooDeep`.
- */
+/** Does not depend on the order of properties. Throws for a value that is nested too deeply. */
 export function fingerprintOf(value: unknown): string {
   return digestOf(JSON.stringify(value, sorted) ?? '')
 }

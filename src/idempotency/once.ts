@@ -13,10 +13,7 @@ import {
 /** A response, and the part of it that is kept for retries. */
 export interface KeptResponse {
   readonly response: HttpResponse
-  /**
-   * Body for retries, as JSON text, if the whole body is a stream or too large to keep. Default: a
-   * message that says so.
-   */
+  /** JSON body for retries, if the body is a stream or too large. Default: a message. */
   readonly short?: string
 }
 
@@ -43,26 +40,14 @@ export interface OnceOptions {
 
 /** Number of claims that may end without a response before a retry is rejected. */
 const TRIES = 10
-/**
- * Size of the bodies of requests that wait for another request, in bytes as sent; half of it for one
- * caller. They are held in memory, because each request may have to do the work. Parsed JSON takes up
- * to 25 times as much.
- */
+/** Bodies of waiting requests, in bytes as sent: each request may have to do the work itself. */
 const WAITING = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
 /** Least size that counts, which limits the number of these requests to 1024. */
 const LEAST_BYTES = 4096
 /** Assumed size of a body of unknown length, in bytes. */
 const UNKNOWN_BYTES = 1_048_576
 
-/**
- * Does work at most once for each key, and keeps its response or error. A retry gets that response
- * with `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
- * claim expires within 30 seconds, and a retry does the work again.
- *
- * @returns `undefined` if `work` returns no response, which releases the key
- * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and the
- * errors of `work`
- */
+/** Does work once for each key. Without a response, releases the key. */
 export async function oncePerKey(
   request: HttpRequest<unknown>, options: OnceOptions, work: OnceWork<KeptResponse | undefined>,
 ): Promise<HttpResponse | undefined> {
@@ -184,10 +169,7 @@ export function replay({ status, headers, body, base64 }: StoredResponse): HttpR
   return again
 }
 
-/**
- * Reads a streamed response into memory, so that its work does not depend on the client. A stream
- * with more than `maxBytes`, and an event stream, are passed on as they arrive.
- */
+/** Reads a response into memory, so that its work does not depend on the client. */
 export async function buffered(response: HttpResponse, maxBytes: number): Promise<HttpResponse> {
   const { body, headers } = response
   if (!isStreamed(body) || wantsHeadAtOnce(headers)) return response

@@ -115,6 +115,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     where: 'idempotent', name: 'caller', question: 'Say to whom an Idempotency-Key belongs.',
     anyone: 'tells callers apart by the credentials that they send: Authorization, Cookie, '
       + 'Proxy-Authorization and X-Api-Key.',
+    anonymous: true,
   })
   const counted = new Set(methods)
 
@@ -153,14 +154,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   return Object.assign(policy, { place: PLACE, describe })
 }
 
-/**
- * Reads the body of a request and returns its fingerprint: of the query, the media type and the
- * body. JSON is compared by its values, so the order of properties and white space do not matter.
- * Other bodies are compared by their bytes as sent.
- *
- * @throws {HttpError} 400 `nested_too_deep` (a body that your framework has parsed), 413
- * `body_too_large`, 429 `too_many_requests`, 503 `overloaded`
- */
+/** Returns the fingerprint of query, media type and body: JSON by value, else bytes. */
 async function readRequest(
   request: HttpRequest<unknown>, maxBytes: number,
 ): Promise<{ readonly fingerprint: string, readonly body: BodySource }> {

@@ -6,7 +6,6 @@ const LONGEST_KEY = 512
 export const BLOB_PUT = { ttlMs: 0, signal: 0 } satisfies Record<keyof BlobPutOptions, 0>
 export const BLOB_RANGE = { start: 0, end: 0, etag: 0 } satisfies Record<keyof BlobRange, 0>
 
-/** @throws {TypeError} The key is not valid. */
 export function checkBlobKey(key: string): void {
   const isShort = typeof key === 'string' && key.length > 0 && key.length <= LONGEST_KEY
   if (isShort && key.isWellFormed() && !key.includes('\0')) return
@@ -15,13 +14,11 @@ export function checkBlobKey(key: string): void {
   )
 }
 
-/** @throws {TypeError} `ttlMs` is not finite. */
 export function checkBlobLifetime(ttlMs: number): void {
   if (Number.isFinite(ttlMs)) return
   throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
 }
 
-/** @throws {TypeError} The range does not lie within the blob of `size` bytes. */
 export function blobRange(
   range: BlobRange, size: number,
 ): { readonly start: number; readonly end: number } {
@@ -32,10 +29,7 @@ export function blobRange(
   throw new TypeError(`A range of a blob of ${size} bytes must lie within it; ${given} does not`)
 }
 
-/**
- * Passes the chunks of `content` to `write`, each after the write before it has ended. If `signal`
- * aborts, rejects at once with its reason, even while `content` waits. Always closes `content`.
- */
+/** Passes chunks to `write`, one after the other. Rejects at once if `signal` aborts. */
 export async function takeContent(
   content: AsyncIterable<Uint8Array>,
   signal: AbortSignal | undefined,

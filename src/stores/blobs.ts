@@ -11,10 +11,7 @@
  * renewed. A `ttlMs` of 0 or less writes a blob that expires at once.
  */
 export interface Blobs {
-  /**
-   * True if other processes read the same blobs. Required with an engine that several processes
-   * share: `redis()` or `postgres()`.
-   */
+  /** True if other processes read the same blobs. Required with `redis()` and `postgres()`. */
   readonly shared: boolean
   /**
    * Maximum number of bytes of all blobs. One owner may use a quarter of them by default, for
@@ -82,8 +79,6 @@ export interface BlobRange {
 export interface BlobInfo {
   /** Size in bytes. */
   readonly size: number
-  /**
-   * Strong entity tag, in quotes. Different for different bytes, also after the key was deleted.
-   */
+  /** Strong entity tag, in quotes. Other bytes have another one, also after a deletion. */
   readonly etag: string
 }

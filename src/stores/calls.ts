@@ -15,18 +15,11 @@ export interface BreakerOptions {
   readonly faultOf: (error: unknown) => Fault
   /** Called after a call has timed out. */
   readonly onLate?: () => void
-  /**
-   * Each call has its own connection. A call that is late while others got a reply, such as
-   * one that waits for a lock, then says nothing about the server. Default `false`.
-   */
+  /** A late call says nothing about the server if others got a reply. Default `false`. */
   readonly hasManyConnections?: boolean
 }
 
-/**
- * Sets a deadline for every call to a server, and makes its errors `StoreUnavailableError`s. After a
- * call has timed out, further calls fail at once, except one probe at a time, until the server
- * replies again. So a request waits for one deadline, not for one for each of its calls.
- */
+/** Sets a deadline for calls. After a late one, all fail at once but one probe at a time. */
 export class Breaker {
   private answers = 0
   private suspect = false
@@ -96,10 +89,7 @@ export class Breaker {
   }
 }
 
-/**
- * Event on the diagnostics channel `longhaul:store`: one for each call of a store or of a task
- * engine on Redis or PostgreSQL.
- */
+/** Event on the diagnostics channel `longhaul:store`: a call to Redis or PostgreSQL. */
 export interface StoreEvent {
   /**
    * `look`, `take` and `renew` are calls of a worker: it searches for what is due about every
@@ -109,9 +99,7 @@ export interface StoreEvent {
     | 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
     | 'read' | 'change' | 'list' | 'counts' | 'now'
     | 'look' | 'take' | 'renew'
-  /**
-   * `full` and `unavailable` are reasons of a `StoreUnavailableError`. `misuse` is a `TypeError`.
-   */
+  /** Reason of a `StoreUnavailableError`; `misuse` for a `TypeError`. */
   readonly outcome: 'ok' | 'full' | 'unavailable' | 'misuse'
   /** Duration of the call in milliseconds. */
   readonly ms: number
@@ -144,18 +132,9 @@ export type Retry = <T>(work: () => Promise<T>) => Promise<T>
 /** Returns a function that retries work while the store is unavailable, until `signal` aborts. */
 export function retryUntil(signal: AbortSignal): Retry {
   const retry = new StoreRetry(false)
-  const stop = (): void => { retry.stop() }
-  if (signal.aborted) stop()
-  else signal.addEventListener('abort', stop, { once: true })
-  return async (work) => {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await work()
-      } catch (error) {
-        await retry.backOff(error, tries)
-      }
-    }
-  }
+  if (signal.aborted) retry.stop()
+  else signal.addEventListener('abort', () => { retry.stop() }, { once: true })
+  return (work) => retry.run(work)
 }
 
 /** Retries work on a store that is unavailable, for about five minutes or until `stop`. */
@@ -165,6 +144,17 @@ export class StoreRetry {
 
   /** @param shared - a full store is retried only if others share it and may make space */
   constructor(private readonly shared: boolean) {}
+
+  /** @param first - the first try, if it was made */
+  async run<T>(work: () => T | Promise<T>, first?: Promise<T>): Promise<T> {
+    for (let tries = 1, trying = first; ; tries++, trying = undefined) {
+      try {
+        return await (trying ?? work())
+      } catch (error) {
+        await this.backOff(error, tries)
+      }
+    }
+  }
 
   /** Resolves when it is time for the next try. Throws the error if there is none. */
   async backOff(error: unknown, tries: number): Promise<void> {

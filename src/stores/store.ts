@@ -40,10 +40,7 @@ export interface Store {
     revision: Revision,
     options: ReplaceOptions,
   ): Replaced | Conflict | Promise<Replaced | Conflict>
-  /**
-   * Deletes an entry; with `revision`, only if it still has that revision. Atomic. Returns `true`
-   * if this call deleted it.
-   */
+  /** Deletes an entry, with `revision` only that one. Atomic. `true` if this call deleted it. */
   delete(key: string, revision?: Revision): boolean | Promise<boolean>
   /**
    * Adds `by` (an integer, possibly negative) to the counter at `key`, which starts at 0. The first
@@ -73,10 +70,7 @@ export interface Store {
   close(): Promise<void>
 }
 
-/**
- * Opaque identifier of one version of an entry. Never used twice for a key, even after it was
- * deleted or expired.
- */
+/** Opaque identifier of one version of an entry. Never used twice for a key. */
 export type Revision = string
 
 /** One entry. `value` is text, so that callers cannot share an object. */
@@ -113,9 +107,7 @@ export interface Existing { readonly created: false; readonly entry: Entry }
 export interface Replaced { readonly replaced: true; readonly revision: Revision }
 /** Outcome of `replace`: the entry has another revision or is gone, and nothing was written. */
 export interface Conflict { readonly replaced: false; readonly entry: Entry | undefined }
-/**
- * Outcome of `increment`. `resetMs` is the time until the counter starts again, in milliseconds.
- */
+/** Outcome of `increment`. `resetMs`: time until the counter starts again, in milliseconds. */
 export interface Counter { readonly value: number; readonly resetMs: number }
 /** Ends a watch. May be called twice. */
 export type Unsubscribe = () => void

@@ -27,9 +27,7 @@ export interface ListOptions<
   readonly to?: Date | undefined
   /** Order of creation. Default `newest`: the newest task first. */
   readonly order?: 'newest' | 'oldest' | undefined
-  /**
-   * Maximum number of tasks of the page, 1 to 200. A page ends earlier after 4 MiB. Default 50.
-   */
+  /** Maximum number of tasks of the page, 1 to 200. It ends earlier after 4 MiB. Default 50. */
   readonly limit?: number | undefined
   /** The property `next` of the page before, of a call with the same options. Default: first page. */
   readonly cursor?: string | undefined
@@ -61,11 +59,7 @@ const OPTIONS = {
 /** Filter of a list: everything that a query has except the position of its page. */
 export type ListFilter = Omit<TaskQuery, 'after'>
 
-/**
- * Returns the filter that options name.
- *
- * @throws {TypeError} An option is unknown or makes no sense.
- */
+/** Returns the filter that options name. */
 export function toFilter(
   where: string, options: ListOptions, of: ListFilter['of'],
   mustHave: (definition: AnyTaskDefinition) => void,
@@ -87,27 +81,13 @@ export function distinct<T>(items: readonly T[]): T[] {
 
 /** Maximum number of tasks that are read together. */
 const READ_TOGETHER = 64
-/**
- * Length of the tasks after which a page ends, in UTF-16 units. A result may have a megabyte, so 200
- * tasks would have 200.
- */
+/** Length after which a page ends, in UTF-16 units: a result may have a megabyte. */
 const MAX_PAGE_LENGTH = 4 * 1024 * 1024
 
-export interface SnapshotPage {
-  readonly items: TaskSnapshot[]
-  /** Cursor of the next page; `undefined` on the last one. */
-  readonly next: string | undefined
-}
-
-/**
- * Returns a page of tasks, up to the limit of the filter. A page of long tasks ends early, at
- * `MAX_PAGE_LENGTH`.
- *
- * @throws {HttpError} 400 `invalid_cursor`
- */
+/** Returns a page of tasks. Throws 400 `invalid_cursor`. */
 export async function listTasks(
   engine: TaskEngine, filter: ListFilter, cursor: string | undefined,
-): Promise<SnapshotPage> {
+): Promise<{ items: TaskSnapshot[], next: string | undefined }> {
   let after: TaskQuery['after'] = cursor === undefined ? undefined : readCursor(cursor, filter)
   const items: TaskSnapshot[] = []
   let length = 0
@@ -134,23 +114,13 @@ const DIGEST_LENGTH = 12
 /** Maximum length of a cursor, with an id of 128 characters. */
 const MAX_LENGTH = 256
 
-/**
- * Returns the cursor of the page after `position`. It is bound to the owner, the filter and the
- * order, so that a position in one list is never used in another. It is no secret: a list shows the
- * tasks of its owner only, whatever its cursor says.
- */
+/** Binds the position to owner, filter and order. It is no secret. */
 function toCursor({ id, createdAt }: ListPosition, filter: ListFilter): string {
   const place = `${createdAt.toString(36)} ${id}`
   const text = digestOf(filter, place) + place
   return Buffer.from(text, 'latin1').toString('base64url')
 }
 
-/**
- * Reads the position in a cursor.
- *
- * @throws {HttpError} 400 `invalid_cursor`: it is malformed, or of a list with another owner or
- * filter.
- */
 function readCursor(cursor: string, filter: ListFilter): ListPosition {
   const text = cursor.length > MAX_LENGTH ? '' : Buffer.from(cursor, 'base64url').toString('latin1')
   const [time = '', id = ''] = text.slice(DIGEST_LENGTH).split(' ')

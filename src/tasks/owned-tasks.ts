@@ -106,18 +106,12 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
   delete(id: string): Promise<boolean>
 }
 
-/**
- * The options of a submission: `O`. They are required, with their `context`, if the definition says
- * which context it needs.
- */
+/** The options `O` of a submission. Required, with `context`, if the definition needs one. */
 export type SubmitArguments<T extends AnyTaskDefinition, O extends OwnedSubmitOptions> =
   unknown extends ContextOf<T> ? [options?: O]
     : [options: Omit<O, 'context'> & { readonly context: ContextOf<T> }]
 
-/**
- * A task that was submitted. If it was submitted in a transaction, its calls find the task after
- * the commit.
- */
+/** A task that was submitted. Its calls find one of a transaction after the commit. */
 export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
   readonly taskId: string
   /** `false` if a task of this id existed before: nothing new was started. */

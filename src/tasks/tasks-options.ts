@@ -12,10 +12,7 @@ import type { Tracing } from './definition/tracing.js'
 export interface TasksOptions<D extends Definitions = Definitions> {
   /** Keeps the tasks and hands them out: that of `memory()`, `redis()` or `postgres()`. */
   readonly engine: TaskEngine
-  /**
-   * Keeps counters, uploads and the responses of idempotency keys. `memory()`, `redis()` and
-   * `postgres()` include one.
-   */
+  /** Keeps counters, uploads and responses of idempotency keys. All engines include one. */
   readonly store: Store
   /**
    * Keeps the files that runs write. `memory()` and `postgres()` include blobs; with `redis()` pass
@@ -31,10 +28,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    * the tasks of all pools.
    */
   readonly worker?: boolean | readonly string[]
-  /**
-   * Maximum number of concurrent runs of the default pool in this process, of queued tasks and
-   * synchronous responses together. Default 10.
-   */
+  /** Maximum number of concurrent runs of the default pool in this process. Default 10. */
   readonly concurrency?: number
   /**
    * Further pools of tasks, each with a concurrency of its own: `{ heavy: { concurrency: 2 } }`.
@@ -58,10 +52,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly pendingMs?: number
   /** Maximum size of an input, in bytes of JSON. Default 1 MiB. */
   readonly maxInputBytes?: number
-  /**
-   * Maximum size of a result, in bytes of JSON. A larger one fails its task (`result_too_large`).
-   * Default 1 MiB.
-   */
+  /** Maximum size of a result as JSON. A larger one fails (`result_too_large`). Default 1 MiB. */
   readonly maxResultBytes?: number
   /**
    * Maximum size of all files of one run, in bytes. Beyond it the task fails

@@ -35,7 +35,7 @@ export const CODE: Readonly<Record<string, readonly string[]>> = {
   '4.9.upload': ['src/ndjson/line-reader.ts', 'src/http/body/decode.ts'],
   '5': ['src/policies/authenticate.ts', 'examples/reference-server/auth.ts'],
   '6.1': ['src/callbacks/callbacks.ts'],
-  '6.2': ['src/tasks/http/event-stream.ts', 'src/tasks/http/status.ts'],
+  '6.2': ['src/tasks/http/status.ts'],
   '7': ['src/http/errors.ts', 'src/http/failure.ts', 'src/http/respond.ts'],
   '7.405': ['src/resources/routes.ts'],
   '7.429': ['src/policies/rate-limit.ts'],

@@ -6,15 +6,11 @@ const LEASED = "clock_timestamp() + interval '15 minutes'"
 export type BlobStatements = ReturnType<typeof blobStatements>
 
 /**
- * Returns the statements of blobs. Each is atomic, and commits by itself.
- *
  * A blob is a row of `blobs`, which names a version. The bytes of a version are rows of
  * `blob_chunks`, which never change. A new blob is a new version, and one statement makes it
  * visible. Readers and writers hold a lease on a version. A version is removed after it has expired
  * and its lease has ended. `is_removed` is set before its first chunk is deleted, and is final: no
  * later statement extends the lease, appends or completes.
- *
- * @param schema - quoted as an identifier
  */
 export function blobStatements(schema: string) {
   const blobs = `${schema}.blobs`

@@ -5,16 +5,11 @@ import {
 import type { Database } from '../database.js'
 import { checkText, toLifetime } from '../sql.js'
 import { TurnBatches } from '../turn-batches.js'
-import { limitsSql } from './creates.js'
+import { limitsSql, MAX_BATCH_LENGTH, MAX_MS } from './creates.js'
 import type { TaskReads } from './reads.js'
 import {
   CLOCK, keptBytes, newRows, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow,
 } from './rows.js'
-
-/** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
-const MAX_BATCH_LENGTH = 262_144
-/** Time after which a retry under a limit is not tried again, in milliseconds. */
-const MAX_MS = 2000
 
 interface Request {
   readonly ref: TaskRef
@@ -22,7 +17,6 @@ interface Request {
   readonly change: TaskChange
 }
 
-/** Columns of a change. */
 const COLUMNS = 'id text, birth text, of_version integer, of_run integer, of_callback integer, '
   + 'to_status smallint, new_group text, new_max bigint, new_details text, new_result text, '
   + 'delay float8, given_back integer, new_pool text, keep float8, callback float8, '
@@ -35,9 +29,8 @@ interface Row extends TaskRow {
 }
 
 /**
- * Changes tasks. The changes of one turn of the event loop are one statement. It skips rows that
- * another transaction has locked, and those whose change does not apply to what it sees. Each of
- * them is then changed by a statement of its own.
+ * Changes tasks. The changes of one turn of the event loop are one statement. Each one that it skips,
+ * because the row is locked or the change does not apply, then has a statement of its own.
  */
 export class Changes {
   private readonly sql: Readonly<Record<'gathered' | 'alone' | 'limited' | 'delete', string>>

@@ -7,8 +7,8 @@ import { TurnBatches } from '../turn-batches.js'
 import type { TaskReads } from './reads.js'
 import { CLOCK, newRows, NOW, SAME_NOW, turnSql } from './rows.js'
 
-/** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
-const MAX_BATCH_LENGTH = 262_144
+/** Maximum size of the values in one statement, in UTF-16 units. */
+export const MAX_BATCH_LENGTH = 262_144
 /** Number of attempts that are gathered with those of other tasks. */
 const GATHERED_TRIES = 2
 /**
@@ -17,17 +17,16 @@ const GATHERED_TRIES = 2
  */
 const MAX_WAIT = '50ms'
 /** Time after which no further attempt is made, in milliseconds. */
-const MAX_MS = 2000
+export const MAX_MS = 2000
 
 /** Columns of a new task. */
 const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_group text, max bigint, '
   + 'name text, pool text, priority integer, input text, details text, at float8, delay float8, '
   + 'keep float8, has_files boolean'
 
-/** Outcome of one task of a batch. There is no row for a task whose turn has to come again. */
+/** There is no row for a task whose turn has to come again. */
 interface Row {
   readonly outcome: 'created' | 'exists' | 'caller_full'
-  /** Id of the new task. */
   readonly id: string
   /** Id of the task that has its id or key. */
   readonly other: string
@@ -40,9 +39,8 @@ interface Row {
  * Creates tasks. Those of one turn of the event loop are one statement; those of one caller take
  * turns, because they would wait for each other in the database.
  *
- * A statement neither waits for the row of a caller that another transaction has locked, nor fails
- * because of a task that was created meanwhile. Such tasks are left out, and tried again. A task that
- * waits for a transaction of the application waits alone.
+ * A statement leaves out tasks whose caller another transaction has locked, or that were created
+ * meanwhile. They are tried again. A task that waits for a transaction of the application waits alone.
  */
 export class Creates {
   private readonly gathered: string
@@ -51,7 +49,6 @@ export class Creates {
   private readonly batches = new TurnBatches<NewTask, Row>(
     MAX_BATCH_LENGTH, (tasks) => this.send(this.gathered, tasks),
   )
-  /** Statements under way, by caller. */
   private readonly busy = new Map<string | undefined, Promise<void>>()
 
   constructor(private readonly database: Database, private readonly reads: TaskReads) {
@@ -108,13 +105,12 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
 }
 
 /**
- * Returns common table expressions that decide on the limits of callers. Reads `wanted`, with
- * `caller`, `limit_group` and `max`. `groups` then has the number of tasks for which each has room,
- * and `valid` the callers for which that number still holds: nobody else creates a task of theirs
- * under a limit until the end of the transaction.
+ * Returns common table expressions that decide on the limits of callers. Reads `wanted`. `groups`
+ * then has the number of tasks for which each has room, and `valid` the callers for which that number
+ * still holds until the end of the transaction.
  *
- * The count is that of the snapshot of the statement. Tasks that have ended since then only make
- * more room. A task that was created since then has changed the row of its caller.
+ * The count is that of the snapshot. A task that was created since then has changed the row of its
+ * caller.
  *
  * @param skips - leaves out callers whose row is locked, and does not wait for them
  */

@@ -24,20 +24,12 @@ import { DUE, STOP, Worker } from './worker.js'
  * a later commit are found by the next look.
  */
 const COMMIT_MS = 100
-/** Memory of a row beside its strings, in bytes. An estimate. */
+/** Memory of a row beside its strings, in bytes. */
 const OVERHEAD = 500
 
 interface Evicted {
   readonly id: string
   readonly has_files: boolean
-}
-
-/** Settings of a `PostgresTaskEngine`. */
-export interface TaskEngineSettings {
-  /** Limits of what the final tasks of one caller keep. */
-  readonly limits: ShareLimits
-  /** Time without a renewal after which another process takes a run, in milliseconds. */
-  readonly leaseMs: number
 }
 
 /**
@@ -60,11 +52,12 @@ export class PostgresTaskEngine implements TaskEngine {
 
   /** @internal */
   constructor(
-    private readonly database: Database, private readonly settings: TaskEngineSettings,
+    private readonly database: Database,
+    private readonly settings: { readonly limits: ShareLimits, readonly leaseMs: number },
   ) {
-    const { schema, repeated, background } = database
+    const { schema, background } = database
     this.shared = database.shared
-    this.reads = new TaskReads(schema, repeated)
+    this.reads = new TaskReads(schema, database.repeated)
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
     this.notices = new ChangeNotices(database.channel, 'task:')
@@ -131,10 +124,7 @@ export class PostgresTaskEngine implements TaskEngine {
   }
 
   async now(): Promise<number> {
-    const [row] = await observed('now', () => (
-      this.database.repeated<{ readonly now: number }>(`SELECT ${NOW} AS now`)
-    ))
-    return row?.now as number
+    return observed('now', () => this.reads.now())
   }
 
   async close({ drainMs }: { readonly drainMs: number }): Promise<void> {

@@ -1,4 +1,6 @@
-import type { ListedStatus, PoolCounts, TaskQuery } from '../../../src/engine/engine.js'
+import {
+  comparePositions, LISTED_STATUSES, type PoolCounts, type TaskQuery,
+} from '../../../src/engine/engine.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import type { Query } from '../connections.js'
 import { TurnBatches } from '../turn-batches.js'
@@ -6,10 +8,6 @@ import { CLOCK, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } fro
 
 /** Maximum number of tasks in one statement that reads. It bounds the size of a reply. */
 const MAX_READ = 64
-
-/** Maximum time in milliseconds: later than every date. */
-const MAX_TIME = 8_640_000_000_000_000
-const LISTED: readonly ListedStatus[] = ['scheduled', ...STATUSES]
 
 type Counts = Readonly<Record<'running' | 'waiting' | 'delayed' | 'oldest', number>>
 
@@ -47,20 +45,19 @@ export class TaskReads {
   }
 
   async page(
-    { of, statuses = LISTED, names, from, to, order, limit, after }: TaskQuery,
+    { of, statuses = LISTED_STATUSES, names, from, to, order, limit, after }: TaskQuery,
   ): Promise<readonly StoredTask[]> {
     const isNewest = order === 'newest'
+    const start = { createdAt: from ?? -Infinity, id: '' }
+    const end = { createdAt: to ?? Infinity, id: '' }
+    const [first, last] = isNewest ? [end, start] : [start, end]
     // A page begins at the limit of time or after the page before, whichever comes later.
-    const limitOfTime = isNewest
-      ? { createdAt: to ?? MAX_TIME, id: '' } : { createdAt: from ?? -MAX_TIME, id: '' }
-    const isLater = after && (isNewest
-      ? after.createdAt < limitOfTime.createdAt : after.createdAt >= limitOfTime.createdAt)
-    const start = isLater ? after : limitOfTime
+    const isLater = after && comparePositions(after, first) * (isNewest ? -1 : 1) > 0
+    const begin = isLater ? after : first
     const values = [
       // `scheduled` and `queued` are one status in the table.
       [...new Set(statuses.map((status) => status === 'scheduled' ? 0 : STATUSES.indexOf(status)))],
-      names ?? null, start.createdAt, start.id,
-      isNewest ? from ?? -MAX_TIME : to ?? MAX_TIME, limit,
+      names ?? null, begin.createdAt, begin.id, last.createdAt, limit,
       statuses.includes('scheduled'), statuses.includes('queued'),
     ]
     const isOwn = of !== 'all'
@@ -68,6 +65,11 @@ export class TaskReads {
       pageSql(this.rows, isNewest, isOwn), isOwn ? [...values, of.owner ?? ''] : values,
     )
     return rows.map((row) => toTask(row))
+  }
+
+  async now(): Promise<number> {
+    const [row] = await this.query<{ readonly now: number }>(`SELECT ${NOW} AS now`)
+    return row?.now as number
   }
 
   async counts(pool: string): Promise<PoolCounts> {

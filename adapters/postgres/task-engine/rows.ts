@@ -36,7 +36,6 @@ const MARKED = ['key', 'owner', 'caller']
  * Returns the SQL of the columns of a `TaskRow`.
  *
  * @param from - alias of the table
- * @param replaced - SQL for some columns
  */
 export function taskColumns(from: string, replaced: Readonly<Record<string, string>> = {}): string {
   const plain = PLAIN.map((name) => {
@@ -77,8 +76,6 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
 /**
  * Returns a common table expression `new` of the rows that a statement gets as JSON (`$1`), and of
  * their order `n`. An array for each column would cost the client more.
- *
- * @param columns - names and types
  */
 export function newRows(columns: string): string {
   const names = columns.split(', ').map((column) => column.split(' ')[0]).join(', ')
@@ -93,9 +90,7 @@ export function newRows(columns: string): string {
  * pool gets the turn of the task that comes next; each further task one turn later. So callers take
  * turns, whatever the number of tasks of each.
  *
- * @param rows - name of the table
- * @param row - alias of the row, with `pool`, `priority`, `caller` and its `place` among those of
- * its caller that begin to wait with it
+ * @param row - alias of the row, with its `place` among those of its caller that begin to wait with it
  */
 export function turnSql(rows: string, row: string): string {
   const sameQueue = `pool = ${row}.pool AND priority = ${row}.priority AND turn IS NOT NULL`

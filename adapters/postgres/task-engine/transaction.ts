@@ -9,12 +9,12 @@ import { identitySql, type Database } from '../database.js'
 const MARK = 'longhaul.transaction'
 /** Maximum time for which a transaction waits for another open one, in milliseconds. */
 const MAX_WAIT_MS = 4000
-/** Average time between two attempts, in milliseconds. */
-const AGAIN_MS = 15
+/** Maximum time between two attempts, in milliseconds. */
+const AGAIN_MS = 30
 
 /**
  * Returns the function that runs statements in a transaction of the application. It rejects with
- * the error of the client, because the application may retry the transaction by its code.
+ * the error of the client, whose code the application may know.
  *
  * @throws {TypeError} The value has no function `query`, or it does not resolve to `{ rows }`.
  */
@@ -30,11 +30,8 @@ export function queryOf(transaction: Transaction): Query {
 
 /**
  * Checks that a transaction is open and belongs to this database. Acquires the right to use some
- * names in it, until it ends, and waits up to 4 seconds for another open transaction that has one of
- * them. Without this, a write would wait for the end of that transaction, however long it takes.
- *
- * Writes nothing, and leaves the transaction usable. The names are acquired in one order, and none
- * after one that is taken, so that two transactions rarely have what the other one waits for.
+ * names in it, and waits up to 4 seconds for another open transaction that has one of them. The names
+ * are acquired in one order, so that two transactions rarely have what the other one waits for.
  *
  * @throws {TypeError} The transaction is not open, or belongs to another database.
  * @throws {StoreUnavailableError} The other transaction is still open.
@@ -77,6 +74,6 @@ export async function enter(
         'Another open transaction creates a task with this id or key, or under a limit of this caller',
       )
     }
-    await new Promise((resolve) => { setTimeout(resolve, 2 * AGAIN_MS * Math.random()) })
+    await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS * Math.random()) })
   }
 }

@@ -29,20 +29,15 @@ interface Found {
 }
 
 /**
- * Hands out what is due. A look every second, or when the next task is due, gives waiting tasks
- * their turn, and takes callbacks and removals of files. Runs are taken when something says that
- * tasks wait: a call of this process, a hint of another one, or a look.
+ * Hands out what is due. A look gives waiting tasks their turn, and takes callbacks and removals of
+ * files. Runs are taken when a call, a hint of another process or a look says that tasks wait.
  */
 export class Worker {
   readonly work: LeasedWork
   private readonly sql: WorkerSql
-  /** Pools in which tasks may wait. */
   private readonly waiting = new Set<string>()
   private isTaking = false
-  /**
-   * Statements that may have begun runs, and whose replies were lost: the end of the lease by name. A
-   * run that this process does not know would otherwise wait for that end, and count as a crash.
-   */
+  /** Ends of the leases of runs that statements may have begun, by name, whose replies were lost. */
   private readonly unanswered = new Map<string, number>()
 
   constructor(
@@ -151,10 +146,7 @@ export class Worker {
     }
   }
 
-  /**
-   * Gives back what lost takes have begun, until once after the end of their leases: a statement may
-   * be late.
-   */
+  /** Gives back what lost takes have begun, until once after their leases, since they may be late. */
   private async giveBack(): Promise<void> {
     if (this.unanswered.size === 0) return
     const now = performance.now()
@@ -162,7 +154,6 @@ export class Worker {
     for (const [name, leaseEnd] of this.unanswered) if (leaseEnd < now) this.unanswered.delete(name)
   }
 
-  /** Renews the leases of runs by one statement. Returns the outcome for each. */
   private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
     const tasks = runs.map(({ task }) => task)
     const rows = await this.database.query<{ readonly id: string, readonly is_renewed: boolean }>(

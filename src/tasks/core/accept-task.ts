@@ -27,10 +27,7 @@ export interface SubmitOptions extends OwnedSubmitOptions {
 
 /** Options of one task whose owner is known. */
 export interface OwnedSubmitOptions {
-  /**
-   * An id of your own: 1 to 128 of `A-Z a-z 0-9 . _ -`. A second submit with the same id starts no
-   * second task.
-   */
+  /** Your own id: 1 to 128 of `A-Z a-z 0-9 . _ -`. The same id starts no second task. */
   readonly id?: string | undefined
   /** Delay before the first run, in milliseconds, up to 100 years. Default 0. */
   readonly delayMs?: number | undefined
@@ -40,16 +37,11 @@ export interface OwnedSubmitOptions {
    * process. Default: now.
    */
   readonly startAt?: Date | undefined
-  /**
-   * Order among the waiting tasks of one pool: 0 to 1,000,000. Tasks with a lower number start
-   * first. Default: `priority` of the definition.
-   */
+  /** Order in its pool: 0 to 1,000,000, lowest first. Default: that of the definition. */
   readonly priority?: number | undefined
   /** Passed to `run` as `context`. It is stored as JSON, of at most 65 536 characters. */
   readonly context?: unknown
-  /**
-   * URL that receives a signed POST when the task has ended. Requires `callbacks` of `createTasks`.
-   */
+  /** URL that gets a signed POST once the task has ended. Requires `callbacks` of `createTasks`. */
   readonly callbackUrl?: string | undefined
   /**
    * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
@@ -97,14 +89,7 @@ export interface AcceptedTask {
   readonly created: boolean
 }
 
-/**
- * Accepts one task whose input was validated. It is one call of the engine, so a task that exists
- * has all that it needs to run, whatever happens to this process.
- *
- * @throws {HttpError} 409 `conflict`, 410 `gone`, 422 `idempotency_key_reused`, 429
- * `too_many_tasks`, 503 `queue_full` or `shutting_down`
- * @throws {StoreUnavailableError} The engine does not respond.
- */
+/** Accepts one task whose input was validated, by one call of the engine. */
 export function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
 ): MaybePromise<AcceptedTask> {
@@ -187,10 +172,7 @@ function newTask(
   }
 }
 
-/**
- * Returns the limit of a task. Kinds with `maxPerOwner` have a group each; the requests for all
- * others share one, which has no name.
- */
+/** Kinds with `maxPerOwner` have a group each. The requests for all others share one. */
 export function limitOf(
   { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
   { caller, isRequest = false }: Pick<Submitted, 'caller' | 'isRequest'>,
@@ -200,7 +182,6 @@ export function limitOf(
   return isRequest ? REQUEST_LIMIT : undefined
 }
 
-/** Renews what the input of a task for later names, because it was stored for a task that runs now. */
 async function renewForLater(
   core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
 ): Promise<void> {
@@ -220,7 +201,6 @@ function checkSame(existing: StoredTask, { name, key, owner }: NewTask, { idempo
   throw httpError('conflict', { message: 'This id belongs to another task.' })
 }
 
-/** @throws {TypeError} The JSON of a context is too long. */
 function checkContext(context: unknown): void {
   const { length } = (JSON.stringify(context) as string | undefined) ?? ''
   if (length <= MAX_CONTEXT_LENGTH) return
@@ -235,18 +215,9 @@ export interface Start {
   readonly delayMs: number
 }
 
-interface StartOptions {
-  readonly startAt?: Date | undefined
-  readonly delayMs?: number | undefined
-}
-
-/**
- * Returns the start that the options of a submission ask for; `undefined` for now.
- *
- * @throws {TypeError} The options make no sense.
- */
+/** Returns the start that the options of a submission ask for; `undefined` for now. */
 export async function startOf(
-  engine: TaskEngine, { startAt, delayMs }: StartOptions,
+  engine: TaskEngine, { startAt, delayMs }: Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
 ): Promise<Start | undefined> {
   if (startAt === undefined && (delayMs ?? 0) === 0) return undefined
   if (startAt !== undefined && delayMs !== undefined) {

@@ -7,7 +7,6 @@ import { newId } from '../../runtime/random-id.js'
 import {
   detailsOf, historyAfter, historyOfFinal, withFailure, type Details,
 } from '../record/details.js'
-import { reportError } from '../record/diagnostics.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { limitOf } from './accept-task.js'
 import { MARGIN_MS, isFinalTask, outsideFiles, type TaskCore } from './task-core.js'
@@ -18,14 +17,11 @@ const MAX_TRIES = 20
 /** Throws if a task may not be changed as it is now: the precondition of a request. */
 export type Condition = (task: StoredTask) => void
 
-/**
- * Cancels a task, whatever process runs it. Leaves a final one as it is. `undefined` if the
- * requester has no such task.
- */
+/** Cancels a task, whatever process runs it. Leaves a final one as it is. */
 export async function cancelTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<{ readonly task: StoredTask, readonly moved: boolean } | undefined> {
-  let task = isTaskId(id) ? await core.read(id) : undefined
+  let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
     if (isFinalTask(task)) return { task, moved: false }
@@ -59,18 +55,11 @@ interface RetryRequest {
   readonly key?: string | undefined
 }
 
-/**
- * Makes a failed or cancelled task wait for another run. `undefined` if there is no such task. A
- * repetition with the same key returns the task as it is.
- *
- * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict`, 410 `gone`, 429
- * `too_many_tasks`, 503 `queue_full` or `shutting_down`
- * @throws {StoreUnavailableError} The engine does not respond.
- */
+/** Makes a failed or cancelled task wait for another run, once for each key. */
 export async function retryTask(
   core: TaskCore, id: string, of: Scope, { isRequest, key }: RetryRequest = {},
 ): Promise<StoredTask | undefined> {
-  const task = isTaskId(id) ? await core.read(id) : undefined
+  const task = isTaskId(id) ? await core.engine.read(id) : undefined
   if (!task || !isIn(of, task)) return undefined
   if (key !== undefined && detailsOf(task).retryKey === key) return task
   requireRetryable(task)
@@ -80,7 +69,7 @@ export async function retryTask(
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
   if (!await renewExternal(definition, external, keptMs)) {
     // Another retry may have used it meanwhile, and released it at the end.
-    const now = await core.read(id)
+    const now = await core.engine.read(id)
     if (now && isIn(of, now)) requireRetryable(now)
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
@@ -110,15 +99,11 @@ export async function retryTask(
 /** Outcome of `deleteTask`; `undefined` if there is no such task. */
 export type Deleted = 'deleted' | 'unfinished' | undefined
 
-/**
- * Deletes a final task with all that it owns. Leaves an unfinished one as it is.
- *
- * @throws {HttpError} 409 `conflict`: others have changed the task several times meanwhile.
- */
+/** Deletes a final task with all that it owns. Leaves an unfinished one as it is. */
 export async function deleteTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<Deleted> {
-  let task = isTaskId(id) ? await core.read(id) : undefined
+  let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
     if (!isFinalTask(task)) return 'unfinished'
@@ -132,22 +117,19 @@ export async function deleteTask(
 
 /** Fails what a task still has to do, because it ends with this process. Never rejects. */
 export async function abandonTask(core: TaskCore, task: StoredTask): Promise<void> {
-  const { id: taskId, name, version, attempt } = task
-  try {
-    await core.change(task, { version }, abandoned(task, core.retentionMs(name)))
-  } catch (error) {
-    reportError(core.settings, error, { taskId, name }, attempt)
-  }
-}
-
-function abandoned(task: StoredTask, keepMs: number): TaskChange {
   const { callback, ...rest } = detailsOf(task)
   const details: Details = {
     ...rest, ...callback && { callback: { ...callback, state: 'failed', fault: 'interrupted' } },
   }
-  if (isFinalTask(task)) return { details, callbackMs: null }
-  const failed = withFailure(details, failureOf('task_interrupted'))
-  return { status: 'failed', details: failed, keepMs }
+  const change: TaskChange = isFinalTask(task) ? { details, callbackMs: null } : {
+    status: 'failed', details: withFailure(details, failureOf('task_interrupted')),
+    keepMs: core.retentionMs(task.name),
+  }
+  try {
+    await core.change(task, { version: task.version }, change)
+  } catch (error) {
+    core.report(error, task)
+  }
 }
 
 function requireRetryable(task: StoredTask): void {

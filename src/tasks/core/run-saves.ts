@@ -1,11 +1,11 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
-import { validate } from '../../schema/schema.js'
+import { validate, type Schema, type Validation } from '../../schema/schema.js'
 import type { Checkpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
+import { publishStep, taskChannel } from '../record/diagnostics.js'
 import type { Stop } from '../run/stop.js'
 import type { TaskCore } from './task-core.js'
 import { cutText } from '../../runtime/text.js'
@@ -24,25 +24,23 @@ interface CheckpointRun {
 }
 
 export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
-  const { definition, stop } = run
+  const { core, task, definition, saved, stop } = run
+  let value: unknown
+  try {
+    if (saved !== undefined) value = await savedValue(definition, saved)
+  } catch (error) {
+    if (taskChannel.hasSubscribers) publishStep('checkpoint_dropped', task)
+    core.report(error, task)
+  }
   const saves = new Sequence()
   return {
-    value: await savedValue(run),
-    save: async (value) => {
-      const text = checkpointText(definition.name, value)
+    value,
+    save: async (next) => {
+      const text = checkpointText(definition.name, next)
       await saves.run(() => save(run, text))
       if (stop.aborted) throw stop.reason
     },
   }
-}
-
-async function savedValue({ core, task, definition, saved }: CheckpointRun): Promise<unknown> {
-  if (saved === undefined) return undefined
-  const { value, fault } = await read(definition, saved)
-  if (fault === undefined) return value
-  if (taskChannel.hasSubscribers) publishStep('checkpoint_dropped', task)
-  reportError(core.settings, fault, { taskId: task.id, name: task.name }, task.attempt)
-  return undefined
 }
 
 async function save(
@@ -66,23 +64,22 @@ async function save(
   throw replaced
 }
 
-async function read(
-  definition: AnyTaskDefinition, checkpoint: string,
-): Promise<{ readonly value?: unknown, readonly fault?: Error }> {
-  const end = checkpoint.indexOf('\n')
-  const saved = JSON.parse(checkpoint.slice(0, end)) as string
-  const { name, version = '' } = definition
-  if (saved !== version) {
-    return { fault: dropped(`It was saved by version ${saved || 'none'} of ${name}, and this process has version ${version || 'none'}.`) }
+async function savedValue(
+  { name, version = '', checkpoint }: AnyTaskDefinition, saved: string,
+): Promise<unknown> {
+  const end = saved.indexOf('\n')
+  const by = JSON.parse(saved.slice(0, end)) as string
+  if (by !== version) {
+    throw dropped(`It was saved by version ${by || 'none'} of ${name}, and this process has version ${version || 'none'}.`)
   }
+  let outcome: Validation<unknown>
   try {
-    const schema = definition.checkpoint as NonNullable<typeof definition.checkpoint>
-    const outcome = await validate(schema, JSON.parse(checkpoint.slice(end + 1)))
-    if (!('details' in outcome)) return { value: outcome.value }
-    return { fault: dropped(`The schema of ${name} rejects it.`, outcome.details) }
+    outcome = await validate(checkpoint as Schema, JSON.parse(saved.slice(end + 1)))
   } catch (error) {
-    return { fault: dropped(`The schema of ${name} failed on it.`, error) }
+    throw dropped(`The schema of ${name} failed on it.`, error)
   }
+  if ('details' in outcome) throw dropped(`The schema of ${name} rejects it.`, outcome.details)
+  return outcome.value
 }
 
 function dropped(why: string, cause?: unknown): Error {
@@ -93,10 +90,7 @@ function dropped(why: string, cause?: unknown): Error {
 /** In UTF-16 units. */
 const MAX_MESSAGE_LENGTH = 500
 
-/**
- * Accepts progress reports as often as they come. Writes the newest one at most every `intervalMs`,
- * one write at a time. The first is written at once.
- */
+/** Writes the newest report at once, and then at most every `intervalMs`, one write at a time. */
 export class ProgressWriter {
   private latest: TaskProgress | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -119,9 +113,7 @@ export class ProgressWriter {
     if (!this.timer && !this.writing) this.flush()
   }
 
-  /**
-   * Takes no more reports. Waits for a write in progress and returns the report not yet written.
-   */
+  /** Takes no more reports. Returns the one that is not yet written. */
   async close(): Promise<TaskProgress | undefined> {
     this.closed = true
     clearTimeout(this.timer)

@@ -11,9 +11,9 @@ import type { Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
-  detailsOf, historyAfter, withFailure, type Details, type Failure, type TaskProgress,
+  detailsOf, historyAfter, withFailure, type Details, type Failure,
 } from '../record/details.js'
-import { publishStep, reportError, taskChannel } from '../record/diagnostics.js'
+import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
@@ -47,7 +47,6 @@ export class RunningTask implements Linked<RunningTask> {
   private isOver = false
   private writes: Sequence | undefined
 
-  /** @param all - the runs of this process. This one is among them until it has ended. */
   constructor(
     private readonly core: TaskCore, private readonly run: TaskRun,
     private readonly all: LinkedList<RunningTask>,
@@ -70,12 +69,21 @@ export class RunningTask implements Linked<RunningTask> {
 
   /** Performs the run. Never rejects: if the engine fails for long, the run ends with its lease. */
   async perform(): Promise<void> {
-    const { core, run, task: { id: taskId, name, attempt, crashes } } = this
+    const { core, run, task: { name, crashes } } = this
     const memory = holdInput(run.input.parsedBytes)
     if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
-      if (memory === undefined) return await this.postpone()
-      if (run.crashed && !await this.noteCrash()) return
+      if (memory === undefined) {
+        // Another task may have the place until there is memory for the input.
+        const change = { status: 'queued', isGivenBack: true, isHidden: true, delayMs: NO_MEMORY_MS } as const
+        await core.changeRun(this.task, change)
+        return
+      }
+      if (run.crashed) {
+        const { moved, task } = await core.changeRun(this.task, { details: this.details })
+        if (!moved) return
+        if (task) this.task = task
+      }
       if (crashes >= core.settings.maxCrashes) return await this.end({ failure: failureOf('task_lost') })
       const definition = core.definition(name)
       if (definition === undefined) return await this.giveBack(unknownTask(name))
@@ -87,7 +95,10 @@ export class RunningTask implements Linked<RunningTask> {
       }
       if (taskChannel.hasSubscribers) publishStep('started', this.task)
       const checkpoint = definition.checkpoint === undefined
-        ? UNDECLARED : await this.openCheckpoint(definition)
+        ? UNDECLARED : await openCheckpoint({
+          core, task: this.task, definition, stop: this.stop, saved: run.checkpoint,
+          isOver: () => this.isOver,
+        })
       const started = this.start(definition, input, checkpoint)
       const outcome = isPending(started) ? await started : started
       this.isOver = true
@@ -97,19 +108,12 @@ export class RunningTask implements Linked<RunningTask> {
       const concluded = this.conclude(definition, this.files?.check(outcome) ?? outcome)
       if (isPending(concluded)) await concluded
     } catch (error) {
-      reportError(core.settings, error, { taskId, name }, attempt)
+      core.report(error, this.task)
     } finally {
       this.stop.end()
       memory?.release()
       this.all.remove(this)
     }
-  }
-
-  /** Gives the task back until there is memory for its input. Another one may have the place. */
-  private async postpone(): Promise<void> {
-    await this.core.changeRun(this.task, {
-      status: 'queued', isGivenBack: true, isHidden: true, delayMs: NO_MEMORY_MS,
-    })
   }
 
   /** Validates the input by the schema. If it is not valid, ends the run and returns `undefined`. */
@@ -134,12 +138,16 @@ export class RunningTask implements Linked<RunningTask> {
     definition: AnyTaskDefinition, input: never, checkpoint: Checkpoint,
   ): MaybePromise<Outcome> {
     const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
-    const { tracing, maxResultBytes } = this.core.settings
+    const { tracing, maxResultBytes, progressIntervalMs } = this.core.settings
     this.files = this.openFiles(definition)
     const options: RunOptions = {
       taskId, attempt, owner, context, stop, checkpoint,
       lastAttempt: failures + 1 >= definition.attempts,
-      progress: (done, total, message) => { this.report(done, total, message) },
+      progress: (done, total, message) => {
+        if (this.isOver) return
+        this.progress ??= new ProgressWriter((progress) => this.write({ progress }), progressIntervalMs)
+        this.progress.report(done, total, message)
+      },
       files: this.files ?? NO_FILES,
       timeoutMs: definition.timeoutMs, maxResultBytes,
     }
@@ -161,28 +169,28 @@ export class RunningTask implements Linked<RunningTask> {
   ): Promise<void> {
     const { core, files, task } = this
     try {
-      if (outcome.kind === 'aborted') return await this.endAborted(outcome.reason)
+      if (outcome.kind === 'aborted') {
+        if (isRunReplaced(outcome.reason)) return
+        const failure = failureOf('task_interrupted')
+        if (!isWorkerClosing(outcome.reason) || !core.engine.durable) return await this.end({ failure })
+        const details = this.history('queued', failure)
+        await core.changeRun(task, { status: 'queued', details, delayMs: 0 })
+        return
+      }
       const { cause, failure } = outcome
       // An error that clients see as it is was thrown on purpose, so the application need not know it.
       if (!readFailure(cause).expected) {
-        reportError(core.settings, cause, { taskId: task.id, name: task.name }, task.attempt)
+        core.report(cause, task)
       }
       const failures = (this.details.failures ?? 0) + 1
       if (failures >= definition.attempts || isPermanent(cause)) return await this.end({ failure })
-      await this.wait({
-        details: { ...this.history('queued', failure), failures },
+      await core.changeRun(task, {
+        status: 'queued', details: { ...this.history('queued', failure), failures },
         delayMs: retryDelay(definition.backoff, failures),
       })
     } finally {
       await files?.discard()
     }
-  }
-
-  private async endAborted(reason: unknown): Promise<void> {
-    if (isRunReplaced(reason)) return
-    const failure = failureOf('task_interrupted')
-    if (!isWorkerClosing(reason) || !this.core.engine.durable) return this.end({ failure })
-    await this.wait({ details: this.history('queued', failure), delayMs: 0 })
   }
 
   private end({ result, failure }: { result?: string, failure?: Failure }): MaybePromise<void> {
@@ -214,16 +222,7 @@ export class RunningTask implements Linked<RunningTask> {
     return after(cleaned, () => (isUnused ? files?.discard() : undefined))
   }
 
-  private async wait(
-    { details, delayMs }: { readonly details: Details, readonly delayMs: number },
-  ): Promise<void> {
-    await this.core.changeRun(this.task, { status: 'queued', details, delayMs })
-  }
-
-  /**
-   * Gives the task back, because this process cannot run it: it is older or newer than the one that
-   * accepted the task. Fails it if no process could run it for `unknownTaskMs`.
-   */
+  /** Gives back a task of an older or newer process. Fails it after `unknownTaskMs`. */
   private async giveBack(error: Error): Promise<void> {
     const { core, task, details } = this
     const now = await core.engine.now()
@@ -234,7 +233,7 @@ export class RunningTask implements Linked<RunningTask> {
     }
     if (details.returnedSince === undefined) {
       const report = new Error(`${error.message} The task was given back.`, { cause: error })
-      reportError(core.settings, report, { taskId: task.id, name: task.name }, 0)
+      core.report(report, { ...task, attempt: 0 })
     }
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
@@ -244,7 +243,6 @@ export class RunningTask implements Linked<RunningTask> {
     })
   }
 
-  /** Returns the details with the history after this run. */
   private history(
     status: 'queued' | 'completed' | 'failed', failure: Failure | undefined,
   ): Details {
@@ -262,51 +260,18 @@ export class RunningTask implements Linked<RunningTask> {
     return { ...details, attempts: historyAfter(crashed, after, undefined) }
   }
 
-  /** Stores the history with the run before this one. Returns `false` if this run was replaced. */
-  private async noteCrash(): Promise<boolean> {
-    const { moved, task } = await this.core.changeRun(this.task, { details: this.details })
-    if (task) this.task = task
-    return moved
-  }
-
-  private report(done: number, total: number | undefined, message: string | undefined): void {
-    if (this.isOver) return
-    this.progress ??= new ProgressWriter(
-      (progress) => this.writeProgress(progress), this.core.settings.progressIntervalMs,
-    )
-    this.progress.report(done, total, message)
-  }
-
-  private openCheckpoint(definition: AnyTaskDefinition): Promise<Checkpoint> {
-    return openCheckpoint({
-      core: this.core, task: this.task, definition, stop: this.stop, saved: this.run.checkpoint,
-      isOver: () => this.isOver,
-    })
-  }
-
-  private async writeProgress(progress: TaskProgress): Promise<void> {
-    await this.write({ progress })
-  }
-
-  /**
-   * Writes properties of the details, one write after the other: each has what the one before wrote.
-   * Every write raises the version, so a cancel that has read earlier details does not write them
-   * back. Rejects if the run was replaced.
-   */
+  /** Writes properties of the details, one write after the other. Rejects if replaced. */
   private write(changed: Partial<Details>): Promise<void> {
     this.details = { ...this.details, ...changed }
     this.writes ??= new Sequence()
-    return this.writes.run(() => this.writeDetails())
-  }
-
-  private async writeDetails(): Promise<void> {
-    const { core, task, details } = this
-    const { moved, task: now } = await core.changeRun(task, { details })
-    if (!moved || now === undefined) {
-      this.stop.abort(new Error('The run was replaced by a later one'))
-      throw httpError('attempt_replaced')
-    }
-    this.task = now
+    return this.writes.run(async () => {
+      const { moved, task: now } = await this.core.changeRun(this.task, { details: this.details })
+      if (!moved || now === undefined) {
+        this.stop.abort(new Error('The run was replaced by a later one'))
+        throw httpError('attempt_replaced')
+      }
+      this.task = now
+    })
   }
 
   private openFiles(definition: AnyTaskDefinition): RunFiles | undefined {

@@ -4,6 +4,7 @@ import {
   type TaskStatus,
 } from '../../engine/task.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { telling } from '../../runtime/warning.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { Tracing } from '../definition/tracing.js'
@@ -21,7 +22,6 @@ import { detailsOf, type Details } from '../record/details.js'
 /** Time that files and the input of a task may outlive the task, in milliseconds. */
 export const MARGIN_MS = 3_600_000
 
-/** Settings of the core of tasks. Times are in milliseconds. */
 export interface CoreSettings {
   readonly engine: TaskEngine
   readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
@@ -41,7 +41,6 @@ export interface CoreSettings {
   readonly onError: OnTaskError
 }
 
-/** A task after a change that may have come too late. */
 export interface Moved {
   readonly task: StoredTask | undefined
   /** `false`: another change came first. */
@@ -63,7 +62,6 @@ export class TaskCore {
     return this.settings.definitions.get(name)
   }
 
-  /** Returns how long a final task of this kind is kept, in milliseconds. */
   retentionMs(name: string): number {
     return this.definition(name)?.retentionMs ?? this.settings.retentionMs
   }
@@ -72,39 +70,19 @@ export class TaskCore {
     return this.moved(from, await this.engine.change(from, expected, change))
   }
 
-  /** Makes the change of a run, and repeats it while the engine is unavailable. */
   changeRun(from: StoredTask, change: TaskChange): MaybePromise<Moved> {
     return this.persist(from, { run: from.run }, change)
   }
 
-  /**
-   * Makes a change, and repeats it while the engine is unavailable, for about five minutes. Returns
-   * no promise if the engine does not.
-   */
+  /** Makes a change, and repeats it for about five minutes while the engine is unavailable. */
   persist(from: StoredTask, expected: Expected, change: TaskChange): MaybePromise<Moved> {
     const changed = this.engine.change(from, expected, change)
     if (!isPending(changed)) return this.moved(from, changed)
-    return this.repeat(changed, from, expected, change)
+    return this.retry.run(() => this.engine.change(from, expected, change), changed)
+      .then((late) => this.moved(from, late))
   }
 
-  private async repeat(
-    first: Promise<Changed>, from: StoredTask, expected: Expected, change: TaskChange,
-  ): Promise<Moved> {
-    let changed: MaybePromise<Changed> = first
-    for (let tries = 1; ; tries++) {
-      try {
-        return this.moved(from, await changed)
-      } catch (error) {
-        await this.retry.backOff(error, tries)
-      }
-      changed = this.engine.change(from, expected, change)
-    }
-  }
-
-  /**
-   * Deletes what a final task no longer needs outside of the engine, and renews what a retry needs.
-   * Never rejects: what is left is deleted when the task expires.
-   */
+  /** Deletes what a final task no longer needs outside of the engine. Never rejects: it expires. */
   async cleanUp(task: StoredTask): Promise<void> {
     const { blobs, fileRuns, external } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, hiddenFileKeys({ id: task.id, blobs, fileRuns }))
@@ -123,8 +101,9 @@ export class TaskCore {
     return true
   }
 
-  read(id: string): MaybePromise<StoredTask | undefined> {
-    return this.engine.read(id)
+  /** Reports a failure to `onError`. The listener cannot change how a task ends. */
+  report(error: unknown, { id: taskId, name, attempt }: Pick<StoredTask, 'id' | 'name' | 'attempt'>): void {
+    telling(() => this.settings.onError(error, { taskId, name, attempt }))
   }
 
   private moved(from: StoredTask, changed: Changed): Moved {
@@ -153,10 +132,7 @@ export function noCallbacks(): TypeError {
     + 'pass callbacks({ secrets }) of longhaul/callbacks')
 }
 
-/**
- * The option `callbacks` of `createTasks`. Made by `callbacks()` of `longhaul/callbacks`, so that
- * only applications that use callbacks load their code.
- */
+/** The option `callbacks` of `createTasks`, made by `callbacks()` of `longhaul/callbacks`. */
 export interface Callbacks {
   /**
    * Maximum number of callbacks that this process handles at the same time.
@@ -171,17 +147,11 @@ export interface Callbacks {
 }
 
 export interface CallbackDeliveries {
-  /**
-   * Checks a callback URL. Throws the error that the client is to see if the URL can never be
-   * called; a `TypeError` if there is no secret to sign with.
-   */
+  /** Throws the error for the client, or a `TypeError` if there is no secret to sign with. */
   check(url: unknown, owner: string | undefined): Promise<string>
   /** Makes one attempt at the callback of a task. Never rejects. */
   deliver(task: StoredTask): Promise<void>
-  /**
-   * Starts another round for a task that has ended. Returns `false` if it has no callback, or if a
-   * round is under way and `unlessPending` is `true`.
-   */
+  /** `false`: there is no callback, or, with `unlessPending`, a round is under way. */
   redeliver(id: string, unlessPending: boolean): Promise<boolean>
   /** Aborts the requests that are under way. */
   close(): void
@@ -191,11 +161,7 @@ export function hasOutside({ external, blobs, fileRuns }: Details): boolean {
   return external !== undefined || blobs !== undefined || fileRuns !== undefined
 }
 
-/**
- * Returns what a task keeps outside of the engine once it has this status: its files, and what its
- * `external` says. It counts for its caller. `undefined` if there is nothing to count. Never rejects:
- * what cannot be counted now does not count.
- */
+/** Returns what a task keeps outside of the engine with this status. Never rejects. */
 export async function outsideFiles(
   core: TaskCore, task: StoredTask, { external, files, blobs: kept = [] }: Details, status: TaskStatus,
 ): Promise<FileShare | undefined> {

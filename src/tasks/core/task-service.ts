@@ -8,7 +8,7 @@ import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { reportError, reportingTo } from '../record/diagnostics.js'
+import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId, type Scope } from '../record/ids.js'
 import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
@@ -38,10 +38,7 @@ export interface TasksHealth {
   readonly waiting: number
 }
 
-/**
- * Accepts tasks, runs them and shows them. Internal: applications have `Tasks`, and `serviceOf`
- * finds the service behind it for endpoints.
- */
+/** Accepts tasks, runs them and shows them. `serviceOf` finds it for endpoints. */
 export class TaskService {
   readonly settings: TasksSettings
   readonly core: TaskCore
@@ -91,7 +88,7 @@ export class TaskService {
       return schedule.begin({
         name, store: settings.store, now: () => engine.now(),
         submit: (id, input) => this.submit(definition, input, { id, owner: undefined, caller: undefined }),
-        onError: (error) => { reportError(this.core.settings, error, { taskId: `schedule:${name}`, name }, 0) },
+        onError: (error) => { this.core.report(error, { id: `schedule:${name}`, name, attempt: 0 }) },
       })
     })
   }
@@ -105,10 +102,7 @@ export class TaskService {
       : `${name} is not among the definitions of createTasks; add it there`)
   }
 
-  /**
-   * Returns the places for synchronous requests of this pool; `undefined` if this process does not
-   * do their work itself.
-   */
+  /** Places for synchronous requests; `undefined` if they become tasks in this process. */
   directPlacesOf(pool: string): Places | undefined {
     const { settings: { direct, work }, places, directPlaces } = this
     if (work.includes(pool)) return direct === 'task' ? undefined : places
@@ -139,19 +133,15 @@ export class TaskService {
     })
   }
 
-  /**
-   * Checks the callback URL of a task of this owner.
-   *
-   * @throws {HttpError} 400 `invalid_callback_url` or `callback_url_forbidden`
-   * @throws {TypeError} `createTasks` has no `callbacks`, or no secret for this owner
-   */
+  /** Throws 400 `invalid_callback_url` or `callback_url_forbidden`, or a `TypeError`. */
   async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
-    return this.requireDeliveries().check(url, owner)
+    if (this.deliveries === undefined) throw noCallbacks()
+    return this.deliveries.check(url, owner)
   }
 
   /** Reads a task, whoever owns it. Returns no promise if the engine does not. */
   read(id: string): MaybePromise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? after(this.core.read(id), toSnapshotOf) : undefined
+    return isTaskId(id) ? after(this.core.engine.read(id), toSnapshotOf) : undefined
   }
 
   /** Cancels a task. `moved` is `false` if it was final before. See `cancelTask`. */
@@ -162,14 +152,10 @@ export class TaskService {
     return cancelled && { ...cancelled, task: new Snapshot(cancelled.task) }
   }
 
-  /**
-   * Sends the callback of a final task again. See `Tasks.redeliver`.
-   *
-   * @param unlessPending - `true`: does nothing while a delivery is under way
-   */
+  /** Sends the callback of a final task again. See `Tasks.redeliver`. */
   async redeliver(id: string, unlessPending = false): Promise<boolean> {
-    const deliveries = this.requireDeliveries()
-    return isTaskId(id) && deliveries.redeliver(id, unlessPending)
+    if (this.deliveries === undefined) throw noCallbacks()
+    return isTaskId(id) && this.deliveries.redeliver(id, unlessPending)
   }
 
   counts(): Promise<PoolCounts[]> {
@@ -179,14 +165,12 @@ export class TaskService {
     )))
   }
 
-  /** See `Tasks.health`. */
   async health(): Promise<TasksHealth> {
     const answers = async (): Promise<unknown> => this.settings.engine.now()
     const ok = !this.closing && await answers().then(() => true, () => false)
     return { ok, running: this.running.size + this.directRuns.size, waiting: this.waiters.size }
   }
 
-  /** Drains this process. See `Tasks.close`. */
   close(drainMs: number): Promise<void> {
     this.closing ??= this.drain(drainMs)
     return this.closing
@@ -218,10 +202,6 @@ export class TaskService {
     }
   }
 
-  private requireDeliveries(): CallbackDeliveries {
-    if (this.deliveries) return this.deliveries
-    throw noCallbacks()
-  }
 }
 
 function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {

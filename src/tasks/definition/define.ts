@@ -11,10 +11,7 @@ import type { Schedule } from './schedule.js'
 /** Delay between attempts. */
 export interface Backoff {
   readonly type: 'fixed' | 'exponential'
-  /**
-   * Delay before the second attempt in milliseconds. `exponential` doubles it for each further
-   * attempt.
-   */
+  /** Delay before the second attempt in milliseconds. `exponential` doubles it each time. */
   readonly delayMs: number
   /** Maximum delay in milliseconds. Default: one hour. */
   readonly maxDelayMs?: number
@@ -48,9 +45,7 @@ export interface TaskSettings {
    * @default 0
    */
   readonly priority?: number
-  /**
-   * Time for which a finished task is kept, in milliseconds. Default: that of `createTasks`.
-   */
+  /** Time for which a finished task is kept, in milliseconds. Default: that of `createTasks`. */
   readonly retentionMs?: number
   /**
    * Maximum number of unfinished tasks of this kind for one owner. More get a 429
@@ -72,10 +67,7 @@ export interface TaskSettings {
    * @default false
    */
   readonly files?: boolean
-  /**
-   * Maximum size of all files of one run, in bytes. Beyond it the task fails
-   * (`result_files_too_large`). Default: that of `createTasks`.
-   */
+  /** Maximum bytes of all files of a run (`result_files_too_large`). Default: of `createTasks`. */
   readonly maxFileBytes?: number
   /**
    * Version of the work, 1 to 64 characters. A checkpoint that another version has saved is dropped
@@ -98,15 +90,9 @@ export interface TaskSettings {
 export interface TaskOptions<
   I, R, C = unknown, In = I, Out = unknown, N extends string = string, P = unknown,
 > extends TaskSettings {
-  /**
-   * Name of the kind of work, in stored tasks, lists and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`.
-   * Unique.
-   */
+  /** Unique name of the kind of work, for lists and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
   readonly name: N
-  /**
-   * Validates and transforms the input before it is accepted (400 with pointers), and types `run`.
-   * Default: every JSON value is accepted.
-   */
+  /** Validates the input before the 202 (400 with pointers). Default: any JSON value. */
   readonly input?: Schema<I, In>
   /** A business rule on valid input. Throws an `HttpError`, usually a 422. Runs before the 202. */
   readonly check?: (input: I) => MaybePromise<void>
@@ -131,10 +117,7 @@ export interface TaskOptions<
    * task keeps it for a retry. Default: nothing.
    */
   readonly external?: ExternalResource<I>
-  /**
-   * Times at which a task is submitted by itself: `cron('0 3 * * *')` of `longhaul/cron`. Such a task has
-   * no owner. Default: none.
-   */
+  /** Times of tasks without owner: `cron('0 3 * * *')` of `longhaul/cron`. Default: none. */
   readonly schedule?: unknown extends C ? Schedule<NoInfer<In>> : never
 }
 
@@ -254,10 +237,7 @@ export function defineTask<
   return definition as unknown as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P>
 }
 
-/**
- * Default `attempts` of work that the library can repeat: imports, bulk tasks and exports. With
- * `BACKOFF` they last for 31 to 63 seconds, so a database may restart meanwhile.
- */
+/** Default `attempts` of repeatable work: with `BACKOFF`, 31 to 63 seconds. */
 export const REPEATABLE_ATTEMPTS = 7
 
 /** Returns the delay in milliseconds after `failed` failed attempts, from 1. */

@@ -4,10 +4,7 @@ import { func, type OptionTable } from '../../runtime/options.js'
 
 /** Something outside of the engine that a task needs until it is completed. */
 export interface ExternalResource<I> {
-  /**
-   * Names it, given the input as it was submitted. It is stored with the task, and has 1 to
-   * 1024 characters.
-   */
+  /** Names it, given the input as submitted. Stored with the task: 1 to 1024 characters. */
   readonly of: (input: I) => string
   /**
    * Releases the resource. Called when the task is completed, or if there was no space for the task.

@@ -8,10 +8,7 @@ import { readOptions, value, type OptionTable } from '../../runtime/options.js'
 /** Text is collected up to this length before it is written, in UTF-16 units. */
 const PIECE_UNITS = 65_536
 
-/**
- * Yields the bytes of a file. Collects short strings into pieces. Yields to the event loop, so that a
- * synchronous source does not block the process.
- */
+/** Yields the bytes of a file. Yields to the event loop, in case that the source is synchronous. */
 export async function* fileBytes(
   content: FileContent,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -53,12 +50,7 @@ const CHARACTERS = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$/u
 /** Characters that file systems reject, or that separate folders. */
 const FORBIDDEN = /[/\\:*?"<>|]|^[. ]|[. ]$/
 
-/**
- * Checks the name of a result file. A client can save a file under each valid name, on any system.
- * Controls and invisible characters are rejected, because they can disguise the end of a name.
- *
- * @throws {TypeError} the name is not valid
- */
+/** Throws unless a client can save a file under this name, on any system. */
 export function checkFileName(name: string): void {
   const isName = typeof name === 'string' && name.length <= MAX_NAME_LENGTH
     && CHARACTERS.test(name) && !FORBIDDEN.test(name)
@@ -79,11 +71,7 @@ const WRITE_FILE = {
   }),
 } satisfies OptionTable<WriteFileOptions>
 
-/**
- * Checks the arguments of `files.write`. Returns the media type.
- *
- * @throws {TypeError} the name or an option is not valid
- */
+/** Checks the arguments of `files.write`. Returns the media type. */
 export function fileTypeOf(name: string, options: WriteFileOptions): string {
   checkFileName(name)
   return readOptions('files.write', options, WRITE_FILE).type

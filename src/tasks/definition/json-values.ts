@@ -71,12 +71,7 @@ export function toResultText(value: unknown): string {
 /** Maximum size of a checkpoint as JSON text, in bytes. */
 export const MAX_CHECKPOINT_BYTES = 65_536
 
-/**
- * Returns a checkpoint of a task as JSON text.
- *
- * @param task - name of the definition, for messages
- * @throws {TypeError} The value is not JSON, or its text is longer than 64 KiB.
- */
+/** Throws a `TypeError` for what is not JSON, or longer than 64 KiB. */
 export function checkpointText(task: string, value: unknown): string {
   let text: string | undefined
   try {
@@ -147,10 +142,7 @@ export const UNDECLARED: Checkpoint = {
   },
 }
 
-/**
- * Returns the checkpoint of a run that no other run continues, such as that of a synchronous request. It
- * checks values and keeps nothing.
- */
+/** Returns a checkpoint that checks values and keeps nothing. */
 export function unsavedCheckpoint(
   { name, checkpoint }: { readonly name: string, readonly checkpoint?: unknown },
 ): Checkpoint {

@@ -19,14 +19,9 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly signal: AbortSignal
   /** The owner of the task, if it has one. */
   readonly owner: string | undefined
-  /**
-   * The context of the endpoint or of the submitting code, as JSON. `undefined` if there is none.
-   */
+  /** The context of the endpoint or of the submitting code, as JSON, if there is one. */
   readonly context: C
-  /**
-   * Reports how far the work is. Cheap to call often: writes are spaced out, the last one wins, and
-   * a failed write never fails the task.
-   */
+  /** Reports how far the work is. Writes are spaced out, and a failed one does no harm. */
   readonly progress: (done: number, total?: number, message?: string) => void
   /** Writes files of the result. The definition needs `files: true`. */
   readonly files: TaskFiles
@@ -43,10 +38,7 @@ export interface TaskContext<C = unknown, P = unknown> {
  * from there. `P` is the type of the value: the output of the schema `checkpoint` of `defineTask`.
  */
 export interface Checkpoint<P = unknown> {
-  /**
-   * The value that an earlier run of this task saved last. `undefined` if there is none. It does
-   * not change during a run.
-   */
+  /** The value that an earlier run saved last, if there is one. It stays the same during a run. */
   readonly value: P | undefined
   /**
    * Saves a value in place of the earlier one. Resolves when the store has it. Calls are written
@@ -122,10 +114,7 @@ export interface KeptFile extends TaskFile {
   readonly blob: string
 }
 
-/**
- * The files of a run that a later run of the same task can take over. For tasks of longhaul, which
- * save in their checkpoint what `keep` returns.
- */
+/** Files that a later run can take over, by what its checkpoint keeps of `keep`. */
 export interface KeepableFiles extends TaskFiles {
   /**
    * Keeps all complete files of this run, even when it fails. Returns them in the order in which

@@ -1,10 +1,7 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Store } from '../../stores/store.js'
 
-/**
- * Times at which tasks of a definition are submitted. Made by `cron()` of `longhaul/cron`, so that only
- * applications with recurring work load its code.
- */
+/** Times at which tasks of a definition are submitted. Made by `cron()` of `longhaul/cron`. */
 export interface Schedule<In = unknown> {
   /**
    * Called by `createTasks` in a process that works. Returns a function that ends the schedule there, and

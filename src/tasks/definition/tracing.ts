@@ -19,10 +19,7 @@ export interface TracedStep {
   readonly host?: string | undefined
 }
 
-/**
- * Wraps the steps of tasks in spans. Made by `taskTracing()` of `longhaul/opentelemetry`, so that only
- * applications that trace load its code.
- */
+/** Wraps the steps of tasks in spans. Made by `taskTracing()` of `longhaul/opentelemetry`. */
 export interface Tracing {
   /**
    * Accepts a task. `work` gets the headers that are stored with the task.

@@ -3,7 +3,7 @@ import type { StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { claimOf, stillRunning } from '../../idempotency/claim.js'
-import { oncePerKey, replay } from '../../idempotency/once.js'
+import { oncePerKey, replay, type OnceOptions } from '../../idempotency/once.js'
 import type { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -41,10 +41,7 @@ export interface Submission<C> {
   readonly start: FindStartTime | undefined
   /** Discards the input, because no task will use it. Never rejects. */
   readonly discard: () => Promise<void>
-  /**
-   * `true` if the same endpoint also works for synchronous requests without a task (`respondOnce`).
-   * A request with a key then holds the claim of the key while it creates the task.
-   */
+  /** `true` for an endpoint that also works without a task (`respondOnce`). */
   readonly claimsKey: boolean
   readonly transaction: SubmitTransaction<C> | undefined
 }
@@ -64,13 +61,7 @@ export interface AcceptedTask {
 
 type Idempotency = NonNullable<Submission<unknown>['idempotency']>
 
-/**
- * Accepts a submission. Requests with the same Idempotency-Key get the same task, so the work runs
- * once and does not depend on the connection.
- *
- * @throws {HttpError} What `acceptTask` throws; 422 `idempotency_key_reused`, 409
- * `idempotent_request_running`. The input is discarded then, unless a task may use it.
- */
+/** Accepts a submission. Discards its input unless a task may use it. */
 export function acceptSubmission<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<AcceptedSubmission> {
@@ -118,11 +109,7 @@ function submittedOf<C>(
   }
 }
 
-/**
- * Returns what an earlier request with the key has started. A submission for later is looked up
- * before its start is checked, because that may be in the past now. Other handlers may have stored a
- * response for the key.
- */
+/** Looks for an earlier request before the start is checked, which may be in the past now. */
 async function findEarlier<C>(
   { service }: EndpointSettings<C>, { submitter: { owner }, start, claimsKey }: Submission<C>,
   { key, fingerprint }: Idempotency,
@@ -159,21 +146,15 @@ function createdNothing(error: unknown): boolean {
     || isStoreUnavailable(error) && error.reason === 'full'
 }
 
-/**
- * Accepts a submission to an endpoint that also works for synchronous requests without a task. It
- * holds the claim of the key meanwhile. So a synchronous request with the same key at the same
- * moment either finds the task, or is the one that does the work.
- */
+/** Holds the claim meanwhile: a synchronous request finds the task, or does the work. */
 async function acceptUnderClaim<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission> {
-  const { service: { settings: { store, retentionMs, maxResultBytes: maxBytes } }, syncTimeoutMs } = settings
-  const { submitter: { request, caller: owner }, discard } = submission
+  const { submitter: { request, caller }, discard } = submission
   let accepting: Promise<AcceptedSubmission> | undefined
   try {
-    const response = await oncePerKey(request, {
-      store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes, owner,
-    }, async () => {
+    const once = onceOptions(settings, key, fingerprint, caller)
+    const response = await oncePerKey(request, once, async () => {
       accepting = accept(settings, submission)
       // The task keeps the key, so the claim is released, whatever the outcome is.
       await accepting.catch(() => undefined)
@@ -190,17 +171,15 @@ async function acceptUnderClaim<C>(
   return accepting ?? accept(settings, submission)
 }
 
-/**
- * Accepts a submission in a transaction that the application opens and ends. The task, its
- * Idempotency-Key and the rows of the application commit together.
- *
- * If an earlier request with the key has committed, `run` is not called. If that request commits
- * while `run` is active, `submit` rejects, so that the application rolls back, and the response is
- * the same.
- *
- * @param run - the option `transaction` of the endpoint
- * @throws What `run` rejects with
- */
+export function onceOptions<C>(
+  { service, syncTimeoutMs: waitMs }: EndpointSettings<C>, key: string, fingerprint: string,
+  owner: string,
+): OnceOptions {
+  const { store, retentionMs, maxResultBytes: maxBytes } = service.settings
+  return { store, key, fingerprint, waitMs, retentionMs, maxBytes, owner }
+}
+
+/** `submit` rejects if an earlier request with the key commits meanwhile: roll back. */
 async function acceptInTransaction<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, run: SubmitTransaction<C>,
 ): Promise<AcceptedSubmission> {

@@ -58,10 +58,7 @@ async function findFinal<C>(
   return task
 }
 
-/**
- * Creates the handler of a path below the status path that takes a POST without a body. Other paths
- * are passed on, and any other method gets a 405. `work` is done once for each Idempotency-Key.
- */
+/** Creates the handler of a POST below the status path. Does `work` once for each key. */
 function postBelow<C>(
   settings: EndpointSettings<C>, below: string, operations: readonly Operation[],
   work: (

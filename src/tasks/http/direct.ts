@@ -11,7 +11,7 @@ import { deleteTask } from '../core/change-task.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
 import type { TaskSnapshot } from '../record/snapshot.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
-import { resultText, toTaskError } from '../record/view.js'
+import { bodyOf, resultText, toTaskError } from '../record/view.js'
 import { shuttingDown } from '../run/failure.js'
 import { NO_FILES } from '../run/run-files.js'
 import { errorOf, holdInput, runOnce, toInput, type Outcome, type RunOptions } from '../run/run.js'
@@ -86,13 +86,7 @@ export async function runHere<C>(
   }
 }
 
-/**
- * Acquires the slot of a request that will wait for its task. Returns `undefined` if its client has
- * disconnected.
- *
- * @throws {HttpError} 503 `shutting_down`, 429 `too_many_requests` if too many requests of this
- * caller wait, or 503 `overloaded`
- */
+/** Acquires the slot of a request that will wait; `undefined` if its client has disconnected. */
 export function acquireWaiterSlot<C>(
   { service }: EndpointSettings<C>, { request, caller }: Submitter<C>,
 ): WaiterSlot | undefined {
@@ -104,12 +98,7 @@ export function acquireWaiterSlot<C>(
   })
 }
 
-/**
- * Responds with the result of a task, or with its failure.
- *
- * @param given - the slot of the request. A request for a 202 has none, although the first request
- * with its key asked for the result.
- */
+/** @param given - the slot of a request that asked for a synchronous response itself */
 export async function respondWithEnd<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedTask,
   given: WaiterSlot | undefined,
@@ -125,11 +114,7 @@ export async function respondWithEnd<C>(
   }
 }
 
-/**
- * Responds to a request without an Idempotency-Key with the result of its task. No other request
- * knows the task: it is cancelled if the client disconnects or the time is over, and deleted once
- * its request has a response.
- */
+/** Nobody else knows the task: it ends with its request, and is deleted. */
 async function respondTemporary<C>(
   settings: EndpointSettings<C>, { request }: Submitter<C>, task: TaskSnapshot, slot: WaiterSlot,
 ): Promise<HttpResponse> {
@@ -139,15 +124,14 @@ async function respondTemporary<C>(
   await deleteTask(service.core, task.id, 'all').catch(() => undefined)
   if (end?.state !== 'cancelled') return responseOf(request, end)
   if (request.signal.aborted) return empty(503)
-  if (service.core.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()
-  throw hasBegun(end) ? tookTooLong() : notStartedInTime()
+  const hasBegun = bodyOf(end).startedAt !== undefined
+  if (service.core.isClosing) throw hasBegun ? stoppedMidway() : shuttingDown()
+  if (hasBegun) throw tookTooLong()
+  const message = 'No slot was free for this work in time; nothing was done.'
+  throw httpError('sync_timeout', { message, headers: { 'retry-after': '1' } })
 }
 
-/**
- * Responds to a request with an Idempotency-Key, or one whose task was submitted in a transaction of
- * the application or writes files, with the result of its task. `Location` names a task that has
- * files. The task continues if the client disconnects or the time is over.
- */
+/** The task continues if the client disconnects or the time is over. `Location` names its files. */
 async function respondWithResult<C>(
   settings: EndpointSettings<C>, { request, direct, waitSeconds }: Submitter<C>,
   { task, replayed }: AcceptedTask, slot: WaiterSlot,
@@ -163,8 +147,15 @@ async function respondWithResult<C>(
   if (request.signal.aborted) return empty(503)
   if (settings.service.core.isClosing) throw shuttingDown()
   if (!direct) throw stillRunning()
-  if (request.headers['idempotency-key'] !== undefined) throw notDoneYet()
-  throw continues(settings.path.location(request.mountPath, task.id))
+  const continues = 'The work is not done yet, and continues: '
+  if (request.headers['idempotency-key'] !== undefined) {
+    const message = `${continues}send the same request with the same Idempotency-Key to get its result.`
+    throw httpError('sync_timeout', { message, headers: { 'retry-after': '1' } })
+  }
+  // No Retry-After, because a retry without a key would be another task.
+  const location = settings.path.location(request.mountPath, task.id)
+  const message = `${continues}${location} shows its result.`
+  throw httpError('sync_timeout', { message, headers: { location } })
 }
 
 /** Returns the task once it is final; `undefined` if that takes too long or the signal aborts. */
@@ -186,35 +177,12 @@ function responseOf(
   return errorResponse(failure, request)
 }
 
-export function result(text: string, headers: Record<string, string> = {}): HttpResponse {
+function result(text: string, headers: Record<string, string> = {}): HttpResponse {
   return jsonText(200, text, { vary: 'Prefer', ...headers })
 }
 
-function hasBegun({ text }: TaskSnapshot): boolean {
-  return (JSON.parse(text) as { startedAt?: string }).startedAt !== undefined
-}
-
-function notDoneYet(): HttpError {
-  return httpError('sync_timeout', {
-    message: 'The work is not done yet, and continues: '
-      + 'send the same request with the same Idempotency-Key to get its result.',
-    headers: { 'retry-after': '1' },
-  })
-}
-
-/**
- * Returns the error of a request without an Idempotency-Key whose task was submitted in a
- * transaction or writes files. Has no Retry-After, because a retry would be another task.
- */
-function continues(location: string): HttpError {
-  return httpError('sync_timeout', {
-    message: `The work is not done yet, and continues: ${location} shows its result.`,
-    headers: { location },
-  })
-}
-
 /** Has no Retry-After, because the work may have been done in part. */
-export function tookTooLong(cause?: unknown): HttpError {
+function tookTooLong(cause?: unknown): HttpError {
   return httpError('sync_timeout', {
     message: 'The work took too long for a synchronous response and was stopped; part of it may have been done. '
       + 'Send "Prefer: respond-async" to have it done in the background.',
@@ -222,14 +190,8 @@ export function tookTooLong(cause?: unknown): HttpError {
   })
 }
 
-function notStartedInTime(): HttpError {
-  return httpError('sync_timeout', {
-    message: 'No slot was free for this work in time; nothing was done.', headers: { 'retry-after': '1' },
-  })
-}
-
 /** Has no Retry-After, because the work may have been done in part. */
-export function stoppedMidway(): HttpError {
+function stoppedMidway(): HttpError {
   return httpError('shutting_down', {
     message: 'The server is shutting down and has stopped this work; part of it may have been done.',
   })

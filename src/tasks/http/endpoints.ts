@@ -6,7 +6,7 @@ import type { TaskSnapshot } from '../record/snapshot.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
 import { createFiles } from './files.js'
-import { createOperatorList, createOwnList, type OperatorListOptions } from './lists.js'
+import { createList, createOperatorList, type OperatorListOptions } from './lists.js'
 import { createOverview, type OperatorOverviewOptions } from './overview.js'
 import { findOwn, readSettings, type TaskEndpointsOptions } from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody, type BodyStore } from './spool-body.js'
@@ -70,10 +70,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
   /** The tasks that these are the endpoints of. */
   readonly tasks: Tasks<D>
-  /**
-   * The handler of the status resource: GET, HEAD, and DELETE to cancel, or with `remove: 'forget'`
-   * to delete. Other paths are passed on.
-   */
+  /** Status resource: GET, HEAD, and DELETE, which cancels, or deletes with `remove: 'forget'`. */
   readonly status: Handler<C>
   /**
    * The handler of POST `{status}/retry`, such as `/tasks/{id}/retry`. A failed or cancelled task
@@ -201,7 +198,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
         throw new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show "
           + 'the ids of all tasks to everybody. Let owner be a function, or use operatorList')
       }
-      return createOwnList(settings)
+      return createList(settings, settings.list?.also)
     },
     operatorList: (operatorOptions) => createOperatorList(settings, operatorOptions),
     operatorOverview: (operatorOptions) => createOverview(settings, operatorOptions),

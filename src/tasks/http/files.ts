@@ -15,10 +15,7 @@ const BELOW = '/files/'
 const ALLOW = 'GET, HEAD, OPTIONS'
 const PLAN = contentPlan({ disposition: 'attachment' })
 
-/**
- * Creates the handler of result files: `{status}/files/{name}`. GET and HEAD serve a file of a
- * completed task, whole or in ranges. OPTIONS gets `Allow`, and any other method gets a 405.
- */
+/** Creates the handler of result files: `{status}/files/{name}`. */
 export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {

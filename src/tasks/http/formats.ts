@@ -9,10 +9,7 @@ import type { TaskSnapshot } from '../record/snapshot.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
 
-/**
- * Representation of a task for one family of clients: the body of the 202 and of the status
- * resource. The option `format` of `taskEndpoints`.
- */
+/** Representation of a task: the body of the 202 and of the status resource. */
 export interface TaskFormat {
   /** The body, as JSON text, of both the 202 and the status resource. */
   readonly toText: (task: TaskSnapshot, statusPath: string) => string
@@ -102,10 +99,7 @@ export const TASK_STATUSES = {
   completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
 } as const
 
-/**
- * The task format: `{ taskId, status, message, progress?, result?, error?,
- * createdAt, … }`.
- */
+/** The task format: `{ taskId, status, message, progress?, result?, error?, createdAt, … }`. */
 export const taskFormat: TaskFormat = {
   toText: ({ blobs, text: body }, statusPath) => (
     blobs === undefined ? body : withFileUrls(body, statusPath)
@@ -144,17 +138,14 @@ export const jobFormat: TaskFormat = {
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
 const LONGEST_POLL_MS = 3_600_000
 
-/**
- * Seconds until a poll is worth it: not before the task starts, and work that has taken long will
- * take longer.
- */
+/** Seconds until a poll is worth it: work that has taken long will take longer. */
 export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): string {
   const age = Date.now() - startAt
   if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))
   return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
 }
 
-/** Returns the strong entity tag of a task. It changes with every change that a client can see. */
+/** Returns the strong entity tag of a task. */
 export function etagOf(task: TaskSnapshot): string {
   // The state of a job changes with the time too.
   const isScheduled = task.listedAs === 'scheduled'
@@ -180,25 +171,15 @@ export function eventId(task: TaskSnapshot): string {
 
 type Encode = (task: TaskSnapshot, statusUrl: string) => Uint8Array
 
-/** Bodies and events of tasks as bytes. */
-export interface EncodedBodies {
-  readonly event: Encode
-  readonly body: Encode
-}
+/** Returns the functions that make bodies and events as bytes. */
+export const encodedBodies = ({ toText }: TaskFormat) => ({
+  event: encodedOnce((task, url) => `id: ${eventId(task)}\ndata: ${toText(task, url)}\n\n`),
+  body: encodedOnce(toText),
+})
 
-export function encodedBodies({ toText }: TaskFormat): EncodedBodies {
-  return {
-    event: encodedOnce((task, statusUrl) => (
-      `id: ${eventId(task)}\ndata: ${toText(task, statusUrl)}\n\n`
-    )),
-    body: encodedOnce(toText),
-  }
-}
+export type EncodedBodies = ReturnType<typeof encodedBodies>
 
-/**
- * Encodes each version of a task once, for all requests that have waited for it. A text would be
- * copied for every connection that has not received it yet.
- */
+/** Encodes each version of a task once. A text would be copied for every slow connection. */
 function encodedOnce(toText: TaskFormat['toText']): Encode {
   const encoded = new WeakMap<TaskSnapshot, { statusUrl: string, bytes: Uint8Array }>()
   return (task, statusUrl) => {

@@ -24,10 +24,7 @@ export interface OperatorListOptions<C = unknown> {
    * Required, because the tasks of all owners are shown.
    */
   readonly authorize: Policy<C> | readonly Policy<C>[]
-  /**
-   * Further query parameters that a request may have, such as one that a policy in front reads.
-   * Default: none.
-   */
+  /** Further query parameters, such as one that a policy in front reads. Default: none. */
   readonly also?: readonly string[]
 }
 
@@ -45,12 +42,6 @@ const MAX_OWNER = 512
 
 const VARY = 'Accept, Authorization'
 
-/** Creates the handler of a requester's own list. See `TaskEndpoints.list`. */
-export function createOwnList<C>(settings: EndpointSettings<C>): Handler<C> {
-  return createList(settings, settings.list?.also ?? [], false)
-}
-
-/** Creates the handler of the list of all owners' tasks. See `TaskEndpoints.operatorList`. */
 export function createOperatorList<C>(
   settings: EndpointSettings<C>, options: OperatorListOptions<C>,
 ): Handler<C> {
@@ -58,9 +49,9 @@ export function createOperatorList<C>(
   return forOperators('operatorList', authorize, createList(settings, also, true))
 }
 
-/** @param byOperator - `true`: of the tasks of all owners */
-function createList<C>(
-  settings: EndpointSettings<C>, also: readonly string[], byOperator: boolean,
+/** Without `byOperator`, of the requester's own tasks. See `TaskEndpoints.list`. */
+export function createList<C>(
+  settings: EndpointSettings<C>, also: readonly string[] = [], byOperator = false,
 ): Handler<C> {
   const { service, format, path, requester } = settings
   const statuses = format.statuses ?? TASK_STATUSES
@@ -85,11 +76,7 @@ function createList<C>(
   return describe(handler, listOperations(format, statuses, byOperator))
 }
 
-/**
- * Lets only operators use a handler.
- *
- * @throws {TypeError} There is no policy.
- */
+/** Lets only operators use a handler. Throws a `TypeError` without a policy. */
 export function forOperators<C>(
   where: string, authorize: Policy<C> | readonly Policy<C>[], handler: Handler<C>,
 ): Handler<C> {

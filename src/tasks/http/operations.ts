@@ -2,8 +2,8 @@ import type { ListedStatus } from '../../engine/engine.js'
 import type { ErrorCode } from '../../http/errors.js'
 import type { Operation } from '../../http/exchange.js'
 import {
-  addResponseHeaders, body, type Fragment, header, operation, type OperationOptions, parameter,
-  readOperations, response,
+  addResponseHeaders, body, header, operation, parameter, readOperations, response, type Fragment,
+  type OperationOptions,
 } from '../../openapi/operation.js'
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -24,9 +24,7 @@ const POST_FAILURES = [
 
 export function submitOperations(
   format: TaskFormat, definition: AnyTaskDefinition | undefined,
-  { always, emptyBody, startAt }: {
-    readonly always: boolean, readonly emptyBody: boolean, readonly startAt: boolean,
-  },
+  { always, emptyBody, startAt }: Readonly<Record<'always' | 'emptyBody' | 'startAt', boolean>>,
 ): readonly Operation[] {
   const done = response('The work is done', {
     schema: definition?.output ?? members.result,
@@ -74,25 +72,19 @@ export function statusOperations(
       'X-Accel-Buffering': header('`no` for event streams: proxies are to pass them on as they come'),
     },
   })
+  const content = { ...shown['content'] as Fragment, 'text/event-stream': { schema: text } }
   const others = Object.entries(describe.shown ?? {})
     .map(([status, each]) => [status, { headers: applied, ...each }] as const)
+  const lastId = { description: 'The last server-sent event that the client has' }
+  const ended = 'An event stream that has nothing more to say'
   const forgets = remove === 'forget'
   return [
     ...readOperations({
       summary: 'Show a task',
-      parameters: [
-        id, prefer, ifMatch, ifNoneMatch,
-        parameter('header', 'Last-Event-ID', {
-          description: 'The last server-sent event that the client has',
-        }),
-      ],
+      parameters: [id, prefer, ifMatch, ifNoneMatch, parameter('header', 'Last-Event-ID', lastId)],
       responses: {
-        200: {
-          ...shown, content: { ...shown['content'] as Fragment, 'text/event-stream': { schema: text } },
-        },
-        204: response('An event stream that has nothing more to say', {
-          headers: fields('Cache-Control', 'Vary'),
-        }),
+        200: { ...shown, content },
+        204: response(ended, { headers: fields('Cache-Control', 'Vary') }),
         304: response('Not changed', { headers: applied }),
         ...Object.fromEntries(others),
         ...errorResponses(
@@ -105,9 +97,7 @@ export function statusOperations(
       parameters: [id, ifMatch],
       responses: {
         200: response('The task, cancelled', { schema, headers }),
-        ...forgets && {
-          204: response('The task was final, If-Match had its ETag, and it is deleted'),
-        },
+        ...forgets && { 204: response('The task was final, If-Match had its ETag, and it is deleted') },
         ...errorResponses(
           notFound, forgets ? 'precondition_required' : 'task_already_final',
           'precondition_failed', 'store_unavailable', 'idempotency_not_supported',
@@ -153,24 +143,21 @@ function postBelow(
   const failures = errorResponses(
     ...POST_FAILURES, 'cross_site', 'task_not_final', 'service_unavailable', ...codes,
   )
-  return [{
-    ...operation('POST', {
-      ...options,
-      requestBody: body({ type: 'object', maxProperties: 0 }, { required: false }),
-      responses: { ...options.responses, ...failures },
-    }),
-    path: `${template}/${below}`,
-  }]
+  const responses = { ...options.responses, ...failures }
+  const requestBody = body({ type: 'object', maxProperties: 0 }, { required: false })
+  return [{ ...operation('POST', { ...options, requestBody, responses }), path: `${template}/${below}` }]
 }
 
 export function listOperations(
   { schema }: TaskFormat, statuses: Readonly<Record<string, readonly ListedStatus[]>>,
   byOwner: boolean,
 ): readonly Operation[] {
-  const query = (name: string, description: string, more: Fragment = text) => (
-    parameter('query', name, { description, schema: more })
+  const query = (name: string, description: string, schema: Fragment = text) => (
+    parameter('query', name, { description, schema })
   )
-  const several = { style: 'form', explode: false }
+  const several = (name: string, description: string, item: Fragment) => ({
+    ...query(name, description, { ...array(item), minItems: 1 }), style: 'form', explode: false,
+  })
   const timestamp = { ...time, examples: ['2026-03-01T09:30:00Z'] }
   const headers = fields('ETag', 'Link', 'Cache-Control', 'Vary')
   const page = object({
@@ -180,18 +167,10 @@ export function listOperations(
   return readOperations({
     summary: byOwner ? 'List the tasks of all owners' : 'List own tasks',
     parameters: [
-      {
-        ...query('status', 'Only tasks of these statuses, separated by commas', {
-          ...array({ enum: Object.keys(statuses) }), minItems: 1,
-        }),
-        ...several,
-      },
-      {
-        ...query('task', 'Only tasks of these kinds of work, separated by commas', {
-          ...array(text), minItems: 1,
-        }),
-        ...several,
-      },
+      several('status', 'Only tasks of these statuses, separated by commas', {
+        enum: Object.keys(statuses),
+      }),
+      several('task', 'Only tasks of these kinds of work, separated by commas', text),
       ...byOwner ? [query('owner', 'Only tasks of this owner')] : [],
       query('from', 'Only tasks created at this time or later', timestamp),
       query('to', 'Only tasks created before this time', timestamp),

@@ -86,8 +86,7 @@ const operations = () => readOperations({
       headers: fields('Cache-Control', 'Vary'),
       schema: object({
         counts: object(
-          Object.fromEntries(LISTED_STATUSES.map((status) => [status, countSchema])),
-          ...LISTED_STATUSES,
+          Object.fromEntries(LISTED_STATUSES.map((status) => [status, countSchema])), ...LISTED_STATUSES,
         ),
         oldestQueued: {
           ...taskSchema({ pool: text }, 'pool'),
@@ -95,9 +94,7 @@ const operations = () => readOperations({
         },
         callbacks: object({
           examined: { type: 'integer', description: 'The number of newest final tasks that were read' },
-          failed: {
-            ...array(taskSchema()), description: 'Those of them whose callback has failed',
-          },
+          failed: { ...array(taskSchema()), description: 'Those of them whose callback has failed' },
         }, 'examined', 'failed'),
       }, 'counts', 'callbacks'),
     }),

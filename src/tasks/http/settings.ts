@@ -2,7 +2,7 @@ import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { findRequester, type OwnerOption, type Requester } from '../../http/requester.js'
 import {
-  bytes, func, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
+  bytes, flag, func, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
 } from '../../runtime/options.js'
 import { noCallbacks } from '../core/task-core.js'
 import type { TaskService } from '../core/task-service.js'
@@ -13,9 +13,7 @@ import { StatusPath } from './status-path.js'
 
 /** Options of `taskEndpoints`. */
 export interface TaskEndpointsOptions<C = unknown> {
-  /**
-   * Path of the status resource below the mount path, with `{id}` for the task's id: `/tasks/{id}`.
-   */
+  /** Path of the status resource below the mount path, with the id of the task: `/tasks/{id}`. */
   readonly statusPath: string
   /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. */
   readonly format?: TaskFormat
@@ -23,10 +21,10 @@ export interface TaskEndpointsOptions<C = unknown> {
    * The owner of the tasks. A task exists for its owner only. All others get the response of an
    * unknown task. Required, because each choice is wrong for some servers:
    *
-   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is
-   *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
-   *   other than a non-empty string or `undefined` is a `TypeError`, which gets 500 and
-   *   goes to `onError`.
+   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. A request for
+   *   which it returns `undefined` gets 401 `unauthorized`, before its body is read, unless
+   *   `anonymous` is `true`. Anything other than a non-empty string or `undefined` is a `TypeError`,
+   *   which gets 500 and goes to `onError`.
    * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
    *   request without one gets 401 `unauthorized`, before its body is read.
    * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
@@ -38,8 +36,11 @@ export interface TaskEndpointsOptions<C = unknown> {
    */
   readonly owner: OwnerOption<C>
   /**
-   * Returns the part of the request that `run` receives as `context`, as JSON. Default: nothing.
+   * `true`: the function `owner` may return `undefined` for an anonymous client, who creates tasks
+   * without an owner and can see only such tasks. Default `false`: such a request gets a 401.
    */
+  readonly anonymous?: boolean
+  /** Returns the part of the request that `run` receives as `context`, as JSON. Default: none. */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
    * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
@@ -108,7 +109,7 @@ export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, r
 const isSeconds = (given: unknown): boolean => typeof given === 'number' && given >= 0 && given <= 3600
 
 const OPTIONS = {
-  statusPath: value(), owner: value(),
+  statusPath: value(), owner: value(), anonymous: flag({ default: false }),
   format: value('a TaskFormat', (given) => typeof (given as TaskFormat | null)?.toText === 'function', {
     default: taskFormat,
   }),
@@ -132,9 +133,7 @@ export interface EndpointSettings<C> extends Read<C> {
   readonly path: StatusPath
   /** Bodies and events as bytes, shared by all requests that wait for a task. */
   readonly bodies: EncodedBodies
-  /**
-   * Finds the requester. Throws 401 `unauthorized` where an owner is needed and nobody is known.
-   */
+  /** Finds the requester. Throws 401 `unauthorized` if an owner is needed. */
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly maxBodyBytes: number
 }
@@ -155,6 +154,7 @@ export function readSettings<C>(
     requester: findRequester(options.owner, {
       where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
       anyone: 'lets everybody who knows the id of a task see and cancel it.',
+      anonymous: read.anonymous,
     }),
     list: readOptions('taskEndpoints: list', list, LIST_OPTIONS),
     ...context && { context: jsonContext(context) },
@@ -174,10 +174,7 @@ export async function findOwn<C>(
   return task
 }
 
-/**
- * Makes the option `context` return what JSON keeps of its value. So the run of a synchronous
- * request gets the same value as the run of a stored task.
- */
+/** Returns what JSON keeps of the context, so that every run gets the same value. */
 export function jsonContext<C>(
   context: (request: HttpRequest<C>) => unknown,
 ): (request: HttpRequest<C>) => unknown {

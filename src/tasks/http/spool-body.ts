@@ -43,23 +43,14 @@ export interface ArrivedBody {
   readonly discard: () => Promise<void>
 }
 
-/**
- * Default of `maxBodyBytes` of uploads and of NDJSON. With it, all endpoints of a store have the
- * same limit for one owner by default.
- */
+/** Default of `maxBodyBytes` of uploads and of NDJSON: their limits are equal. */
 const LARGEST_BYTES = 2 ** 34
 /** Time after which a body expires that was not read to its end, in milliseconds. */
 const DAY_MS = 86_400_000
 /** Minimum number of bytes that are reserved in advance for a body of unknown length. */
 const STEP_BYTES = 2 ** 20
 
-/**
- * Implements `TaskEndpoints.spool`: writes a body to the blobs, and reserves its bytes for the owner
- * of the request before they are written. They count until the blob is deleted or has expired.
- *
- * @throws {HttpError} 413 `body_too_large`, 429 `too_many_bytes`, or the error of the body. Nothing
- * is left then.
- */
+/** Implements `TaskEndpoints.spool`. Reserves the bytes for the owner before they are written. */
 export async function spoolBody<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, spool: BodyStore, body: ArrivingBody,
 ): Promise<ArrivedBody> {

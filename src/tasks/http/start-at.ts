@@ -4,12 +4,7 @@ import { parseTimestamp } from '../../http/fields/dates.js'
 import { childPointer } from '../../schema/pointer.js'
 import type { Start } from '../core/accept-task.js'
 
-/**
- * Returns the start that a client asks for.
- *
- * @param now - the time of the engine
- * @throws {HttpError} 422 `start_at_out_of_range`: it is in the past, or more than a year ahead.
- */
+/** Returns the start, given the time of the engine. Throws 422 `start_at_out_of_range`. */
 export type FindStartTime = (now: number) => Start
 
 /** Maximum time until a start, in milliseconds: 366 days. */
@@ -23,13 +18,7 @@ const DURATION = /^P(?!$)(?:(\d{1,4})W|(?:(\d{1,6})D)?(?:T(?!$)(?:(\d{1,7})H)?(?
 
 const UNITS_MS = [604_800_000, 86_400_000, 3_600_000, 60_000, 1000]
 
-/**
- * Parses the `startAt` of a request: a timestamp such as `2026-12-24T18:00:00Z`, or a duration such
- * as `PT90M`.
- *
- * @param body - the body that the value was found in, for the place that errors name
- * @throws {HttpError} 400 `invalid_start_at`: it is neither.
- */
+/** Parses a timestamp, or a duration such as `PT90M`. Throws 400 `invalid_start_at`. */
 export function parseStart(value: unknown, body: unknown): FindStartTime {
   const fault = (code: 'invalid_start_at' | 'start_at_out_of_range', message: string) => (
     httpError(code, { details: [{ pointer: pointerTo(value, body), message }] })

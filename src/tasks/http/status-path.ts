@@ -13,11 +13,7 @@ export class StatusPath {
   /** Locations of accepted tasks. `undefined` once it is known whether clients find tasks there. */
   #issued: Set<string> | undefined = new Set()
 
-  /**
-   * @param option - name of the option with its function, for error messages
-   * @param example - a valid template, for error messages
-   * @throws {TypeError} `template` does not start with `/`, or has no `{id}` as a whole segment.
-   */
+  /** Throws a `TypeError` with the name of the option unless `{id}` is one whole segment. */
   constructor(
     template: string, option = 'taskEndpoints: statusPath', example = '/tasks/{id}',
   ) {
@@ -44,7 +40,6 @@ export class StatusPath {
     return location
   }
 
-  /** Returns the id in a path; `undefined` if it is not the path of a status resource. */
   idIn(mountPath: string, path: string): string | undefined {
     const start = mountPath.length + this.#before.length
     const end = path.length - this.#after.length
@@ -56,10 +51,7 @@ export class StatusPath {
     return id.includes('/') ? undefined : id
   }
 
-  /**
-   * Returns the id in a path below that of a status resource, such as `{status}/items` with `below`
-   * `/items`. `undefined` if it is not such a path.
-   */
+  /** Returns the id in a path below that of a status resource, such as `{status}/items`. */
   idBelow({ mountPath, path, params }: HttpRequest<unknown>, below: string): string | undefined {
     if (!path.endsWith(below)) return undefined
     return this.idIn(mountPath, path.slice(0, -below.length)) ?? params['id']

@@ -11,10 +11,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
    * if the definition says which context it needs. Default: `context` of `taskEndpoints`.
    */
   readonly context?: (request: HttpRequest<C>) => unknown
-  /**
-   * `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets
-   * a 202.
-   */
+  /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: a 202. */
   readonly respond?: 'prefer' | 'always'
   /**
    * The input of a request without a body. If such a request has no Content-Type, and the browser
@@ -68,10 +65,7 @@ export type SubmitTransaction<C = unknown, I = unknown> = (
   submit: (transaction: Transaction) => Promise<{ readonly taskId: string }>,
 ) => Promise<unknown>
 
-/**
- * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if
- * there is none.
- */
+/** Selects the work that a body asks for, or throws an `HttpError` such as `unknown_task`. */
 export type Select<C = unknown, D extends Definitions = Definitions> =
   (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected<D>>
 
@@ -91,17 +85,11 @@ export interface ReadWork {
   readonly input: unknown
   /** Distinguishes requests with the same Idempotency-Key. Compared as JSON. */
   readonly body: unknown
-  /**
-   * Called when no task will ever use this input: it was rejected, or an earlier request had started
-   * the task.
-   */
+  /** Called when no task will use this input: it was rejected, or an earlier task exists. */
   readonly discard?: () => unknown
 }
 
-/**
- * The options of `submit` for a definition: required, with their `context`, if the definition says
- * which context it needs.
- */
+/** The options of `submit`. They are required, with `context`, if the definition needs one. */
 export type SubmitEndpointArguments<C, T> =
   T extends AnyTaskDefinition
     ? unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C, InputOf<T>>]

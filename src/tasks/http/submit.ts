@@ -18,12 +18,11 @@ import {
 import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  acceptSubmission, findTask, type AcceptedSubmission, type AcceptedTask, type Submission,
+  acceptSubmission, findTask, onceOptions, type AcceptedSubmission, type AcceptedTask, type Submission,
   type Submitter,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
@@ -121,12 +120,7 @@ function submit<C>(
   )))
 }
 
-/**
- * Does the work of `submit`. Ends before a wait for the task begins, so that a request that waits
- * keeps no input in memory.
- *
- * @param body - the body, if its memory counts until it is accepted
- */
+/** Ends before a wait for the task begins, so that waiting requests keep no input. */
 async function readAndRespond<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
   body: CountedBody | undefined,
@@ -246,13 +240,23 @@ export async function respond<C>(
   if (isTask && accepted.direct) return respondWithEnd(settings, submitter, accepted, slot)
   slot?.release()
   if (!isTask) return accepted
-  const { path, format } = settings
+  const { service, path, format } = settings
   const { request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
   const { task, replayed } = accepted
   // A synchronous request gets a 202 only if the first request with its key asked for one. It does
   // not wait.
   const wait = waitSeconds === 0 || direct ? undefined : `wait=${waitSeconds}`
-  const now = wait === undefined ? task : await waitedFor(settings, submitter, task)
+  let now = task
+  const waiter = wait === undefined
+    ? undefined : service.waiters.tryAcquire(submitter.request.signal, submitter.caller)
+  if (waiter) {
+    try {
+      const options = { timeoutMs: waitSeconds * 1000, signal: waiter.signal }
+      now = await waitFor(service.subscriptions, task.id, task, options) ?? task
+    } finally {
+      waiter.release()
+    }
+  }
   const location = path.location(mountPath, task.id)
   const headers: ResponseHeaders = { location, vary: 'Prefer' }
   if (replayed) headers['idempotent-replayed'] = 'true'
@@ -271,45 +275,25 @@ export async function respond<C>(
   return { status: 202, headers, body: format.toText(now, location) }
 }
 
-async function waitedFor<C>(
-  { service }: EndpointSettings<C>, { request, caller, waitSeconds }: Submitter<C>,
-  task: TaskSnapshot,
-): Promise<TaskSnapshot> {
-  const slot = service.waiters.tryAcquire(request.signal, caller)
-  if (!slot) return task
-  try {
-    const options = { timeoutMs: waitSeconds * 1000, signal: slot.signal }
-    return await waitFor(service.subscriptions, task.id, task, options) ?? task
-  } finally {
-    slot.release()
-  }
-}
-
-/**
- * Implements `TaskEndpoints.respondOnce`: does the work of a synchronous request once for each
- * Idempotency-Key, and stores the response for retries.
- */
+/** Implements `TaskEndpoints.respondOnce`. */
 export function respondOnce<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
 ): Promise<HttpResponse> {
   return acknowledged(request, async () => {
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
     if (idempotencyKey === undefined) return (await work(() => undefined)).response
-    const { service, syncTimeoutMs } = settings
-    const { store, retentionMs, maxResultBytes: maxBytes } = service.settings
     const { owner } = settings.requester(request)
     const caller = countedAs(request, owner)
     const key = claimKey(request, owner, idempotencyKey)
     const fingerprint = requestFingerprint(request, body)
     let earlier: AcceptedTask | undefined
-    const response = await oncePerKey(request, {
-      store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes, owner: caller,
-    }, async (began) => {
+    const once = onceOptions(settings, key, fingerprint, caller)
+    const response = await oncePerKey(request, once, async (began) => {
       // Under the claim, because a request for the background creates its task under the same claim.
-      earlier = await findTask(service, key, owner, fingerprint)
+      earlier = await findTask(settings.service, key, owner, fingerprint)
       if (earlier) return undefined
       const kept = await work(began)
-      return { ...kept, response: await buffered(kept.response, maxBytes) }
+      return { ...kept, response: await buffered(kept.response, once.maxBytes) }
     })
     if (earlier) {
       const submitter = { request, owner, caller, direct: true, respondAsync: false, waitSeconds: 0 }

@@ -27,10 +27,7 @@ export interface Failure extends TaskFailure {
   readonly fields?: ErrorFields | undefined
 }
 
-/**
- * One run of a task that has ended, as its record and its status resource show it. Times are ISO
- * 8601.
- */
+/** One run of a task that has ended. Times are ISO 8601. */
 export interface AttemptView {
   /** Number of the run, from 1. It counts over all retries. */
   readonly attempt: number
@@ -41,10 +38,7 @@ export interface AttemptView {
 }
 
 /** The reason why a run failed. */
-export interface RunError {
-  readonly code: string
-  readonly message: string
-}
+export type RunError = Pick<TaskFailure, 'code' | 'message'>
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
 export type Details = RecordFiles & {
@@ -90,16 +84,10 @@ export function withFailure(details: Details, failure: Failure | undefined): Det
   return { ...details, error, errorStatus: status, errorFields: fields }
 }
 
-/**
- * Reason why a callback is not delivered, or not yet: no response, a status that is not 2xx, or a
- * process that went away.
- */
+/** Reason why a callback is not delivered, or not yet. */
 export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
 
-/**
- * State of a callback. The engine keeps when the next attempt is due. Times are milliseconds since
- * 1970.
- */
+/** State of a callback. Times are milliseconds since 1970. */
 export interface CallbackDetails {
   readonly url: string
   readonly state: CallbackView['state']
@@ -115,10 +103,7 @@ export interface CallbackDetails {
   readonly postponed?: number | undefined
 }
 
-/**
- * The same as clients see it; the URL is left out, because it may hold a secret. Times are ISO
- * 8601.
- */
+/** The same as clients see it, without the URL, which may hold a secret. Times are ISO 8601. */
 export interface CallbackView {
   /** `waiting`: for the end of the task. `pending`: until it is delivered or given up. */
   readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
@@ -135,11 +120,10 @@ export function callbackText(
 ): string {
   // The first attempt is due at once, and needs no time.
   const isRepeated = state === 'pending' && attempts > 0
-  const view: { [K in keyof CallbackView]: CallbackView[K] | undefined } = {
-    state, attempts, lastStatus, fault, nextAttemptAt: isRepeated ? toIso(nextAt) : undefined,
-    deliveredAt: toIso(deliveredAt),
-  }
-  return JSON.stringify(view)
+  const nextAttemptAt = isRepeated ? toIso(nextAt) : undefined
+  return JSON.stringify({
+    state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt: toIso(deliveredAt),
+  } satisfies Record<keyof CallbackView, unknown>)
 }
 
 function toIso(ms: number | undefined): string | undefined {
@@ -160,13 +144,7 @@ const INTERRUPTED: RunError = {
   code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.',
 }
 
-/**
- * Returns the history of a task after a change. A run is added when it ends and another one
- * follows, and when a task ends after more than one run. So a task with one run has no history: its
- * record shows that run already.
- *
- * @param error - the reason why the run ended
- */
+/** A task with one run has no history, because its record shows that run already. */
 export function historyAfter(
   before: Run, now: Pick<Run, 'status' | 'attempt' | 'finishedAt'>,
   error: RunError | undefined,

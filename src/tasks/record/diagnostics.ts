@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../engine/task.js'
 import { detailsOf } from './details.js'
 import { publishError } from '../../http/boundary.js'
-import { aboutTask, telling, warn } from '../../runtime/warning.js'
+import { aboutTask, warn } from '../../runtime/warning.js'
 
 /**
  * A message of the `diagnostics_channel` `longhaul:task`: one step of a task, published in the
@@ -32,19 +32,13 @@ export interface TaskEvent {
   readonly finishedAt: number | undefined
 }
 
-/**
- * The channel `longhaul:task`. Check `hasSubscribers` first, because creating an event costs more
- * than publishing it.
- */
+/** Check `hasSubscribers` first, because creating an event costs more than publishing it. */
 export const taskChannel = channel('longhaul:task')
 
-/** Publishes that a new task was accepted. */
 export function publishAccepted(task: StoredTask): void {
-  const { id: taskId, name, owner, createdAt } = task
-  taskChannel.publish({
-    event: 'accepted', taskId, name, owner, state: 'queued', attempt: 0, code: undefined,
-    createdAt, startedAt: undefined, finishedAt: undefined,
-  } satisfies TaskEvent)
+  publishStep('accepted', {
+    ...task, status: 'queued', attempt: 0, startedAt: undefined, finishedAt: undefined, details: {},
+  })
 }
 
 /** Publishes a change of a task if it is a step of it. Progress and callbacks are not. */
@@ -53,7 +47,6 @@ export function publishMove(before: StoredTask, now: StoredTask): void {
   publishStep(isFinalStatus(now.status) ? 'finished' : 'retried', now)
 }
 
-/** Publishes a step of a task. */
 export function publishStep(event: TaskEvent['event'], task: StoredTask): void {
   const { id: taskId, name, owner, status: state, attempt, createdAt, startedAt, finishedAt } = task
   const { error } = detailsOf(task)
@@ -62,26 +55,11 @@ export function publishStep(event: TaskEvent['event'], task: StoredTask): void {
   } satisfies TaskEvent)
 }
 
-/**
- * Listener for every failure that clients see masked, and for failures of the store. If it throws
- * or rejects, that is reported as a process warning named `LonghaulError`.
- */
 export type OnTaskError = (
   error: unknown, at: { taskId: string; name: string; attempt: number },
 ) => unknown
 
-/** Reports a failure to `onError`. The listener cannot change how a task ends. */
-export function reportError(
-  { onError }: { readonly onError: OnTaskError }, cause: unknown,
-  task: { readonly taskId: string, readonly name: string }, attempt: number,
-): void {
-  telling(() => onError(cause, { taskId: task.taskId, name: task.name, attempt }))
-}
-
-/**
- * Returns a listener that reports to `reportErrorsTo` and to `onError`. If there is
- * neither, it emits a process warning.
- */
+/** Reports to `reportErrorsTo` and to `onError`, or else by a process warning. */
 export function reportingTo(onError: OnTaskError | undefined): OnTaskError {
   return (error, task) => {
     const isReported = publishError({ error, task })

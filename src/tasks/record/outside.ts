@@ -3,24 +3,15 @@ import type { TaskFile } from '../definition/run-context.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndedTask } from '../definition/external-resource.js'
 
-/**
- * Blobs that one attempt may have written: those of the slots from 0 on. Slots are reserved in the
- * record before they are written, so that every blob is found after a crash.
- */
+/** The first blobs of one attempt. The record names them before they are written. */
 export type FileRun = readonly [run: string, slots: number]
 
-/**
- * Maximum number of attempts that a record names. The blobs of an earlier one are deleted when it is
- * dropped. Without a limit, each retry would delete those of all attempts again.
- */
+/** Maximum number of attempts that a record names. The blobs of an earlier one are deleted. */
 const MAX_FILE_RUNS = 10
 
 export type RecordFiles = {
   readonly files?: readonly TaskFile[] | undefined
-  /**
-   * Names of the blobs of `files`, in the same order. Before the task is completed: those that a
-   * later run may take over. See `fileKey`.
-   */
+  /** Blobs of `files`, in the same order; before the end, those that a later run may take over. */
   readonly blobs?: readonly string[] | undefined
   /** The attempts that may have blobs which are not in `blobs`. */
   readonly fileRuns?: readonly FileRun[] | undefined
@@ -72,9 +63,6 @@ export function allFileKeys(record: FileOwner): readonly string[] {
   return [...seen, ...hiddenFileKeys(record)]
 }
 
-/**
- * Adds the `url` of each file to the JSON text of a task: a path below that of its status resource.
- */
 export function withFileUrls(text: string, statusPath: string): string {
   const body = JSON.parse(text) as { files?: readonly TaskFile[] }
   return JSON.stringify({ ...body, ...body.files && { files: fileLinks(body.files, statusPath) } })
@@ -92,10 +80,7 @@ export function fileLinks(
   ))
 }
 
-/**
- * Releases an external resource of a task that will not run any more; see `external` of `defineTask`.
- * Never rejects, because the resource expires by itself.
- */
+/** Never rejects, because the resource expires by itself. */
 export async function releaseExternal(
   definition: AnyTaskDefinition | undefined, name: string,
 ): Promise<void> {
@@ -106,10 +91,7 @@ export async function releaseExternal(
   }
 }
 
-/**
- * Removes what is left of the external resource of a task that is gone. Never rejects, because it
- * expires by itself.
- */
+/** Never rejects, because the resource expires by itself. */
 export async function removeExternal(
   definition: AnyTaskDefinition | undefined, name: string, { id, attempt, status }: EndedTask,
 ): Promise<void> {
@@ -122,10 +104,7 @@ export async function removeExternal(
   }
 }
 
-/**
- * Makes the external resource of a task live for at least `ttlMs` from now. Returns `false` if it
- * no longer exists. Rejects with what `renew` of the definition throws.
- */
+/** Returns `false` if the resource no longer exists. Rejects with what `renew` throws. */
 export async function renewExternal(
   definition: AnyTaskDefinition | undefined, name: string | undefined, ttlMs: number,
 ): Promise<boolean> {

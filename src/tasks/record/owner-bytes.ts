@@ -11,7 +11,6 @@ type Reserved = Map<string, readonly [bytes: number, ttlMs: number]>
 /** Changes a list. Returns `false` if the list is unchanged. */
 type Edit = (list: Reserved) => MaybePromise<unknown>
 
-/** Limits of a reservation. */
 export interface ReserveLimits {
   /** Maximum number of bytes of the owner. */
   readonly maxBytes: number
@@ -31,11 +30,7 @@ const UPLOAD = 'upload:'
 
 const ofStores = new WeakMap<Store, OwnerBytes>()
 
-/**
- * Lists the bodies that each owner has in the blobs before they are processed: uploads by the key
- * of their state in the store, other bodies by the key of their blob. One list in the store for
- * each owner, so all processes share it.
- */
+/** Lists the bodies of each owner that wait in the blobs, in one entry of the store. */
 export class OwnerBytes {
   /** The last change of each list in this process. Others wait for it, so that they do not race. */
   private readonly changes = new Map<string, Promise<unknown>>()
@@ -50,12 +45,7 @@ export class OwnerBytes {
     return owners
   }
 
-  /**
-   * Reserves `bytes` for a body in place of what it had. If fewer are left and `least` are enough,
-   * reserves what is left. Returns the number of bytes. What is gone no longer counts.
-   *
-   * @throws {HttpError} 429 `too_many_uploads` or `too_many_bytes`
-   */
+  /** Reserves `bytes`, or at least `least`, and returns their number. */
   async reserve(
     owner: string, key: string, bytes: number, limits: ReserveLimits,
   ): Promise<number> {
@@ -132,7 +122,6 @@ export class OwnerBytes {
     })
   }
 
-  /** Returns whether the bytes of an entry may still be there. */
   private async isKept(key: string): Promise<boolean> {
     if (!key.startsWith(UPLOAD)) {
       const found = await Promise.all([...this.blobs].map((blobs) => blobs.stat(key)))
@@ -156,12 +145,7 @@ function refusal(code: 'too_many_uploads' | 'too_many_bytes'): Error {
   return httpError(code, { headers: { 'retry-after': '60' } })
 }
 
-/**
- * Returns the bytes that one owner may have in the blobs before they are processed. Default: a
- * quarter of `maxBytes` of the blobs; without it 64 MiB, or the largest body if that is more.
- *
- * @throws {TypeError} The option is less than 1.
- */
+/** Default: a quarter of `maxBytes` of the blobs; without it 64 MiB, or the largest body. */
 export function ownerBytesLimit(
   where: string, option: number | undefined, blobs: Pick<Blobs, 'maxBytes'>, maxBodyBytes: number,
 ): number {

@@ -84,11 +84,7 @@ const STATUS: Readonly<Record<TaskStatus, string>> = {
   cancelled: '"cancelled","message":"The task was cancelled."',
 }
 
-/**
- * Returns the task as clients see it, as JSON text: the body of the 202 and of the status resource.
- * A queued task reads `processing`, and one for later says when it starts. Only the job format shows
- * `queued`.
- */
+/** A queued task reads `processing`. Only the job format shows `queued`. */
 export function toTaskText(task: StoredTask): string {
   const {
     id, status, name, attempt, result, createdAt, startAt, startedAt, finishedAt, callbackAt,

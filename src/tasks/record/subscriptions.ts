@@ -13,10 +13,7 @@ export interface WaitOptions {
   readonly signal?: AbortSignal
 }
 
-/**
- * Waits until a task is final, or meets the condition, or the time is over. Returns the task as it
- * is then; `undefined` if there is none. The process stays alive for the wait.
- */
+/** Waits until a task is final or meets the condition. Keeps the process alive. */
 export async function waitFor(
   subscriptions: Subscriptions, id: string, of: Scope,
   options: WaitOptions & { readonly until?: (task: TaskSnapshot) => boolean },
@@ -48,10 +45,7 @@ export interface TaskSource {
   watch(id: string, listener: () => void): MaybePromise<() => void>
 }
 
-/**
- * The tasks that are watched in this process. All requests that wait for one task share one watch
- * of the source, one read for each change, and one snapshot.
- */
+/** Watched tasks: one watch, one read for a change and one snapshot each. */
 export class Subscriptions {
   private readonly watches = new Map<string, TaskWatch>()
 
@@ -62,11 +56,7 @@ export class Subscriptions {
     return this.watches.size
   }
 
-  /**
-   * Subscribes to a task. The caller closes the subscription.
-   *
-   * @param keepAlive - whether the process stays alive while the subscriber waits
-   */
+  /** @param keepAlive - whether the process stays alive while the subscriber waits */
   async subscribe(id: string, keepAlive = false): Promise<Subscription> {
     const watch = this.watches.get(id)
       ?? new TaskWatch(this.source, id, () => { this.watches.delete(id) })
@@ -101,10 +91,7 @@ class TaskWatch {
     this.opened = this.open()
   }
 
-  /**
-   * The record of the newest read: the same object until the record changes. Throws the error of a
-   * read that failed.
-   */
+  /** The same object until the record changes. Throws the error of a read that failed. */
   get newest(): TaskSnapshot | undefined {
     if (this.failure) throw this.failure.error
     return this.task
@@ -163,10 +150,7 @@ export class Subscription {
     watch.subscribers.add(this)
   }
 
-  /**
-   * Returns the newest record: at once if it has changed since the last call; else after a change,
-   * after `timeoutMs`, or when the signal aborts. The first call reads it.
-   */
+  /** Returns the newest record once it has changed, or after `timeoutMs`. */
   async next(timeoutMs: number, signal?: AbortSignal): Promise<TaskSnapshot | undefined> {
     if (this.seen === undefined) return this.now()
     if (this.seen === this.watch.changes) await this.pause(timeoutMs, signal)
@@ -216,10 +200,7 @@ export interface WaiterSlot {
   readonly release: () => void
 }
 
-/**
- * Limits how many requests wait at once, in all and for each owner. Ends them when the server
- * closes.
- */
+/** Limits how many requests wait at once, in all and for each owner. */
 export class Waiters {
   private readonly slots = new Set<AbortController>()
   private readonly perOwner = new KeyCounts()

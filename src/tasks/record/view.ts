@@ -20,15 +20,9 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly taskId: string
   readonly task: NameOf<T>
   readonly message: string
-  /**
-   * The number of the latest run, from 1, over all retries. Absent before the first. Progress may
-   * fall back when it grows.
-   */
+  /** Number of the latest run over all retries, from 1. Progress may fall back when it grows. */
   readonly attempt?: number
-  /**
-   * The last ten runs that have ended, the oldest first, if there was more than one run or another
-   * one follows.
-   */
+  /** The last ten ended runs, the oldest first, if there was, or will be, more than one. */
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
   /** Present if the task has a callback. */

@@ -44,10 +44,7 @@ export function permanent<E extends object>(error: E): E {
 /** Statuses below 500 that may end by themselves. */
 const TEMPORARY = new Set([408, 425, 429])
 
-/**
- * Returns whether a retry cannot help: the error is marked, or it is an `HttpError` below 500 other
- * than `attempt_replaced`.
- */
+/** Returns whether a retry cannot help. */
 export function isPermanent(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false
   try {

@@ -18,7 +18,6 @@ const MAX_FILES = 1000
 /** Slots that the first file reserves. Each further write to the record doubles them. */
 const FIRST_SLOTS = 4
 
-/** Settings of the files of one run. */
 export interface RunFilesSettings {
   readonly taskId: string
   /** Name of the attempt; see `fileRunOf`. */
@@ -63,7 +62,6 @@ export class RunFiles implements KeepableFiles {
     return file
   }
 
-  /** Keeps the files of this run; see `KeepableFiles`. */
   async keep(): Promise<readonly KeptFile[]> {
     const inOrder = this.inOrder()
     await this.settings.keep(inOrder.map(([, { blob }]) => blob))
@@ -72,7 +70,6 @@ export class RunFiles implements KeepableFiles {
     return inOrder.map(([, { file, blob }]) => ({ ...file, blob }))
   }
 
-  /** Takes over the files of an earlier run; see `KeepableFiles`. */
   async adopt(files: readonly KeptFile[]): Promise<boolean> {
     const { taskId, blobs, ttlMs } = this.settings
     if (files.length > MAX_FILES) return false
@@ -90,10 +87,7 @@ export class RunFiles implements KeepableFiles {
     return true
   }
 
-  /**
-   * Takes no more files. A run that has returned without waiting for a file has failed, because the
-   * file would be missing.
-   */
+  /** Fails a run that has returned without waiting for a file, which would be missing. */
   check(outcome: Outcome): Outcome {
     this.over = true
     if (outcome.kind !== 'completed' || this.pending === 0) return outcome

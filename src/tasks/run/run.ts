@@ -23,20 +23,15 @@ export interface RunOptions extends Omit<TaskContext, 'signal'> {
   readonly maxResultBytes: number
 }
 
-/** Returns why a run failed; `undefined` if it completed or was stopped. */
 export function errorOf(outcome: Outcome): unknown {
   return outcome.kind === 'failed' ? outcome.cause ?? new Error('The run failed') : undefined
 }
 
-/** Returns the outcome of work that failed before it began. */
 export function failedOutcome(cause: unknown): Outcome {
   return { kind: 'failed', failure: toFailure(cause), cause, timedOut: false }
 }
 
-/**
- * Performs one run of a definition, which `start` begins. Never throws or rejects, and always settles,
- * whatever the run does: throw anything, never settle, or continue after its signal has aborted.
- */
+/** Performs one run. Never throws or rejects, and always settles, whatever the definition does. */
 export function runOnce(
   definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext) => unknown,
 ): MaybePromise<Outcome> {
@@ -80,9 +75,7 @@ function completed(
   return tooFar('result_too_large', cause, false)
 }
 
-/**
- * Returns whether this is the error of `JSON.stringify`, not one that a `toJSON` threw on purpose.
- */
+/** True for the error of `JSON.stringify`, not for one that a `toJSON` threw on purpose. */
 function isNotJson(error: unknown): error is TypeError {
   try {
     return error instanceof TypeError && !isPermanent(error)
@@ -103,12 +96,7 @@ function tooFar(
   return { kind: 'failed', failure: failureOf(code), cause: httpError(code, { cause }), timedOut }
 }
 
-/**
- * Validates input by the schema of a definition. Returns what `run` and `check` of this definition
- * take; `never` stands for that type where it is not known.
- *
- * @throws {HttpError} 400 `invalid_input` with pointers.
- */
+/** Returns what `run` takes; `never` stands for its type. Throws 400 `invalid_input`. */
 export async function toInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<never> {
   if (!definition.input) return rawInput as never
   const outcome = await validate(definition.input, rawInput)

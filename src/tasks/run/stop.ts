@@ -1,16 +1,10 @@
-import { WorkerClosingError } from '../../engine/runs.js'
+import type { TaskRun } from '../../engine/engine.js'
+import { RunSignal, WorkerClosingError } from '../../engine/runs.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
 import { shuttingDown } from './failure.js'
 
-/** Something else that may stop a run, such as the run of an engine or a request. */
-export interface StopSource {
-  readonly signal: AbortSignal
-  /**
-   * Calls `listener` when the signal aborts. Used instead of the signal, which costs more to make.
-   */
-  onAbort?(listener: (reason: unknown) => void): void
-}
+type StopSource = Pick<TaskRun, 'signal'> & Partial<Pick<TaskRun, 'onAbort'>>
 
 interface Waiting {
   readonly giveUp: (error: Error) => void
@@ -25,57 +19,30 @@ export const TIMED_OUT = new Error('The task ran longer than it may')
 /** Time for which a run may continue after its signal has aborted, in milliseconds. */
 const ABORT_GRACE_MS = 1000
 
-/**
- * Stops one run: when its task is cancelled, its time is over, or its source aborts. The
- * AbortController is created when the run reads its signal, because creating one for each run costs
- * a quarter of an accept, and most runs never read it.
- */
-export class Stop {
-  aborted = false
-  reason: unknown
+/** Stops one run. The signal is made when it is read: one costs a quarter of an accept. */
+export class Stop extends RunSignal {
   private ended = false
   private graceMs = ABORT_GRACE_MS
-  private controller: AbortController | undefined
   private followed: { readonly signal: AbortSignal, readonly listener: () => void } | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
-  /**
-   * Settles the promise of `waitFor`. An object around the closure, because a closure in the field itself
-   * lets dead runs survive V8's minor collections: a third of an accept (`npm run gate`).
-   */
+  /** No closure in the field itself: dead runs would survive V8's minor collections (ADR 41). */
   private waiting: Waiting | undefined
 
   constructor(source: StopSource) {
+    super()
     if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })
     else this.follow(source.signal)
   }
 
-  /** Signal for the run. */
-  get signal(): AbortSignal {
-    if (!this.controller) {
-      this.controller = new AbortController()
-      if (this.aborted) this.controller.abort(this.reason)
-    }
-    return this.controller.signal
-  }
-
-  /**
-   * Stops the run. Only the first reason counts.
-   *
-   * @param graceMs - time for which the run may continue. Default 1 second
-   */
-  abort(reason: unknown, graceMs = ABORT_GRACE_MS): void {
+  /** Stops the run, which may continue for `graceMs`. Only the first reason counts. */
+  override abort(reason: unknown, graceMs = ABORT_GRACE_MS): void {
     if (this.aborted || this.ended) return
-    this.aborted = true
-    this.reason = reason
     this.graceMs = graceMs
     if (this.waiting) this.startTimer(graceMs)
-    this.controller?.abort(reason)
+    super.abort(reason)
   }
 
-  /**
-   * Waits for a run that began now and may take `timeoutMs`. Resolves to what `onValue` or `onError`
-   * returns. A run that continues for longer than its grace time after it was stopped is an error.
-   */
+  /** Waits for a run. One that continues beyond its time and grace time is an error. */
   waitFor<T, R>(
     run: PromiseLike<T>, timeoutMs: number,
     onValue: (value: T) => R, onError: (error: unknown) => R,
@@ -90,7 +57,6 @@ export class Stop {
     })
   }
 
-  /** Ends the stop together with its run. Later calls of `abort` do nothing. */
   end(): void {
     this.ended = true
     this.waiting = undefined
@@ -103,7 +69,6 @@ export class Stop {
     this.timer = setTimeout(onTime, ms, this).unref()
   }
 
-  /** Called when the time of the run, or after its abort the grace time, is over. */
   timeIsUp(): void {
     if (!this.aborted) this.abort(TIMED_OUT)
     else this.waiting?.giveUp(new Error('The run did not end after its signal had aborted'))

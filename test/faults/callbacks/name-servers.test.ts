@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { describe, test, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { httpSender } from '../../../src/callbacks/index.js'
-import { publicResolve } from '../../../src/callbacks/lookup.js'
+import { publicResolve } from '../../../src/callbacks/http-sender.js'
 import { receiver, site } from '../../http/callbacks/kit.js'
 import { eventually } from '../../unit/tasks/kit.js'
 
