@@ -15,7 +15,7 @@ export interface DocumentOptions {
   readonly servers?: readonly Fragment[]
   /** Descriptions of the tags. */
   readonly tags?: readonly Fragment[]
-  /** For operations that don't name their own. */
+  /** Security requirements. Those of an operation come first. */
   readonly security?: readonly Fragment[]
   /** Schemes that operations name and no policy describes, by their names. */
   readonly securitySchemes?: Readonly<Record<string, Fragment>>

@@ -27,7 +27,7 @@ export interface OperationOptions {
   readonly requestBody?: Fragment
   /** Response objects by status or `default`, made by `response()` and `errorResponses()`. */
   readonly responses: Readonly<Record<string, Fragment>>
-  /** Security requirements of the operation. */
+  /** Security requirements. Those of an operation come first. */
   readonly security?: readonly Fragment[]
   /** Marks the operation as deprecated. */
   readonly deprecated?: boolean

@@ -127,7 +127,7 @@ export class StoreUnavailableError extends Error {
   constructor(message: string, options: {
     /** `full`: no space for new entries. Default `unavailable`. */
     reason?: 'unavailable' | 'full'
-    /** The underlying error. Default: none. */
+    /** The underlying error. Passed to `onError`, never to the client. */
     cause?: unknown
   } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })

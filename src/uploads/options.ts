@@ -13,7 +13,7 @@ import type { Limits } from './protocol.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */
 export interface ResumableUploadOptions<C = unknown>
-  extends Pick<IdempotentOptions, 'waitMs' | 'maxResponseBytes'> {
+  extends Pick<IdempotentOptions, 'retentionMs' | 'waitMs' | 'maxResponseBytes'> {
   /** Holds the bytes until the handler has responded. */
   readonly blobs: Blobs
   /** Holds the state of the uploads and the responses. Shared if several processes serve uploads. */
@@ -89,12 +89,6 @@ export interface ResumableUploadOptions<C = unknown>
    * `maxBytes`: 64 MiB or `maxBodyBytes`, whichever is more.
    */
   readonly maxBytesPerOwner?: number
-  /**
-   * Time that the response of the handler is kept for a client that has lost it.
-   *
-   * @default 86_400_000 (a day)
-   */
-  readonly retentionMs?: number
 }
 
 const DAY_MS = 86_400_000
