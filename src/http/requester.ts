@@ -6,8 +6,9 @@ import { principalOf, principalOrNobody } from './principal.js'
 /**
  * Finds the owner of a request.
  *
- * - A function: returns the owner's id, a string that is not empty, or `undefined` for an anonymous
- *   client. An anonymous client creates tasks without an owner and can see only such tasks.
+ * - A function: returns the owner's id, a string that is not empty. A request for which it returns
+ *   `undefined` gets 401 `unauthorized`, unless anonymous clients are allowed: they create tasks
+ *   without an owner, and can see only such tasks.
  * - `'principal'`: the `subject` of the principal that `authenticate` has found, or that your
  *   framework has set as `context.principal`. A request without a principal gets 401 `unauthorized`.
  * - `'anyone'`: all tasks are without an owner. Whoever knows the id of a task may see and cancel
@@ -18,7 +19,7 @@ export type OwnerOption<C = unknown> =
 
 export type Requester =
   | { readonly kind: 'owner', readonly owner: string }
-  /** `anonymous`: the function returned `undefined`. `anyone`: the endpoint knows no owners. */
+  /** `anonymous`: the function returned `undefined`, as it may. `anyone`: the endpoint knows no owners. */
   | { readonly kind: 'anonymous' | 'anyone', readonly owner: undefined }
 
 const ANONYMOUS: Requester = { kind: 'anonymous', owner: undefined }
@@ -30,6 +31,8 @@ export interface RequesterOption {
   readonly name: 'owner' | 'caller'
   readonly question: string
   readonly anyone: string
+  /** True if the function may return `undefined`. */
+  readonly anonymous: boolean
 }
 
 /**
@@ -40,13 +43,15 @@ export interface RequesterOption {
 export function findRequester<C>(
   option: OwnerOption<C>, about: RequesterOption,
 ): (request: HttpRequest<C>) => Requester {
-  const { where, name } = about
+  const { where, name, anonymous } = about
   if (option === 'anyone') return () => ANYONE
   if (option === 'principal') return (request) => byPrincipal(request, about)
   if (typeof option !== 'function') throw missing(option, about)
   return (request) => {
     const id = checkOwnerId(`${where}: ${name}`, option(request))
-    return id === undefined ? ANONYMOUS : { kind: 'owner', owner: id }
+    if (id !== undefined) return { kind: 'owner', owner: id }
+    if (!anonymous) throw httpError('unauthorized')
+    return ANONYMOUS
   }
 }
 

@@ -115,6 +115,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     where: 'idempotent', name: 'caller', question: 'Say to whom an Idempotency-Key belongs.',
     anyone: 'tells callers apart by the credentials that they send: Authorization, Cookie, '
       + 'Proxy-Authorization and X-Api-Key.',
+    anonymous: true,
   })
   const counted = new Set(methods)
 

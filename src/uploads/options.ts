@@ -3,7 +3,7 @@ import { findRequester, type OwnerOption, type Requester } from '../http/request
 import type { IdempotentOptions } from '../idempotency/policy.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import {
-  bytes, duration, func, readOptions, value, whole, type Filled, type OptionTable,
+  bytes, duration, flag, func, readOptions, value, whole, type Filled, type OptionTable,
 } from '../runtime/options.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
@@ -23,6 +23,13 @@ export interface ResumableUploadOptions<C = unknown>
    * Only the owner sees an upload and may append to it.
    */
   readonly owner: OwnerOption<C>
+  /**
+   * `true`: the function `owner` may return `undefined` for an anonymous client, whose uploads have
+   * no owner. By default such a request gets a 401.
+   *
+   * @default false
+   */
+  readonly anonymous?: boolean
   /** Path of an upload below the mount path, with `{id}`. `resource` must be mounted there. */
   readonly uploadPath: string
   /**
@@ -101,6 +108,7 @@ const OPTIONS = {
   ), { required: true }),
   // Checked by `findRequester` and `StatusPath`.
   owner: value(),
+  anonymous: flag({ default: false }),
   uploadPath: value(),
   check: func(),
   maxBodyBytes: bytes({ min: 1, default: 2 ** 34 }),
@@ -143,6 +151,7 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
     requester: findRequester(owner, {
       where: 'resumableUpload', name: 'owner', question: 'Say to whom uploads belong.',
       anyone: 'lets everybody who knows the id of an upload see and cancel it.',
+      anonymous: filled.anonymous,
     }),
     path: new StatusPath(uploadPath, 'resumableUpload: uploadPath', '/uploads/{id}'),
     limits: { maxBodyBytes, maxAppendBytes, minAppendBytes, maxAgeMs },

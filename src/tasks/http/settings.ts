@@ -2,7 +2,7 @@ import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { findRequester, type OwnerOption, type Requester } from '../../http/requester.js'
 import {
-  bytes, func, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
+  bytes, flag, func, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
 } from '../../runtime/options.js'
 import { noCallbacks } from '../core/task-core.js'
 import type { TaskService } from '../core/task-service.js'
@@ -21,10 +21,10 @@ export interface TaskEndpointsOptions<C = unknown> {
    * The owner of the tasks. A task exists for its owner only. All others get the response of an
    * unknown task. Required, because each choice is wrong for some servers:
    *
-   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is
-   *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
-   *   other than a non-empty string or `undefined` is a `TypeError`, which gets 500 and
-   *   goes to `onError`.
+   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. A request for
+   *   which it returns `undefined` gets 401 `unauthorized`, before its body is read, unless
+   *   `anonymous` is `true`. Anything other than a non-empty string or `undefined` is a `TypeError`,
+   *   which gets 500 and goes to `onError`.
    * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
    *   request without one gets 401 `unauthorized`, before its body is read.
    * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
@@ -35,6 +35,11 @@ export interface TaskEndpointsOptions<C = unknown> {
    * Behind a proxy they all count as one.
    */
   readonly owner: OwnerOption<C>
+  /**
+   * `true`: the function `owner` may return `undefined` for an anonymous client, who creates tasks
+   * without an owner and can see only such tasks. Default `false`: such a request gets a 401.
+   */
+  readonly anonymous?: boolean
   /** Returns the part of the request that `run` receives as `context`, as JSON. Default: none. */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
@@ -104,7 +109,7 @@ export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, r
 const isSeconds = (given: unknown): boolean => typeof given === 'number' && given >= 0 && given <= 3600
 
 const OPTIONS = {
-  statusPath: value(), owner: value(),
+  statusPath: value(), owner: value(), anonymous: flag({ default: false }),
   format: value('a TaskFormat', (given) => typeof (given as TaskFormat | null)?.toText === 'function', {
     default: taskFormat,
   }),
@@ -149,6 +154,7 @@ export function readSettings<C>(
     requester: findRequester(options.owner, {
       where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
       anyone: 'lets everybody who knows the id of a task see and cancel it.',
+      anonymous: read.anonymous,
     }),
     list: readOptions('taskEndpoints: list', list, LIST_OPTIONS),
     ...context && { context: jsonContext(context) },

@@ -1,14 +1,14 @@
 import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, test } from 'node:test'
 import { All, Controller, Inject, Injectable, Module, Next, Post, Req, Res, type DynamicModule, type INestApplication } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
 import { defineTask, type TaskEndpoints, type Tasks } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { LonghaulModule, TASK_ENDPOINTS, TASKS, type NestContext } from 'longhaul/nestjs'
-import { toNode, type HostRequest, type NodeHandler } from 'longhaul/node'
+import { toNode, type NodeHandler } from 'longhaul/node'
 
 interface Member { readonly memberId: string }
 
@@ -38,14 +38,14 @@ class Reports {
   }
 
   @Post('reports')
-  submit(@Req() req: HostRequest, @Res() res: ServerResponse, @Next() next: () => void): void {
+  submit(@Req() req: IncomingMessage & { user?: unknown }, @Res() res: ServerResponse, @Next() next: () => void): void {
     // Stands for a guard.
     req.user = { memberId: req.headers['x-member'] }
     this.create(req, res, next)
   }
 
   @All('tasks/:id')
-  status(@Req() req: HostRequest, @Res() res: ServerResponse, @Next() next: () => void): void {
+  status(@Req() req: IncomingMessage & { user?: unknown }, @Res() res: ServerResponse, @Next() next: () => void): void {
     req.user = { memberId: req.headers['x-member'] }
     this.show(req, res, next)
   }

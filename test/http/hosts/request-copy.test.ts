@@ -102,7 +102,7 @@ test('endpoints of tasks see the changed request: its headers, and who owns the 
   const report = defineTask({ name: 'report', run: () => ({ message: 'Here.' }) })
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-tenant'] as string })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-tenant'] as string })
   const handler = compose(added, endpoints.submit(report))
   const answer = await inject(handler, { method: 'POST', path: '/reports', body: {}, headers: { prefer: 'respond-async' } })
   const { taskId } = await answer.json<{ taskId: string }>()

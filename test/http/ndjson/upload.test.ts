@@ -36,7 +36,7 @@ describe('uploads over a socket', () => {
   }
   const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs, attempts: 1 } })
   const tasks = createTasks({ engine, store, definitions: [upload.task] })
-  const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', anonymous: true, owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
   let server: Running
   const errors: unknown[] = []
 

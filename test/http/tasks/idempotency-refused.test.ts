@@ -19,7 +19,7 @@ function api(t: TestContext, work: AnyTaskDefinition, options: { maxUnfinished?:
   const { maxWaiters = 1000, ...rest } = options
   const { engine, store } = memory(rest)
   const tasks = createTasks({ engine, store, definitions: [work], concurrency: 1, maxWaiters, onError: () => undefined })
-  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string | undefined })
+  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string | undefined })
   const handle = toFetch(submit(work), { onError: () => undefined })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })

@@ -51,6 +51,7 @@ export async function site(t: TestContext, binding: Binding, work: AnyTaskDefini
   const noise: unknown[] = []
   const endpoints = taskEndpoints(made.tasks, {
     statusPath: '/api/status/{id}',
+    anonymous: true,
     owner: (request) => { const user = request.headers['x-user']; return typeof user === 'string' ? user : undefined },
     ...endpointOptions,
   })

@@ -30,7 +30,6 @@ import { toFetch } from 'longhaul/fetch'
 import { fileSource, FolderBlobs, folderSource } from 'longhaul/files'
 import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
-import { LonghaulModule, TASK_ENDPOINTS, TASKS } from 'longhaul/nestjs'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { redis, type RedisClient, type RedisOptions } from 'longhaul/redis'
@@ -64,8 +63,6 @@ const nightly = defineTask({ name: 'nightly', schedule: cron('0 3 * * *', { time
 const tasks = createTasks({ engine, store, definitions: [double, nightly], tracing: taskTracing(), callbacks: callbacks({ sender, secrets }) })
 const endMetrics = taskMetrics({ tasks })
 endMetrics()
-const nest = LonghaulModule.forRoot({ tasks: { engine, store, definitions: [double] }, endpoints: { statusPath: '/tasks/{id}', owner: ({ context }) => context.user?.id } })
-if (nest.exports?.length !== [TASKS, TASK_ENDPOINTS].length) throw new Error('The module of Nest exports something else')
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
 

@@ -26,7 +26,7 @@ function bench(users: Users, more: Partial<Omit<BulkCreateOptions<User, Draft>, 
   })
   const tasks = createTasks({ store, engine, definitions: [bulk.task], onError: () => undefined })
   closing.push(() => tasks.close(), () => parts.blobs.close(), () => store.close())
-  const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }) => headers['x-owner'] as string | undefined })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', anonymous: true, owner: ({ headers }) => headers['x-owner'] as string | undefined })
   const handler = bulk.handler(endpoints)
   const items = bulkItems({ endpoints, blobs })
   const at = (path: string, rest: Asked = {}) => ({ method: 'GET', ...rest, path })

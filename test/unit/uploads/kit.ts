@@ -45,7 +45,7 @@ export function setUp(options: Options = {}, own?: Handler<never>) {
   const blobs = options.blobs ?? new MemoryBlobs()
   const { handler, seen } = digester()
   const upload = resumableUpload<never>(own ?? handler, {
-    owner: (({ headers }: HttpRequest) => headers['x-user'] as string | undefined),
+    anonymous: true, owner: (({ headers }: HttpRequest) => headers['x-user'] as string | undefined),
     uploadPath: '/uploads/{id}', ...options, store, blobs,
   })
   const errors: unknown[] = []

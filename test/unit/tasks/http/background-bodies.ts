@@ -72,7 +72,7 @@ export function setUp(t: TestContext, setting: Setting) {
   })
   const tasks = createTasks({ store, engine, definitions: [bulk.task, ndjson.task], onError: () => undefined })
   const endpoints = taskEndpoints(tasks, {
-    statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined,
+    statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined,
     ...maxBytesPerOwner !== undefined && { maxBytesPerOwner },
   })
   const handlers: Readonly<Record<Kind, Handler>> = {

@@ -38,7 +38,7 @@ async function server(t: TestContext) {
   const { store, engine } = memory()
   const tasks = createTasks({ store, engine, definitions: [bulk.task, ndjson.task], onError: () => undefined })
   t.after(() => tasks.close())
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: () => undefined })
   const call = toFetch(
     router({ 'POST /bulk': bulk.handler(endpoints), 'POST /ndjson': ndjson.handler(endpoints) }),
     { onError: () => undefined },

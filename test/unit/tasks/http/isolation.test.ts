@@ -21,7 +21,7 @@ const slow = defineTask({ name: 'slow', run: (_: { mark: string }) => new Promis
 
 const tasks = createTasks({ ...memory(), definitions: [report, slow], concurrency: 2, onError: () => undefined })
 const owner = ({ context }: HttpRequest): Owner => (context as { owner: Owner }).owner
-const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, remove: 'forget' })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, anonymous: true, remove: 'forget' })
 const nobody = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_root' })
 const site = router({
   '/tasks/{id}': endpoints.status,

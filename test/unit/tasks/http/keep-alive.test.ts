@@ -66,7 +66,7 @@ describe('requests that wait', () => {
   const api = (work: string, prefer: string) => `${site}
       const work = ${work}
       const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
-      const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
+      const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: () => undefined })
       const response = await toFetch(submit(work), { onError: () => undefined })(new Request('http://test/work', {
         method: 'POST', body: '{}', headers: { 'content-type': 'application/json', ${prefer} },
       }))
@@ -82,7 +82,7 @@ describe('requests that wait', () => {
 
   test('do not keep the process alive: a long poll, an event stream, a submission', async (t) => {
     const { tasks, engine, close } = bench({ definitions: [never] })
-    const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
+    const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: () => undefined })
     const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })
     const { taskId: id } = await tasks.submit(never, 1)
     const before = timers()

@@ -25,7 +25,7 @@ function created(t: TestContext): Tasks {
 
 /** The endpoints behind bearer tokens that are the names of their subjects. */
 function site(t: TestContext, owner: OwnerOption, subjects = { ann: 'ann', bob: 'bob' } as Readonly<Record<string, string>>): Handler {
-  const { submit, status } = taskEndpoints(created(t), { statusPath: '/tasks/{id}', owner })
+  const { submit, status } = taskEndpoints(created(t), { statusPath: '/tasks/{id}', owner, anonymous: owner === byName })
   const known = Object.fromEntries(Object.entries(subjects).map(([token, subject]) => [token, { subject }]))
   const who = authenticate({ optional: true, schemes: [bearer({ verify: tokens(known) })] })
   return compose<unknown>(who, router({ 'POST /work': submit(work), 'POST /few': submit(few), 'GET|HEAD|DELETE /tasks/{id}': status }))
@@ -100,7 +100,16 @@ test('owner: principal answers 401 with a challenge to a request without one, be
   }
 })
 
-test('owner: a function that returns undefined gives the tasks without an owner', async (t) => {
+test('owner: a function that returns undefined means 401, before the body is read', async (t) => {
+  const { submit, status } = taskEndpoints(created(t), { statusPath: '/tasks/{id}', owner: byName })
+  const api = router({ 'POST /work': submit(work), 'GET|HEAD|DELETE /tasks/{id}': status })
+  const unread: BodySource = { parsed: undefined, bytes: () => assert.fail('read'), stream: () => assert.fail('read') }
+  assert.equal((await post(api, undefined, { body: unread })).status, 401)
+  assert.equal(await statusOf(api, undefined, '/tasks/x'), 401)
+  assert.equal((await post(api, 'ann')).status, 202)
+})
+
+test('owner: with anonymous: true a function may return undefined for the tasks without an owner', async (t) => {
   const api = site(t, byName)
   const { location } = await submitted(api, undefined)
   assert.equal(await statusOf(api, undefined, location), 200)

@@ -33,7 +33,7 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
   })
   const other = defineTask({ name: 'other', run: () => gate.promise })
   const tasks = createTasks({ store: new SpyStore(store, spy), engine: spyEngine(engine, spy), definitions: [upload.task, other], onError: () => undefined, ...more })
-  const made = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string | undefined, ...endpoints })
+  const made = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string | undefined, ...endpoints })
   const handler = upload.handler(made)
   const call = toFetch(router({ 'POST /uploads': handler }), { onError: () => undefined })
   t.after(async () => {

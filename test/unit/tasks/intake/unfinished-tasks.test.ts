@@ -31,7 +31,7 @@ function site(t: TestContext, parts = memory(), worker = true): Site {
   ] as const
   const tasks = createTasks({ ...parts, definitions, worker, onError: () => undefined })
   t.after(() => tasks.close({ drainMs: 0 }))
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string })
   const submit: Record<string, Handler> = Object.fromEntries(definitions.map((each) => [each.name, endpoints.submit(each)]))
   const post: Site['post'] = async (owner, headers = {}) => {
     const { 'x-kind': kind = 'slow', ...rest } = headers

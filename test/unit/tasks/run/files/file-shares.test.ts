@@ -14,7 +14,7 @@ import { ended, eventually, Spy, spyEngine } from '../../kit.js'
 function setUp(t: TestContext, parts: ReturnType<typeof memory>, definitions: readonly AnyTaskDefinition[], maxFileBytesPerOwner: number) {
   const tasks = createTasks({ ...parts, definitions, maxFileBytesPerOwner, onError: () => undefined })
   t.after(() => tasks.close({ drainMs: 0 }))
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string | undefined })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string | undefined })
   const left = async (ids: readonly string[]) => {
     const all = await Promise.all(ids.map((id) => tasks.get(id)))
     return ids.filter((_, n) => all[n] !== undefined)
