@@ -87,7 +87,6 @@ function recordOf(headers: Headers): RequestHeaders {
   return record
 }
 
-/** Body of a fetch `Request`. */
 export class FetchBody extends BindingBody {
   private readonly request: Request
   private begun = false

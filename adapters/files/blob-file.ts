@@ -24,7 +24,6 @@ const ABANDONED_MS = 24 * 3_600_000
  */
 const SLACK_MS = 1000
 
-/** Header of a blob's file. */
 export interface BlobHeader {
   readonly info: BlobInfo
   /** Time of expiry in milliseconds since 1970, by the clock of the folder. */

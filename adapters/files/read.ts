@@ -96,7 +96,6 @@ async function openVersion({ path, version, exact }: FoundFile): Promise<FileHan
   }
 }
 
-/** Returns whether an open file is at `path`. */
 async function liesAt(handle: FileHandle, path: string): Promise<boolean> {
   if (process.platform !== 'linux') return true
   try {
@@ -146,7 +145,6 @@ export function isSameVersion(a: BigIntStats, b: BigIntStats): boolean {
   return a.ino === b.ino && a.dev === b.dev && a.ctimeNs === b.ctimeNs && hasSameContent(a, b)
 }
 
-/** Returns whether a file has the same content. */
 export function hasSameContent(a: BigIntStats, b: BigIntStats): boolean {
   return a.size === b.size && a.mtimeNs === b.mtimeNs
 }

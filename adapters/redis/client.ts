@@ -10,6 +10,8 @@ import { SHARES } from '../../src/stores/share-limits.js'
 export interface RedisClient {
   /** `GET key`. */
   get(key: string): Promise<string | null>
+  /** `HMGET key field …`. */
+  hmget(key: string, ...fields: string[]): Promise<(string | null)[]>
   /** `EVAL script keys …`. */
   eval(script: string, keys: number, ...args: (string | number)[]): Promise<unknown>
   /** `EVALSHA sha keys …`. */

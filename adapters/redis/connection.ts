@@ -10,7 +10,8 @@ export class Connection {
   readonly silence: Silence
   private readonly breaker: Breaker
 
-  constructor(readonly client: RedisClient, timeoutMs: number) {
+  /** @param base - first key of each script */
+  constructor(readonly client: RedisClient, readonly timeoutMs: number, readonly base: string) {
     this.watches = new Watches(client)
     this.silence = new Silence(timeoutMs)
     this.silence.clients.add(client)
@@ -25,12 +26,13 @@ export class Connection {
     return observed(verb, () => this.breaker.call(work, read))
   }
 
-  /** @param args - one key, then the arguments */
-  run<T>(
+  run<Reply, T>(
     verb: StoreEvent['verb'], script: Script, args: readonly (string | number)[],
-    read: (reply: unknown) => T,
+    read: (reply: Reply) => T,
   ): Promise<T> {
-    return this.call(verb, () => runScript(this.client, script, 1, ...args), read)
+    return this.call(verb, () => (
+      runScript(this.client, script, 1, this.base, ...args) as Promise<Reply>
+    ), read)
   }
 
   /** Calls `listener` for each notice of a channel. Resolves once notices arrive. */

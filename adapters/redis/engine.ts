@@ -8,9 +8,8 @@ import {
 } from '../../src/engine/task.js'
 import { duration, func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
 import { newId } from '../../src/runtime/random-id.js'
-import type { StoreEvent } from '../../src/stores/calls.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
-import { REDIS, type RedisClient, type Script } from './client.js'
+import { REDIS, type RedisClient } from './client.js'
 import { Connection } from './connection.js'
 import { changeArguments, createArgument, pageArgument, toTask, type Row } from './rows.js'
 import { CHANGE, CREATE, DELETE, NOW, READ } from './task-scripts.js'
@@ -80,8 +79,6 @@ export class RedisTaskEngine implements TaskEngine {
   readonly durable = true
   readonly hasTransactions = false
   private readonly connection: Connection
-  /** Start of all keys and channels. */
-  private readonly base: string
   private readonly share: ShareLimits
   private readonly tickets: Tickets
   private readonly worker: Worker
@@ -93,14 +90,10 @@ export class RedisTaskEngine implements TaskEngine {
       client, namespace, name, timeoutMs, leaseMs, maxEntriesPerOwner, maxBytesPerOwner, connection,
       onError = () => undefined,
     } = readOptions('RedisTaskEngine', options, REDIS_TASK_ENGINE)
-    this.connection = new Connection(client, timeoutMs)
-    const { silence } = this.connection
-    this.base = `{${namespace}}:task:`
+    const calls = this.connection = new Connection(client, timeoutMs, `{${namespace}}:task:`)
     this.share = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
-    this.tickets = new Tickets({
-      client, connection, namespace, name, lockMs: leaseMs, timeoutMs, silence, onError,
-    })
-    this.worker = new Worker(this.connection, this.base, this.tickets, leaseMs, onError)
+    this.tickets = new Tickets({ calls, connection, namespace, name, lockMs: leaseMs, onError })
+    this.worker = new Worker(calls, this.tickets, leaseMs, onError)
   }
 
   create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
@@ -111,25 +104,30 @@ export class RedisTaskEngine implements TaskEngine {
       if (result[0] === 'caller_full') return { outcome: result[0] }
       if (result[0] !== 'new') return { outcome: result[0], task: toTask(result[1]) }
       const [, createdAt, startAt, expiresAt] = result
-      return {
-        outcome: 'created', task: createdTask(task, createdAt, startAt || undefined, expiresAt),
-      }
+      const created = createdTask(task, createdAt, startAt || undefined, expiresAt)
+      return { outcome: 'created', task: created }
     })
   }
 
-  read(id: string): Promise<StoredTask | undefined> {
-    return this.run('read', READ, [id], taskIn)
+  async read(id: string): Promise<StoredTask | undefined> {
+    const { connection } = this
+    // A command costs less than a script. Only a script knows the time of Redis.
+    const task = await connection.call('read', () => (
+      connection.client.hmget(`${connection.base}h:${id}`, 'm', 'details', 'result')
+    ), ([m, ...rest]) => (m ? toTask([m, ...rest] as unknown as Row) : undefined))
+    if (!task || task.expiresAt - Date.now() > CLOCK_MARGIN_MS) return task
+    return connection.run('read', READ, [id], taskIn)
   }
 
   readByKey(key: string): Promise<StoredTask | undefined> {
-    return this.run('read', READ, [key, 'key'], taskIn)
+    return this.connection.run('read', READ, [key, 'key'], taskIn)
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
     const args = changeArguments(ref, expected, change, newId(), this.share)
     return this.worker.change('change', CHANGE, args, ([outcome, row]: ChangeResult) => {
       if (outcome === 'caller_full') return { outcome }
-      return outcome === 'changed' ? { outcome, task: toTask(row) } : { outcome, task: taskIn(row) }
+      return outcome === 'changed' ? { outcome, task: toTask(row, change) } : { outcome, task: taskIn(row) }
     })
   }
 
@@ -143,29 +141,28 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   watch(id: string, listener: () => void): Promise<() => void> {
-    return this.connection.watch(`${this.base}w:${id}`, listener)
+    return this.connection.watch(`${this.connection.base}w:${id}`, listener)
   }
 
   list(query: TaskQuery): Promise<readonly StoredTask[]> {
     const args = [pageArgument(query)]
-    return this.worker.change('list', PAGE, args, ([rows]: [Row[]]) => rows.map(toTask))
+    return this.worker.change('list', PAGE, args, ([rows]: [Row[]]) => rows.map((row) => toTask(row)))
   }
 
   counts(pool: string): Promise<PoolCounts> {
-    return this.run('counts', COUNTS, [pool], (reply) => {
-      const [running, waiting, delayed, oldest] = reply as [number, number, number, number?]
+    return this.connection.run('counts', COUNTS, [pool], (reply: CountsReply) => {
+      const [running, waiting, delayed, oldest = 0] = reply
       const counts = { running, waiting, delayed }
-      return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest ?? 0, 0) } : counts
+      return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest, 0) } : counts
     })
   }
 
   now(): Promise<number> {
-    return this.run('now', NOW, [], Number)
+    return this.connection.run('now', NOW, [], Number)
   }
 
   close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    this.closing ??= this.worker.close(drainMs).then(() => { this.connection.release() })
-    return this.closing
+    return this.closing ??= this.worker.close(drainMs).then(() => { this.connection.release() })
   }
 
   /**
@@ -184,16 +181,14 @@ export class RedisTaskEngine implements TaskEngine {
   bull(pool = 'default'): Queue {
     return this.tickets.queueOf(pool) as Queue
   }
-
-  private run<T>(
-    verb: StoreEvent['verb'], script: Script, args: readonly string[], read: (reply: unknown) => T,
-  ): Promise<T> {
-    return this.connection.run(verb, script, [this.base, ...args], read)
-  }
 }
+
+/** Lifetime below which the clock of Redis decides whether a task has expired, in milliseconds. */
+const CLOCK_MARGIN_MS = 300_000
 
 type CreateResult = readonly ['created' | 'exists', Row] | readonly ['caller_full']
   | readonly ['new', createdAt: number, startAt: number, expiresAt: number]
+type CountsReply = readonly [running: number, waiting: number, delayed: number, oldestMs?: number]
 type ChangeResult = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]
 
 function taskIn(row: unknown): StoredTask | undefined {

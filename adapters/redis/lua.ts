@@ -1,3 +1,5 @@
+import { script, type Script } from './client.js'
+
 /*
  * Parts of the scripts of the task engine. KEYS[1] is the start of all keys of one namespace, which
  * have one hash tag, so every script is safe in a Cluster. Without the key prefix of the client it is
@@ -11,31 +13,40 @@
  *   the lists and in the share of its caller.
  * - gone: rows `{id}~{birth}` by the next attempt to remove their files.
  * - cb: ids by the time of the next attempt at the callback.
- * - delayed:{pool}: ids by due time. run:{pool}: ids by the end of the lease.
+ * - delayed:{pool}: ids by due time. run:{pool}: ids of tasks that run, by the end of the lease, which
+ *   is infinite once a lease has ended.
  * - ready:{pool}: ids of tasks that may begin, by the microsecond in which they became ready. A task
  *   whose lease has ended is here too. Only a task in this set can begin.
  * - tk: ids of ready tasks that have a ticket in BullMQ, by the time at which it is added again.
  * - g: hash of the number of tickets by group: pool, priority and caller.
  * - w:{group}: ids of ready tasks without a ticket.
- * - pools: hash of pools to the maximum number of tickets of one group.
  * - s:{caller}: ids of final tasks by the time of their end. sb: hash of their bytes by caller.
  *   f:{caller} and fb: the same for tasks with files.
- * - l:{kind}:{name} and l:{kind}:{name}\n{owner}: ids by creation. The kind is the status in lists.
- *   names: set of names.
+ * - l:{kind}:{name} and l:{kind}:{name}\n{owner}: ids by creation. The kind is the status in lists, and
+ *   `queued` for tasks that run: a begin changes no list, and run:{pool} tells what runs.
+ * - defs: hash of the names of definitions, after an n, and of pools, after a p, to the maximum number
+ *   of tickets of one group of the pool.
  */
 
 /** Elements of `m`. Absent strings are '', absent times are 0. rows.ts has the same order. */
 const FIELDS = [
   'ID', 'BIRTH', 'KEY', 'OWNER', 'CALLER', 'NAME', 'STATUS', 'VERSION', 'RUN', 'ATTEMPT', 'CRASHES',
   'PRIORITY', 'CREATED', 'START', 'STARTED', 'RUN_STARTED', 'FINISHED', 'EXPIRES', 'CALLBACK_RUN',
-  'CALLBACK_AT', 'POOL', 'RUN_STARTED_BEFORE', 'NONCE', 'WORKER', 'TAKEN_BY', 'FILES', 'FILE_BYTES',
-  'BYTES', 'KIND', 'PLACE_POOL', 'COUNTED',
+  'CALLBACK_AT', 'POOL', 'RUN_STARTED_BEFORE', 'NONCE', 'TAKEN_BY', 'FILES', 'FILE_BYTES', 'BYTES',
+  'KIND', 'PLACE_POOL', 'COUNTED',
 ]
 
-/** Beginning of each script: time, and reading and writing a task. */
+/**
+ * Returns a script in which numbers replace the names of fields: as variables they would cost each
+ * script, which makes its functions anew for each call, some microseconds.
+ */
+export function taskScript(source: string): Script {
+  const names = new RegExp(`\\b(${FIELDS.join('|')})\\b`, 'g')
+  return script(source.replace(names, (name) => String(FIELDS.indexOf(name) + 1)))
+}
+
+/** Beginning of each script: time, and reading a task. */
 export const READS = `
-local ${FIELDS.join(', ')} = ${FIELDS.map((_, n) => String(n + 1)).join(', ')}
-local FINAL = {completed = true, failed = true, cancelled = true}
 local base, call = KEYS[1], redis.call
 local clock = call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -46,19 +57,18 @@ local function load(row)
   return m and cjson.decode(m)
 end
 
-local function save(t)
-  call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t))
-end
-
 local function reply(row)
   return call('HMGET', base .. 'h:' .. row, 'm', 'details', 'result')
 end
 `
 
-/** Lists, and what is due. */
-const PLACES = `
+/**
+ * Reads and changes what is ready, and its tickets. `tickets` are those to add, and `due` is the time
+ * at which workers have to look for what is due. `add` changes a number in a hash, which does not keep
+ * 0. `endReady` returns whether the task was ready; the next ones of its group get its ticket.
+ */
+export const TICKETS = `${READS}
 local channel = string.match(base, '.*({.*)')
--- Tickets to add, and the time at which workers have to look for what is due.
 local tickets, due = {}, false
 
 local function wake(at)
@@ -70,22 +80,74 @@ local function done(...)
   return {#tickets > 0 and tickets, due and due - now, ...}
 end
 
--- Calls act with the tasks of a sorted set whose time has come.
-local function each(set, limit, act)
-  local rows = call('ZRANGEBYSCORE', base .. set, '-inf', now, 'LIMIT', 0, limit)
-  for _, row in ipairs(rows) do
-    local t = load(row)
-    if t then act(t) else call('ZREM', base .. set, row) end
-  end
-  if #rows > 0 and #rows == limit then wake(now) end
+local function add(hash, field, by)
+  if field == '' then return end
+  if call('HINCRBY', base .. hash, field, by) <= 0 then call('HDEL', base .. hash, field) end
 end
 
--- Adds to a number in a hash. 0 is not kept.
-local function add(hash, field, by)
-  local sum = call('HINCRBY', base .. hash, field, by)
-  if sum <= 0 then call('HDEL', base .. hash, field) end
-  return sum
+local function mostOf(pool)
+  return tonumber(call('HGET', base .. 'defs', 'p' .. pool) or 1)
 end
+
+local function groupOf(t)
+  return t[PLACE_POOL] .. '\\n' .. t[PRIORITY] .. '\\n' .. t[CALLER]
+end
+
+local function addTicket(t, delay)
+  call('ZADD', base .. 'tk', now + (delay or 1000), t[ID])
+  tickets[#tickets + 1] = {t[PLACE_POOL], t[PRIORITY], t[NAME], t[ID], t[RUN] + 1, t[BIRTH]}
+end
+
+local function makeReady(t, most)
+  local group, pool = groupOf(t), t[PLACE_POOL]
+  call('ZADD', base .. 'ready:' .. pool, micros, t[ID])
+  if call('HINCRBY', base .. 'g', group, 1) <= (most or mostOf(pool)) then
+    addTicket(t)
+  else
+    call('HINCRBY', base .. 'g', group, -1)
+    call('ZADD', base .. 'w:' .. group, micros, t[ID])
+  end
+  micros = micros + 1
+end
+
+local function stop(t)
+  call('PUBLISH', channel .. 'k:' .. string.match(t[TAKEN_BY], '^[^.]*'), '')
+end
+
+local function endReady(t)
+  local group, pool = groupOf(t), t[PLACE_POOL]
+  if call('ZREM', base .. 'ready:' .. pool, t[ID]) == 0 then return false end
+  local waiting = base .. 'w:' .. group
+  if call('ZREM', base .. 'tk', t[ID]) == 0 then
+    call('ZREM', waiting, t[ID])
+    return true
+  end
+  local by = -1
+  if call('EXISTS', waiting) == 1 then
+    local most = math.max(mostOf(pool) - call('HGET', base .. 'g', group) + 1, 0)
+    local next = call('ZPOPMIN', waiting, most)
+    for at = 1, #next, 2 do
+      local other = load(next[at])
+      if other then
+        addTicket(other)
+        by = by + 1
+      end
+    end
+  end
+  if by ~= 0 then add('g', group, by) end
+  return true
+end
+`
+
+/**
+ * Lists, limits and shares of callers, and the end of a task. `unschedule` ends the wait or the run
+ * of a task. `retire` takes a task out of everything; its row stays under another name if it has
+ * files. `each` calls `act` with the tasks of a sorted set whose time has come. `placeOf` returns the
+ * name of the count of a caller and a limit, or nothing if the caller is full; unfinished tasks that
+ * have expired do not count.
+ */
+export const CHANGES = `${TICKETS}
+local FINAL = {completed = true, failed = true, cancelled = true}
 
 local function list(t, kind)
   local old = t[KIND]
@@ -97,100 +159,27 @@ local function list(t, kind)
   t[KIND] = kind
 end
 
-local function groupOf(t)
-  return t[PLACE_POOL] .. '\\n' .. t[PRIORITY] .. '\\n' .. t[CALLER]
-end
-
-local function mostOf(pool)
-  local most = call('HGET', base .. 'pools', pool)
-  if not most then call('HSET', base .. 'pools', pool, 1) end
-  return tonumber(most or 1)
-end
-
-local function tell(t)
-  tickets[#tickets + 1] = {t[PLACE_POOL], t[PRIORITY], t[NAME], t[ID], t[RUN] + 1, t[BIRTH]}
-end
-
-local function addTicket(t, group)
-  call('HINCRBY', base .. 'g', group, 1)
-  call('ZADD', base .. 'tk', now + 1000, t[ID])
-  tell(t)
-end
-
-local function makeReady(t)
-  local group, pool = groupOf(t), t[PLACE_POOL]
-  call('ZADD', base .. 'ready:' .. pool, micros, t[ID])
-  if tonumber(call('HGET', base .. 'g', group) or 0) < mostOf(pool) then
-    addTicket(t, group)
-  else
-    call('ZADD', base .. 'w:' .. group, micros, t[ID])
-  end
-  micros = micros + 1
-end
-
--- Returns whether the task was ready. The next ones of its group get its ticket.
-local function endReady(t)
-  local group, pool = groupOf(t), t[PLACE_POOL]
-  if call('ZREM', base .. 'ready:' .. pool, t[ID]) == 0 then return false end
-  if call('ZREM', base .. 'tk', t[ID]) == 0 then
-    call('ZREM', base .. 'w:' .. group, t[ID])
-    return true
-  end
-  local count = add('g', group, -1)
-  while count < mostOf(pool) do
-    local next = call('ZPOPMIN', base .. 'w:' .. group)[1]
-    local other = next and load(next)
-    if not other then break end
-    addTicket(other, group)
-    count = count + 1
-  end
-  return true
-end
-
-local function schedule(t, at)
+local function schedule(t, at, most)
   t[PLACE_POOL] = t[POOL]
-  if at <= now then return makeReady(t) end
-  mostOf(t[POOL])
+  if at <= now then return makeReady(t, most) end
+  call('HSETNX', base .. 'defs', 'p' .. t[POOL], 1)
   call('ZADD', base .. 'delayed:' .. t[POOL], at, t[ID])
   wake(at)
 end
 
-local function endDelay(t)
-  call('ZREM', base .. 'delayed:' .. t[PLACE_POOL], t[ID])
-  makeReady(t)
-  list(t, 'queued')
-  save(t)
-end
-
-local function stopRun(t)
-  call('PUBLISH', channel .. 'k:' .. t[WORKER], '')
-end
-
--- Ends the wait of a task, or its run.
 local function unschedule(t, isOwn)
   local isRunning = t[STATUS] == 'processing'
   local set = base .. (isRunning and 'run:' or 'delayed:') .. t[PLACE_POOL]
-  if call('ZREM', set, t[ID]) == 0 then endReady(t) end
-  if isRunning and not isOwn then stopRun(t) end
-end
-`
-
-/** Limits and shares of callers, and the end of a task. */
-const CALLERS = `
-local function count(t, by)
-  if t[COUNTED] ~= '' then add('n', t[COUNTED], by) end
-end
-
-local function notify(t)
-  call('PUBLISH', channel .. 'w:' .. t[ID], '')
+  if call('ZREM', set, t[ID]) == 0 or isRunning then endReady(t) end
+  if isRunning and not isOwn then stop(t) end
 end
 
 local function unshare(t, kind, field)
-  if call('ZREM', base .. kind .. ':' .. t[CALLER], t[ID]) == 0 then return end
-  add(kind .. 'b', t[CALLER], -t[field])
+  if t[CALLER] ~= '' and call('ZREM', base .. kind .. ':' .. t[CALLER], t[ID]) == 1 then
+    add(kind .. 'b', t[CALLER], -t[field])
+  end
 end
 
--- Takes a task out of everything. Its row stays under another name if it has files.
 local function retire(t)
   local id, h = t[ID], base .. 'h:' .. t[ID]
   if FINAL[t[STATUS]] then
@@ -198,7 +187,7 @@ local function retire(t)
     unshare(t, 'f', FILE_BYTES)
   else
     unschedule(t)
-    count(t, -1)
+    add('n', t[COUNTED], -1)
   end
   list(t, '')
   call('ZREM', base .. 'exp', id)
@@ -212,18 +201,18 @@ local function retire(t)
   else
     call('UNLINK', h)
   end
-  notify(t)
+  call('PUBLISH', channel .. 'w:' .. id, '')
 end
 
-local function live(id)
-  local t = load(id)
-  if t and t[EXPIRES] > now then return t end
-  if t then retire(t) end
-  return nil
+local function each(set, limit, act)
+  local rows = call('ZRANGEBYSCORE', base .. set, '-inf', now, 'LIMIT', 0, limit)
+  for _, row in ipairs(rows) do
+    local t = load(row)
+    if t then act(t) else call('ZREM', base .. set, row) end
+  end
+  if #rows > 0 and #rows == limit then wake(now) end
 end
 
--- Returns the name of the count of a caller and a limit, or nothing if the caller is full.
--- Unfinished tasks that have expired do not count.
 local function placeOf(caller, limit)
   if caller == '' or not limit then return '' end
   local field = limit.group .. '\\n' .. caller
@@ -233,24 +222,25 @@ local function placeOf(caller, limit)
   end
   return nil
 end
+`
 
--- Counts what a final task keeps for its caller, who loses the oldest such tasks above the maximum.
-local function share(t, kind, field, bytes, maxTasks, maxBytes)
-  if t[CALLER] == '' or bytes == 0 then return end
-  local set, sums = base .. kind .. ':' .. t[CALLER], kind .. 'b'
-  local isNew = call('ZADD', set, 'NX', micros, t[ID]) == 1
-  add(sums, t[CALLER], isNew and bytes or bytes - t[field])
-  t[field] = bytes
-  for _ = 1, 100 do
-    local sum = tonumber(call('HGET', base .. sums, t[CALLER]) or 0)
-    if sum <= maxBytes and call('ZCARD', set) <= maxTasks then return end
-    local first = call('ZRANGE', set, 0, 0)[1]
-    if first == t[ID] then return end
-    local other = load(first)
-    if other then retire(other) else call('ZREM', set, first) end
+/** Ends of lives and of delays, which only time brings. */
+export const DELAYS = `${CHANGES}
+local pools, names = {}, {}
+for _, field in ipairs(call('HKEYS', base .. 'defs')) do
+  local set = string.sub(field, 1, 1) == 'p' and pools or names
+  set[#set + 1] = string.sub(field, 2)
+end
+
+local function endDelays()
+  each('exp', 200, retire)
+  for _, pool in ipairs(pools) do
+    each('delayed:' .. pool, 200, function(t)
+      call('ZREM', base .. 'delayed:' .. pool, t[ID])
+      makeReady(t)
+      list(t, 'queued')
+      call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t))
+    end)
   end
 end
 `
-
-/** Beginning of the scripts that change tasks. */
-export const CHANGES = READS + PLACES + CALLERS

@@ -6,7 +6,7 @@ import {
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 
 /** A task in a reply: `m`, details and result. */
-export type Row = readonly [m: string, details: string, result?: string | null]
+export type Row = readonly [m: string, details: string | null, result?: string | null]
 
 /** Beginning of `m`, in the order of lua.ts. */
 type Values = readonly [
@@ -14,10 +14,10 @@ type Values = readonly [
   status: TaskStatus, version: number, run: number, attempt: number, crashes: number,
   priority: number, createdAt: number, startAt: number, startedAt: number, runStartedAt: number,
   finishedAt: number, expiresAt: number, callbackRun: number, callbackAt: number, pool: string,
-  runStartedBefore: number,
 ]
 
-export function toTask([m, details, result]: Row): StoredTask {
+/** @param sent - the change that was made, whose details and result are not in the reply */
+export function toTask([m, details, result]: Row, sent: TaskChange = {}): StoredTask {
   const [
     id, birth, key, owner, caller, name, status, version, run, attempt, crashes, priority, createdAt,
     startAt, startedAt, runStartedAt, finishedAt, expiresAt, callbackRun, callbackAt, pool,
@@ -28,13 +28,13 @@ export function toTask([m, details, result]: Row): StoredTask {
     startAt: startAt || undefined, startedAt: startedAt || undefined,
     runStartedAt: runStartedAt || undefined, finishedAt: finishedAt || undefined,
     expiresAt, callbackRun, callbackAt: callbackAt || undefined,
-    details: JSON.parse(details) as TaskDetails, result: result ?? undefined,
+    details: details === null ? sent.details ?? {} : JSON.parse(details) as TaskDetails,
+    result: result ?? sent.result,
   }
 }
 
 /** Returns the task before its run began, if it took the place of a run that crashed. */
-export function crashedBefore([m]: Row, task: StoredTask): StoredTask | undefined {
-  const runStartedAt = (JSON.parse(m) as Values)[21]
+export function crashedBefore(runStartedAt: number, task: StoredTask): StoredTask | undefined {
   if (runStartedAt < 0) return undefined
   const { version, run, attempt, crashes } = task
   return {
@@ -63,15 +63,13 @@ export function changeArguments(
     hasFiles, files,
   } = change
   const { maxEntries, maxBytes } = share
-  const args = [JSON.stringify({
+  const head = JSON.stringify({
     id, birth, expected, nonce, maxEntries, maxBytes, status, delayMs, isGivenBack, limit, pool, keepMs,
-    callbackMs, hasFiles, files, isHidden: !isVisibleChange(change),
+    callbackMs, hasFiles, files, isHidden: !isVisibleChange(change) || undefined,
     checkpoint: checkpoint === null ? null : undefined,
-  })]
-  if (details !== undefined) args.push('details', JSON.stringify(details))
-  if (result !== undefined) args.push('result', result)
-  if (typeof checkpoint === 'string') args.push('checkpoint', checkpoint)
-  return args
+  })
+  const text = `${head}\n${details === undefined ? '' : JSON.stringify(details)}\n${result ?? ''}`
+  return typeof checkpoint === 'string' ? [text, checkpoint] : [text]
 }
 
 export function pageArgument(query: TaskQuery): string {

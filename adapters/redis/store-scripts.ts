@@ -35,12 +35,8 @@ local before = redis.call('GET', KEYS[1])
 local sum = (before or 0) + ARGV[1]
 if math.abs(sum) > 9007199254740991 then return {} end
 local text = string.format('%.0f', sum)
-if before then
-  redis.call('SET', KEYS[1], text, 'KEEPTTL')
-  return {text, redis.call('PTTL', KEYS[1])}
-end
-redis.call('SET', KEYS[1], text, 'PX', ARGV[2])
-return {text, tonumber(ARGV[2])}
+redis.call('SET', KEYS[1], text, unpack(before and {'KEEPTTL'} or {'PX', ARGV[2]}))
+return {text, redis.call('PTTL', KEYS[1])}
 `)
 
 /**

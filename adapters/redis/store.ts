@@ -57,13 +57,13 @@ export class RedisStore implements Store {
     const { client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner } =
       readOptions('RedisStore', options, REDIS_STORE)
     this.client = client
-    this.connection = new Connection(client, timeoutMs)
     this.prefix = `${namespace}:`
+    this.connection = new Connection(client, timeoutMs, this.prefix)
     this.limits = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
   }
 
   get(key: string): Promise<Entry | undefined> {
-    return this.call('get', () => this.client.get(this.entryKey(key)), toEntry)
+    return this.call('get', () => this.client.get(`${this.prefix}e:${key}`), toEntry)
   }
 
   create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
@@ -82,7 +82,7 @@ export class RedisStore implements Store {
 
   delete(key: string, revision: Revision = ANY): Promise<boolean> {
     return this.call('delete', () => (
-      runScript(this.client, WRITE, 1, this.entryKey(key), this.channel(key), revision)
+      runScript(this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, revision)
     ), (reply) => (reply as [number])[0] === 1)
   }
 
@@ -97,7 +97,7 @@ export class RedisStore implements Store {
   }
 
   watch(key: string, listener: () => void): Promise<Unsubscribe> {
-    return this.closed ? closedError() : this.connection.watch(this.channel(key), listener)
+    return this.closed ? closedError() : this.connection.watch(`${this.prefix}w:${key}`, listener)
   }
 
   close(): Promise<void> {
@@ -116,7 +116,7 @@ export class RedisStore implements Store {
     return this.call(verb, () => {
       const { ttlMs } = options
       return runScript(
-        this.client, WRITE, 1, this.entryKey(key), this.channel(key), expected,
+        this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, expected,
         `${revision}\n${value}`, ...ttlMs === undefined ? [] : [toPx(ttlMs)],
       )
     }, (reply) => {
@@ -154,14 +154,6 @@ export class RedisStore implements Store {
     verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T,
   ): Promise<T> {
     return this.closed ? closedError() : this.connection.call(verb, work, read)
-  }
-
-  private entryKey(key: string): string {
-    return `${this.prefix}e:${key}`
-  }
-
-  private channel(key: string): string {
-    return `${this.prefix}w:${key}`
   }
 }
 

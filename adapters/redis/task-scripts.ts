@@ -1,5 +1,5 @@
 import { script } from './client.js'
-import { CHANGES, READS } from './lua.js'
+import { CHANGES, READS, taskScript } from './lua.js'
 
 /*
  * Scripts that make one change of one task. A task in a reply is an array: m, details, result. A
@@ -12,14 +12,19 @@ import { CHANGES, READS } from './lua.js'
  * some 1,400 instructions. Result: `new` and the times of creation, start and expiry, or an outcome
  * and a task.
  */
-export const CREATE = script(`${CHANGES}
+export const CREATE = taskScript(`${CHANGES}
 local head, details, input = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
 local n = cjson.decode(head)
-local found = live(n.id)
-if not found and n.key then
-  local other = call('HGET', base .. 'keys', n.key)
-  found = other and live(other)
+local h = base .. 'h:' .. n.id
+
+local function live(id)
+  local t = id and load(id)
+  if t and t[EXPIRES] > now then return t end
+  if t then retire(t) end
+  return nil
 end
+
+local found = live(n.id) or n.key and live(call('HGET', base .. 'keys', n.key))
 if found then
   return done(found[BIRTH] == n.birth and 'created' or 'exists', reply(found[ID]))
 end
@@ -30,21 +35,21 @@ if n.start then start = math.max(now, math.ceil(n.start.at or now + n.start.dela
 local isLater = start > now
 local t = {n.id, n.birth, n.key or '', n.owner or '', caller, n.name, 'queued', 1, 0, 0, 0,
   n.priority, now, isLater and start or 0, 0, 0, 0, start + math.ceil(n.keepMs), 0,
-  0, n.pool, 0, '', '', '', n.hasFiles and 1 or 0, 0,
-  0, '', n.pool, place}
+  0, n.pool, 0, '', '', n.hasFiles and 1 or 0, 0, 0, '', n.pool, place}
+local most, isKnown = unpack(call('HMGET', base .. 'defs', 'p' .. n.pool, 'n' .. n.name))
+if not isKnown then call('HSET', base .. 'defs', 'n' .. n.name, '') end
 if n.key then call('HSET', base .. 'keys', n.key, n.id) end
-call('SADD', base .. 'names', n.name)
 call('ZADD', base .. 'exp', t[EXPIRES], n.id)
-count(t, 1)
+add('n', place, 1)
 list(t, isLater and 'scheduled' or 'queued')
-schedule(t, start)
-call('HSET', base .. 'h:' .. n.id, 'm', cjson.encode(t), 'details', details, 'input', input)
-notify(t)
+schedule(t, start, tonumber(most or 1))
+call('HSET', h, 'm', cjson.encode(t), 'details', details, 'input', input)
+call('PUBLISH', channel .. 'w:' .. n.id, '')
 return done('new', now, t[START], t[EXPIRES])
 `)
 
 /** ARGV: 1 id or key, 2 `key` if it is one. Returns the task, or nothing. */
-export const READ = script(`${READS}
+export const READ = taskScript(`${READS}
 local id, kind = unpack(ARGV)
 if kind == 'key' then id = call('HGET', base .. 'keys', id) end
 local t = id and load(id)
@@ -52,23 +57,41 @@ return t and t[EXPIRES] > now and reply(id)
 `)
 
 /**
- * ARGV: 1 the change as JSON, with the id and birth of the task, what is expected, the name of the
- * call, and the maximum number and bytes of the final tasks of a caller; then pairs of a property and
- * its text. Result: outcome, task.
+ * ARGV: 1 in lines: the change as JSON, with the id and birth of the task, what is expected, the name of
+ * the call, and the maximum number and bytes of the final tasks of a caller; its details, or nothing;
+ * its result, or nothing. 2 its checkpoint, or nothing. Result: outcome, task. Details and a result
+ * that were sent are not returned. The client sends a command again if its connection was lost: then it
+ * has the same name. A change of the callback keeps earlier attempts out. `share` counts what a final
+ * task keeps for its caller, who loses the oldest such tasks above the maximum.
  */
-export const CHANGE = script(`${CHANGES}
-local c = cjson.decode(ARGV[1])
-for at = 2, #ARGV, 2 do c[ARGV[at]] = ARGV[at + 1] end
+export const CHANGE = taskScript(`${CHANGES}
+local function share(t, kind, field, bytes, maxTasks, maxBytes)
+  if bytes == 0 then return end
+  local set, sums = base .. kind .. ':' .. t[CALLER], base .. kind .. 'b'
+  local isNew = call('ZADD', set, 'NX', micros, t[ID]) == 1
+  local sum = call('HINCRBY', sums, t[CALLER], isNew and bytes or bytes - t[field])
+  t[field] = bytes
+  for _ = 1, 100 do
+    if sum <= maxBytes and call('ZCARD', set) <= maxTasks then return end
+    local first = call('ZRANGE', set, 0, 0)[1]
+    if first == t[ID] then return end
+    local other = load(first)
+    if other then retire(other) else call('ZREM', set, first) end
+    sum = tonumber(call('HGET', sums, t[CALLER]) or 0)
+  end
+end
+
+local head, details, result = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
+local c, checkpoint = cjson.decode(head), ARGV[2]
 local id, h, status, expected = c.id, base .. 'h:' .. c.id, c.status, c.expected
-local t = live(id)
-if not t or t[BIRTH] ~= c.birth then return done('conflict') end
--- The client sends a command again if its connection was lost.
+local before = call('HMGET', h, 'm', 'details')
+local t = before[1] and cjson.decode(before[1])
+if not t or t[BIRTH] ~= c.birth or t[EXPIRES] <= now then return done('conflict') end
 if t[NONCE] == c.nonce then return done('changed', reply(id)) end
-local before, isFinal = t[STATUS], FINAL[t[STATUS]]
-local holds = expected.version == t[VERSION]
-  or expected.run == t[RUN] and before == 'processing'
+local isRunning, isFinal = t[STATUS] == 'processing', FINAL[t[STATUS]]
+local holds = expected.version == t[VERSION] or expected.run == t[RUN] and isRunning
   or expected.callbackRun == t[CALLBACK_RUN] and isFinal
-if not holds or status == 'queued' and before == 'completed' then
+if not holds or status == 'queued' and t[STATUS] == 'completed' then
   return done('conflict', reply(id))
 end
 if isFinal and status == 'queued' then
@@ -77,26 +100,24 @@ if isFinal and status == 'queued' then
   unshare(t, 's', BYTES)
   unshare(t, 'f', FILE_BYTES)
   t[COUNTED], t[START], t[FINISHED] = place, 0, 0
-  count(t, 1)
+  add('n', place, 1)
   call('HDEL', h, 'result')
 elseif not isFinal and FINAL[status] then
   t[FINISHED] = now
-  count(t, -1)
+  add('n', t[COUNTED], -1)
 end
 
 local dueAt = status == 'queued' and now + math.ceil(c.delayMs or 0)
-if c.pool and not status and before == 'queued' then
+if c.pool and not status and t[STATUS] == 'queued' then
   dueAt = tonumber(call('ZSCORE', base .. 'delayed:' .. t[PLACE_POOL], id) or now)
 end
 if not isFinal and (status or dueAt) then unschedule(t, expected.run) end
 if c.isGivenBack then t[ATTEMPT] = t[ATTEMPT] - 1
-elseif status == 'queued' or c.checkpoint then t[CRASHES] = 0 end
-t[STATUS], t[POOL], t[NONCE] = status or before, c.pool or t[POOL], c.nonce
-for _, field in ipairs({'details', 'result', 'checkpoint'}) do
-  if c[field] == cjson.null then call('HDEL', h, field)
-  elseif c[field] then call('HSET', h, field, c[field]) end
-end
-if status == 'completed' then call('HDEL', h, 'input', 'checkpoint') end
+elseif status == 'queued' or checkpoint or c.checkpoint then t[CRASHES] = 0 end
+t[STATUS], t[POOL], t[NONCE] = status or t[STATUS], c.pool or t[POOL], c.nonce
+if status == 'completed' then call('HDEL', h, 'input', 'checkpoint')
+elseif c.checkpoint then call('HDEL', h, 'checkpoint')
+elseif checkpoint then call('HSET', h, 'checkpoint', checkpoint) end
 if c.hasFiles ~= nil then t[FILES] = c.hasFiles and 1 or 0 end
 if c.files then
   unshare(t, 'f', FILE_BYTES)
@@ -114,37 +135,41 @@ elseif c.callbackMs then
   call('ZADD', base .. 'cb', t[CALLBACK_AT], id)
   wake(t[CALLBACK_AT])
 end
--- A change of the callback keeps earlier attempts out.
 if c.callbackMs and not expected.callbackRun then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
 if not c.isHidden then t[VERSION] = t[VERSION] + 1 end
 if status then list(t, status) end
-if FINAL[t[STATUS]] then
-  local bytes = 0
-  for _, field in ipairs({'input', 'details', 'result', 'checkpoint'}) do
-    bytes = bytes + call('HSTRLEN', h, field)
+if details ~= '' then call('HSET', h, 'details', details) end
+if result ~= '' then call('HSET', h, 'result', result) end
+if FINAL[t[STATUS]] and t[CALLER] ~= '' then
+  local bytes = #(details == '' and before[2] or details)
+  bytes = bytes + (result == '' and call('HSTRLEN', h, 'result') or #result)
+  if status ~= 'completed' then
+    bytes = bytes + call('HSTRLEN', h, 'input') + call('HSTRLEN', h, 'checkpoint')
   end
   share(t, 's', BYTES, bytes, c.maxEntries, c.maxBytes)
   share(t, 'f', FILE_BYTES, t[FILE_BYTES], 1e18, c.files and c.files.max or 1e18)
 end
 if dueAt then schedule(t, dueAt) end
-save(t)
-if not c.isHidden then notify(t) end
-return done('changed', reply(id))
+local m = cjson.encode(t)
+call('HSET', h, 'm', m)
+if not c.isHidden then call('PUBLISH', channel .. 'w:' .. id, '') end
+return done('changed', {
+  m, details == '' and before[2], result == '' and call('HGET', h, 'result')})
 `)
 
 /** ARGV: 1 id, 2 birth, 3 version. Result: the task if it stays, else nothing. */
-export const DELETE = script(`${CHANGES}
-local t = live(ARGV[1])
-if not t or t[BIRTH] ~= ARGV[2] then return done(false) end
+export const DELETE = taskScript(`${CHANGES}
+local t = load(ARGV[1])
+if not t or t[BIRTH] ~= ARGV[2] or t[EXPIRES] <= now then return done(false) end
 if not FINAL[t[STATUS]] or t[VERSION] ~= tonumber(ARGV[3]) then return done(reply(t[ID])) end
 retire(t)
 return done(false)
 `)
 
-/** ARGV: 1 row, 2 delay of the next attempt in ms, or empty if the files were removed. */
-export const REMOVED = script(`${READS}
-local row, delay = unpack(ARGV)
-if delay ~= '' then return call('ZADD', base .. 'gone', 'XX', now + delay, row) end
+/** ARGV: 1 row, 2 empty if its files were removed. Otherwise they are removed again after 2 seconds. */
+export const REMOVED = taskScript(`${READS}
+local row, again = unpack(ARGV)
+if again ~= '' then return call('ZADD', base .. 'gone', 'XX', now + 2000, row) end
 call('ZREM', base .. 'gone', row)
 return call('UNLINK', base .. 'h:' .. row)
 `)

@@ -1,7 +1,7 @@
-import type { ConnectionOptions, Job as BullJob, JobsOptions, Queue, Worker } from 'bullmq'
+import type { ConnectionOptions, Job as BullJob, Queue, Worker } from 'bullmq'
 import { settles } from '../../src/runtime/timers.js'
 import type { RedisClient } from './client.js'
-import type { Checked, Silence } from './connection.js'
+import type { Checked, Connection } from './connection.js'
 import { loadBullMQ } from './load-bullmq.js'
 
 /** A ready task, in the form of the scripts. `run` is the number of its next run. */
@@ -16,14 +16,7 @@ export interface TicketData {
 
 export type TicketJob = BullJob<TicketData>
 
-interface BullTicket {
-  readonly name: string
-  readonly data: TicketData
-  readonly opts: JobsOptions
-}
-
 export interface TicketsOptions {
-  readonly client: RedisClient
   /** BullMQ's connection, if the application has given one. */
   readonly connection: ConnectionOptions | undefined
   readonly namespace: string
@@ -31,13 +24,11 @@ export interface TicketsOptions {
   readonly name: string
   /** Time after which BullMQ takes a job from a process that does not renew its lock. */
   readonly lockMs: number
-  /** Time after which a late reply leads to a check of the connections, in milliseconds. */
-  readonly timeoutMs: number
-  readonly silence: Silence
+  /** The connection of the engine, which checks all connections if a reply is late. */
+  readonly calls: Connection
   readonly onError: (error: Error) => void
 }
 
-const MAX_STALLED = 1_000_000
 /** Maximum time to close a connection of BullMQ, and then to disconnect it, in milliseconds. */
 const [CLOSE_MS, DISCONNECT_MS] = [1500, 100]
 /** Options of a client that BullMQ needs. */
@@ -62,14 +53,14 @@ export class Tickets {
     this.hasOwn = connection !== undefined && !('duplicate' in connection)
   }
 
+  /** Adds jobs one by one, because one alone costs less than half of one in a transaction. */
   async add(tickets: readonly Ticket[]): Promise<void> {
-    const pools = new Set(tickets.map(([pool]) => pool))
-    await this.timed(Promise.all([...pools].map((pool): Promise<unknown> => {
-      const queue = this.queueOf(pool)
-      const jobs = tickets.filter((ticket) => ticket[0] === pool).map(jobOf)
-      const [{ name, data, opts }] = jobs as [BullTicket]
-      // A single job costs less than half without a transaction.
-      return jobs.length === 1 ? queue.add(name, data, opts) : queue.addBulk(jobs)
+    await this.timed(Promise.all(tickets.map(([pool, priority, name, taskId, run, birth]) => {
+      // One job for each run: BullMQ ignores one that is there. It allows no colon and no whole number.
+      const jobId = `${taskId}.${encodeURIComponent(birth)}.${String(run)}`
+      return this.queueOf(pool).add(name, { taskId }, {
+        removeOnComplete: true, removeOnFail: true, jobId, ...priority > 0 && { priority },
+      })
     })))
   }
 
@@ -132,7 +123,7 @@ export class Tickets {
       const { lockMs, onError } = this.options
       worker = new (loadBullMQ().Worker)<TicketData>(this.nameOf(pool), null, {
         ...this.bullOptions(), autorun: false, lockDuration: lockMs,
-        stalledInterval: Math.max(lockMs / 2, 1000), maxStalledCount: MAX_STALLED,
+        stalledInterval: Math.max(lockMs / 2, 1000), maxStalledCount: 1_000_000,
       })
       this.attend(worker)
       worker.startStalledCheckTimer().catch(onError)
@@ -141,17 +132,17 @@ export class Tickets {
     return worker
   }
 
-  private attend(owner: Owner): void {
+  private attend(owner: Pick<Queue, 'getBackend'> & Pick<RedisClient, 'on'>): void {
     // An `error` event without a listener would end the process.
-    owner.on('error', this.options.onError)
+    owner.on('error', this.options.onError as never)
     if (!this.hasOwn) return
-    owner.getBackend().client.then((client) => {
-      this.options.silence.clients.add(client as Checked)
+    owner.getBackend().client.then((client: unknown) => {
+      this.options.calls.silence.clients.add(client as Checked)
     }, () => undefined)
   }
 
   private bullOptions(): { readonly connection: ConnectionOptions, readonly prefix: string } {
-    const { client, connection, namespace, silence } = this.options
+    const { calls: { client, silence }, connection, namespace } = this.options
     const options: ClientOptions = client.options ?? {}
     // BullMQ does not take a client with `keyPrefix`. Its prefix of keys contains a hash tag.
     const { keyPrefix = '', enableAutoPipelining = false, maxRetriesPerRequest } = options
@@ -159,18 +150,16 @@ export class Tickets {
       && maxRetriesPerRequest === null
     const used = connection ?? (isSuitable ? client : this.copy ??= copyOf(client, options))
     if (!this.hasOwn) silence.clients.add(used as Checked)
-    return {
-      connection: used, prefix: `${connection ? '' : keyPrefix}{${namespace}}`,
-    }
+    return { connection: used, prefix: `${connection ? '' : keyPrefix}{${namespace}}` }
   }
 
   /** Checks the connections if the reply is late. Looks at one call at a time. */
   private timed<T>(work: Promise<T>): Promise<T> {
     if (this.isTimed) return work
     this.isTimed = true
-    void settles(work, this.options.timeoutMs).then((isSettled) => {
+    void settles(work, this.options.calls.timeoutMs).then((isSettled) => {
       this.isTimed = false
-      if (!isSettled) this.options.silence.check()
+      if (!isSettled) this.options.calls.silence.check()
     })
     return work
   }
@@ -178,21 +167,6 @@ export class Tickets {
   private nameOf(pool: string): string {
     return pool === 'default' ? this.options.name : `${this.options.name}.${pool}`
   }
-}
-
-function jobOf([, priority, name, id, run, birth]: Ticket): BullTicket {
-  // One job for each run: BullMQ ignores one that is there. It allows no colon and no whole number.
-  const jobId = `${id}.${encodeURIComponent(birth)}.${String(run)}`
-  return {
-    name, data: { taskId: id },
-    opts: { removeOnComplete: true, removeOnFail: true, jobId, ...priority > 0 && { priority } },
-  }
-}
-
-/** The common part of a queue and a worker of BullMQ. */
-interface Owner {
-  on(event: 'error', listener: (error: Error) => void): unknown
-  getBackend(): { readonly client: Promise<unknown> }
 }
 
 interface ClientOptions {

@@ -12,12 +12,6 @@ import { REMOVED } from './task-scripts.js'
 import type { Ticket, TicketJob, Tickets } from './tickets.js'
 import { BEGIN, DUE, RENEW } from './work-scripts.js'
 
-/** Maximum number of tasks of one kind that one look finds. */
-const BATCH = 200
-/** Time after which an attempt at a callback, or at a removal, is made again, in milliseconds. */
-const AGAIN_MS = 60_000
-/** Time after which a removal that has failed is made again, in milliseconds. */
-const REMOVE_AGAIN_MS = 2000
 /** Time after which a begin without a reply is sent again, in milliseconds. */
 const BEGIN_AGAIN_MS = 500
 
@@ -36,13 +30,13 @@ export class Worker {
   private readonly jobs = new Set<TicketJob>()
   private readonly notices: Notices
   private stops: (() => void)[] = []
+  /** Number of begins so far. */
+  private begun = 0
   private isClosed = false
 
-  /** @param base - start of all keys and channels */
   constructor(
-    private readonly connection: Connection, private readonly base: string,
-    private readonly tickets: Tickets, private readonly leaseMs: number,
-    private readonly onError: (error: Error) => void,
+    private readonly connection: Connection, private readonly tickets: Tickets,
+    private readonly leaseMs: number, private readonly onError: (error: Error) => void,
   ) {
     // Waits for no reply, because a connection that is lost would hold up the notices.
     this.notices = new Notices((channels) => {
@@ -53,16 +47,14 @@ export class Worker {
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw new Error('work() was called before: an engine has one worker')
-    const { leaseMs, base } = this
     const work: LeasedWork = this.work = new LeasedWork(options, handlers, {
-      leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
+      leaseMs: this.leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
     })
-    const { pools } = options.places
     // A lost notice is harmless: the worker also looks every second.
     const listen = (channel: string, listener: () => void): void => {
-      this.stops.push(this.connection.watches.add(base + channel, listener).remove)
+      this.stops.push(this.connection.watches.add(this.connection.base + channel, listener).remove)
     }
-    for (const pool of pools.keys()) {
+    for (const pool of options.places.pools.keys()) {
       this.tickets.queueOf(pool)
       listen(`t:${pool}`, () => { this.pump(pool) })
     }
@@ -76,8 +68,8 @@ export class Worker {
   change<Result extends readonly unknown[], T>(
     verb: StoreEvent['verb'], script: Script, args: Args, read: (result: Result) => T,
   ): Promise<T> {
-    return this.connection.run(verb, script, [this.base, ...args], (reply) => {
-      const [tickets, dueMs, ...result] = reply as ScriptReply
+    return this.connection.run(verb, script, args, (reply: ScriptReply) => {
+      const [tickets, dueMs, ...result] = reply
       if (tickets !== null) this.addTickets(tickets)
       if (dueMs !== null) this.work?.lookIn(Math.max(dueMs, 0))
       return read(result as unknown as Result)
@@ -95,7 +87,7 @@ export class Worker {
   private addTickets(tickets: readonly Ticket[]): void {
     if (this.isClosed) return
     this.tickets.add(tickets).then(() => {
-      for (const [pool] of tickets) if (!this.pump(pool)) this.notices.add(`${this.base}t:${pool}`)
+      for (const [pool] of tickets) if (!this.pump(pool)) this.notices.add(`${this.connection.base}t:${pool}`)
     }, (error: unknown) => {
       if (!this.isClosed) this.onError(error as Error)
     })
@@ -135,48 +127,42 @@ export class Worker {
   /** Performs a run, if the task of the job is ready. */
   private async perform(pool: string, job: TicketJob, work: LeasedWork): Promise<void> {
     const { leaseMs } = this
-    const args = [pool, job.data.taskId, newId(), leaseMs, this.id]
+    const args = [[job.data.taskId, `${this.id}.${String(++this.begun)}`, leaseMs, pool].join('\n')]
     const sentAt = performance.now()
-    const begin = async (): Promise<Begun> => {
-      try {
-        return await this.change('take', BEGIN, args, (begun: Begun) => begun)
-      } catch (error) {
+    const begin = (): Promise<Begun> => this.change('take', BEGIN, args, (begun: Begun) => begun)
+      .catch(async (error: unknown) => {
         // The run may have begun, and only its reply was lost.
         await new Promise((resolve) => { setTimeout(resolve, BEGIN_AGAIN_MS) })
         if (work.isClosing || performance.now() - sentAt > leaseMs / 2) throw error
         return begin()
-      }
-    }
-    const [row, ready = 0, input, checkpoint] = await begin()
+      })
+    const [row, ready = 0, startedBefore = -1, input, checkpoint] = await begin()
     if (!row) return
     if (ready > 0) this.pump(pool)
     const task = toTask(row)
     await work.perform(new LeasedRun(
-      task, input ?? '', checkpoint ?? undefined, crashedBefore(row, task), sentAt + leaseMs,
+      task, input ?? '', checkpoint ?? undefined, crashedBefore(startedBefore, task), sentAt + leaseMs,
     ))
   }
 
   private renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
     this.tickets.renew(this.jobs, this.id)
     const names = runs.map(({ task: { id, birth, run } }) => ({ id, birth, run }))
-    const args = [this.base, this.leaseMs, JSON.stringify(names)]
-    return this.connection.run('renew', RENEW, args, (reply) => (
-      (reply as number[]).map((isRenewed) => isRenewed === 1 ? 'renewed' : 'lost')
-    ))
+    const args = [this.leaseMs, JSON.stringify(names)]
+    return this.connection.run('renew', RENEW, args, (renewals: Renewal[]) => renewals)
   }
 
   private async look(work: LeasedWork): Promise<void> {
     const { pools } = work.options.places
-    const args = [work.freeCallbacks, work.freeRemovals, BATCH, AGAIN_MS, ...[...pools].flat()]
-    const found = await this.change('look', DUE, args, (result: [Row[], Row[]]) => result)
-    const [callbacks, removals] = found
+    const args = [work.freeCallbacks, work.freeRemovals, ...[...pools].flat()]
+    const [callbacks, removals] =
+      await this.change('look', DUE, args, (found: [Row[], Row[]]) => found)
     for (const row of callbacks) void work.callBack(toTask(row))
     for (const row of removals) {
       const task = toTask(row)
-      const name = `${task.id}~${task.birth}`
-      void work.remove(task, (isRemoved) => this.connection.run(
-        'delete', REMOVED, [this.base, name, isRemoved ? '' : REMOVE_AGAIN_MS], () => undefined,
-      ))
+      void work.remove(task, (isRemoved) => this.connection.run('delete', REMOVED, [
+        `${task.id}~${task.birth}`, isRemoved ? '' : 'again',
+      ], () => undefined))
     }
     for (const pool of pools.keys()) this.pump(pool)
   }
@@ -185,4 +171,6 @@ export class Worker {
 type ScriptReply = readonly [
   tickets: readonly Ticket[] | null, dueMs: number | null, ...result: unknown[],
 ]
-type Begun = readonly [row: Row | null, ready?: number, input?: string | null, checkpoint?: string | null]
+type Begun = readonly [
+  row: Row | null, ready?: number, startedBefore?: number, input?: string | null, checkpoint?: string | null,
+]

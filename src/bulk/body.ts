@@ -31,7 +31,6 @@ type BodySettings = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
   | 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>
 
-/** Checks the headers of a request. */
 export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: HttpRequest): void {
   checkJsonType(headers)
   // Some bindings and versions of HTTP do not announce a body: only a length of 0 means none.
@@ -43,7 +42,6 @@ export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: Htt
   }
 }
 
-/** Limits of the decoder, from the settings. */
 export function decodeLimits(settings: BodySettings): Required<DecodeOptions> {
   const { maxBodyBytes, maxDecodedBytes, maxRatio } = settings
   return { maxBodyBytes, maxDecodedBytes, maxRatio }
@@ -89,9 +87,7 @@ export function blocksOf(
 
 /** Size of a body that was read to its end. */
 export interface BodySize {
-  /** Number of items. */
   readonly items: number
-  /** Bytes of its largest batch. */
   readonly batchBytes: number
 }
 
@@ -116,7 +112,6 @@ export function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): WholeBod
   return bodyOfValue(settings, parseJson(text, Infinity), isExact(text))
 }
 
-/** Returns the items of a parsed body. */
 export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolean): WholeBody {
   const { maxItems } = settings
   const items = itemsOf(settings, body)

@@ -78,10 +78,10 @@ function bulkHandler<T, C>(settings: BulkSettings<T>, background?: Background<C>
     refuseIdempotencyKey(request)
     checkHead(settings, request)
     const selection = selectedItems(request)
-    return readDirect(settings, request, {
-      work: (body) => respond(settings, request, body, selection, new RequestCall(request)),
-      spool: undefined,
-    })
+    const work = async (body: DirectBody): Promise<HttpResponse> => (
+      (await respond(settings, request, body, selection, new RequestCall(request))).response
+    )
+    return readDirect(settings, request, { work, spool: undefined })
   }
   return describe(handler, [bulkOperation(settings, background !== undefined)])
 }
@@ -98,39 +98,23 @@ async function respondTo<T, C>(
   const { prefer, 'idempotency-key': key } = request.headers
   if (prefer !== undefined && parsePrefer(prefer).respondAsync) return spool()
   const origin = endpoints.originOf(request)
-  const work = key === undefined
-    ? (body: DirectBody) => (
-      respond(settings, request, body, selection, new RequestCall(request, origin))
-    )
-    : (body: DirectBody) => respondOnce(settings, request, endpoints, body, selection, origin)
+  const work = async (body: DirectBody): Promise<HttpResponse> => {
+    if (key === undefined) {
+      const call = new RequestCall(request, origin)
+      return (await respond(settings, request, body, selection, call)).response
+    }
+    return endpoints.respondOnce(request, body.identity(), async (began) => {
+      // It continues if the client disconnects, because a retry may be waiting for its response.
+      const call = { ...origin, signal: new AbortController().signal }
+      const { response, summary } = await respond(settings, request, body, selection, call)
+      began()
+      return { response, short: JSON.stringify({ summary }) }
+    })
+  }
   return readDirect(settings, request, { work, spool })
 }
 
 async function respond<T>(
-  settings: BulkSettings<T>, request: HttpRequest, body: DirectBody, selection: ItemSelection,
-  call: BulkCall,
-): Promise<HttpResponse> {
-  const { response } = await respondDirect(settings, request, body, selection, call)
-  return response
-}
-
-/**
- * Responses a request with an Idempotency-Key. The work continues if the client disconnects, because
- * a retry may be waiting for its response.
- */
-function respondOnce<T, C>(
-  settings: BulkSettings<T>, request: HttpRequest<C>, endpoints: TaskEndpoints<C>,
-  body: DirectBody, selection: ItemSelection, origin: Pick<BulkCall, 'owner' | 'context'>,
-): Promise<HttpResponse> {
-  return endpoints.respondOnce(request, body.identity(), async (began) => {
-    const call = { ...origin, signal: new AbortController().signal }
-    const answer = await respondDirect(settings, request, body, selection, call)
-    began()
-    return { response: answer.response, short: JSON.stringify({ summary: answer.summary }) }
-  })
-}
-
-async function respondDirect<T>(
   settings: BulkSettings<T>, request: HttpRequest, body: DirectBody, selection: ItemSelection,
   call: BulkCall,
 ): Promise<{ readonly response: HttpResponse, readonly summary: ReportSummary }> {

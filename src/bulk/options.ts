@@ -31,35 +31,20 @@ export interface BulkErrorPlace {
 }
 
 /** Settings of a bulk endpoint: its options with defaults, and what create and update differ in. */
-export interface BulkSettings<T> {
+export interface BulkSettings<T>
+  extends Required<Omit<BulkOptions<T>, 'schema' | 'atomic' | 'resume' | 'background'>> {
   readonly kind: 'create' | 'update'
   readonly method: 'POST' | 'PATCH'
   /** Status of a response if all items succeeded. */
   readonly status: 200 | 201
-  /** JSON pointer to the array in the body. */
-  readonly items: string
-  /** Keys of that pointer. */
+  /** Keys of the pointer `items`. */
   readonly path: readonly string[]
-  /** Handling of what is beside the array in the body. */
-  readonly otherMembers: 'refuse' | 'ignore'
   readonly schema: Schema<T> | undefined
   readonly key: ((item: T) => string | undefined) | undefined
   readonly writer: Writer<T>
   readonly transaction: Transaction<T> | undefined
   readonly idOf: (written: object, item: T) => ItemId | undefined
-  readonly batchSize: number
-  readonly concurrency: number
-  readonly maxItems: number
-  readonly maxBodyBytes: number
-  readonly maxDirectBytes: number
-  readonly maxDecodedBytes: number
-  readonly maxRatio: number
-  readonly maxItemBytes: number
-  readonly streamAboveBytes: number
-  readonly maxReportBytes: number
-  readonly mixedStatus: 200 | 207
   readonly resume: Resume | undefined
-  readonly onError: (error: unknown, place?: BulkErrorPlace) => unknown
 }
 
 export type Transaction<T> = <R>(
@@ -248,7 +233,6 @@ const MAX_CONCURRENCY = 10_000
 type Shared = Omit<BulkSettings<never>,
   'kind' | 'method' | 'status' | 'key' | 'writer' | 'transaction' | 'idOf' | 'schema'>
 
-/** Returns the shared options with their defaults. */
 export function withDefaults<T>(
   caller: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,
 ): Shared {

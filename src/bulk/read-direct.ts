@@ -22,7 +22,6 @@ const READ_AT_ONCE_BYTES = 262_144
 /** The body of a synchronous request. It was read to its end before anything is written. */
 export interface DirectBody {
   readonly body: BulkBody
-  /** Number of items. */
   readonly items: number
   readonly identity: () => unknown
 }

@@ -7,6 +7,7 @@ import type { ItemSelection, Report, ReportItem, ReportSummary } from '../record
 import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { writeRecords, type WritePlace } from '../records/write-loop.js'
 import type { Call } from '../repositories/repository.js'
+import { oneOf } from '../runtime/text.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
@@ -202,10 +203,6 @@ function placeOf(isStored: boolean): string {
 function bytesOf({ body }: Pick<HttpRequest, 'body'>): AsyncIterable<Uint8Array> {
   if (!isValue(body.parsed)) return body.stream()
   return oneOf(Buffer.from(JSON.stringify(body.parsed?.value) ?? ''))
-}
-
-async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
-  yield bytes
 }
 
 function messageOf<T>({ kind }: BulkSettings<T>, { total, succeeded, failed }: Report): string {

@@ -160,7 +160,6 @@ function inBrowser(): boolean {
   return 'document' in globalThis || 'importScripts' in globalThis
 }
 
-/** Returns the URL of a path below the base. */
 export function resolvePath({ base }: Settings, path: string): URL {
   if (/^https?:\/\//i.test(path)) return checkCredentials('path', new URL(path))
   const prefix = base.pathname.replace(/\/+$/, '')

@@ -160,7 +160,6 @@ class Scope {
     }, this.timeoutMs)
   }
 
-  /** Clears the timer and the listener on the caller's signal. */
   close(): void {
     clearTimeout(this.timer)
     this.outer?.removeEventListener('abort', this.stop)
@@ -215,7 +214,6 @@ export async function* chunksOf(
   }
 }
 
-/** Reads a JSON response. */
 export async function readAnswer(received: Received): Promise<Answer> {
   const { response: { status, headers }, url } = received
   const text = await readText(received)

@@ -183,7 +183,6 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   }
 }
 
-/** Returns the error for a response that should be a status and is not. */
 export function notStatus(status: number, body: unknown): ClientError {
   const message = 'The response is not the status of a task.'
   return new ClientError('bad_answer', message, { status, body })

@@ -10,11 +10,9 @@ import type { RecordCursor } from './record-cursor.js'
 /** Maximum number of records that are serialised before the length of the text is checked. */
 const BATCH = 100
 
-/** Settings for the parts of an export. */
 export interface PartsSettings<T> {
   readonly files: TaskFiles
   readonly type: string
-  /** Maximum number of records of a part. */
   readonly partRecords: number
   readonly nameOf: (part: number) => string
   readonly textOf: () => ExportText<T>
@@ -24,7 +22,6 @@ export interface PartsSettings<T> {
   readonly onPart: (records: number) => Promise<void>
 }
 
-/** Position in an export: parts that are complete, and their records. */
 export interface ExportPosition {
   readonly parts: number
   readonly records: number
@@ -57,7 +54,7 @@ async function* partBytes<T>(
   for (let left = partRecords; left > 0;) {
     const records = await cursor.take(Math.min(left, BATCH))
     if (records.length === 0) break
-    text.add(records)
+    text.addAll(records)
     left -= records.length
     count(records.length)
     if (text.full) yield text.take()
@@ -117,7 +114,6 @@ const DIGEST = 'sha-256=:'
 export interface SavedExport {
   /** Digest of the options that decide what the parts look like. */
   readonly settings: string
-  /** Number of records in the parts. */
   readonly records: number
   /** Columns of CSV, if they are those of the first record. */
   readonly columns?: readonly string[] | undefined

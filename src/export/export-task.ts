@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { RecordSource } from '../ndjson/download.js'
 import { NDJSON_TYPE } from '../ndjson/media-type.js'
+import { RecordText } from '../ndjson/record-text.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
@@ -16,7 +17,7 @@ import { checkFileName } from '../tasks/definition/file-content.js'
 import {
   PartsCheckpoint, savedExport, writeParts, type PartsForm, type SavedExport,
 } from './export-parts.js'
-import { CsvText, JsonText, type ExportColumn, type ExportText } from './export-text.js'
+import { CsvText, type ExportColumn, type ExportText } from './export-text.js'
 import { RecordCursor, RecordStart } from './record-cursor.js'
 
 /** Format of the files of an export. */
@@ -182,7 +183,7 @@ export function exportTask<
       const textOf = (): ExportText<T> => (
         format === 'csv'
           ? new CsvText<T>({ columns: csvColumns, escapeFormulas })
-          : new JsonText<T>(stringify, format === 'ndjson' ? 'lines' : 'array')
+          : new RecordText<T>(stringify, format === 'ndjson' ? 'lines' : 'array')
       )
       const end = await writeParts(cursor, {
         ...form, files, textOf, partRecords: partRecords ?? Infinity,

@@ -1,38 +1,8 @@
-import { FULL_UNITS, RecordText, type Layout } from '../ndjson/record-text.js'
+import { FULL_UNITS, type RecordText } from '../ndjson/record-text.js'
 import { stringify } from 'csv-stringify/sync'
 
-export interface ExportText<T> {
-  readonly full: boolean
-  add(records: readonly T[]): void
-  /** Adds what comes after the last record. */
-  end(): void
-  /** Returns the text as bytes, and begins a new one. */
-  take(): Uint8Array
-}
-
-export class JsonText<T> implements ExportText<T> {
-  private readonly text: RecordText<T>
-
-  constructor(stringify: (record: T) => string | undefined, layout: Layout) {
-    this.text = new RecordText(stringify, layout)
-  }
-
-  get full(): boolean {
-    return this.text.full
-  }
-
-  add(records: readonly T[]): void {
-    for (const record of records) this.text.add(record)
-  }
-
-  end(): void {
-    this.text.end()
-  }
-
-  take(): Uint8Array {
-    return this.text.take()
-  }
-}
+/** Text of the records of a file: `RecordText` for JSON, or `CsvText`. */
+export type ExportText<T> = Pick<RecordText<T>, 'full' | 'addAll' | 'end' | 'take'>
 
 /** A column of a CSV file: a property of the records, and its heading. */
 export interface ExportColumn {
@@ -42,7 +12,6 @@ export interface ExportColumn {
   readonly header?: string
 }
 
-/** Settings of a CSV file. */
 export interface CsvSettings {
   readonly columns: readonly ExportColumn[]
   readonly escapeFormulas: boolean
@@ -61,7 +30,7 @@ export class CsvText<T extends object> implements ExportText<T> {
     return this.text.length >= FULL_UNITS
   }
 
-  add(records: readonly T[]): void {
+  addAll(records: readonly T[]): void {
     const { columns, escapeFormulas } = this.settings
     this.text += stringify([...records], {
       header: !this.hasHeader, columns: [...columns], escape_formulas: escapeFormulas,
@@ -78,7 +47,7 @@ export class CsvText<T extends object> implements ExportText<T> {
   }
 
   end(): void {
-    if (!this.hasHeader && this.settings.columns.length > 0) this.add([])
+    if (!this.hasHeader && this.settings.columns.length > 0) this.addAll([])
   }
 
   take(): Buffer {

@@ -1,4 +1,5 @@
 import type { RecordSource } from '../ndjson/download.js'
+import { isList } from '../ndjson/record-text.js'
 import { unlessAborted } from '../runtime/timers.js'
 
 /** Maximum number of records that are taken from a source of single records at once. */
@@ -79,11 +80,6 @@ export class RecordCursor<T> {
   }
 }
 
-function isList<T>(item: T | readonly T[]): item is readonly T[] {
-  return Array.isArray(item)
-}
-
-/** Position at which the source of the records begins. */
 export class RecordStart {
   /** The source begins after the records that were written. */
   private isUsed = false

@@ -57,7 +57,6 @@ export class ArrayEnvelope {
     return this.opened.map((each) => each.leadToValue()).join('')
   }
 
-  /** State of the containers that are open around the array. */
   get state(): ArrayPosition['opened'] {
     return this.opened.map(({ isObject, commas }) => [isObject ? 1 : 0, commas])
   }

@@ -174,7 +174,6 @@ export interface ErrorPosition {
   readonly offset: number
 }
 
-/** Place at which an error is reported. */
 export interface ErrorPlace {
   readonly item: number
   /** JSON pointer to the bad element, or to another part of the body. */

@@ -21,14 +21,12 @@ export interface ElementBatch {
   readonly bytes: number
 }
 
-/** Limits of a reader. */
 export interface ReaderLimits {
   readonly maxElementBytes: number
   readonly maxElements: number
   readonly batchBytes: number
 }
 
-/** Place of the array in the body. */
 export interface ArrayPlace {
   readonly pointer: string
   /** Text that leads a parser to the array. */

@@ -97,7 +97,6 @@ export class PartialLine {
     return this.length > 0 || this.skipping
   }
 
-  /** Adds a copy of `piece`. */
   add(piece: Buffer): Buffer | undefined {
     if (this.skipping) return undefined
     const length = this.length + piece.length

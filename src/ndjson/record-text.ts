@@ -42,6 +42,10 @@ export class RecordText<T> {
     }
   }
 
+  addAll(records: readonly T[]): void {
+    for (const record of records) this.add(record)
+  }
+
   /** Returns the text as bytes, and begins a new one. */
   take(): Buffer {
     const bytes = Buffer.from(this.text)

@@ -7,7 +7,6 @@ export function serialiser<T>(schema: JsonSchema | undefined): (record: T) => st
   return schema ? compileJson(schema) : JSON.stringify
 }
 
-/** Returns the JSON Schema of the option `schema`. */
 export function jsonSchemaOf(caller: string, given: Schema | JsonSchema): JsonSchema {
   const schema = isSchema(given) ? toJsonSchema(given, 'output') : given
   if (schema !== undefined) return schema

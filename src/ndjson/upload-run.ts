@@ -9,6 +9,7 @@ import { batchesOf, type Block, type Judge } from '../records/batch.js'
 import { TextSink } from '../records/http.js'
 import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
 import { writeRecords, type Continuation } from '../records/write-loop.js'
+import { oneOf } from '../runtime/text.js'
 import { unlessAborted } from '../runtime/timers.js'
 import { judge } from '../schema/schema.js'
 import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
@@ -20,7 +21,6 @@ import { toLines } from './upload-source.js'
 /** Place in a body at which a line begins. */
 export interface LinePlace {
   readonly byte: number
-  /** Number of lines before it. */
   readonly lines: number
 }
 
@@ -231,10 +231,6 @@ async function* withFirst(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   yield first
   yield* { [Symbol.asyncIterator]: () => chunks }
-}
-
-async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
-  yield bytes
 }
 
 /**

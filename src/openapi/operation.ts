@@ -59,7 +59,6 @@ export function readOperations(options: OperationOptions): readonly Operation[] 
   ]
 }
 
-/** Returns the schema object of a body. */
 export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'input'): Fragment {
   return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
 }

@@ -214,7 +214,6 @@ function chargeOf(request: HttpRequest<unknown>): Charge<never> | undefined {
   return (request.context as { readonly [CHARGE]?: Charge<never> } | null | undefined)?.[CHARGE]
 }
 
-/** One limit, the same for all requests. */
 interface Limit<C> extends Omit<RateLimitPolicy<C>, 'cost'> {
   /** Cost of a request; absent: 1. */
   readonly cost: RateLimitPolicy<C>['cost']

@@ -47,7 +47,6 @@ export class Batch<T> {
   /** Place at which a later run continues. It skips the records up to `last`. */
   place: object | undefined
 
-  /** Returns the first values, and what was rejected before the next one. */
   before(count: number): Batch<T> {
     const { values, numbers, rejected, place } = this
     const next = numbers[count] ?? Infinity
@@ -182,7 +181,6 @@ class Batcher<T> {
     return batch
   }
 
-  /** Adds the rejected records before one of a number. */
   private reject(rejected: readonly Rejected[], before: number): void {
     const { done = 0 } = this.settings
     for (; this.rejected < rejected.length; this.rejected++) {

@@ -1,5 +1,6 @@
 import { isWholeNumber } from '../http/body/json.js'
 import { httpError } from '../http/errors.js'
+import { oneOf } from '../runtime/text.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Retry } from '../stores/calls.js'
 
@@ -28,7 +29,7 @@ export class KeptParts {
     const { blobs, blob, run, ttlMs, list } = this
     await this.retry(async () => {
       if (this.written === 0) await this.addRun()
-      await blobs.put(partKey(blob, run, this.written), oneOf(text), { ttlMs })
+      await blobs.put(partKey(blob, run, this.written), oneOf(Buffer.from(text)), { ttlMs })
     })
     const last = list.at(-1)
     const end = ++this.written
@@ -55,7 +56,7 @@ export class KeptParts {
     const { blobs, blob, run, ttlMs } = this
     const runs = await runsOf(blobs, blob)
     if (runs.includes(run)) return
-    await blobs.put(runsKey(blob), oneOf(JSON.stringify([...runs, run])), { ttlMs })
+    await blobs.put(runsKey(blob), oneOf(Buffer.from(JSON.stringify([...runs, run]))), { ttlMs })
   }
 }
 
@@ -107,8 +108,4 @@ function runsKey(blob: string): string {
 
 function partKey(blob: string, run: number, part: number): string {
   return `${blob}.part.${run}.${part}`
-}
-
-async function* oneOf(text: string): AsyncGenerator<Uint8Array, void, undefined> {
-  yield Buffer.from(text)
 }

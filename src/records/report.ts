@@ -30,7 +30,6 @@ export interface ReportItem {
 /** Records that a report lists. */
 export type ItemSelection = 'all' | 'failed' | 'none'
 
-/** Destination of the items of a report. */
 export interface ReportSink {
   /** Text between two items. */
   readonly separator: ',' | '\n'
@@ -41,7 +40,6 @@ export interface ReportSink {
   restart(): void
 }
 
-/** Settings of a report. */
 export interface ReportSettings {
   /** Property that says which record an item is: `index` counts from 0, `line` from 1. */
   readonly numbers: 'index' | 'line'
@@ -50,7 +48,6 @@ export interface ReportSettings {
   /** JSON pointer to the array in the body. Pointers of errors begin at the body. */
   readonly pointer?: string
   readonly selection: ItemSelection
-  /** Maximum number of items. */
   readonly maxItems?: number
   /** After this many bytes, errors are listed with their code only. */
   readonly maxBytes: number
@@ -248,7 +245,6 @@ function idMember(id: string | number | undefined): string {
 
 const PLAIN_ID = /^[\w-]+$/
 
-/** Returns true if JSON needs no escape for an id. */
 function needsNoEscape(id: string): boolean {
   if (id.length > 16) return PLAIN_ID.test(id)
   for (let at = 0; at < id.length; at++) {

@@ -72,7 +72,6 @@ export class Spool implements BodyStore {
     return { '~standard': { version: 1, vendor: 'longhaul', validate } }
   }
 
-  /** Returns the key of a new blob. */
   newKey(): string {
     return this.prefix + newId()
   }
@@ -150,7 +149,6 @@ export const SPOOLED_TASK = {
 
 const HOUR_MS = 3_600_000
 
-/** Defines a task that reads the spooled body which is its input. */
 export function spooledTask<I extends SpooledBody, R, P = never>(
   spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>,
   run: TaskDefinition<I, R, unknown, I, string, P>['run'],

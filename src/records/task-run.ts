@@ -23,7 +23,6 @@ export interface ResumedTask {
 
 export type Resume = (task: ResumedTask) => MaybePromise<string | null | undefined>
 
-/** Context of a task that writes records. */
 export type RecordTaskContext = TaskContext<unknown, RecordPosition>
 
 /** Settings of `TaskRun.open`. */
@@ -91,7 +90,6 @@ export class TaskRun implements Continuation {
     await this.save(this.position(this.report, last, place))
   }
 
-  /** Returns the position after the records of a report. */
   position(
     { counts }: Report, done: number, place?: object, items = '',
   ): RecordPosition {

@@ -25,7 +25,6 @@ export class InterruptedWrite extends Error {
 
 export interface Continuation {
   readonly previous: string | undefined
-  /** Returns the position after a batch, as a string. */
   cursorAfter(batch: Batch<unknown>, outcomes: Outcomes): string
   /** Commits the position after a batch. */
   commit(batch: Batch<unknown>): Promise<void>

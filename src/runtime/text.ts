@@ -128,3 +128,8 @@ export class SecondTexts {
     return this.#texts[at] as string
   }
 }
+
+/** Yields bytes as a source of one piece. */
+export async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes
+}

@@ -209,7 +209,6 @@ const FORMATS: Readonly<Record<string, string>> = {
   'uuid': 'must be a UUID',
 }
 
-/** Converts ajv's errors to Standard Schema issues. */
 function ajvIssues(
   errors: readonly ErrorObject[], limit: number, schema: object,
 ): StandardSchemaV1.Issue[] {

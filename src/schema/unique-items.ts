@@ -47,7 +47,6 @@ export class EqualValues {
   readonly #byForm = new Map<string, number>()
   readonly #byObject = new Map<object, number>()
 
-  /** Returns the number of a value. */
   numberOf(value: unknown): number {
     if (typeof value === 'string') return this.#number(`"${value}`)
     if (typeof value !== 'object' || value === null) return this.#number(String(value))

@@ -105,7 +105,6 @@ export interface TestFile extends TaskFile {
   readonly bytes: Uint8Array
 }
 
-/** Files in the memory of a test. */
 export class TestFiles implements TaskFiles {
   readonly written: TestFile[] = []
   private readonly names = new Set<string>()

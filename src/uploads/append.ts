@@ -15,7 +15,6 @@ export interface UploadStores<C> {
   readonly owners: OwnerBytes
 }
 
-/** Appends the body of a request to its upload. */
 export async function appendBody<C>(
   stores: UploadStores<C>, request: HttpRequest<C>, writer: UploadWriter, complete: boolean,
   reserved: number | undefined,

@@ -23,7 +23,6 @@ export interface Limits {
   readonly maxAgeMs: number
 }
 
-/** Reads `Upload-Offset` or `Upload-Length`. */
 export function readInteger(
   headers: RequestHeaders, name: 'upload-offset' | 'upload-length',
 ): number | undefined {

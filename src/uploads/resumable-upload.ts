@@ -287,7 +287,6 @@ function checkSizes(
   }
 }
 
-/** Reads the headers of a PATCH. */
 function readPatch(
   headers: RequestHeaders,
 ): { readonly offset: number, readonly complete: boolean } {

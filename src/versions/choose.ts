@@ -88,7 +88,6 @@ export function isVersion(text: string): boolean {
   return readVersion(text) !== undefined
 }
 
-/** Returns the full version of a name. */
 export function toFull(name: string): SemVer {
   const full = readVersion(name)
   if (!full) {

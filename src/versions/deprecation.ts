@@ -67,7 +67,6 @@ export function toDeprecation(
   }
 }
 
-/** Adds the headers to a response. */
 export function addDeprecation(
   headers: ResponseHeaders, { headers: added, links }: Deprecation,
 ): void {

@@ -137,7 +137,7 @@ test('nothing is left of tasks that have expired but the names of definitions an
   await engine.create(task('three', { ...every, pool: 'nobody' }))
   await engine.create(task('four', { ...every, pool: 'nobody', hasFiles: true }))
   await eventually(() => begun.length === 1, 5000, 'one runs')
-  const left = [`{${namespace}}:task:names`, `{${namespace}}:task:pools`]
+  const left = [`{${namespace}}:task:defs`]
   await eventually(async () => {
     const keys = await redis.keys(`{${namespace}}:task:*`)
     return keys.sort().join() === left.join()

@@ -4,7 +4,7 @@ import { CsvText } from '../../../src/export/export-text.js'
 
 function csvOf(value: string, escapeFormulas = true): string {
   const text = new CsvText<{ a: string }>({ columns: [{ key: 'a' }], escapeFormulas })
-  text.add([{ a: value }])
+  text.addAll([{ a: value }])
   return text.take().toString()
 }
 
