@@ -12,7 +12,7 @@ export interface CallbackOptions {
   readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
   /** Sends the requests. Default: `httpSender()`. */
   readonly sender?: CallbackSender
-  /** Maximum number of attempts for one callback. Default 14: about 9 hours by default. */
+  /** Maximum number of attempts for one callback. Default 14, with the default back-off 9 hours. */
   readonly attempts?: number
   /**
    * Delay between attempts. Default: exponential from 5 s to 6 h with a jitter of 0.3. A longer

@@ -28,7 +28,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    * the tasks of all pools.
    */
   readonly worker?: boolean | readonly string[]
-  /** Maximum number of concurrent runs of the default pool in this process. Default 10. */
+  /**
+   * Maximum number of concurrent runs of the default pool in this process, of queued tasks and
+   * synchronous responses together. Default 10.
+   */
   readonly concurrency?: number
   /**
    * Further pools of tasks, each with a concurrency of its own: `{ heavy: { concurrency: 2 } }`.
@@ -52,7 +55,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly pendingMs?: number
   /** Maximum size of an input, in bytes of JSON. Default 1 MiB. */
   readonly maxInputBytes?: number
-  /** Maximum size of a result as JSON. A larger one fails (`result_too_large`). Default 1 MiB. */
+  /** Maximum bytes of a result as JSON; else the task fails (`result_too_large`). Default 1 MiB. */
   readonly maxResultBytes?: number
   /**
    * Maximum size of all files of one run, in bytes. Beyond it the task fails

@@ -67,7 +67,10 @@ export interface TaskSettings {
    * @default false
    */
   readonly files?: boolean
-  /** Maximum bytes of all files of a run (`result_files_too_large`). Default: of `createTasks`. */
+  /**
+   * Maximum size of all files of one run, in bytes. Beyond it the task fails
+   * (`result_files_too_large`). Default: that of `createTasks`.
+   */
   readonly maxFileBytes?: number
   /**
    * Version of the work, 1 to 64 characters. A checkpoint that another version has saved is dropped
@@ -92,7 +95,10 @@ export interface TaskOptions<
 > extends TaskSettings {
   /** Unique name of the kind of work, for lists and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
   readonly name: N
-  /** Validates the input before the 202 (400 with pointers). Default: any JSON value. */
+  /**
+   * Validates and transforms the input before it is accepted (400 with pointers), and types `run`.
+   * Default: any JSON value.
+   */
   readonly input?: Schema<I, In>
   /** A business rule on valid input. Throws an `HttpError`, usually a 422. Runs before the 202. */
   readonly check?: (input: I) => MaybePromise<void>
@@ -117,7 +123,10 @@ export interface TaskOptions<
    * task keeps it for a retry. Default: nothing.
    */
   readonly external?: ExternalResource<I>
-  /** Times of tasks without owner: `cron('0 3 * * *')` of `longhaul/cron`. Default: none. */
+  /**
+   * Times at which a task is submitted by itself, without owner: `cron('0 3 * * *')` of
+   * `longhaul/cron`. Default: none.
+   */
   readonly schedule?: unknown extends C ? Schedule<NoInfer<In>> : never
 }
 

@@ -24,7 +24,10 @@ export interface OperatorListOptions<C = unknown> {
    * Required, because the tasks of all owners are shown.
    */
   readonly authorize: Policy<C> | readonly Policy<C>[]
-  /** Further query parameters, such as one that a policy in front reads. Default: none. */
+  /**
+   * Further query parameters that a request may have, such as one that a policy in front reads.
+   * Default: none.
+   */
   readonly also?: readonly string[]
 }
 

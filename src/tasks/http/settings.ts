@@ -13,7 +13,7 @@ import { StatusPath } from './status-path.js'
 
 /** Options of `taskEndpoints`. */
 export interface TaskEndpointsOptions<C = unknown> {
-  /** Path of the status resource below the mount path, with the id of the task: `/tasks/{id}`. */
+  /** Path of the status resource below the mount path, with `{id}` of the task: `/tasks/{id}`. */
   readonly statusPath: string
   /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. */
   readonly format?: TaskFormat

@@ -14,7 +14,7 @@ type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readon
 function api(t: TestContext, work: AnyTaskDefinition, { syncTimeoutMs = 5000, parts = memory(), ...options }: Options = {}) {
   const tasks = createTasks({ ...parts, definitions: [work], onError: () => undefined, ...options })
   const owner = ({ headers }: { headers: Readonly<Record<string, unknown>> }) => headers['x-user'] as string | undefined
-  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, syncTimeoutMs })
+  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, anonymous: true, syncTimeoutMs })
   const handle = toFetch(submit(work), { onError: () => undefined })
   t.after(() => tasks.close({ drainMs: 0 }))
   const send = (headers: Record<string, string> = {}, signal?: AbortSignal) => handle(new Request('http://x/work', {

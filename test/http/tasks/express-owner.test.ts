@@ -100,7 +100,7 @@ for (const [name, owner, options, policies] of WAYS) {
       const path = `/api/tasks/${taskId}`
       for (const method of ['GET', 'HEAD', 'DELETE']) {
         assert.equal((await call(method, path, 'bob')).status, 404, method)
-        assert.equal((await call(method, path, undefined)).status, owner === 'principal' ? 401 : 404, method)
+        assert.equal((await call(method, path, undefined)).status, 401, method)
       }
       assert.equal((await tasks.get(taskId))?.status, 'processing')
       assert.equal((await call('DELETE', path, 'ann')).status, 200)
@@ -110,8 +110,7 @@ for (const [name, owner, options, policies] of WAYS) {
       const { post } = await site(t, owner, options, policies)
       const start = async (user: string | undefined) => (await post('/idle', user, {}, { prefer: 'respond-async' })).status
       assert.deepEqual([await start('ann'), await start('ann'), await start('bob')], [202, 429, 202])
-      const nobody = owner === 'principal' ? [401, 401] : [202, 429]
-      assert.deepEqual([await start(undefined), await start(undefined)], nobody)
+      assert.equal(await start(undefined), 401)
     })
   })
 }
@@ -141,7 +140,7 @@ describe('a req.user without a principal is never treated as anonymous: 500, and
       const { call, heard } = await site(t, byUser, {}, [make()])
       assert.equal((await call('GET', '/api/tasks/x', 'ann')).status, 500)
       assert.match(String(heard[0]), says)
-      assert.equal((await call('GET', '/api/tasks/x', undefined)).status, policy === 'authorize' ? 401 : 404)
+      assert.equal((await call('GET', '/api/tasks/x', undefined)).status, 401)
     })
   }
 
@@ -158,6 +157,6 @@ describe('a req.user without a principal is never treated as anonymous: 500, and
     const { call } = await site(t, byUser, {}, [toPrincipal, limit])
     const statuses = []
     for (const name of ['ann', 'ann', 'bob', undefined, undefined]) statuses.push((await call('GET', '/api/tasks/x', name)).status)
-    assert.deepEqual(statuses, [404, 429, 404, 404, 429])
+    assert.deepEqual(statuses, [404, 429, 404, 401, 429])
   })
 })

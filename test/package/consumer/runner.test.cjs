@@ -4,7 +4,10 @@ const entries = require('./entries.json')
 
 const test = globalThis.test ?? require('node:test').test
 
-for (const entry of entries) {
+// NestJS 12 consists of ES modules only, which Jest cannot require.
+const isLoaded = (entry) => entry !== 'longhaul/nestjs' || globalThis.test === undefined
+
+for (const entry of entries.filter(isLoaded)) {
   test(`${entry} can be required`, () => {
     assert.ok(Object.keys(require(entry)).length > 0)
   })

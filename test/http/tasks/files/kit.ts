@@ -39,8 +39,8 @@ export async function filesSite(
   const owner = ({ headers }: { headers: Readonly<Record<string, unknown>> }) => (
     headers['x-user'] as string | undefined
   ) || undefined
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner })
-  const jobs = taskEndpoints(tasks, { statusPath: '/jobs/{id}/status', format: jobFormat, owner })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, anonymous: true })
+  const jobs = taskEndpoints(tasks, { statusPath: '/jobs/{id}/status', format: jobFormat, owner, anonymous: true })
   const handler = toNode(router({
     'POST /work': endpoints.submit((body) => {
       const definition = tasks.definition((body as { task: string }).task)
