@@ -16,7 +16,7 @@ export { router } from './resources/router.js'
 export type { Methods } from './resources/methods.js'
 export {
   defineTask, type AnyTaskDefinition, type ContextOf, type Definitions, type InputOf, type NameOf,
-  type ResultOf, type TaskDefinition, type TaskOptions, type TaskResult, type TaskTypes,
+  type ResultOf, type TaskDefinition, type TaskOptions, type TaskTypes,
 } from './tasks/definition/define.js'
 export type { Checkpoint, TaskContext, TaskFile } from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'

@@ -11,19 +11,8 @@ import { listTasks, type TaskList, type TaskListOptions } from './task-list.js'
 import { FileSender, type FileUpload, type FileUploadOptions, type UploadContent } from './upload-file.js'
 import { upload, type UploadOptions, type UploadRecords, type UploadReport } from './upload.js'
 
-/**
- * The result of a task on the wire: always an object with a message. An object without a message
- * gains one. Any other value becomes the property `value`.
- */
-export type TaskResult<R> =
-  unknown extends R ? { readonly message: string, readonly [name: string]: unknown }
-    : [R] extends [void] ? { message: string }
-      : [R] extends [string | number | boolean | null] ? { message: string, value: R }
-        : R extends readonly unknown[] ? { message: string, value: R }
-          : R extends { message: infer M } ? M extends string ? R : { message: string, value: R }
-            : R extends object ? { message: string } & R
-              : R extends undefined ? { message: string }
-                : { message: string, value: R }
+/** The result of a task on the wire: the JSON form of what `run` returned; `null` for nothing. */
+type TaskResult<R> = [R] extends [void] ? null : R
 
 /** The types of a definition that `defineTask` of `longhaul` returned. */
 export interface DefinitionLike<Name = string, Input = unknown, Result = unknown> {
@@ -51,7 +40,7 @@ export type TaskTypes = DefinitionLike | NamedTypes
 export type InputOf<T extends TaskTypes> =
   T extends DefinitionLike<infer _, infer I> ? I : T extends NamedTypes<infer I> ? I : never
 
-/** Result of a completed task: the JSON form of what `run` returns, with a message. */
+/** Result of a completed task: the JSON form of what `run` returns. */
 export type ResultOf<T extends TaskTypes> =
   T extends DefinitionLike<infer _, infer _, infer R> ? TaskResult<R>
     : T extends NamedTypes<unknown, infer R> ? R : never

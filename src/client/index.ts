@@ -1,6 +1,6 @@
 export { BulkFailedError, isBulkFailed, type BulkItem, type BulkReport } from './bulk.js'
 export {
-  createClient, type Client, type InputOf, type OpenApiTask, type ResultOf, type TaskResult,
+  createClient, type Client, type InputOf, type OpenApiTask, type ResultOf,
   type TaskTypes, type TypedTask,
 } from './client.js'
 export type { Download, DownloadPosition } from './download.js'

@@ -170,7 +170,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   switch (Object.hasOwn(FINAL, name) ? FINAL[name] : undefined) {
     case 'completed': {
       // A job of another server may have no result.
-      const result = body['result'] ?? { message: stringOf(body['message']) ?? '' }
+      const result = 'result' in body ? body['result'] : { message: stringOf(body['message']) ?? '' }
       const files = body['files']
       return {
         ...final, status: 'completed', result: result as R,

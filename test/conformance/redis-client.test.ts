@@ -16,7 +16,7 @@ const later = { ttlMs: 60_000 }
 function clientWith(over: Partial<RedisClient>): RedisClient {
   const real: RedisClient = redis
   return {
-    get: (key) => real.get(key), eval: (...args) => real.eval(...args), evalsha: (...args) => real.evalsha(...args),
+    get: (key) => real.get(key), hmget: (...args) => real.hmget(...args), eval: (...args) => real.eval(...args), evalsha: (...args) => real.evalsha(...args),
     publish: (...args) => real.publish(...args), subscribe: (...args) => real.subscribe(...args), unsubscribe: (...args) => real.unsubscribe(...args),
     duplicate: (...args) => real.duplicate(...args), disconnect: () => undefined, ping: () => real.ping(), on: () => undefined, ...over,
   }

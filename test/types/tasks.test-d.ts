@@ -132,7 +132,8 @@ export async function reading(): Promise<void> {
   expectTypeOf(task.task).toEqualTypeOf<'report'>()
   if (task.status === 'completed') {
     expectTypeOf(task.result.months).toEqualTypeOf<number[]>()
-    expectTypeOf(task.result.message).toEqualTypeOf<string>()
+    // @ts-expect-error the library adds nothing to a result
+    console.log(task.result.message)
     expectTypeOf(task.finishedAt).toEqualTypeOf<Date>()
     // @ts-expect-error a completed task has no error
     console.log(task.error.code)
@@ -152,7 +153,7 @@ export async function reading(): Promise<void> {
     expectTypeOf(any.result.at).toEqualTypeOf<string>()
   }
   if (any?.task === 'counts' && any.status === 'completed') {
-    expectTypeOf(any.result).toEqualTypeOf<{ message: string, value: boolean }>()
+    expectTypeOf(any.result).toEqualTypeOf<boolean>()
   }
   expectTypeOf(await tasks.cancel('a')).toEqualTypeOf<
     Task<typeof report | typeof mail | typeof counts> | undefined

@@ -277,19 +277,8 @@ export type InputOf<T extends AnyTaskDefinition> = TypesOf<T>['input']
 /** The context that `run` of a definition needs. `unknown` if it needs none. */
 export type ContextOf<T extends AnyTaskDefinition> = TypesOf<T>['context']
 
-/** The result of a completed task: the JSON form of what `run` returned, with a message. */
+/** The result of a completed task: the JSON form of what `run` returned; `null` for nothing. */
 export type ResultOf<T extends AnyTaskDefinition> = TaskResult<TypesOf<T>['result']>
 
-/**
- * A result as it is stored: always an object with a message. An object without a message
- * gains one. Any other value becomes the property `value`.
- */
-export type TaskResult<R> =
-  unknown extends R ? { readonly message: string, readonly [name: string]: unknown }
-    : [R] extends [void] ? { message: string }
-      : [R] extends [string | number | boolean | null] ? { message: string, value: R }
-        : R extends readonly unknown[] ? { message: string, value: R }
-          : R extends { message: infer M } ? M extends string ? R : { message: string, value: R }
-            : R extends object ? { message: string } & R
-              : R extends undefined ? { message: string }
-                : { message: string, value: R }
+/** A result as JSON carries it: what `run` returned, or `null` if it returned nothing. */
+type TaskResult<R> = [R] extends [void] ? null : R

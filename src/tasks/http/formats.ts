@@ -62,7 +62,7 @@ export const members = {
   task: { ...text, description: 'The kind of work' },
   attempt: { type: 'integer', minimum: 1, description: 'The number of the latest run' },
   progress: object({ done: { type: 'number' }, total: { type: 'number' }, message: text }, 'done'),
-  result: object({ message: text }, 'message'),
+  result: { description: 'What the task returned' },
   files: {
     ...array(object({
       name: text, url: uri, size: count,

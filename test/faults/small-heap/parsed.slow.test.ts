@@ -31,8 +31,8 @@ for (const [name, ENGINE] of Object.entries(engines)) {
             }
             assert.equal(status, 202)
             const end = await ask(server.port, 'GET', location as string, { headers: { prefer: 'wait=60' } })
-            const { status: state, result } = JSON.parse(end.body) as { status: string, result: { value: number } }
-            assert.deepEqual([state, result.value], ['completed', LENGTH])
+            const { status: state, result } = JSON.parse(end.body) as { status: string, result: number }
+            assert.deepEqual([state, result], ['completed', LENGTH])
           }
         } finally {
           await server.stop()

@@ -45,8 +45,8 @@ async function fill(path: string, headers: readonly Record<string, string>[]): P
     await eventually(async () => (await server.tell<Usage>('usage')).runs === locations.length, 120_000, 'all that was accepted runs')
     for (const location of locations) {
       const { body } = await ask(server.port, 'GET', location)
-      const { status, result } = JSON.parse(body) as { status: string, result: { value: number } }
-      assert.deepEqual([status, result.value], ['completed', LENGTH])
+      const { status, result } = JSON.parse(body) as { status: string, result: number }
+      assert.deepEqual([status, result], ['completed', LENGTH])
     }
     const { unfinished, bytes: left } = await server.tell<Usage>('usage')
     assert.equal(unfinished, 0)

@@ -21,7 +21,7 @@ function underFakes(t: TestContext, work: () => void): void {
 
 describe('after fake timers', () => {
   test('calls without a reply still end', async (t) => {
-    const connection = new Connection({} as RedisClient, 20)
+    const connection = new Connection({} as RedisClient, 20, 'base')
     connection.silence.close()
     const silent = () => connection.call('get', () => new Promise(() => undefined), () => undefined)
     let first: Promise<unknown> = Promise.resolve()

@@ -60,6 +60,6 @@ test('the context of a submit endpoint travels to run, as JSON', async (t) => {
     const answer = await inject(handler, {
       method: 'POST', path: '/', body: {}, headers: { 'accept-language': 'fr', prefer },
     })
-    assert.deepEqual((await answer.json<{ value: unknown }>()).value, 'fr')
+    assert.deepEqual(await answer.json(), 'fr')
   }
 })
