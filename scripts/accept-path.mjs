@@ -20,7 +20,7 @@ const report = defineTask({
   run: ({ year }) => finish ? new Promise((done) => { finish = done }) : { message: `report of ${year}` },
 })
 const tasks = createTasks({ ...memory(), definitions: [report], concurrency: 1 })
-const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
+const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined, anonymous: true })
 const server = createServer(toNode(submit(report)))
 await new Promise((listening) => { server.listen(0, '127.0.0.1', listening) })
 
