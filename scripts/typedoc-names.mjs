@@ -57,7 +57,10 @@ function showInPlace(programs) {
 }
 
 const { SyntaxKind } = ts
-const SHAPES = [SyntaxKind.TypeLiteral, SyntaxKind.UnionType, SyntaxKind.FunctionType, SyntaxKind.ArrayType, SyntaxKind.TupleType]
+const SHAPES = [
+  SyntaxKind.TypeLiteral, SyntaxKind.UnionType, SyntaxKind.IntersectionType, SyntaxKind.TypeReference, SyntaxKind.FunctionType,
+  SyntaxKind.ArrayType, SyntaxKind.TupleType
+]
 
 /** Returns false for what typedoc cannot show in place, such as a conditional type. */
 function hasShape(declaration) {

@@ -18,9 +18,9 @@ export {
   defineTask, type AnyTaskDefinition, type ContextOf, type Definitions, type InputOf, type NameOf,
   type ResultOf, type TaskDefinition, type TaskOptions, type TaskTypes,
 } from './tasks/definition/define.js'
-export type { Checkpoint, TaskContext, TaskFile } from './tasks/definition/run-context.js'
+export type { Checkpoint, TaskContext, TaskFile, TaskFiles } from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
-export type { TasksHealth } from './tasks/core/task-service.js'
+export type { PoolCounts, TasksHealth } from './tasks/core/task-service.js'
 export type { ListOptions, TaskPage } from './tasks/lists.js'
 export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'
@@ -31,7 +31,8 @@ export type { TaskEvent } from './tasks/record/diagnostics.js'
 export type { TaskSnapshot } from './tasks/record/snapshot.js'
 export type { TaskStatus } from './engine/task.js'
 export type {
-  CancelledTask, CompletedTask, FailedTask, ProcessingTask, QueuedTask, ScheduledTask, Task,
+  CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask, Task,
+  TaskCallback,
 } from './tasks/record/view.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-values.js'
 export type { SubmitOptions } from './tasks/core/accept-task.js'

@@ -1,1 +1,1 @@
-export { toFetch, type FetchHandler } from './to-fetch.js'
+export { toFetch, type FetchCall, type FetchHandler } from './to-fetch.js'

@@ -2,7 +2,7 @@ import { BaseRequest, pathUnder, splitTarget } from '../../src/http/request.js'
 import { BindingBody, cutShort, READ_TWICE } from '../../src/http/body/source.js'
 import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
 import type { ContentDigest } from '../../src/http/fields/digests.js'
-import { Gathered } from '../../src/runtime/text.js'
+import { gather } from '../../src/runtime/text.js'
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
 
@@ -108,12 +108,7 @@ export class FetchBody extends BindingBody {
       const bytes = await this.allAtOnce(limit)
       return bytes && digest ? digest.check(bytes) : bytes
     }
-    const gathered = new Gathered()
-    for await (const chunk of this.stream()) {
-      if (gathered.size + chunk.byteLength > limit) return undefined
-      gathered.keep(chunk)
-    }
-    return gathered.bytes
+    return gather(this.stream(), limit)
   }
 
   /**

@@ -86,10 +86,11 @@ export class Worker {
       if (systemClock.now() < this.#turnEnd) this.#startIn(queue)
       if (queue.size > 0) this.#scheduleTurn()
     })
+    // In a Worker the global scope may set no timer, and has no tasks yet.
     for (const queue of this.#queues()) {
+      if (queue.size > 0) this.#scheduleTurn()
       for (const { node } of queue) node.hold ??= this.#host.clock.hold?.()
     }
-    this.#scheduleTurn()
   }
 
   schedule(node: StoredNode, at: number, now: number): void {

@@ -19,7 +19,8 @@ for (const { name, options, files, least } of programs) {
     ...errors,
     ...program.getOptionsDiagnostics(),
     ...program.getGlobalDiagnostics(),
-    ...own.flatMap((file) => [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)])
+    ...own.flatMap((file) => [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]),
+    ...parsed.declaration ? program.getDeclarationDiagnostics() : []
   ]
   if (found.length > 0) {
     const host = { getCanonicalFileName: (file) => file, getCurrentDirectory: () => process.cwd(), getNewLine: () => '\n' }

@@ -17,6 +17,8 @@ const RESOLUTIONS = {
   bundler: [{ module: 'preserve', moduleResolution: 'bundler' }, ['all.mts', 'use.mts']],
   // The libraries of the type tests are not checked.
   tests: [{ module: 'preserve', moduleResolution: 'bundler', skipLibCheck: true }, TYPE_TESTS.map((name) => `${name}-tests.ts`)],
+  // What functions return can be named in the declarations of a user's module.
+  declarations: [{ module: 'preserve', moduleResolution: 'bundler', declaration: true, skipLibCheck: true }, ['declarations.ts']],
   node16: [{ module: 'node16' }, ['all.mts', 'use.mts', 'all.cts', 'use.cts']]
 }
 
@@ -27,6 +29,7 @@ export async function checkTypes() {
     writeFileSync(join(consumer, `all.${kind}`), named.map((entry, at) => importLine(kind, entry, at)).join(''))
     cpSync(join(root, 'test/package/consumer/consumer.ts'), join(consumer, `use.${kind}`))
   }
+  cpSync(join(root, 'test/package/consumer/declarations.ts'), join(consumer, 'declarations.ts'))
   for (const name of TYPE_TESTS) cpSync(join(root, `test/types/${name}.test-d.ts`), join(consumer, `${name}-tests.ts`))
   await Promise.all([
     ...OLDER_TYPESCRIPT.map((version) => checkCompiler(version, `typescript-${version}`)),
@@ -45,7 +48,7 @@ async function checkCompiler(version, path) {
   const programs = Object.entries(RESOLUTIONS).map(([name, [options, files]]) => ({
     name,
     files,
-    least: name === 'tests' ? 1 : entries.length,
+    least: name === 'tests' || name === 'declarations' ? 1 : entries.length,
     options: {
       ...BASE,
       ...options,

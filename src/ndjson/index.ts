@@ -1,5 +1,6 @@
 export { ndjsonBytes, ndjsonDownload, type RecordSource } from './download.js'
-export { LineReader, readRecords } from './line-reader.js'
+export { LineReader, readRecords, type RecordBatch } from './line-reader.js'
+export type { LineError } from './line-text.js'
 export { ndjsonUpload, type BackgroundUpload } from './upload.js'
 export type { UploadItem, UploadResult, UploadTask, WriteContext } from './upload-options.js'
 export type { UploadSource } from './upload-source.js'

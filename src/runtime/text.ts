@@ -63,6 +63,18 @@ export class Gathered {
   }
 }
 
+/** Reads a source. Returns `undefined` if it has more than `limit` bytes. */
+export async function gather(
+  source: AsyncIterable<Uint8Array>, limit = Infinity,
+): Promise<Uint8Array | undefined> {
+  const gathered = new Gathered()
+  for await (const piece of source) {
+    if (gathered.size + piece.byteLength > limit) return undefined
+    gathered.add(piece)
+  }
+  return gathered.bytes
+}
+
 export const BLOCK_BYTES = 65_536
 
 /** Bytes in blocks of 64 KiB, regardless of the size of the pieces that are added. */

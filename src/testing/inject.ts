@@ -11,7 +11,7 @@ import { isFieldValue } from '../http/fields/reader.js'
 import { func, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 import { ContentDigest } from '../http/fields/digests.js'
 import { httpError } from '../http/errors.js'
-import { Gathered } from '../runtime/text.js'
+import { gather } from '../runtime/text.js'
 
 /** A request for `inject`. */
 export interface InjectOptions<C = unknown> {
@@ -181,13 +181,8 @@ export class InjectedBody implements BodySource {
     this.#headers = headers
   }
 
-  async bytes(limit: number): Promise<Uint8Array | undefined> {
-    const gathered = new Gathered()
-    for await (const piece of this.stream()) {
-      if (gathered.size + piece.byteLength > limit) return undefined
-      gathered.add(piece)
-    }
-    return gathered.bytes
+  bytes(limit: number): Promise<Uint8Array | undefined> {
+    return gather(this.stream(), limit)
   }
 
   stream(): AsyncGenerator<Uint8Array, void, undefined> {
@@ -278,7 +273,7 @@ export class InjectedResponse {
    * is the error of the stream.
    */
   async bytes(): Promise<Uint8Array> {
-    return this.#whole ??= this.#gather()
+    return this.#whole ??= gather(this.stream()) as Promise<Uint8Array>
   }
 
   /**
@@ -303,11 +298,5 @@ export class InjectedResponse {
     } finally {
       source.close()
     }
-  }
-
-  async #gather(): Promise<Uint8Array> {
-    const gathered = new Gathered()
-    for await (const chunk of this.stream()) gathered.add(chunk)
-    return gathered.bytes
   }
 }

@@ -9,7 +9,7 @@ import { notFound } from '../http/respond.js'
 import { buffered, oncePerKey } from '../idempotency/once.js'
 import { claimOf } from '../idempotency/claim.js'
 import { CREDENTIALS } from '../idempotency/key.js'
-import { Gathered } from '../runtime/text.js'
+import { gather } from '../runtime/text.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { UploadStores } from './append.js'
 import { reserveLimits } from './options.js'
@@ -142,10 +142,7 @@ class ReceivedBody implements BodySource {
   ) {}
 
   async bytes(limit: number): Promise<Uint8Array | undefined> {
-    if (this.upload.offset > limit) return undefined
-    const gathered = new Gathered()
-    for await (const chunk of this.stream()) gathered.add(chunk)
-    return gathered.bytes
+    return this.upload.offset > limit ? undefined : gather(this.stream())
   }
 
   /** @throws {HttpError} `gone`: a part has been removed by somebody else. */

@@ -232,7 +232,7 @@ describe('MemoryStore', () => {
   })
 
   test('an open store keeps no process alive', async () => {
-    const code = `import { MemoryStore } from ${JSON.stringify(new URL('../../../adapters/memory/index.ts', import.meta.url).href)}
+    const code = `import { MemoryStore } from ${JSON.stringify(new URL('../../../adapters/memory/store.ts', import.meta.url).href)}
       const store = new MemoryStore()
       await store.create('k', 'v', { ttlMs: 60_000 })
       await store.increment('k', 1, { ttlMs: 60_000 })
