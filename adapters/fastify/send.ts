@@ -101,8 +101,8 @@ async function sendStream(
     const isLate = wantsHeadAtOnce(response.headers) || !await source.firstWithin(HEAD_WAIT_MS)
     const promised = Number(response.headers['content-length'] ?? NaN)
     if (!isLate) {
-      const { done, value } = await source.peek()
-      checkLength(done === true ? 0 : sizeOf(value), promised, done === true)
+      const first = await source.peek()
+      checkLength(first.done === true ? 0 : sizeOf(first.value), promised, first.done === true)
     }
     if (isGone(req, res)) {
       close()
