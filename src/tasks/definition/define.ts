@@ -278,7 +278,5 @@ export type InputOf<T extends AnyTaskDefinition> = TypesOf<T>['input']
 export type ContextOf<T extends AnyTaskDefinition> = TypesOf<T>['context']
 
 /** The result of a completed task: the JSON form of what `run` returned; `null` for nothing. */
-export type ResultOf<T extends AnyTaskDefinition> = TaskResult<TypesOf<T>['result']>
-
-/** A result as JSON carries it: what `run` returned, or `null` if it returned nothing. */
-type TaskResult<R> = [R] extends [void] ? null : R
+export type ResultOf<T extends AnyTaskDefinition> =
+  [TypesOf<T>['result']] extends [void] ? null : TypesOf<T>['result']
