@@ -278,5 +278,7 @@ export type InputOf<T extends AnyTaskDefinition> = TypesOf<T>['input']
 export type ContextOf<T extends AnyTaskDefinition> = TypesOf<T>['context']
 
 /** The result of a completed task: the JSON form of what `run` returned; `null` for nothing. */
-export type ResultOf<T extends AnyTaskDefinition> =
-  [TypesOf<T>['result']] extends [void] ? null : TypesOf<T>['result']
+export type ResultOf<T extends AnyTaskDefinition> = TaskResult<TypesOf<T>['result']>
+
+/** A result as JSON carries it: what `run` returned, or `null` if it returned nothing. */
+type TaskResult<R> = [R] extends [void] ? null : R
