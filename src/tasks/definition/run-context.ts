@@ -22,10 +22,11 @@ export interface TaskContext<C = unknown, P = unknown> {
   /** The context of the endpoint or of the submitting code, as JSON, if there is one. */
   readonly context: C
   /**
-   * Reports how far the work is. Cheap to call often: writes are spaced out, the last report wins,
-   * and a failed write never fails the task.
+   * Reports how far the work is: `progress(3, 12, 'March is done', 'months')`. Cheap to call often:
+   * writes are spaced out, the last report wins, and a failed write never fails the task. `unit` is
+   * what is counted; at most 50 characters of it are kept.
    */
-  readonly progress: (done: number, total?: number, message?: string) => void
+  readonly progress: (done: number, total?: number, message?: string, unit?: string) => void
   /** Writes files of the result. The definition needs `files: true`. */
   readonly files: TaskFiles
   /**
