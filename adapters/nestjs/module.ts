@@ -3,10 +3,10 @@ import {
   type ModuleMetadata, type Provider,
 } from '@nestjs/common'
 import { duration, readOptions, value, type Filled, type OptionTable } from '../../src/runtime/options.js'
-import { taskEndpoints } from '../../src/tasks/http/endpoints.js'
-import type { TaskEndpointsOptions } from '../../src/tasks/http/settings.js'
-import type { TasksOptions } from '../../src/tasks/tasks-options.js'
-import { createTasks, type Tasks } from '../../src/tasks/tasks.js'
+// From the index: see `ownEntry` in tsup.config.ts.
+import {
+  createTasks, taskEndpoints, type TaskEndpointsOptions, type Tasks, type TasksOptions,
+} from '../../src/index.js'
 
 /** The token under which the module provides the `Tasks`: `@Inject(TASKS)`. */
 export const TASKS: unique symbol = Symbol('longhaul.TASKS')
