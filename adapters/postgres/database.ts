@@ -125,16 +125,14 @@ export class Database {
   }
 
   private through(breaker: Breaker): Query {
-    const send: Query = <Row>(text: string, values: readonly unknown[] = []) => {
+    return async <Row>(text: string, values: readonly unknown[] = []) => {
+      if (!this.isReady) await this.prepare()
       let running: Running<readonly Row[]> | undefined
       return breaker.call(() => {
         running = this.connections.start<Row>(text, values)
         return running.result
       }, (rows) => rows, () => running?.cancel())
     }
-    return <Row>(text: string, values?: readonly unknown[]) => (
-      this.isReady ? send<Row>(text, values) : this.prepare().then(() => send<Row>(text, values))
-    )
   }
 
   /**
