@@ -1,5 +1,6 @@
-import { validateHeaderValue } from 'node:http'
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { Readable } from 'node:stream'
+import { isUint8Array } from 'node:util/types'
 import type { FastifyReply } from 'fastify'
 import {
   closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce, type Chunk,
@@ -9,7 +10,8 @@ import { copyHeadersToError } from '../../src/http/respond.js'
 import { hasNoContent, isList, together } from '../node/head.js'
 import { isGone } from '../node/host.js'
 import {
-  cut, dropRest, leavesBody, linger, send as sendDirectly, type Call, type Rescue,
+  checkLength, cut, dropRest, leavesBody, linger, send as sendDirectly, sizeOf, type Call,
+  type Rescue,
 } from '../node/send.js'
 
 /**
@@ -36,7 +38,7 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   const { req, res } = call
   const reply = replyOf(req)
   const { body } = response
-  if (reply.sent || isGone(req, res)) {
+  if (reply.sent || res.headersSent || isGone(req, res)) {
     closeUnread(body)
     return
   }
@@ -57,14 +59,21 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   }
 }
 
-const asItIs = (text: string): string => text
+/**
+ * With a serializer Fastify leaves the Content-Type as it is. Fastify calls it as a method of the
+ * reply. It serves this string only, and not what an error handler sends later.
+ */
+function asItIs(this: FastifyReply, text: string): string {
+  this.serializer(null as never)
+  return text
+}
 
 function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): void {
   const { body, status } = response
-  const whole = isStreamed(body) ? undefined : body
-  setHead(reply, response, whole !== undefined || status === 204 || status === 304)
+  const isBare = status === 204 || status === 304
+  const whole = isBare || isStreamed(body) ? undefined : body
+  setHead(reply, response, whole !== undefined || isBare)
   call.answered = true
-  // With a serializer Fastify leaves the Content-Type as it is.
   reply.serializer(asItIs).send(whole)
   dropRest(call)
 }
@@ -75,7 +84,7 @@ function sendFailure(
 ): void {
   copyHeadersToError(error, response)
   void rescue(error).then((failure) => {
-    if (!reply.sent && !isGone(call.req, call.res)) sendWhole(reply, call, failure)
+    if (!reply.sent && !call.res.headersSent && !isGone(call.req, call.res)) sendWhole(reply, call, failure)
   }).catch(() => { cut(call) })
 }
 
@@ -90,13 +99,17 @@ async function sendStream(
   try {
     source = new Source(body)
     const isLate = wantsHeadAtOnce(response.headers) || !await source.firstWithin(HEAD_WAIT_MS)
-    if (!isLate) await source.settled()
+    const promised = Number(response.headers['content-length'] ?? NaN)
+    if (!isLate) {
+      const first = await source.peek()
+      checkLength(first.done === true ? 0 : sizeOf(first.value), promised, first.done === true)
+    }
     if (isGone(req, res)) {
       close()
       return
     }
     setHead(reply, response, false)
-    reply.send(new ResponseStream(source, call, response, rescue, isLate))
+    reply.send(new ResponseStream(source, call, rescue, promised, isLate))
   } catch (error) {
     close()
     if (!isGone(req, res)) sendFailure(reply, call, response, error, rescue)
@@ -105,15 +118,13 @@ async function sendStream(
 
 /** The body of a streamed response, for `reply.send`. It requests chunks as fast as they are read. */
 class ResponseStream extends Readable {
-  private readonly promised: number
   private sent = 0
 
   constructor(
-    private readonly source: Source, private readonly call: Call, response: HttpResponse,
-    private readonly rescue: Rescue, isLate: boolean,
+    private readonly source: Source, private readonly call: Call, private readonly rescue: Rescue,
+    private readonly promised: number, isLate: boolean,
   ) {
     super({ objectMode: true, highWaterMark: 1 })
-    this.promised = Number(response.headers['content-length'] ?? NaN)
     // An empty chunk makes node:http send the status and headers.
     if (isLate) this.push('')
   }
@@ -133,16 +144,16 @@ class ResponseStream extends Readable {
     if (this.destroyed) return
     if (step.done !== true) {
       const { value } = step
-      this.sent += typeof value === 'string' ? Buffer.byteLength(value) : value.byteLength
-      if (this.sent > promised) {
-        throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
+      // `pipe` would throw it where nobody catches.
+      if (typeof value !== 'string' && !isUint8Array(value)) {
+        throw new TypeError(`A chunk of a body must be a string or a Uint8Array, not ${typeof value}`)
       }
+      this.sent += sizeOf(value)
+      checkLength(this.sent, promised, false)
       this.push(value)
       return
     }
-    if (this.sent < promised) {
-      throw new RangeError(`The body is ${this.sent} bytes long, and its Content-Length is ${promised}`)
-    }
+    checkLength(this.sent, promised, true)
     const end = (): void => { this.push(null) }
     call.answered = true
     if (leavesBody(call)) {
@@ -163,15 +174,21 @@ class ResponseStream extends Readable {
   }
 }
 
-/** Sets the status and headers. Joins lists such as `Vary` with those that hooks have set. */
+/**
+ * Sets the status and headers. Joins lists such as `Vary` with those that hooks have set. Throws
+ * before it sets anything, so that an error response does not get the headers.
+ */
 function setHead(
   reply: FastifyReply, { status, headers }: HttpResponse, hasOtherLength: boolean,
 ): void {
+  for (const name in headers) {
+    validateHeaderName(name)
+    validateHeaderValue(name, headers[name] as string)
+  }
   reply.code(status)
   for (const name in headers) {
     if (hasOtherLength && name === 'content-length') continue
     const value = headers[name] as string | string[]
-    validateHeaderValue(name, value as string)
     // `reply.header` adds cookies to those that are there.
     const isJoined = name !== 'set-cookie' && isList(name)
     reply.header(name, isJoined ? together(name, reply.getHeader(name), value) : value)

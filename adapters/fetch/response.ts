@@ -39,7 +39,7 @@ export async function toResponse(
   }
   const source = new Source(body)
   try {
-    if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.settled()
+    if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.peek()
     return new Response(streamOf(source, request.signal, rescue), init(status, headers, fields))
   } catch (error) {
     source.close()

@@ -115,10 +115,13 @@ async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<
   }
 }
 
-/** Cuts a connection. HTTP/1.0 marks the end of a response by closing, so it needs a reset. */
+/**
+ * Cuts a connection, so that the response does not look complete. HTTP/1.0 marks its end by closing,
+ * so it needs a reset. HTTP/2 resets the stream, for which it needs an error.
+ */
 export function cut({ req, res }: Call): void {
   if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
-  res.destroy()
+  res.destroy(req.httpVersionMajor > 1 ? new Error('The response was cut') : undefined)
 }
 
 /**
@@ -162,11 +165,9 @@ async function sendStream(
       if (gone) return
       if (step.done === true) break
       const { value } = step
-      const size = typeof value === 'string' ? Buffer.byteLength(value) : value.byteLength
+      const size = sizeOf(value)
       sent += size
-      if (sent > promised) {
-        throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
-      }
+      checkLength(sent, promised, false)
       if (size === 0) continue
       if (!res.headersSent) open()
       const room = res.write(value)
@@ -174,16 +175,32 @@ async function sendStream(
       if (!room && !gone) await drained()
       if (gone) return
     }
-    if (sent < promised) {
-      const message = `The body is ${sent} bytes long, and its Content-Length is ${promised}`
-      throw new RangeError(message)
-    }
+    checkLength(sent, promised, true)
     if (!res.headersSent) open()
     finish(call)
   } catch (error) {
     source?.close()
     copyHeadersToError(error, response)
     if (!gone) await sendFailure(call, error, rescue)
+  }
+}
+
+export function sizeOf(chunk: Chunk): number {
+  return typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.byteLength
+}
+
+/**
+ * Checks a streamed body against its Content-Length.
+ *
+ * @param promised - the Content-Length; `NaN` without one
+ * @throws {RangeError} The body is longer, or ends before.
+ */
+export function checkLength(sent: number, promised: number, isEnd: boolean): void {
+  if (sent > promised) {
+    throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
+  }
+  if (isEnd && sent < promised) {
+    throw new RangeError(`The body is ${sent} bytes long, and its Content-Length is ${promised}`)
   }
 }
 

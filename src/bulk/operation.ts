@@ -85,8 +85,8 @@ function failures<T>(
     'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body', 'digest_mismatch',
     'invalid_header',
     ...background
-      ? ['invalid_idempotency_key', 'idempotent_request_running', 'idempotency_key_reused',
-        'too_many_bytes', 'store_unavailable', 'store_full'] as const
+      ? ['unauthorized', 'invalid_idempotency_key', 'idempotent_request_running',
+        'idempotency_key_reused', 'too_many_bytes', 'store_unavailable', 'store_full'] as const
       : ['idempotency_not_supported'] as const,
     ...transaction ? ['conflict'] as const : [],
     'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',

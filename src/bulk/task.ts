@@ -94,7 +94,7 @@ export function spooledBulk<T>(
     const call = { signal, context, owner, taskId: task.taskId, place }
     const bulkRun = startRun(settings, call, { isLast: task.lastAttempt })
     const progress = (report: Report): void => {
-      task.progress(report.total, itemCount, messageOf(settings, report))
+      task.progress(report.total, itemCount, messageOf(settings, report), 'items')
     }
     const taskRun = await TaskRun.open({
       caller, spool, spooled, task, resume, isPlace: isArrayPosition, maxInlineBytes, progress,

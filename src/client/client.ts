@@ -11,9 +11,6 @@ import { listTasks, type TaskList, type TaskListOptions } from './task-list.js'
 import { FileSender, type FileUpload, type FileUploadOptions, type UploadContent } from './upload-file.js'
 import { upload, type UploadOptions, type UploadRecords, type UploadReport } from './upload.js'
 
-/** The result of a task on the wire: the JSON form of what `run` returned; `null` for nothing. */
-type TaskResult<R> = [R] extends [void] ? null : R
-
 /** The types of a definition that `defineTask` of `longhaul` returned. */
 export interface DefinitionLike<Name = string, Input = unknown, Result = unknown> {
   /** For the compiler only; never set. `result` is the JSON form of what `run` returns. */
@@ -40,9 +37,9 @@ export type TaskTypes = DefinitionLike | NamedTypes
 export type InputOf<T extends TaskTypes> =
   T extends DefinitionLike<infer _, infer I> ? I : T extends NamedTypes<infer I> ? I : never
 
-/** Result of a completed task: the JSON form of what `run` returns. */
+/** Result of a completed task: the JSON form of what `run` returns; `null` for nothing. */
 export type ResultOf<T extends TaskTypes> =
-  T extends DefinitionLike<infer _, infer _, infer R> ? TaskResult<R>
+  T extends DefinitionLike<infer _, infer _, infer R> ? ([R] extends [void] ? null : R)
     : T extends NamedTypes<unknown, infer R> ? R : never
 
 /** The types of a POST in `paths`, which openapi-typescript generates from an OpenAPI document. */

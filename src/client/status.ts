@@ -5,6 +5,8 @@ export interface TaskProgress {
   readonly done: number
   readonly total?: number
   readonly message?: string
+  /** The thing that is counted, such as `bytes`, `records` or `items`. */
+  readonly unit?: string
 }
 
 /** The error of a failed task. */

@@ -41,7 +41,10 @@ export interface TaskEngine {
    * `undefined` if it is gone, which includes that this call has deleted it.
    */
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined>
-  /** Begins to hand out to this process what is due. Called at most once. */
+  /**
+   * Begins to hand out to this process what is due. Called at most once. The engine finds what is
+   * due, in every process that works.
+   */
   work(options: WorkOptions, handlers: WorkHandlers): void
   /**
    * Calls `listener` soon after a change of a task that clients can see. A hint: a call may be lost,

@@ -6,7 +6,10 @@ import type { StoredTask } from './task.js'
 const REPLACED = Symbol.for('longhaul.RunReplacedError')
 const CLOSING = Symbol.for('longhaul.WorkerClosingError')
 
-/** Abort reason of a run that is over or was replaced. Test for it with `isRunReplaced`. */
+/**
+ * Abort reason of a run whose task has ended or has a later run, or whose lease has ended. Test for
+ * it with `isRunReplaced`.
+ */
 export class RunReplacedError extends Error {
   override readonly name = 'RunReplacedError'
   readonly [REPLACED] = true

@@ -81,7 +81,10 @@ export interface NewTask extends TaskRef {
   /** The input. The engine keeps it until the task is completed. */
   readonly input: Json
   readonly details: TaskDetails
-  /** Earliest start, by the clock of the engine, or a delay in milliseconds. Default: now. */
+  /**
+   * Earliest start of the first run: a time by the clock of the engine, or a delay in milliseconds.
+   * A time in the past is now. Default: now.
+   */
   readonly start?: { readonly at: number } | { readonly delayMs: number } | undefined
   /** Time that an unfinished task is kept after its earliest start, in milliseconds. */
   readonly keepMs: number

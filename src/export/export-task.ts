@@ -171,7 +171,8 @@ export function exportTask<
     const count = await total?.(input, context)
     const saving = partRecords === undefined ? undefined : PartsCheckpoint.of(context, form)
     const position = await saving?.resume() ?? { parts: 0, records: 0 }
-    if (position.records > 0) progress(position.records, count)
+    const report = (done: number, of = count): void => { progress(done, of, undefined, 'records') }
+    if (position.records > 0) report(position.records)
     const start = new RecordStart(position.records)
     const cursor = new RecordCursor(await records(input, { ...context, from: start.from }))
     try {
@@ -187,9 +188,10 @@ export function exportTask<
       )
       const end = await writeParts(cursor, {
         ...form, files, textOf, partRecords: partRecords ?? Infinity,
-        onProgress: (done) => { progress(done, count) },
+        onProgress: report,
         onPart: async (done) => { await saving?.save(done, found) },
       }, position)
+      report(end.records, end.records)
       return { message: messageOf(end.records), ...end }
     } finally {
       cursor.close()

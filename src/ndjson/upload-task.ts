@@ -31,7 +31,7 @@ export function spooledUpload<T>(
     const { size } = spooled
     const { signal, owner, context, taskId } = task
     let done = 0
-    const progress = (report: Report): void => { task.progress(done, size, messageOf(report)) }
+    const progress = (report: Report): void => { task.progress(done, size, messageOf(report), 'bytes') }
     const continuation = await TaskRun.open({
       caller: 'ndjsonUpload', spool, spooled, task, resume, isPlace: isLinePlace, progress,
       report: reportSettings(settings), maxInlineBytes: Infinity,
@@ -53,6 +53,8 @@ export function spooledUpload<T>(
     } catch (error) {
       throw failedAfter(error, report.total, messageOf(report))
     }
+    done = size
+    progress(report)
     const items = stored.items<UploadItem>() ?? []
     return { message: messageOf(report), summary: report.summary, items }
   }

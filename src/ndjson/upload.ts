@@ -142,7 +142,7 @@ const OF_KEY = fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
 
 /** Errors of requests with an Idempotency-Key, and of uploads that are read in the background. */
 const OF_BACKGROUND = [
-  'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
+  'unauthorized', 'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
   'idempotency_key_reused', 'too_many_bytes',
 ] as const
 

@@ -70,7 +70,10 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** Opaque identifier of one version of an entry. Never used twice for a key. */
+/**
+ * Opaque identifier of one version of an entry. Never used twice for a key, even after the entry was
+ * deleted or has expired.
+ */
 export type Revision = string
 
 /** One entry. `value` is text, so that callers cannot share an object. */

@@ -12,7 +12,10 @@ import type { Tracing } from './definition/tracing.js'
 export interface TasksOptions<D extends Definitions = Definitions> {
   /** Keeps the tasks and hands them out: that of `memory()`, `redis()` or `postgres()`. */
   readonly engine: TaskEngine
-  /** Keeps counters, uploads and responses of idempotency keys. All engines include one. */
+  /**
+   * Keeps counters, uploads and responses of idempotency keys. `memory()`, `redis()` and `postgres()`
+   * include one.
+   */
   readonly store: Store
   /**
    * Keeps the files that runs write. `memory()` and `postgres()` include blobs; with `redis()` pass

@@ -150,7 +150,7 @@ async function received(
   const source = new Source(body)
   request.signal.addEventListener('abort', () => { source.close() }, { once: true })
   try {
-    if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.settled()
+    if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.peek()
   } catch (error) {
     source.close()
     throw error

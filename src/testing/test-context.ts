@@ -31,6 +31,7 @@ export interface ProgressReport {
   readonly done: number
   readonly total: number | undefined
   readonly message: string | undefined
+  readonly unit?: string
 }
 
 /** A context that records what `run` reports, and that a test can abort. */
@@ -82,7 +83,7 @@ export function testContext<D extends AnyTaskDefinition>(
     // `D` is not known here, so its context is `never`.
     context,
     signal: controller.signal,
-    progress: (done, total, message) => { reports.push({ done, total, message }) },
+    progress: (done, total, message, unit) => { reports.push({ done, total, message, ...unit !== undefined && { unit } }) },
     checkpoint: {
       value: options.checkpoint,
       async save(value) {

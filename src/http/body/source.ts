@@ -105,9 +105,11 @@ export class Source {
     })
   }
 
-  /** Resolves when the requested first chunk arrives. Rejects if the source failed. */
-  async settled(): Promise<void> {
-    await this.first
+  /** Returns the first chunk, which `next` returns again. */
+  async peek(): Promise<IteratorResult<Chunk>> {
+    const step = await this.next()
+    this.first = Promise.resolve(step)
+    return step
   }
 
   /** Closes the source before its end. Ignores errors that the source throws. */

@@ -89,6 +89,7 @@ function dropped(why: string, cause?: unknown): Error {
 
 /** In UTF-16 units. */
 const MAX_MESSAGE_LENGTH = 500
+const MAX_UNIT_LENGTH = 50
 
 /** Writes the newest report at once, and then at most every `intervalMs`, one write at a time. */
 export class ProgressWriter {
@@ -103,12 +104,13 @@ export class ProgressWriter {
   ) {}
 
   /** Takes a report. Drops numbers that are not finite, so a careless `done / 0` does no harm. */
-  report(done: number, total?: number, message?: string): void {
+  report(done: number, total?: number, message?: string, unit?: string): void {
     if (this.closed || !Number.isFinite(done)) return
     this.latest = {
       done,
       ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
       ...(typeof message === 'string' ? { message: cutText(message, MAX_MESSAGE_LENGTH) } : {}),
+      ...(typeof unit === 'string' ? { unit: cutText(unit, MAX_UNIT_LENGTH) } : {}),
     }
     if (!this.timer && !this.writing) this.flush()
   }

@@ -143,10 +143,10 @@ export class RunningTask implements Linked<RunningTask> {
     const options: RunOptions = {
       taskId, attempt, owner, context, stop, checkpoint,
       lastAttempt: failures + 1 >= definition.attempts,
-      progress: (done, total, message) => {
+      progress: (done, total, message, unit) => {
         if (this.isOver) return
         this.progress ??= new ProgressWriter((progress) => this.write({ progress }), progressIntervalMs)
-        this.progress.report(done, total, message)
+        this.progress.report(done, total, message, unit)
       },
       files: this.files ?? NO_FILES,
       timeoutMs: definition.timeoutMs, maxResultBytes,

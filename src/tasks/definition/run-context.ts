@@ -21,8 +21,12 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly owner: string | undefined
   /** The context of the endpoint or of the submitting code, as JSON, if there is one. */
   readonly context: C
-  /** Reports how far the work is. Writes are spaced out, and a failed one does no harm. */
-  readonly progress: (done: number, total?: number, message?: string) => void
+  /**
+   * Reports how far the work is: `progress(3, 12, 'March is done', 'months')`. Cheap to call often:
+   * writes are spaced out, the last report wins, and a failed write never fails the task. `unit` is
+   * what is counted; at most 50 characters of it are kept.
+   */
+  readonly progress: (done: number, total?: number, message?: string, unit?: string) => void
   /** Writes files of the result. The definition needs `files: true`. */
   readonly files: TaskFiles
   /**

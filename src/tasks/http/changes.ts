@@ -10,7 +10,7 @@ import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
 import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { bodyOf } from '../record/view.js'
-import { redeliverOperations, retryOperations } from './operations.js'
+import { redeliverOperations, retryOperations, withOwner } from './operations.js'
 import { findOwn, type EndpointSettings } from './settings.js'
 import { readOptionalBody, respond, respondOnce } from './submit.js'
 
@@ -83,5 +83,5 @@ function postBelow<C>(
       ))
     })
   }
-  return describe(handler, operations)
+  return describe(handler, withOwner(settings, operations))
 }

@@ -8,6 +8,7 @@ import { parseDigests } from '../../http/fields/digests.js'
 import { header, parameter } from '../../openapi/operation.js'
 import { fileKey } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
+import { withOwner } from './operations.js'
 import type { EndpointSettings } from './settings.js'
 
 /** Between the path of the status resource and the name of a file. */
@@ -36,9 +37,9 @@ export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
     ],
     headers: { 'X-Content-Type-Options': header('Always `nosniff`') },
   })
-  return describe(handler, operations.map((each) => (
+  return describe(handler, withOwner(settings, operations.map((each) => (
     { ...each, path: `${path.template}${BELOW}{name}` }
-  )))
+  ))))
 }
 
 /** Text that is not valid percent-encoding is the name of no file. */

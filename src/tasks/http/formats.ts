@@ -61,7 +61,7 @@ export const members = {
   message: text,
   task: { ...text, description: 'The kind of work' },
   attempt: { type: 'integer', minimum: 1, description: 'The number of the latest run' },
-  progress: object({ done: { type: 'number' }, total: { type: 'number' }, message: text }, 'done'),
+  progress: object({ done: { type: 'number' }, total: { type: 'number' }, message: text, unit: text }, 'done'),
   result: { description: 'What the task returned' },
   files: {
     ...array(object({

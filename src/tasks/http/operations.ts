@@ -2,7 +2,7 @@ import type { ListedStatus } from '../../engine/engine.js'
 import type { ErrorCode } from '../../http/errors.js'
 import type { Operation } from '../../http/exchange.js'
 import {
-  addResponseHeaders, body, header, operation, parameter, readOperations, response, type Fragment,
+  addResponseHeaders, addResponses, body, header, operation, parameter, readOperations, response, type Fragment,
   type OperationOptions,
 } from '../../openapi/operation.js'
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
@@ -21,6 +21,14 @@ const POST_FAILURES = [
   'idempotent_request_running', 'body_too_large', 'unsupported_media_type',
   'unsupported_content_coding', 'idempotency_key_reused', 'internal_error', 'store_unavailable',
 ] as const
+
+/** Adds the 401 of endpoints for which each request needs an owner. */
+export function withOwner(
+  { needsOwner }: { readonly needsOwner: boolean }, operations: readonly Operation[],
+): readonly Operation[] {
+  if (!needsOwner) return operations
+  return operations.map((each) => addResponses(each, errorResponses('unauthorized')))
+}
 
 export function submitOperations(
   format: TaskFormat, definition: AnyTaskDefinition | undefined,

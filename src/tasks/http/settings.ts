@@ -23,8 +23,10 @@ export interface TaskEndpointsOptions<C = unknown> {
    *
    * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. A request for
    *   which it returns `undefined` gets 401 `unauthorized`, before its body is read, unless
-   *   `anonymous` is `true`. Anything other than a non-empty string or `undefined` is a `TypeError`,
-   *   which gets 500 and goes to `onError`.
+   *   `anonymous` is `true`. This 401 has a `WWW-Authenticate` header only if `authenticate` is in
+   *   front, or if the function itself throws `httpError('unauthorized', { headers })`. Anything
+   *   other than a non-empty string or `undefined` is a `TypeError`, which gets 500 and goes to
+   *   `onError`.
    * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
    *   request without one gets 401 `unauthorized`, before its body is read.
    * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
@@ -133,6 +135,8 @@ export interface EndpointSettings<C> extends Read<C> {
   readonly path: StatusPath
   /** Bodies and events as bytes, shared by all requests that wait for a task. */
   readonly bodies: EncodedBodies
+  /** True if a request without an owner gets a 401. */
+  readonly needsOwner: boolean
   /** Finds the requester. Throws 401 `unauthorized` if an owner is needed. */
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly maxBodyBytes: number
@@ -151,6 +155,7 @@ export function readSettings<C>(
     service, maxBodyBytes,
     path: new StatusPath(options.statusPath),
     bodies: encodedBodies(format),
+    needsOwner: read.owner === 'principal' || read.owner !== 'anyone' && !read.anonymous,
     requester: findRequester(options.owner, {
       where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
       anyone: 'lets everybody who knows the id of a task see and cancel it.',

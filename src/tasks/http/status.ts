@@ -16,7 +16,7 @@ import {
 import {
   etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
 } from './formats.js'
-import { statusOperations } from './operations.js'
+import { statusOperations, withOwner } from './operations.js'
 import { findOwn, type EndpointSettings } from './settings.js'
 
 const OK: TaskFormatResponse = { status: 200 }
@@ -45,7 +45,8 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
     if (idInPath === undefined && !request.path.endsWith(`/${id}`)) return undefined
     return respondAllow(request, ALLOW)
   }
-  return describe(handler, statusOperations(path.template, settings.format, settings.remove))
+  const operations = statusOperations(path.template, settings.format, settings.remove)
+  return describe(handler, withOwner(settings, operations))
 }
 
 async function show<C>(

@@ -27,7 +27,7 @@ import {
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
 import { pollAfter } from './formats.js'
-import { submitOperations } from './operations.js'
+import { submitOperations, withOwner } from './operations.js'
 import {
   checkCallbackOption, jsonContext, type EndpointSettings, type FindCallback, type FindStart,
 } from './settings.js'
@@ -95,9 +95,9 @@ export function createSubmit<C>(
   const handler: Handler<C> = (request) => (
     request.method === 'POST' ? submit(settings, request, source) : undefined
   )
-  return describe(handler, submitOperations(settings.format, definition, {
+  return describe(handler, withOwner(settings, submitOperations(settings.format, definition, {
     always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,
-  }))
+  })))
 }
 
 /** Implements `TaskEndpoints.accept`. */

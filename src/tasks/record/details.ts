@@ -4,11 +4,13 @@ import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
 
-/** Progress of the work, in units of the task's own. */
+/** Progress of the work. */
 export interface TaskProgress {
   readonly done: number
   readonly total?: number
   readonly message?: string
+  /** The thing that is counted: `bytes`, `records` or `items` in tasks of this package. */
+  readonly unit?: string
 }
 
 /** Failure of a task, as clients see it. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
+import { connect } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { describe, test } from 'node:test'
@@ -119,6 +120,102 @@ describe('hooks of Fastify', () => {
     response.resume()
     assert.deepEqual([response.statusCode, response.headers['connection'], response.headers['x-request-id']], [413, 'close', '7'])
     assert.deepEqual(seen, [], 'this response is written to the connection directly')
+    await app.close()
+  })
+})
+
+describe('responses that cannot be sent', () => {
+  test('the error response has no headers of the response that it replaces', async () => {
+    const bad: Record<string, string | string[]>[] = [{ 'x-name': 'a\nb' }, { 'bad name': 'a' }]
+    const headers = { 'etag': '"1"', 'content-encoding': 'gzip', 'set-cookie': 'a=1' }
+    const app = fastify()
+    bad.forEach((last, at) => {
+      app.get(`/${at}`, toFastify(() => ({ status: 200, headers: { ...headers, ...last }, body: 'x' })))
+    })
+    for (const [at] of bad.entries()) {
+      const { statusCode, headers: sent, json: read } = await app.inject(`/${at}`)
+      assert.deepEqual([statusCode, read()['code'], sent['etag'], sent['content-encoding'], sent['set-cookie']], [500, 'internal_error', undefined, undefined, 'a=1'])
+    }
+    await app.close()
+  })
+
+  test('a stream that contradicts its Content-Length at once gives an error response', async () => {
+    const app = fastify()
+    for (const length of ['1', '10000']) {
+      const body = length === '1' ? lines(1) : lines(0)
+      app.get(`/${length}`, toFastify(() => ({ status: 200, headers: { 'content-length': length }, body })))
+    }
+    for (const length of ['1', '10000']) assert.equal((await app.inject(`/${length}`)).statusCode, 500)
+    await app.close()
+  })
+
+  test('a 304 with a body is sent without it', async () => {
+    const app = fastify()
+    app.get('/', toFastify(() => ({ status: 304, headers: { etag: '"1"' }, body: 'abc' })))
+    const { statusCode, headers } = await app.inject('/')
+    assert.deepEqual([statusCode, headers['content-length'], headers['content-type'], headers['etag']], [304, undefined, undefined, '"1"'])
+    await app.close()
+  })
+
+  test('a response that a hook has begun on the connection stays as it is', async () => {
+    const app = fastify()
+    app.addHook('onRequest', async (_request, { raw }) => {
+      raw.writeHead(202).write('by ')
+      setTimeout(() => { raw.end('hook') }, 20)
+    })
+    await app.register(fastifyLonghaul, { handler: api })
+    const get = await listening(app)
+    const response = await get('/task')
+    assert.deepEqual([response.statusCode, (await response.setEncoding('utf8').toArray()).join('')], [202, 'by hook'])
+    await app.close()
+  })
+
+  test('an error handler may return an object after a hook has failed', async () => {
+    const app = fastify()
+    app.setErrorHandler((error, _request, reply) => {
+      reply.code(418)
+      return { caught: (error as Error).message }
+    })
+    let calls = 0
+    app.addHook('onSend', async (_request, _reply, payload) => {
+      if (++calls === 1) throw new Error('hook')
+      return payload
+    })
+    await app.register(fastifyLonghaul, { handler: api })
+    const { statusCode, headers, json: read } = await app.inject('/task')
+    assert.deepEqual([statusCode, headers['content-type'], read()], [418, 'application/json; charset=utf-8', { caught: 'hook' }])
+    await app.close()
+  })
+
+  test('a chunk that is no text and no bytes, behind a slow reader, cuts the connection', async () => {
+    const failures: string[] = []
+    async function* wrong(): AsyncGenerator<string> {
+      yield 'x'.repeat(20_000_000)
+      yield 5 as unknown as string
+    }
+    const app = fastify()
+    app.get('/', toFastify(ndjson(wrong()), { onError: (error) => { failures.push((error as Error).name) } }))
+    const get = await listening(app)
+    const response = await get('/')
+    await pause(100)
+    await assert.rejects(response.toArray(), { code: 'ECONNRESET' })
+    assert.deepEqual(failures, ['TypeError'])
+    await app.close()
+  })
+
+  test('HTTP/2: a source that fails later resets the stream', async () => {
+    const app = fastify({ http2: true })
+    async function* failing(): AsyncGenerator<string> {
+      yield 'a'
+      await pause(10)
+      throw new Error('secret')
+    }
+    app.get('/', toFastify(ndjson(failing()), { onError: () => undefined }) as never)
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    const client = connect(`http://127.0.0.1:${(app.server.address() as AddressInfo).port}`)
+    const stream = client.request({ ':path': '/' })
+    await assert.rejects(stream.toArray(), { code: 'ERR_HTTP2_STREAM_ERROR' })
+    client.close()
     await app.close()
   })
 })

@@ -174,8 +174,10 @@ describe('uploads over a socket', () => {
       assert.equal(accepted.headers['preference-applied'], 'respond-async')
       const location = accepted.headers.location as string
       assert.equal(location, accepted.headers['content-location'])
-      const { status, result } = await ended(location)
+      const { status, result, progress } = await ended(location)
       assert.equal(status, 'completed')
+      const size = gzipSync('{"id":1}\nbad\n{"id":2}\n').byteLength
+      assert.deepEqual({ ...progress }, { done: size, total: size, message: result?.message, unit: 'bytes' }, 'it ends where the result does')
       assert.equal(result?.message, 'Read 3 records: 2 succeeded, 1 failed.')
       assert.deepEqual([result?.summary, result?.items[0]?.line], [{ total: 3, succeeded: 2, failed: 1 }, 2])
       assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])

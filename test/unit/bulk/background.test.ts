@@ -55,7 +55,7 @@ describe('bulk in the background', () => {
     assert.equal(status, 'completed')
     assert.equal(result?.message, '5 items: 3 created, 2 failed.')
     assert.deepEqual([result.summary, result.items?.map((item) => item.status)], [{ total: 5, succeeded: 3, failed: 2 }, [201, 201, 201, 400, 409]])
-    assert.deepEqual({ ...progress }, { done: 5, total: 5, message: result.message })
+    assert.deepEqual({ ...progress }, { done: 5, total: 5, message: result.message, unit: 'items' })
     const location = accepted.headers['location'] as string
     assert.deepEqual(linesOf(await items(location)), result.items)
     const failed = await items(location, { query: 'only=failed' })

@@ -124,7 +124,9 @@ describe('exportTask', () => {
 
   test('reports progress, with the total if it is known', async () => {
     const { reports } = await exported({ records: () => users(250), total: () => 250 })
-    assert.deepEqual(reports.at(-1), { done: 250, total: 250, message: undefined })
+    assert.deepEqual(reports.at(-1), { done: 250, total: 250, message: undefined, unit: 'records' })
+    const { reports: estimated } = await exported({ records: () => users(250), total: () => 300 })
+    assert.deepEqual(estimated.at(-1), { done: 250, total: 250, message: undefined, unit: 'records' })
   })
 
   test('a failing source fails the run, and an abort stops a source that waits', async () => {

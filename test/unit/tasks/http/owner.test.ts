@@ -52,6 +52,25 @@ async function statusOf(api: Handler, name: string | undefined, path: string, me
 
 const byName: OwnerOption = ({ headers }) => (headers['authorization'] as string | undefined)?.slice('Bearer '.length)
 
+test('a request without an owner gets a 401 from each handler, which their descriptions name', async (t) => {
+  const noOwner = { statusPath: '/tasks/{id}', owner: () => undefined }
+  const { submit, status, retry, callback, files, list } = taskEndpoints(created(t), noOwner)
+  const id = 'a'.repeat(22)
+  const asked = [
+    [submit(work), 'POST', '/work'], [status, 'GET', `/tasks/${id}`], [status, 'HEAD', `/tasks/${id}`], [status, 'DELETE', `/tasks/${id}`],
+    [retry, 'POST', `/tasks/${id}/retry`], [callback, 'POST', `/tasks/${id}/callback`], [files, 'GET', `/tasks/${id}/files/a.csv`], [list, 'GET', '/tasks'],
+  ] as const
+  for (const [handler, method, path] of asked) {
+    const answer = await ask(handler, { method, path, body, headers: { 'content-type': 'application/json' } })
+    assert.equal(answer.status, 401, `${method} ${path}`)
+    for (const { openapi } of handler.operations ?? []) assert.ok('401' in (openapi['responses'] as object), path)
+  }
+  const open = taskEndpoints(created(t), { ...noOwner, anonymous: true })
+  for (const handler of [open.submit(work), open.status, open.retry, open.callback, open.files]) {
+    for (const { openapi } of handler.operations ?? []) assert.ok(!('401' in (openapi['responses'] as object)))
+  }
+})
+
 test('owner has to be chosen, and the error explains the three choices', (t) => {
   const tasks = created(t)
   for (const options of [{}, { owner: undefined }, { owner: 'nobody' }, { owner: '' }, { owner: null }, { owner: 5 }]) {
