@@ -79,7 +79,7 @@ export class Database {
   private isReady = false
   private hasWarned = false
   private identity: string | undefined
-  private preparing: Promise<void> | undefined
+  private preparing: Readonly<Record<'checked' | 'created', Promise<unknown>>> | undefined
 
   /** @throws {TypeError} An option is not valid. */
   constructor(options: DatabaseOptions) {
@@ -126,10 +126,7 @@ export class Database {
 
   private through(breaker: Breaker): Query {
     return async <Row>(text: string, values: readonly unknown[] = []) => {
-      if (!this.isReady) {
-        this.preparing ??= this.checkTables().finally(() => { this.preparing = undefined })
-        await this.preparing
-      }
+      if (!this.isReady) await this.prepare()
       let running: Running<readonly Row[]> | undefined
       return breaker.call(() => {
         running = this.connections.start<Row>(text, values)
@@ -138,15 +135,32 @@ export class Database {
     }
   }
 
-  /** Checks or applies the migrations. */
-  private async checkTables(): Promise<void> {
+  /**
+   * Waits for the check of the tables, as long as for a call, and for their creation. All calls share
+   * one check. It goes on if a call cannot wait for it, because it is slower than one statement.
+   */
+  private async prepare(): Promise<void> {
+    if (!this.preparing) {
+      const checked = this.checkTables()
+      const created = checked.then((missing) => this.createTables(missing))
+      const end = (): void => { this.preparing = undefined }
+      void created.then(end, end)
+      this.preparing = { checked, created }
+    }
+    const { checked, created } = this.preparing
+    await this.breaker.call(() => checked, () => undefined)
+    await created
+  }
+
+  /** Returns the missing migrations, if they may be applied. */
+  private async checkTables(): Promise<readonly unknown[]> {
     const { connections, name: schema } = this
     // The identity is read now, so that no open transaction has to wait for another connection.
-    const missing = await this.breaker.call(() => connections.transaction(async (query) => {
+    const missing = await connections.transaction(async (query) => {
       const found = await missingMigrations(query, schema)
       if (found.length === 0) this.identity = await this.readIdentity(query)
       return found
-    }, CHECK_MS), (found) => found)
+    }, CHECK_MS)
     if (missing.length > 0 && !this.migrate) {
       const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
       const error = new StoreUnavailableError(
@@ -157,6 +171,11 @@ export class Database {
       this.hasWarned = true
       throw error
     }
+    return missing
+  }
+
+  private async createTables(missing: readonly unknown[]): Promise<void> {
+    const { connections, name: schema } = this
     // Another process may create the tables, so this may take longer than a call.
     if (missing.length > 0) {
       await this.backgrounds.call(() => connections.transaction(async (query) => {

@@ -31,7 +31,7 @@ export interface RedisClient {
   /** Closes the connection at once; with `true` the client connects again. */
   disconnect(reconnect?: boolean): void
   /** Options of the client. */
-  readonly options?: { readonly keyPrefix?: string | undefined }
+  readonly options?: { readonly keyPrefix?: string | undefined, readonly scaleReads?: unknown }
   /** State of the connection: `ready`, `connecting`, … */
   readonly status?: string
   /** The socket. */
@@ -53,6 +53,14 @@ export const REDIS = {
     pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -', default: 'longhaul',
   }),
   ...SHARES,
+}
+
+/**
+ * Returns whether commands that read may go to replicas, which lag behind. In a Cluster, scripts always
+ * go to a master.
+ */
+export function readsReplicas({ options: { scaleReads = 'master' } = {} }: RedisClient): boolean {
+  return scaleReads !== 'master'
 }
 
 export interface Script {

@@ -9,7 +9,7 @@ import {
 import { duration, func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
 import { newId } from '../../src/runtime/random-id.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
-import { REDIS, type RedisClient } from './client.js'
+import { readsReplicas, REDIS, type RedisClient } from './client.js'
 import { Connection } from './connection.js'
 import { changeArguments, createArgument, pageArgument, toTask, type Row } from './rows.js'
 import { CHANGE, CREATE, DELETE, NOW, READ } from './task-scripts.js'
@@ -82,6 +82,9 @@ export class RedisTaskEngine implements TaskEngine {
   private readonly share: ShareLimits
   private readonly tickets: Tickets
   private readonly worker: Worker
+  /** Time of Redis minus that of the monotonic clock, and until when it is used by the latter. */
+  private clockOffset = 0
+  private clockUntil = 0
   private closing: Promise<void> | undefined
 
   /** @throws {TypeError} An option is unknown or out of range. */
@@ -112,15 +115,18 @@ export class RedisTaskEngine implements TaskEngine {
   async read(id: string): Promise<StoredTask | undefined> {
     const { connection } = this
     // A command costs less than a script. Only a script knows the time of Redis.
-    const task = await connection.call('read', () => (
-      connection.client.hmget(`${connection.base}h:${id}`, 'm', 'details', 'result')
-    ), ([m, ...rest]) => (m ? toTask([m, ...rest] as unknown as Row) : undefined))
-    if (!task || task.expiresAt - Date.now() > CLOCK_MARGIN_MS) return task
-    return connection.run('read', READ, [id], taskIn)
+    if (performance.now() < this.clockUntil) {
+      const task = await connection.call('read', () => (
+        connection.client.hmget(`${connection.base}h:${id}`, 'm', 'details', 'result')
+      ), ([m, ...rest]) => (m ? toTask([m, ...rest] as unknown as Row) : undefined))
+      const now = performance.now() + this.clockOffset
+      if (!task || task.expiresAt - now > CLOCK_MARGIN_MS) return task
+    }
+    return this.readNow([id])
   }
 
   readByKey(key: string): Promise<StoredTask | undefined> {
-    return this.connection.run('read', READ, [key, 'key'], taskIn)
+    return this.readNow([key, 'key'])
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
@@ -181,13 +187,25 @@ export class RedisTaskEngine implements TaskEngine {
   bull(pool = 'default'): Queue {
     return this.tickets.queueOf(pool) as Queue
   }
+
+  private readNow(args: readonly string[]): Promise<StoredTask | undefined> {
+    return this.connection.run('read', READ, args, ([now, row]: ReadReply) => {
+      this.clockOffset = now - performance.now()
+      // A replica may not know the task yet.
+      if (!readsReplicas(this.connection.client)) this.clockUntil = performance.now() + CLOCK_MS
+      return taskIn(row)
+    })
+  }
 }
 
-/** Lifetime below which the clock of Redis decides whether a task has expired, in milliseconds. */
-const CLOCK_MARGIN_MS = 300_000
+/** Time for which the clock of Redis is known from one reply, in milliseconds. */
+const CLOCK_MS = 60_000
+/** Lifetime below which Redis itself decides whether a task has expired, in milliseconds. */
+const CLOCK_MARGIN_MS = 60_000
 
 type CreateResult = readonly ['created' | 'exists', Row] | readonly ['caller_full']
   | readonly ['new', createdAt: number, startAt: number, expiresAt: number]
+type ReadReply = readonly [now: number, row?: Row | null]
 type CountsReply = readonly [running: number, waiting: number, delayed: number, oldestMs?: number]
 type ChangeResult = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]
 

@@ -9,6 +9,9 @@ import { script } from './client.js'
 /** Revision of no entry, and of any, in `WRITE`. The revision of an entry has no line feed. */
 export const [NONE, ANY] = ['\n', '*\n']
 
+/** `GET`, on a master. */
+export const GET = script("return redis.call('GET', KEYS[1])")
+
 /**
  * Writes or deletes an entry. KEYS[1] entry; ARGV: 1 channel, 2 expected revision, 3 new text, absent
  * to delete, 4 lifetime in ms, absent to keep the expiry.

@@ -7,9 +7,9 @@ import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from '../../src/stores/store.js'
-import { REDIS, runScript, type RedisClient } from './client.js'
+import { readsReplicas, REDIS, runScript, type RedisClient } from './client.js'
 import { Connection } from './connection.js'
-import { ANY, COUNT, INCREMENT, NONE, WRITE } from './store-scripts.js'
+import { ANY, COUNT, GET, INCREMENT, NONE, WRITE } from './store-scripts.js'
 
 /** Memory of an entry in Redis beside its text, in bytes. An estimate. */
 const OVERHEAD = 200
@@ -63,7 +63,10 @@ export class RedisStore implements Store {
   }
 
   get(key: string): Promise<Entry | undefined> {
-    return this.call('get', () => this.client.get(`${this.prefix}e:${key}`), toEntry)
+    const name = `${this.prefix}e:${key}`
+    return this.call('get', () => (
+      readsReplicas(this.client) ? runScript(this.client, GET, 1, name) : this.client.get(name)
+    ), (reply) => toEntry(reply as string | null))
   }
 
   create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {

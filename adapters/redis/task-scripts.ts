@@ -48,12 +48,12 @@ call('PUBLISH', channel .. 'w:' .. n.id, '')
 return done('new', now, t[START], t[EXPIRES])
 `)
 
-/** ARGV: 1 id or key, 2 `key` if it is one. Returns the task, or nothing. */
+/** ARGV: 1 id or key, 2 `key` if it is one. Returns the time, and the task or nothing. */
 export const READ = taskScript(`${READS}
 local id, kind = unpack(ARGV)
 if kind == 'key' then id = call('HGET', base .. 'keys', id) end
 local t = id and load(id)
-return t and t[EXPIRES] > now and reply(id)
+return {now, t and t[EXPIRES] > now and reply(id)}
 `)
 
 /**
@@ -137,7 +137,7 @@ elseif c.callbackMs then
 end
 if c.callbackMs and not expected.callbackRun then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
 if not c.isHidden then t[VERSION] = t[VERSION] + 1 end
-if status then list(t, status) end
+if status then list(t, status) elseif dueAt and dueAt <= now then list(t, 'queued') end
 if details ~= '' then call('HSET', h, 'details', details) end
 if result ~= '' then call('HSET', h, 'result', result) end
 if FINAL[t[STATUS]] and t[CALLER] ~= '' then

@@ -57,15 +57,21 @@ return renewals
 `)
 
 /**
- * Finds what is due: 200 tasks of one kind at most. A ticket is added again when its task has waited
+ * Finds what is due: 200 tasks of one kind at most. Expired tasks go first, and nothing is written that
+ * is known, because a server without memory allows only what begins with a removal. A ticket is added again when its task has waited
  * for twice the time, a callback and a removal after a minute. ARGV: 1 maximum number of callbacks, 2
  * maximum number of tasks whose files are removed, then pairs of a pool of this process and its places.
  * Result: callbacks, tasks whose files are to be removed.
  */
 export const DUE = taskScript(`${DELAYS}
 local again = now + 60000
-for at = 3, #ARGV, 2 do call('HSET', base .. 'defs', 'p' .. ARGV[at], ARGV[at + 1]) end
 endDelays()
+for at = 3, #ARGV, 2 do
+  local field = 'p' .. ARGV[at]
+  if call('HGET', base .. 'defs', field) ~= ARGV[at + 1] then
+    call('HSET', base .. 'defs', field, ARGV[at + 1])
+  end
+end
 for _, pool in ipairs(pools) do
   each('run:' .. pool, 200, function(t)
     call('ZADD', base .. 'run:' .. pool, '+inf', t[ID])

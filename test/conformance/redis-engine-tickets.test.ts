@@ -72,6 +72,56 @@ test('a job that is repeated, stale or foreign begins no run, and goes', async (
   assert.deepEqual(begun, ['one', 'two'])
 })
 
+test('tasks expire in a server without memory, and so make room', async (t) => {
+  const { engine, namespace } = open(t)
+  await engine.create(task('brief', { keepMs: 1500 }))
+  const begun = work(engine)
+  await eventually(async () => (await engine.read('brief'))?.status === 'completed', 5000, 'it has run')
+  assert.deepEqual(begun, ['brief'])
+  await redis.config('SET', 'maxmemory', '1')
+  t.after(() => redis.config('SET', 'maxmemory', '0'))
+  await eventually(async () => await redis.exists(`{${namespace}}:task:h:brief`) === 0, 8000, 'its row is gone')
+})
+
+test('no clock of a process decides whether a task has expired', async (t) => {
+  const { engine } = open(t)
+  const now = Date.now
+  t.mock.method(Date, 'now', () => now() - 3_600_000)
+  await engine.create(task('brief', { keepMs: 300 }))
+  assert.equal((await engine.read('brief'))?.id, 'brief')
+  await new Promise((resolve) => { setTimeout(resolve, 350) })
+  assert.equal(await engine.read('brief'), undefined)
+})
+
+test('a Cluster whose client reads from replicas is read on its masters', async (t) => {
+  const lags = new Redis(server.url, { maxRetriesPerRequest: null })
+  t.after(() => { lags.disconnect() })
+  Object.assign(lags.options, { scaleReads: 'slave' })
+  Object.assign(lags, { get: async () => null, hmget: async () => [null, null, null] })
+  const { engine, store } = makeParts({ client: lags, namespace: `tickets-${String(++names)}` })
+  t.after(() => engine.close({ drainMs: 0 }))
+  await engine.create(task('new'))
+  for (const _ of 'twice') assert.equal((await engine.read('new'))?.id, 'new')
+  await store.create('entry', 'value', { ttlMs: 60_000 })
+  assert.equal((await store.get('entry'))?.value, 'value')
+})
+
+test('a task whose start has come is listed as queued and as processing after a change of its pool', async (t) => {
+  const { engine } = open(t)
+  await engine.create(task('later', { start: { delayMs: 100 } }))
+  await new Promise((resolve) => { setTimeout(resolve, 150) })
+  assert.equal((await engine.change(task('later'), { version: 1 }, { pool: 'default' })).outcome, 'changed')
+  const listed = async (): Promise<number> => (
+    (await engine.list({ of: 'all', statuses: ['queued', 'processing'], order: 'oldest', limit: 10 })).length
+  )
+  assert.equal(await listed(), 1)
+  const latch = new Latch()
+  const begun = work(engine, () => latch.opened)
+  await eventually(() => begun.length === 1, 5000, 'it runs')
+  assert.equal(await listed(), 1)
+  latch.open()
+})
+
 test('a board shows a waiting and a running task with its name and id', async (t) => {
   const { engine } = open(t)
   const adapter = new BullMQAdapter(engine.bull())

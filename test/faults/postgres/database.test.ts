@@ -37,6 +37,21 @@ async function openThroughProxy(t: TestContext) {
   return { proxy, ...await open(t, { url: server.urlAt(proxy.port) }) }
 }
 
+test('a check of the tables that takes longer than a call may is found by a later call', async (t) => {
+  await open(t)
+  const proxy = await TcpProxy.to(server.port)
+  const pool = new pg.Pool({ connectionString: server.urlAt(proxy.port), max: 4 })
+  const { store } = postgres({ pool, timeoutMs: 200 })
+  t.after(async () => {
+    await store.close()
+    await pool.end()
+    proxy.close()
+  })
+  // One statement takes less than 200 ms, and the five of a check take more.
+  proxy.latencyMs = 60
+  await eventually(async () => store.get('key').then(() => true, () => false), HEALED_MS, 'the store works')
+})
+
 /** Opens a transaction that has locked an entry. */
 async function lock(t: TestContext, key: string) {
   const client = new pg.Client({ connectionString: server.url })
