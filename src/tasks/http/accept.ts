@@ -207,9 +207,14 @@ async function acceptInTransaction<C>(
   if (accepted === undefined) {
     throw new TypeError('submit: the option transaction must call submit(transaction)')
   }
-  // If the engine fails now, believes the application.
-  const isCommitted = await Promise.resolve(service.read(id))
-    .then((task) => task !== undefined, isStoreUnavailable)
+  const isCommitted = await Promise.resolve(service.read(id)).then(
+    (task) => task !== undefined,
+    (error: unknown) => {
+      // If the engine fails now, believes the application.
+      if (isStoreUnavailable(error)) return true
+      throw error
+    },
+  )
   if (isCommitted) return toAccepted(accepted.task, direct, false)
   throw new Error(
     'submit: the option transaction has resolved, but its transaction has not committed',

@@ -183,7 +183,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.equal((await retry(path)).status, 202)
       const end = await ended(path)
       assert.equal(end?.status, 'completed')
-      assert.equal((end.result as unknown as UploadResult).items.length, 900)
+      assert.equal((end.result as UploadResult).items.length, 900)
     })
 
     test('that is gone makes a retry a 410 at once, and leaves the task as it is', async (t) => {

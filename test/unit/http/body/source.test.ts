@@ -70,7 +70,7 @@ describe('its first chunk', () => {
   test('a failure in time rejects the next call', async () => {
     const source = new Source(bodyOf(async () => { throw new Error('gone') }).body)
     assert.equal(await source.firstWithin(1000), true)
-    await assert.rejects(source.settled(), /gone/)
+    await assert.rejects(source.peek(), /gone/)
     await assert.rejects(source.next(), /gone/)
   })
 
@@ -87,7 +87,7 @@ describe('its first chunk', () => {
       mock.timers.tick(1)
       await inTime
       assert.equal(String(seen), 'false')
-      const settled = source.settled().then(() => { seen.push('settled') })
+      const settled = source.peek().then(() => { seen.push('settled') })
       await setImmediate()
       assert.equal(String(seen), 'false')
       resolve({ done: false, value: 'a' })
