@@ -78,7 +78,8 @@ test('the public names resolve to the sources without a build', () => {
 
 test('the consumer that is compiled and run against the package imports every entry point', () => {
   const consumer = text('test/package/consumer/consumer.ts')
-  for (const subpath of subpaths) assert.ok(consumer.includes(` from '${subpath.replace('.', 'longhaul')}'`), subpath)
+  // It is compiled as CommonJS too. NestJS 12 consists of ES modules only, which node16 does not let CommonJS require.
+  for (const subpath of subpaths.filter((each) => each !== './nestjs')) assert.ok(consumer.includes(` from '${subpath.replace('.', 'longhaul')}'`), subpath)
 })
 
 test('what is built, the docs and the examples are packed, without side effects, for the versions of Node that are tested', () => {
