@@ -8,7 +8,7 @@ import { NoticeChannel } from './notices.js'
 import { connectionsOf } from './pool.js'
 import { faultOf, isLostConnection } from './sql.js'
 
-/** Maximum time of one statement that checks the tables at first use, in milliseconds. */
+/** Least time that the check of the tables at first use may take, in milliseconds. */
 const CHECK_MS = 5000
 /** Maximum time of the migrations, and of a statement that no request waits for, in milliseconds. */
 const BACKGROUND_MS = 30_000
@@ -73,6 +73,7 @@ export class Database {
   readonly background: Query
   private readonly name: string
   private readonly migrate: boolean
+  private readonly checkMs: number
   private readonly connections: Connections
   private readonly breaker: Breaker
   private readonly backgrounds: Breaker
@@ -91,6 +92,7 @@ export class Database {
     this.name = schema
     this.schema = quoted(schema)
     this.migrate = migrate
+    this.checkMs = Math.max(CHECK_MS, timeoutMs)
     const breakerOf = (ms: number): Breaker => new Breaker({
       server: 'PostgreSQL', faultOf, hasManyConnections: this.shared, timeoutMs: ms,
     })
@@ -160,7 +162,7 @@ export class Database {
       const found = await missingMigrations(query, schema)
       if (found.length === 0) this.identity = await this.readIdentity(query)
       return found
-    }, CHECK_MS)
+    }, this.checkMs)
     if (missing.length > 0 && !this.migrate) {
       const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
       const error = new StoreUnavailableError(
