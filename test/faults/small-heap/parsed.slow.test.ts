@@ -26,7 +26,7 @@ for (const [name, ENGINE] of Object.entries(engines)) {
           const responses = await Promise.all(Array.from({ length: BODIES }, post))
           for (const { status, body, headers: { location } } of responses) {
             if (way === 'directly') {
-              assert.deepEqual([status, (JSON.parse(body) as { value: number }).value], [200, LENGTH])
+              assert.deepEqual([status, JSON.parse(body)], [200, LENGTH])
               continue
             }
             assert.equal(status, 202)
