@@ -50,7 +50,7 @@ const CHARACTERS = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$/u
 /** Characters that file systems reject, or that separate folders. */
 const FORBIDDEN = /[/\\:*?"<>|]|^[. ]|[. ]$/
 
-/** Throws unless a client can save a file under this name, on any system. */
+/** Throws for a name with characters that a common file system rejects. */
 export function checkFileName(name: string): void {
   const isName = typeof name === 'string' && name.length <= MAX_NAME_LENGTH
     && CHARACTERS.test(name) && !FORBIDDEN.test(name)
