@@ -1,4 +1,3 @@
-import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { Readable } from 'node:stream'
 import { isUint8Array } from 'node:util/types'
 import type { FastifyReply } from 'fastify'
@@ -7,11 +6,11 @@ import {
 } from '../../src/http/body/source.js'
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { copyHeadersToError } from '../../src/http/respond.js'
-import { hasNoContent, isList, together } from '../node/head.js'
+import { checkHeader, hasNoContent, isList, together } from '../node/head.js'
 import { isGone } from '../node/host.js'
 import {
-  checkLength, cut, dropRest, leavesBody, linger, send as sendDirectly, sizeOf, type Call,
-  type Rescue,
+  checkLength, cut, cutAfterTurn, dropRest, leavesBody, linger, mustClose, send as sendDirectly,
+  sizeOf, type Call, type Rescue,
 } from '../node/send.js'
 
 /**
@@ -42,7 +41,7 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
     closeUnread(body)
     return
   }
-  if (leavesBody(call) || (response.status === 408 && !req.complete)) {
+  if (mustClose(call, response.status)) {
     copyHeaders(reply)
     sendDirectly(call, response, rescue)
     return
@@ -167,9 +166,7 @@ class ResponseStream extends Readable {
   /** Cuts the connection, so that the response does not look complete. */
   private async fail(error: unknown): Promise<void> {
     await this.rescue(error)
-    // Node holds back what was written in this turn. Its end may say why the response is cut.
-    await new Promise(setImmediate)
-    cut(this.call)
+    await cutAfterTurn(this.call)
     this.destroy()
   }
 }
@@ -181,10 +178,7 @@ class ResponseStream extends Readable {
 function setHead(
   reply: FastifyReply, { status, headers }: HttpResponse, hasOtherLength: boolean,
 ): void {
-  for (const name in headers) {
-    validateHeaderName(name)
-    validateHeaderValue(name, headers[name] as string)
-  }
+  for (const name in headers) checkHeader(name, headers[name] as string | string[])
   reply.code(status)
   for (const name in headers) {
     if (hasOtherLength && name === 'content-length') continue

@@ -1,4 +1,7 @@
-import { ServerResponse, type OutgoingHttpHeader, type OutgoingHttpHeaders } from 'node:http'
+import {
+  ServerResponse, validateHeaderName, validateHeaderValue, type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+} from 'node:http'
 import type { HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
 import type { HostRequest, HostResponse } from './host.js'
 import { isFieldValue, joinLists } from '../../src/http/fields/reader.js'
@@ -12,6 +15,13 @@ const LINES = new Set(['set-cookie', 'link'])
 /** Returns true if a header has the values of your framework and of the handler. */
 export function isList(name: string): boolean {
   return LISTS.has(name) || LINES.has(name)
+}
+
+/** Throws the error of Node for a header that it would not send. */
+export function checkHeader(name: string, value: string | string[]): void {
+  validateHeaderName(name)
+  if (Array.isArray(value)) for (const each of value) validateHeaderValue(name, each)
+  else validateHeaderValue(name, value)
 }
 
 /** Returns true if the status or the method rules out content (RFC 9110 section 6.4.1). */

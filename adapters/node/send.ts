@@ -45,9 +45,7 @@ function sendWhole(call: Call, response: HttpResponse): void {
   const { body, status } = response
   const bare = hasNoContent(req, status)
   const whole = isStreamed(body) ? undefined : body
-  // A client that was too slow is not waited for, even if a handler still reads (RFC 9110 section
-  // 15.5.9).
-  const close = !req.complete && (status === 408 || leavesBody(call))
+  const close = mustClose(call, status)
   const length = lengthOf(whole, bare, status)
   writeHead(res, response, length, close)
   const content = bare ? undefined : whole
@@ -103,9 +101,7 @@ async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<
   const response = await rescue(error)
   if (isGone(req, res)) return
   if (begun) {
-    // Node holds back what was written in this turn. Its end may say why the response is cut.
-    await new Promise(setImmediate)
-    cut(call)
+    await cutAfterTurn(call)
     return
   }
   try {
@@ -122,6 +118,12 @@ async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<
 export function cut({ req, res }: Call): void {
   if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
   res.destroy(req.httpVersionMajor > 1 ? new Error('The response was cut') : undefined)
+}
+
+/** Cuts a begun response. Node holds back what was written in this turn: its end may say why. */
+export async function cutAfterTurn(call: Call): Promise<void> {
+  await new Promise(setImmediate)
+  cut(call)
 }
 
 /**
@@ -234,6 +236,14 @@ const WORTH_KEEPING = 64 * 1024
 const LINGER_MS = 5000
 const LINGER_IDLE_MS = 1000
 const LINGER_BYTES = 256 * 1024 * 1024
+
+/**
+ * Returns true if the connection has to be closed after a whole response. A client that was too slow
+ * is not waited for, even if a handler still reads (RFC 9110 section 15.5.9).
+ */
+export function mustClose(call: Call, status: number): boolean {
+  return !call.req.complete && (status === 408 || leavesBody(call))
+}
 
 /**
  * Returns true if so much of the request is unread that the connection has to be closed after the

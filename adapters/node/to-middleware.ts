@@ -1,4 +1,4 @@
-import { validateHeaderName, validateHeaderValue, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { after, isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type ResponseHeaders,
@@ -7,7 +7,7 @@ import {
 import type { ContextArguments } from '../../src/http/request.js'
 import { readOptions } from '../../src/runtime/options.js'
 import { principalOf } from '../../src/http/principal.js'
-import { atHead, together } from './head.js'
+import { atHead, checkHeader, together } from './head.js'
 import { NODE_OPTIONS, type NodeOptions, toNode, type NodeHandler } from './binding.js'
 import { HANDED_ON, type HostRequest, type NodeRaw, onClose } from './host.js'
 
@@ -141,12 +141,7 @@ function announce<C>({ request, headers }: Passed<C>): void {
   const names = Object.keys(headers).filter((name) => !FRAMING.has(name))
   if (names.length === 0) return
   const { res } = request.raw as NodeRaw
-  for (const name of names) {
-    validateHeaderName(name)
-    for (const value of [headers[name] as string | string[]].flat()) {
-      validateHeaderValue(name, value)
-    }
-  }
+  for (const name of names) checkHeader(name, headers[name] as string | string[])
   atHead(res, () => {
     for (const name of names) {
       const both = together(name, res.getHeader(name), headers[name] as string | string[])
