@@ -34,9 +34,7 @@ export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
   private madeContext: { readonly value: C } | undefined
 
   constructor(
-    request: Request,
-    facts: FetchFacts<C>,
-    makeContext: (request: Request) => C,
+    request: Request, facts: FetchFacts<C>, makeContext: (request: Request) => C,
     mountPath: string | undefined,
   ) {
     super()

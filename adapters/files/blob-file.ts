@@ -66,17 +66,12 @@ export async function blobHeader(path: string): Promise<BlobHeader | undefined> 
 
 /** Yields bytes of an open blob. */
 export async function* readBlob(
-  { handle }: OpenBlob,
-  start: number,
-  end: number,
+  { handle }: OpenBlob, start: number, end: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   for (let at = start; at < end; ) {
     const length = Math.min(CHUNK, end - at)
     const { bytesRead, buffer } = await handle.read(
-      Buffer.allocUnsafeSlow(length),
-      0,
-      length,
-      HEADER_BYTES + at,
+      Buffer.allocUnsafeSlow(length), 0, length, HEADER_BYTES + at,
     )
     if (bytesRead === 0) throw new Error('The file of a blob was cut short by somebody else')
     at += bytesRead
@@ -86,16 +81,11 @@ export async function* readBlob(
 
 /** Writes all of `bytes`. The operating system may write less at a time. */
 export async function writeAll(
-  handle: FileHandle,
-  bytes: Uint8Array,
-  position: number,
+  handle: FileHandle, bytes: Uint8Array, position: number,
 ): Promise<void> {
   for (let done = 0; done < bytes.byteLength; ) {
     const { bytesWritten } = await handle.write(
-      bytes,
-      done,
-      bytes.byteLength - done,
-      position + done,
+      bytes, done, bytes.byteLength - done, position + done,
     )
     done += bytesWritten
   }
@@ -187,10 +177,7 @@ async function fileNow(path: string): Promise<bigint | undefined> {
 
 /** Removes expired blobs from a folder, one file at a time. */
 export async function sweepFolder(
-  folder: string,
-  now: number,
-  stopped: () => boolean,
-  isReserved: (name: string) => boolean,
+  folder: string, now: number, stopped: () => boolean, isReserved: (name: string) => boolean,
 ): Promise<number> {
   let bytes = 0
   for (const name of await readdir(folder)) {

@@ -98,9 +98,7 @@ export class FolderBlobs implements Blobs {
   }
 
   async put(
-    key: string,
-    content: AsyncIterable<Uint8Array>,
-    options: BlobPutOptions,
+    key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions,
   ): Promise<BlobInfo> {
     this.#check(key)
     checkNames('FolderBlobs: put', options, BLOB_PUT)
@@ -190,12 +188,8 @@ export class FolderBlobs implements Blobs {
   }
 
   async #write(
-    path: string,
-    key: string,
-    tag: Uint8Array,
-    content: AsyncIterable<Uint8Array>,
-    { ttlMs, signal }: BlobPutOptions,
-    space: Reservation,
+    path: string, key: string, tag: Uint8Array, content: AsyncIterable<Uint8Array>,
+    { ttlMs, signal }: BlobPutOptions, space: Reservation,
   ): Promise<number> {
     const handle = await disk(open(path, 'wx', 0o600))
     try {
@@ -217,10 +211,7 @@ export class FolderBlobs implements Blobs {
   }
 
   async *#read(
-    path: string,
-    etag: string,
-    start: number,
-    end: number,
+    path: string, etag: string, start: number, end: number,
   ): AsyncGenerator<Uint8Array, void, undefined> {
     const blob = await disk(openBlob(path))
     if (blob === undefined) throw new StoreUnavailableError('The blob went before it was read')
@@ -263,9 +254,6 @@ function failed(error: unknown): StoreUnavailableError {
   const full = FULL.has((error as NodeJS.ErrnoException).code ?? '')
   return new StoreUnavailableError(
     full ? 'There is no space for more blobs' : 'The folder of the blobs failed',
-    {
-      reason: full ? 'full' : 'unavailable',
-      cause: error,
-    },
+    { reason: full ? 'full' : 'unavailable', cause: error },
   )
 }

@@ -96,8 +96,7 @@ export class FolderSpace {
         await this.#refresh(bytes)
         if (this.#used() + bytes > this.maxBytes) {
           throw new StoreUnavailableError(
-            'There is no space for more blobs: the folder has reached maxBytes',
-            { reason: 'full' },
+            'There is no space for more blobs: the folder has reached maxBytes', { reason: 'full' },
           )
         }
         held += bytes

@@ -35,9 +35,7 @@ export interface FoundFile {
  * If it is changed in place, fails before the last byte, so that no client gets a mixture.
  */
 export async function* readFilePart(
-  file: FoundFile,
-  start: number,
-  end: number,
+  file: FoundFile, start: number, end: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const handle = await openVersion(file)
   try {
@@ -121,8 +119,7 @@ export function isAbsent(error: unknown): boolean {
 
 /** Returns the state of a file, or `undefined` if there is no such regular file. */
 export async function versionOf(
-  path: string,
-  links: 'follow' | 'refuse',
+  path: string, links: 'follow' | 'refuse',
 ): Promise<BigIntStats | undefined> {
   const look = (): Promise<BigIntStats> =>
     (links === 'follow' ? stat : lstat)(path, { bigint: true })
@@ -151,8 +148,7 @@ export function hasSameContent(a: BigIntStats, b: BigIntStats): boolean {
 
 /** Returns a strong entity tag. Hashed, because inode numbers are private. */
 export function etagOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
-  const hash = createHash('sha256')
-    .update(`${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`)
+  const hash = createHash('sha256').update(`${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`)
     .digest('base64url')
   return `"${hash.slice(0, 22)}"`
 }

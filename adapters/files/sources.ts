@@ -119,8 +119,7 @@ const FOLDER_SOURCE = {
  * @throws {TypeError} The folder does not exist, or an option is unknown.
  */
 export function folderSource<C = unknown>(
-  folder: string,
-  options: FolderSourceOptions<C> = {},
+  folder: string, options: FolderSourceOptions<C> = {},
 ): FindContent<C> {
   if (typeof folder !== 'string') {
     throw new TypeError('folderSource: folder must be a string, such as /srv/files')
@@ -140,8 +139,7 @@ export function folderSource<C = unknown>(
     if (real === undefined || version === undefined) return undefined
     const name = names.at(-1) as string
     return sourceOf(
-      { path: real, version, exact: true },
-      { type: typeOfName(name, types), name, etag, digests },
+      { path: real, version, exact: true }, { type: typeOfName(name, types), name, etag, digests },
     )
   }
 }
@@ -190,10 +188,7 @@ function areNames(names: readonly string[], hidden: boolean): boolean {
     names.length > 0 &&
     names.every(
       (name) =>
-        name !== '' &&
-        name !== '.' &&
-        name !== '..' &&
-        (hidden || !name.startsWith('.')) &&
+        name !== '' && name !== '.' && name !== '..' && (hidden || !name.startsWith('.')) &&
         !UNSAFE.test(name),
     )
   )
@@ -204,9 +199,7 @@ function areNames(names: readonly string[], hidden: boolean): boolean {
  * that is not allowed.
  */
 async function realPlace(
-  root: string,
-  names: readonly string[],
-  symlinks: Symlinks,
+  root: string, names: readonly string[], symlinks: Symlinks,
 ): Promise<string | undefined> {
   try {
     // Resolved for each call, because the folder may be a link that changes.

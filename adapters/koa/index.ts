@@ -57,10 +57,7 @@ export function toKoa<C = unknown>(
   const { context, onError = emitError, mountPath: prefix = '' } = readOptions('toKoa', options, OPTIONS)
   const makeContext = context ?? defaultContext as (ctx: ParameterizedContext) => C
   const mountPath = cleanMountPath(prefix)
-  const handle = toNode<C>(handler, {
-    onError,
-    context: (req) => makeContext(contextOf(req)),
-  })
+  const handle = toNode<C>(handler, { onError, context: (req) => makeContext(contextOf(req)) })
   return (ctx, next) => new Promise<void>((resolve, reject) => {
     const { params, request } = ctx as unknown as Extended
     const raw: RawRequest = ctx.req

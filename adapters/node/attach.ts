@@ -59,8 +59,7 @@ type Listener = (...args: never[]) => void
  * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
  */
 export function attach<C = unknown>(
-  server: NodeServer, handler: Handler<C>,
-  ...[options = {}]: ContextArguments<C, AttachOptions<C>>
+  server: NodeServer, handler: Handler<C>, ...[options = {}]: ContextArguments<C, AttachOptions<C>>
 ): () => void {
   const { policies = [], onError, context, sendTimeoutMs } = readOptions('attach', options, OPTIONS)
   const binding = new Binding(handler, options)

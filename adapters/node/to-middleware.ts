@@ -95,7 +95,7 @@ function through<C>(
     }
     if ('status' in verdict) return verdict
     announce(verdict)
-    ;({ request } = verdict)
+    request = verdict.request
   }
   handOn(request)
   return undefined

@@ -18,9 +18,7 @@ export interface ResolvedAddress {
  * Resolves a host name to all its addresses. `signal` aborts when nobody needs the addresses any
  * more. The request keeps its place in all limits until the promise settles.
  */
-export type ResolveHost = (
-  host: string, signal: AbortSignal,
-) => Promise<readonly ResolvedAddress[]>
+export type ResolveHost = (host: string, signal: AbortSignal) => Promise<readonly ResolvedAddress[]>
 
 /** Options of `httpSender`. */
 export interface HttpSenderOptions {

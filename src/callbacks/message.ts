@@ -13,9 +13,7 @@ export function messageBody(
   error: TaskFailure | undefined = CANCELLED,
 ): string {
   const { id, status, createdAt, finishedAt = createdAt, result = 'null' } = task
-  const outcome = status === 'completed'
-    ? `"result":${result}`
-    : `"error":${JSON.stringify(error)}`
+  const outcome = status === 'completed' ? `"result":${result}` : `"error":${JSON.stringify(error)}`
   const data = `{"taskId":"${id}","status":"${status}",${outcome}}`
   return `{"type":"task.${status}","timestamp":"${new Date(finishedAt).toISOString()}","data":${data}}`
 }

@@ -38,9 +38,7 @@ const isSender = (given: unknown): boolean => {
   return typeof send === 'function' && typeof check === 'function'
 }
 
-const BACKOFF: Backoff = {
-  type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3,
-}
+const BACKOFF: Backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 }
 
 export const OPTIONS = {
   secrets: func({ required: true }),

@@ -151,8 +151,7 @@ class Run {
   private maxItems: number
 
   constructor(
-    private readonly settings: Settings,
-    private readonly path: string,
+    private readonly settings: Settings, private readonly path: string,
     private readonly items: readonly unknown[],
     private readonly options: BulkOptions & Readonly<{ maxItems: number; maxBodyBytes: number }>,
   ) {

@@ -155,9 +155,7 @@ export interface Client {
    * @example
    * const { message, items } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
    */
-  upload(
-    path: string, records: UploadRecords, options?: UploadOptions,
-  ): Promise<UploadReport>
+  upload(path: string, records: UploadRecords, options?: UploadOptions): Promise<UploadReport>
   /**
    * Uploads large content to an endpoint of `resumableUpload`. After a broken connection it
    * continues where the server has stopped. Starts at once.

@@ -1,9 +1,7 @@
 import { ClientError, isClientError } from './errors.js'
 import type { Settings } from './options.js'
 import { backOff, canRetry, jitter, pause } from './retry.js'
-import {
-  chunksOf, parseRetryAfter, readAnswer, send, type Call, type Received,
-} from './send.js'
+import { chunksOf, parseRetryAfter, readAnswer, send, type Call, type Received } from './send.js'
 import { isFinal, notStatus, readStatus, type TaskStatus } from './status.js'
 
 /** Length of a long poll in seconds. Shorter than the usual idle timeout of a proxy. */
@@ -45,8 +43,7 @@ class Watch<R> {
   private latest = ''
 
   constructor(
-    private readonly settings: Settings,
-    private readonly url: URL,
+    private readonly settings: Settings, private readonly url: URL,
     private readonly signal: AbortSignal | undefined,
   ) {
     this.events = settings.events

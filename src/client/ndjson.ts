@@ -89,9 +89,7 @@ async function* guarded(source: ByteSource): AsyncGenerator<Uint8Array, void, un
 }
 
 /** Iterates over a stream. Not every browser can do that itself. */
-export async function* toIterable(
-  source: ByteSource,
-): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* toIterable(source: ByteSource): AsyncGenerator<Uint8Array, void, undefined> {
   if (!('getReader' in source)) {
     yield* source
     return

@@ -66,8 +66,7 @@ export interface ClientOptions {
    * it can renew a token. They are sent to the origin of `baseUrl` only, even after a redirect.
    */
   readonly headers?:
-    | Readonly<Record<string, string>>
-    | (() => MaybePromise<Readonly<Record<string, string>>>)
+    | Readonly<Record<string, string>> | (() => MaybePromise<Readonly<Record<string, string>>>)
   /** Retries of requests that failed. */
   readonly retry?: RetryOptions
   /**

@@ -139,9 +139,7 @@ class Scope {
   private silent = false
   private readonly stop = () => { this.controller.abort() }
 
-  constructor(
-    private readonly outer: AbortSignal | undefined, private readonly timeoutMs: number,
-  ) {
+  constructor(private readonly outer: AbortSignal | undefined, private readonly timeoutMs: number) {
     outer?.throwIfAborted()
     outer?.addEventListener('abort', this.stop)
     this.touch()

@@ -26,8 +26,7 @@ export interface VerifyOptions {
 
 /** Headers of a request of `fetch` or of Node. */
 export type CallbackHeaders =
-  | Headers
-  | Readonly<Record<string, string | readonly string[] | undefined>>
+  | Headers | Readonly<Record<string, string | readonly string[] | undefined>>
 
 /** `CryptoKey`, whose name is global in browsers only. */
 type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
@@ -54,9 +53,7 @@ const MAX_SIGNATURES = 20
  * }
  */
 export async function verifyCallback<R = unknown>(
-  body: string | Uint8Array,
-  headers: CallbackHeaders,
-  secrets: string | readonly string[],
+  body: string | Uint8Array, headers: CallbackHeaders, secrets: string | readonly string[],
   options: VerifyOptions = {},
 ): Promise<CallbackMessage<R>> {
   checkNames('verifyCallback', options, ['toleranceSeconds'])

@@ -58,9 +58,7 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
 
 /** Not an async function, which would cost each late response two more microtasks. */
 function settle(
-  pending: PromiseLike<unknown>,
-  request: HttpRequest,
-  onError: OnError | undefined,
+  pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined,
 ): Promise<HttpResponse | undefined> {
   return Promise.resolve(pending).then(
     (result) => {

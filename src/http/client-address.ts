@@ -60,9 +60,7 @@ export function clientAddress(
  * because its writer cannot be trusted.
  */
 function behindProxies(
-  peer: string,
-  forwarded: string,
-  isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean,
+  peer: string, forwarded: string, isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean,
 ): string {
   let known = peer
   let rest = forwarded
@@ -96,8 +94,7 @@ function toNetwork(text: string, bits: number): string {
   const address = parse(text)
   if (address === undefined) return text
   if (address.kind() === 'ipv4') return address.toString()
-  const bytes = address
-    .toByteArray()
+  const bytes = address.toByteArray()
     .map((byte, at) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - at * 8))))
   return `${new ipaddr.IPv6(bytes).toString()}/${bits}`
 }

@@ -168,8 +168,7 @@ export class HttpError extends Error {
   readonly headers: Readonly<Record<string, string>>
   constructor(status: number, code: string, options: HttpErrorOptions = {}) {
     super(
-      options.message ?? code,
-      options.cause === undefined ? undefined : { cause: options.cause },
+      options.message ?? code, options.cause === undefined ? undefined : { cause: options.cause },
     )
     if (!Number.isInteger(status) || status < 400 || status > 599) {
       throw new RangeError(
@@ -222,10 +221,7 @@ export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): Http
 
 /** Error codes of Node and undici that mean a timeout. */
 const LATE = new Set([
-  'ETIMEDOUT',
-  'ESOCKETTIMEDOUT',
-  'UND_ERR_CONNECT_TIMEOUT',
-  'UND_ERR_HEADERS_TIMEOUT',
+  'ETIMEDOUT', 'ESOCKETTIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
 ])
 const UPSTREAM = { message: 0, details: 0, members: 0, headers: 0 } satisfies Record<
@@ -250,8 +246,7 @@ const DEEP = 5
  * @throws {TypeError} An option is unknown.
  */
 export function upstreamError(
-  error: unknown,
-  options: Omit<HttpErrorOptions, 'cause'> = {},
+  error: unknown, options: Omit<HttpErrorOptions, 'cause'> = {},
 ): HttpError {
   checkNames('upstreamError', options, UPSTREAM)
   return isHttpError(error)

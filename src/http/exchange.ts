@@ -245,8 +245,7 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
   )
   const operations = handler.operations?.map((operation) =>
     policies.reduceRight(
-      (described, policy) => policy.describe?.(described) ?? described,
-      operation,
+      (described, policy) => policy.describe?.(described) ?? described, operation,
     ),
   )
   return Object.assign(wrapped, {

@@ -78,11 +78,7 @@ for (const [code, [status, message]] of Object.entries(ERROR_CODES)) {
 
 /** Headers that the response itself sets. */
 const BODY_HEADERS = new Set([
-  'content-type',
-  'content-length',
-  'content-encoding',
-  'transfer-encoding',
-  'connection',
+  'content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection',
 ])
 const LIST_HEADERS = ['vary', 'link', 'ratelimit', 'ratelimit-policy']
 const MAX_CODE = 128
@@ -114,8 +110,7 @@ export function readFailure(error: unknown): Failure {
  * `link` and the rate limit headers are joined. Does nothing for a thrown primitive.
  */
 export function addFailureHeaders(
-  error: unknown,
-  headers: Readonly<Record<string, string | string[]>>,
+  error: unknown, headers: Readonly<Record<string, string | string[]>>,
 ): void {
   if (!isFields(error)) return
   const before = additions.get(error) ?? {}
@@ -129,8 +124,7 @@ export function addFailureHeaders(
 const additions = new WeakMap<object, Readonly<Record<string, string>>>()
 
 function joinLists(
-  added: Readonly<Record<string, string>>,
-  own: Readonly<Record<string, string>>,
+  added: Readonly<Record<string, string>>, own: Readonly<Record<string, string>>,
 ): Record<string, string> {
   const both: Record<string, string> = {}
   for (const name of LIST_HEADERS) {
@@ -180,9 +174,7 @@ function ofHost(error: Fields): Failure {
   }
   if (typeof expose === 'boolean') {
     return ofStatus(
-      statusCode ?? error['status'],
-      expose ? error['message'] : undefined,
-      error['headers'],
+      statusCode ?? error['status'], expose ? error['message'] : undefined, error['headers'],
     )
   }
   // A `status` alone proves nothing, because HTTP clients put the status of an upstream response
@@ -205,8 +197,7 @@ interface FailureParts {
 }
 
 function failure(
-  status: number,
-  { code, message, details, members, headers, expected }: FailureParts,
+  status: number, { code, message, details, members, headers, expected }: FailureParts,
 ): Failure {
   const general = generalError(status)
   return {
@@ -249,9 +240,7 @@ function sendable(headers: unknown): Record<string, string> {
     const name = key.toLowerCase()
     const text = Array.isArray(value)
       ? value.join(', ')
-      : typeof value === 'number'
-      ? String(value)
-      : value
+      : typeof value === 'number' ? String(value) : value
     if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text)
       || BODY_HEADERS.has(name)) {
       continue

@@ -42,8 +42,7 @@ export function principalOf<P extends Principal = Principal>(
  * @throws {TypeError} The context has a `user` but no `principal`.
  */
 export function principalOrNobody<P extends Principal = Principal>(
-  request: HttpRequest<unknown>,
-  where: string,
+  request: HttpRequest<unknown>, where: string,
 ): P | undefined {
   const principal = principalOf<P>(request)
   if (principal !== undefined) return principal

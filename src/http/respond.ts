@@ -18,9 +18,7 @@ const JSON_TYPE = 'application/json'
  * return json(201, user, { location: `/users/${user.id}` })
  */
 export function json(
-  status: number,
-  value: unknown,
-  headers?: Readonly<ResponseHeaders>,
+  status: number, value: unknown, headers?: Readonly<ResponseHeaders>,
 ): HttpResponse {
   // `JSON.stringify` returns undefined for undefined and for functions.
   return jsonText(status, JSON.stringify(value) ?? 'null', headers)
@@ -55,9 +53,7 @@ export function respondAllow({ method }: HttpRequest<unknown>, allow: string): H
  * return jsonText(200, await cache.get('report'))
  */
 export function jsonText(
-  status: number,
-  text: string,
-  headers?: Readonly<ResponseHeaders>,
+  status: number, text: string, headers?: Readonly<ResponseHeaders>,
 ): HttpResponse {
   return {
     status,

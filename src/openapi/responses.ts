@@ -86,9 +86,7 @@ const properties: Fragment = {
   },
 }
 
-export const errorSchema: Fragment = {
-  type: 'object', required: ['error', 'code'], properties,
-}
+export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties }
 
 /** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
 export const problemSchema: Fragment = {

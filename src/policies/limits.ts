@@ -16,9 +16,7 @@ export interface LimitBodyOptions {
   readonly maxBodyBytes: number
 }
 
-const BODY = {
-  maxBodyBytes: whole({ required: true }),
-} satisfies OptionTable<LimitBodyOptions>
+const BODY = { maxBodyBytes: whole({ required: true }) } satisfies OptionTable<LimitBodyOptions>
 const BODY_PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: AFTER_ID }
 
 /**

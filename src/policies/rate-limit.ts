@@ -236,8 +236,7 @@ class Charge<C> {
   readonly #counts: (Count | undefined)[] = []
 
   constructor(
-    private readonly store: Store,
-    private readonly limits: readonly Limit<C>[],
+    private readonly store: Store, private readonly limits: readonly Limit<C>[],
     private readonly passes: (error: unknown) => boolean,
     private readonly outer: Charge<never> | undefined,
   ) {}
@@ -309,9 +308,7 @@ function secondsTo({ resetAt }: Count): number {
 }
 
 function publish(
-  outcome: RateLimitEvent['outcome'],
-  policy: string | undefined,
-  { method, path }: HttpRequest,
+  outcome: RateLimitEvent['outcome'], policy: string | undefined, { method, path }: HttpRequest,
   error: unknown,
 ): void {
   if (events.hasSubscribers) {

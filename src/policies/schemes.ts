@@ -161,8 +161,7 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & {
       const key = read(request)
       return key !== undefined && (key.length > LONGEST_CREDENTIALS || CONTROL.test(key)) ? '' : key
     },
-    challenge: (realm) =>
-      `ApiKey realm="${realm}", in="${place}", name="${name}"`,
+    challenge: (realm) => `ApiKey realm="${realm}", in="${place}", name="${name}"`,
   }
 }
 

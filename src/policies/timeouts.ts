@@ -52,9 +52,7 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
     return new Promise<HttpResponse | undefined>((resolve, reject) => {
       let late: HttpError | undefined
       const timeout = setTimeout(() => {
-        late = body.waiting
-          ? httpError('request_timeout')
-          : tooLong(request.method)
+        late = body.waiting ? httpError('request_timeout') : tooLong(request.method)
         controller.abort(late)
         // A handler that rejects with this error at once may add what it has done so far.
         setImmediate(reject, late)

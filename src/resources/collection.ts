@@ -97,9 +97,7 @@ export function collection<
   return Object.assign(router<C>(routes), parts)
 }
 
-function keyless<R>(
-  handler: (request: HttpRequest) => R,
-): (request: HttpRequest) => R {
+function keyless<R>(handler: (request: HttpRequest) => R): (request: HttpRequest) => R {
   return (request) => {
     refuseIdempotencyKey(request)
     return handler(request)

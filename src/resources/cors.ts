@@ -76,9 +76,7 @@ const LONGEST = 2048
 /** Maximum length of an origin: a scheme, a name of up to 253 characters and a port. */
 const LONGEST_ORIGIN = 512
 
-const PLACE: PolicyPlace = {
-  name: 'cors', behind: { requestId: 'its responses would have no id' },
-}
+const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'its responses would have no id' } }
 
 /**
  * Lets pages of other origins read responses, errors included. Responds to their preflights with

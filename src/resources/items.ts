@@ -317,8 +317,7 @@ interface Place {
 
 /** Responses a write: 201 with Location, 200, or 204 for a client that prefers no body. */
 function written(
-  { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown,
-  { path, created }: Place,
+  { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown, { path, created }: Place,
 ): HttpResponse {
   const wish = parsePrefer(asked['prefer']).return
   const minimal = wish === 'minimal'

@@ -128,9 +128,7 @@ function localPath({ path, mountPath }: HttpRequest): string | undefined {
 type Params = Record<string, string>
 
 /** Percent-decodes `params` in place, a new object without a prototype. */
-function finishParams(
-  params: Params, names: readonly string[], outer: Readonly<Params>,
-): Params {
+function finishParams(params: Params, names: readonly string[], outer: Readonly<Params>): Params {
   for (const name of names) params[name] = decode(params[name] ?? '')
   for (const name in outer) {
     if (!(name in params)) params[name] = outer[name] ?? ''

@@ -247,8 +247,7 @@ interface DescribedVersion {
 
 /** Returns the operations of one version. */
 function describeVersion(
-  { name, handler, deprecated, isDefault }: DescribedVersion,
-  select: readonly Selector[],
+  { name, handler, deprecated, isDefault }: DescribedVersion, select: readonly Selector[],
   advertise: boolean,
 ): Operation[] {
   const segments = select.flatMap(({ describe }) => describe?.segment?.(name) ?? [])

@@ -153,8 +153,7 @@ const codingMemo = new Memo(parseCodings)
  * malformed items. Never throws. Takes linear time.
  */
 export function negotiateCoding(
-  header: string | readonly string[] | undefined,
-  codings: readonly string[],
+  header: string | readonly string[] | undefined, codings: readonly string[],
 ): string | undefined {
   if (header === undefined) return 'identity'
   const asked = codingMemo.get(fieldText(header))

@@ -104,8 +104,7 @@ function wholeSecond(ms: number): number {
  * @param etag - the current entity tag with its quotes, such as `"a1"` or `W/"a1"`
  */
 export function etagMatches(
-  field: string | readonly string[] | undefined,
-  etag: string | undefined,
+  field: string | readonly string[] | undefined, etag: string | undefined,
   comparison: 'strong' | 'weak',
 ): boolean {
   if (field === undefined || etag === undefined) return false
