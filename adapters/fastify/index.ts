@@ -59,11 +59,9 @@ const PLUGIN_OPTIONS = {
  *
  * A body that Fastify has parsed is used as it is. For streams (NDJSON, large uploads) use the
  * plugin, or a scope without content type parsers.
- *
  * @example
  * app.post('/reports', toFastify(submit(report)))
  * app.get('/tasks/:id', toFastify(status))
- *
  * @throws {TypeError} An option is not valid or unknown, or the handler is not a function.
  */
 export function toFastify<C = unknown>(
@@ -90,7 +88,6 @@ export function toFastify<C = unknown>(
  * A Fastify plugin that mounts a handler under a prefix, with all paths below it. Fastify parses no
  * body there, so handlers read bodies themselves, large ones as streams. Other routes are not
  * affected.
- *
  * @example
  * app.register(fastifyLonghaul, { prefix: '/api', handler: router({ 'POST /reports': submit(report) }) })
  */

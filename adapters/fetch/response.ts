@@ -12,8 +12,8 @@ const NULL_BODY = new Set([204, 205, 304])
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 
 /**
- * Converts a response to a `Response`. Rejects if it cannot be sent, for example because a header is
- * not valid, or because the source of the body fails at once.
+ * Converts a response to a `Response`. Rejects if it cannot be sent, for example because a header
+ * is not valid, or because the source of the body fails at once.
  */
 export async function toResponse(
   request: HttpRequest, response: HttpResponse, rescue: Rescue,
@@ -56,8 +56,8 @@ function init(
 }
 
 /**
- * Returns headers as `new Response` accepts them: a list becomes that many lines. Checks the values,
- * because the `Response` of @hono/node-server checks them outside of the error boundary.
+ * Returns headers as `new Response` accepts them: a list becomes that many lines. Checks the
+ * values, because the `Response` of @hono/node-server checks them outside of the error boundary.
  */
 function fetchHeaders(
   headers: ResponseHeaders, length: number | undefined, dropsLength: boolean,

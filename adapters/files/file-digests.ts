@@ -8,8 +8,7 @@ export interface FileDigestOptions {
   /**
    * Maximum size of a file whose digest is computed, in bytes. The first client that wants the
    * digest waits until the file was read: about a second for 1 GiB. A larger file has none.
-   *
-   * @default 268_435_456 (256 MiB)
+   * Default: 268_435_456 (256 MiB).
    */
   readonly maxFileBytes?: number
 }
@@ -18,8 +17,8 @@ const DIGESTS = {
   maxFileBytes: whole({ min: 1, infinity: true, default: 268_435_456 }),
 } satisfies OptionTable<FileDigestOptions>
 /**
- * Number of digests that are kept, of about 300 bytes each, and number of files that are read at the same
- * time. A request above it gets no digest.
+ * Number of digests that are kept, of about 300 bytes each, and number of files that are read at
+ * the same time. A request above it gets no digest.
  */
 const LIMITS = { maxEntries: 10_000, concurrency: 2 }
 

@@ -63,7 +63,6 @@ const FOLDER_BLOBS = {
  * and above three quarters of `maxBytes` about every two seconds, or less often if the folder has
  * so many files that reading it takes long. Between two readings, the processes together may exceed
  * `maxBytes`, and space that another process freed, or that expired, may still count.
- *
  * @example
  * const blobs = new FolderBlobs('/var/lib/app/blobs', { maxBytes: 100 * 1024 ** 3 })
  */

@@ -57,10 +57,8 @@ const FILE_SOURCE = {
  * Serves one file with `content()`. Follows symbolic links. Reads the state of the file for each
  * request, so the file may be replaced at any time. Replace it by renaming another file over it:
  * running downloads of the old file then complete.
- *
  * @example
  * const handler = content(fileSource('/srv/export.csv'))
- *
  * @throws {TypeError} The path is no string, or an option is unknown.
  */
 export function fileSource(path: string, options: FileSourceOptions = {}): FindContent {
@@ -112,10 +110,8 @@ const FOLDER_SOURCE = {
  * not by `..`, encoded or not, and not by a link. On Linux this includes a name that is replaced by
  * a link during the request. Serves only regular files; folders have no listing. `fileSource`
  * describes how to replace files.
- *
  * @example
  * app.use('/files', toNode(content(folderSource('/srv/files'))))
- *
  * @throws {TypeError} The folder does not exist, or an option is unknown.
  */
 export function folderSource<C = unknown>(

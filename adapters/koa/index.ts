@@ -38,16 +38,14 @@ interface Extended {
 
 /**
  * Converts a handler to a middleware of Koa, for koa-mount, or for a route of @koa/router. Headers
- * that earlier middleware has set are kept, and a body that koa-body or koa-bodyparser has parsed is
- * used. If the handler declines, the next middleware runs.
+ * that earlier middleware has set are kept, and a body that koa-body or koa-bodyparser has parsed
+ * is used. If the handler declines, the next middleware runs.
  *
- * The response is written to the connection directly. Earlier middleware continues when the response
- * has been sent. Errors that are masked to clients go to `onError`. Without it they become `error`
- * events of the app, unless `reportErrorsTo` has a listener.
- *
+ * The response is written to the connection directly. Earlier middleware continues when the
+ * response has been sent. Errors that are masked to clients go to `onError`. Without it they become
+ * `error` events of the app, unless `reportErrorsTo` has a listener.
  * @example
  * app.use(toKoa(router({ 'POST /api/reports': submit(report) })))
- *
  * @throws {TypeError} An option is not valid or unknown, the handler is not a function, or
  * `mountPath` does not start with `/`.
  */

@@ -12,8 +12,8 @@ import {
 export const TASKS: unique symbol = Symbol('longhaul.TASKS')
 
 /**
- * The token under which the module provides the `TaskEndpoints`: `@Inject(TASK_ENDPOINTS)`. Requires
- * the option `endpoints`.
+ * The token under which the module provides the `TaskEndpoints`: `@Inject(TASK_ENDPOINTS)`.
+ * Requires the option `endpoints`.
  */
 export const TASK_ENDPOINTS: unique symbol = Symbol('longhaul.TASK_ENDPOINTS')
 
@@ -33,8 +33,8 @@ export interface LonghaulModuleOptions<User = { readonly id: string }> {
    */
   readonly endpoints?: TaskEndpointsOptions<NestContext<User>>
   /**
-   * Time that active runs get to finish when the application stops, in milliseconds.
-   * @default 10 000
+   * Time that active runs get to finish when the application stops, in milliseconds. Default: 10
+   * 000.
    */
   readonly drainMs?: number
 }
@@ -90,7 +90,6 @@ export class LonghaulModule {
   /**
    * Creates the tasks from options. An option that is unknown or makes no sense is a `TypeError` of
    * `NestFactory.create`.
-   *
    * @example
    * LonghaulModule.forRoot({
    *   tasks: { ...memory(), definitions: [report] },
@@ -103,7 +102,6 @@ export class LonghaulModule {
 
   /**
    * Creates the tasks from options that a factory returns, which may inject providers.
-   *
    * @example
    * LonghaulModule.forRootAsync({
    *   inject: [Database],

@@ -41,20 +41,18 @@ type Listener = (...args: never[]) => void
  * Connects a server of node:http to a handler, with the events that a plain listener does not get:
  *
  * - `request`: if the handler declines, the listeners that the server had before are called.
- * Without such listeners the client gets a 404;
+ *   Without such listeners the client gets a 404;
  * - `checkContinue`: `100 Continue` is sent once the handler reads the body;
  * - `checkExpectation`: 417 `expectation_failed` for anything but `100-continue`;
  * - `connect`: 501 `not_implemented`;
  * - `clientError`: 501 for a method that Node's parser does not know, 431 if the headers are too
- * large, 408 if the request is too slow, 400 for other errors. The response has the error body.
- * Nothing is written into a response that has begun.
+ *   large, 408 if the request is too slow, 400 for other errors. The response has the error body.
+ *   Nothing is written into a response that has begun.
  *
  * Listeners that the server has for `connect`, `checkExpectation` and `clientError` stay, and no
  * listener is added for these events. `upgrade` is not touched.
- *
  * @example
  * const detach = attach(server, handler, { policies: [requestId()], sendTimeoutMs: 120_000 })
- *
  * @returns a function that restores the server
  * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
  */

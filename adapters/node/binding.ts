@@ -66,10 +66,8 @@ export type NodeHandler<C = unknown> = (
  * The status and headers of a streamed response are sent with its first chunk, after 1 s, or at
  * once for `text/event-stream`. If the source fails before that, the client gets an error response.
  * If it fails later, the connection is cut.
- *
  * @example
  * app.use('/api', toNode(handler))
- *
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
  * option is not valid or unknown.
  */
@@ -110,7 +108,6 @@ export class Binding<C> {
 
   /**
    * Runs one exchange, after those before it on the same connection.
-   *
    * @param waiting - the client waits for a 100
    */
   run(

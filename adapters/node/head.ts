@@ -31,7 +31,6 @@ export function hasNoContent(req: HostRequest, status: number): boolean {
 
 /**
  * Writes the status and headers of a response.
- *
  * @param length - the `Content-Length`; `undefined` keeps that of the handler
  * @param close - ends the connection after the response
  */
@@ -82,9 +81,9 @@ export function together(
 }
 
 /**
- * Calls `act` just before the headers of a response of your framework are sent, by `writeHead` in any
- * form, or by the first write, end or flush. All its headers are set by then, so `act` may read, join
- * and add headers.
+ * Calls `act` just before the headers of a response of your framework are sent, by `writeHead` in
+ * any form, or by the first write, end or flush. All its headers are set by then, so `act` may
+ * read, join and add headers.
  */
 export function atHead(res: HostResponse, act: () => void): void {
   const write = res.writeHead.bind(res) as (...args: unknown[]) => ServerResponse

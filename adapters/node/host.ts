@@ -35,8 +35,8 @@ export function isGone(req: HostRequest, res: HostResponse): boolean {
 }
 
 /**
- * Calls `left` once, when the exchange is over or its connection closes. A response that waits behind
- * another one gets no `close` event from Node, so the connection is watched then.
+ * Calls `left` once, when the exchange is over or its connection closes. A response that waits
+ * behind another one gets no `close` event from Node, so the connection is watched then.
  */
 export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
   const socket = res.socket === null ? req.socket : undefined

@@ -25,10 +25,8 @@ interface Progress {
  *
  * Systems buffer some MiB for a slow client and accept more in large steps, so choose a minute or
  * more. Connections that exist already are not watched.
- *
  * @example
  * const stop = limitSending(server, 120_000)
- *
  * @returns a function that ends the limit
  * @throws {TypeError} `ms` is not valid.
  */

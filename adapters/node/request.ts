@@ -127,8 +127,8 @@ function stripped(req: HostRequest, path: string): string {
 }
 
 /**
- * Returns path parameters as strings: Express 5 has a list for a wildcard, Express 4 `undefined` for
- * an optional one.
+ * Returns path parameters as strings: Express 5 has a list for a wildcard, Express 4 `undefined`
+ * for an optional one.
  */
 function textParams(params: unknown): Readonly<Record<string, string>> {
   if (typeof params !== 'object' || params === null) return NO_PARAMS

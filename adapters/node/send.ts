@@ -112,8 +112,8 @@ async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<
 }
 
 /**
- * Cuts a connection, so that the response does not look complete. HTTP/1.0 marks its end by closing,
- * so it needs a reset. HTTP/2 resets the stream, for which it needs an error.
+ * Cuts a connection, so that the response does not look complete. HTTP/1.0 marks its end by
+ * closing, so it needs a reset. HTTP/2 resets the stream, for which it needs an error.
  */
 export function cut({ req, res }: Call): void {
   if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
@@ -193,7 +193,6 @@ export function sizeOf(chunk: Chunk): number {
 
 /**
  * Checks a streamed body against its Content-Length.
- *
  * @param promised - the Content-Length; `NaN` without one
  * @throws {RangeError} The body is longer, or ends before.
  */
@@ -238,8 +237,8 @@ const LINGER_IDLE_MS = 1000
 const LINGER_BYTES = 256 * 1024 * 1024
 
 /**
- * Returns true if the connection has to be closed after a whole response. A client that was too slow
- * is not waited for, even if a handler still reads (RFC 9110 section 15.5.9).
+ * Returns true if the connection has to be closed after a whole response. A client that was too
+ * slow is not waited for, even if a handler still reads (RFC 9110 section 15.5.9).
  */
 export function mustClose(call: Call, status: number): boolean {
   return !call.req.complete && (status === 408 || leavesBody(call))

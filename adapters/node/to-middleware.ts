@@ -23,9 +23,9 @@ const STAND_IN = Symbol('longhaul.standIn')
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
 /**
- * Puts policies in front of your framework's own handlers, as middleware of Express 4, Express 5 and
- * Connect. For other frameworks, pass Node's objects: `guard(request.raw, reply.raw, done)` in an
- * `onRequest` hook of Fastify.
+ * Puts policies in front of your framework's own handlers, as middleware of Express 4, Express 5
+ * and Connect. For other frameworks, pass Node's objects: `guard(request.raw, reply.raw, done)` in
+ * an `onRequest` hook of Fastify.
  *
  * If a policy rejects a request, the client gets longhaul's error body and `next` is not called.
  * Otherwise your framework continues, and the headers of policies are added to its response, even
@@ -39,10 +39,8 @@ const FRAMING = new Set(['content-length', 'transfer-encoding'])
  * Policies see the response of your framework as an empty 200. So `timeouts` and `limitBody`, which
  * change the run or the body, are not accepted. An optional `authenticate` adds no challenge to a
  * 401 of your framework.
- *
  * @example
  * app.use('/v1', toMiddleware([requestId(), deprecated({ deprecated: '2026-01-01' })]))
- *
  * @throws {TypeError} There is no policy, the order would not work (see `compose`), or a policy
  * cannot work here.
  */
@@ -66,9 +64,8 @@ export function toMiddleware<C = unknown>(
 }
 
 /**
- * Returns the request with the context that policies of `toMiddleware` have made; `undefined` without
- * them.
- *
+ * Returns the request with the context that policies of `toMiddleware` have made; `undefined`
+ * without them.
  * @example
  * const principal = principalOf(requestOf(req) ?? request)
  */

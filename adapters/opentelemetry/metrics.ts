@@ -28,8 +28,8 @@ const OPTIONS = {
 const BOUNDARIES = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800, 3600]
 
 /**
- * Records what this process does as metrics of OpenTelemetry. Attributes are names and outcomes, never ids or
- * owners, because their number has no bound.
+ * Records what this process does as metrics of OpenTelemetry. Attributes are names and outcomes,
+ * never ids or owners, because their number has no bound.
  *
  * | Metric | Content |
  * |---|---|
@@ -40,10 +40,8 @@ const BOUNDARIES = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1
  * | `longhaul.store.duration` | seconds of calls of Redis or PostgreSQL, by operation and outcome |
  * | `longhaul.pool.tasks` | tasks of all processes by pool and state: running, waiting, delayed. Each process reports the same number |
  * | `longhaul.pool.oldest_wait` | seconds for which the oldest task of a pool has waited |
- *
  * @example
  * const stop = taskMetrics({ tasks })
- *
  * @returns a function that ends the records
  * @throws {TypeError} An option is unknown or not valid.
  */

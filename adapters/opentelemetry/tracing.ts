@@ -20,17 +20,15 @@ const MAX_HEADER_LENGTH = 512
 const MAX_HEADERS = 8
 
 /**
- * Traces tasks, for the option `tracing` of `createTasks`. The spans of a task are in the trace of the request
- * that submitted it: `report accept`, `report wait` until its first run, `report run` for each run, in whichever
- * process, and `report callback` for each attempt. A synchronous run without a task has a span, too. The
- * receiver of a callback gets `traceparent`.
+ * Traces tasks, for the option `tracing` of `createTasks`. The spans of a task are in the trace of
+ * the request that submitted it: `report accept`, `report wait` until its first run, `report run`
+ * for each run, in whichever process, and `report callback` for each attempt. A synchronous run
+ * without a task has a span, too. The receiver of a callback gets `traceparent`.
  *
- * Requires `npm install @opentelemetry/api`. Headers of the propagator that are no valid header fields, or longer
- * than 512 characters, are dropped.
- *
+ * Requires `npm install @opentelemetry/api`. Headers of the propagator that are no valid header
+ * fields, or longer than 512 characters, are dropped.
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report], tracing: taskTracing() })
- *
  * @throws {TypeError} An option is unknown.
  */
 export function taskTracing(options: TaskTracingOptions = {}): Tracing {

@@ -33,14 +33,12 @@ const callbackEvents = channel('longhaul:callback')
  * Enables callbacks in `createTasks`. When a task ends, longhaul sends a signed request (Standard
  * Webhooks) to its callback URL. Failed requests are retried. Addresses that are not public are
  * never called.
- *
  * @example
  * const tasks = createTasks({
  *   ...memory(),
  *   definitions: [report],
  *   callbacks: callbacks({ secrets: (owner) => secretsOf(owner) }),
  * })
- *
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function callbacks(options: CallbackOptions): Callbacks {

@@ -56,10 +56,8 @@ const OPTIONS = {
  * Creates a sender for HTTP/1.1. It connects only to public addresses and checks them for each
  * connection. It follows no redirects, uses no proxy from the environment, keeps no connection open
  * and decodes no content coding.
- *
  * @example
  * const sender = httpSender({ allow: ['10.1.0.0/16'], timeoutMs: 5000 })
- *
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {

@@ -58,7 +58,6 @@ export const OPTIONS = {
 export interface CallbackSender {
   /**
    * Called when a task is accepted. Does not check the addresses of a name: `send` does, each time.
-   *
    * @throws {HttpError} `invalid_callback_url` or `callback_url_forbidden` (400): the URL can never
    * be called.
    */

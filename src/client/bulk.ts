@@ -7,36 +7,25 @@ import { start as submit, WORK, type SubmitOptions } from './submit.js'
 
 /** Options of `bulk`. */
 export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
-  /**
-   * HTTP method of the first request. Updates use PATCH.
-   * @default POST
-   */
+  /** HTTP method of the first request. Updates use PATCH. Default: POST. */
   readonly method?: string
   /**
-   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }`.
-   * @default the body is the array
+   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }`. Default:
+   * the body is the array.
    */
   readonly items?: string
   /**
    * Maximum number of items in one request. After a 413 the client sends fewer: those without an
-   * outcome.
-   * @default 1000
+   * outcome. Default: 1000.
    */
   readonly maxItems?: number
-  /**
-   * Maximum size of one request body in bytes.
-   * @default 1 MiB
-   */
+  /** Maximum size of one request body in bytes. Default: 1 MiB. */
   readonly maxBodyBytes?: number
   /**
-   * Requests at a time. With more than one, items may be processed in another order.
-   * @default 1
+   * Requests at a time. With more than one, items may be processed in another order. Default: 1.
    */
   readonly concurrency?: number
-  /**
-   * Asks the server to do the work as a task.
-   * @default false
-   */
+  /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
   /** Called after each request. */
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void
@@ -88,7 +77,6 @@ export class BulkFailedError extends Error {
 
 /**
  * Returns whether `error` is a `BulkFailedError`, of any copy of this package.
- *
  * @example
  * try {
  *   await api.bulk('/users/bulk', users)
@@ -280,8 +268,8 @@ function readReport(body: unknown): BulkReport | undefined {
 }
 
 /**
- * Returns the indexes of the items that a report does not name. A report of failures only is
- * about the first `total` items, because a server processes them in order.
+ * Returns the indexes of the items that a report does not name. A report of failures only is about
+ * the first `total` items, because a server processes them in order.
  */
 function openItems(report: BulkReport | undefined, count: number): number[] {
   const { summary: { total }, items } = report ?? { summary: { total: 0 }, items: [] }

@@ -59,9 +59,8 @@ export interface RunOptions<R = unknown>
 /** Options of `client.task`. */
 export interface TypedTaskOptions<Input> extends Pick<SubmitOptions, 'statusPath' | 'headers'> {
   /**
-   * Returns the body for an input. For an endpoint of several kinds of work:
-   * `(data) => ({ task: 'report', data })`.
-   * @default the input itself
+   * Returns the body for an input. For an endpoint of several kinds of work: `(data) => ({ task:
+   * 'report', data })`. Default: the input itself.
    */
   readonly body?: (input: Input) => unknown
 }
@@ -81,14 +80,13 @@ export interface RecordsOptions
   extends ReadNdjsonOptions, Pick<CallOptions, 'signal' | 'headers'> {}
 
 /**
- * A client of one server. Paths are relative to its `baseUrl`. A request that is rejected or gets no
- * response rejects with a `ClientError`. An abort rejects with the reason of the signal.
+ * A client of one server. Paths are relative to its `baseUrl`. A request that is rejected or gets
+ * no response rejects with a `ClientError`. An abort rejects with the reason of the signal.
  */
 export interface Client {
   /**
-   * Submits work by POST. Resolves when the server has accepted it, or has responded at once. A lost
-   * request is sent again with the same Idempotency-Key.
-   *
+   * Submits work by POST. Resolves when the server has accepted it, or has responded at once. A
+   * lost request is sent again with the same Idempotency-Key.
    * @example
    * const task = await api.submit('/reports', { year: 2025 })
    * console.log(task.taskId, await task.result())
@@ -96,9 +94,7 @@ export interface Client {
   submit<R = unknown>(path: string, input: unknown, options?: SubmitOptions): Promise<TaskHandle<R>>
   /**
    * Submits work and waits for its result. The signal stops waiting, not the task.
-   *
    * @throws {TaskFailedError} The task failed or was cancelled.
-   *
    * @example
    * const { pages } = await api.run<{ pages: number }>('/reports', { year: 2025 })
    */
@@ -106,7 +102,6 @@ export interface Client {
   /**
    * Returns typed methods for one kind of work. The types come from its definition or from an
    * OpenAPI document.
-   *
    * @example
    * const reports = api.task<typeof report>('/reports')
    * const { message } = await reports.run({ year: 2025 })
@@ -117,7 +112,6 @@ export interface Client {
   /**
    * Creates a handle for a task that was submitted before. Takes what `toJSON` of its handle
    * returned, as a value or as JSON.
-   *
    * @example
    * const saved = JSON.stringify(await api.submit('/reports', { year: 2025 }))
    * console.log(await api.resume(saved).result())
@@ -125,9 +119,7 @@ export interface Client {
   resume<R = unknown>(saved: SavedTask | string): TaskHandle<R>
   /**
    * Lists the tasks of this client by GET, the newest first. Iterating reads page after page.
-   *
    * @throws {TypeError} An option is unknown.
-   *
    * @example
    * for await (const task of api.tasks('/tasks', { status: 'failed' })) {
    *   console.log(task.taskId, task.createdAt)
@@ -137,7 +129,6 @@ export interface Client {
   tasks<R = unknown>(path: string, options?: TaskListOptions): TaskList<R>
   /**
    * Reads NDJSON by GET and yields the records as they arrive.
-   *
    * @example
    * for await (const { id } of api.records<{ id: number }>('/users')) console.log(id)
    */
@@ -145,13 +136,11 @@ export interface Client {
     path: string, options?: RecordsOptions,
   ): AsyncGenerator<T, void, undefined>
   /**
-   * Sends records as NDJSON and resolves with the server's report. An array, a `Blob`, or a function
-   * that returns the records can be read again after a failure. With `background` or an
+   * Sends records as NDJSON and resolves with the server's report. An array, a `Blob`, or a
+   * function that returns the records can be read again after a failure. With `background` or an
    * `idempotencyKey`, a lost upload is then repeated if the server acknowledges keys. With
    * `resumable` it continues instead. A function must return the same records each time.
-   *
    * @throws {ClientError} The server rejected the upload or could not be reached.
-   *
    * @example
    * const { message, items } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
    */
@@ -159,9 +148,7 @@ export interface Client {
   /**
    * Uploads large content to an endpoint of `resumableUpload`. After a broken connection it
    * continues where the server has stopped. Starts at once.
-   *
    * @throws {TypeError} An option is unknown or invalid, or `from` belongs to other content.
-   *
    * @example
    * const sending = api.uploadFile('/films', film)
    * console.log(await sending.result())
@@ -173,7 +160,6 @@ export interface Client {
    * Downloads large content. After a broken connection it resumes while the content is unchanged
    * (Range, If-Range, a strong ETag). Its length is verified. The first read sends the first
    * request.
-   *
    * @example
    * const blob = await api.download('/files/film.mp4').blob()
    */
@@ -183,9 +169,7 @@ export interface Client {
    * the server applies items atomically, that is true for each request, not for all items. An item
    * that a report has named is not sent again. A request whose response was lost is repeated only
    * if the server acknowledges its Idempotency-Key.
-   *
    * @throws {BulkFailedError} A request failed as a whole.
-   *
    * @example
    * const { summary, items } = await api.bulk('/users/bulk', users, { maxItems: 500 })
    */
@@ -194,9 +178,7 @@ export interface Client {
 
 /**
  * Creates a client. Sends no request.
- *
  * @throws {TypeError} An option is unknown or invalid.
- *
  * @example
  * const client = createClient({
  *   baseUrl: 'https://api.example', headers: { authorization: 'Bearer secret' },

@@ -36,7 +36,6 @@ export interface DownloadOptions extends Pick<CallOptions, 'signal' | 'headers'>
 /**
  * A download that resumes after a broken connection. Iterate over its bytes, or call `blob`; only
  * once.
- *
  * @example
  * const parts: Uint8Array[] = []
  * const download = api.download('/files/film.mp4', { onRestart: () => { parts.length = 0 } })

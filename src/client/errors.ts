@@ -11,8 +11,8 @@ type ClientErrorOptions =
 const CLIENT_ERROR = Symbol.for('longhaul.ClientError')
 
 /**
- * A request that failed: the server rejected it, did not respond, or sent an unusable response. Test
- * for it with `isClientError`.
+ * A request that failed: the server rejected it, did not respond, or sent an unusable response.
+ * Test for it with `isClientError`.
  */
 export class ClientError extends Error {
   override readonly name = 'ClientError'
@@ -45,7 +45,6 @@ export class ClientError extends Error {
 
 /**
  * Returns whether `error` is a `ClientError`, of any copy of this package.
- *
  * @example
  * try {
  *   await api.run('/reports', { year: 2025 })

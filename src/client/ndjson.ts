@@ -19,8 +19,8 @@ export interface LineFault {
 /** Options of `readNdjson`. */
 export interface ReadNdjsonOptions {
   /**
-   * Maximum length of a line in bytes. A longer line is a fault and is not kept in memory.
-   * @default 1 MiB
+   * Maximum length of a line in bytes. A longer line is a fault and is not kept in memory. Default:
+   * 1 MiB.
    */
   readonly maxLineBytes?: number
   /**
@@ -43,11 +43,9 @@ const MESSAGES: Readonly<Record<LineFaultCode, string>> = {
 /**
  * Yields the records of an NDJSON body as they arrive. The source is a response of `fetch`, its
  * `body`, or another source of bytes. To stop early, leave the loop; that releases the connection.
- *
  * @throws {ClientError} `http_404` and the like: the response is an error. `network_error`: the
  * connection broke. Without `onFault`: `line_malformed`, `line_not_object`, `line_not_utf8` or
  * `line_too_long`.
- *
  * @example
  * const response = await fetch('https://feed.example/users')
  * for await (const user of readNdjson<{ id: number }>(response)) console.log(user.id)
@@ -191,7 +189,6 @@ function joined(pieces: readonly Uint8Array[], length: number): Uint8Array {
  * Returns records as a stream of NDJSON, a body for `fetch` with `duplex: 'half'`. Records are read
  * on demand, in chunks of about 64 KiB. If the source throws, or a record is not a JSON object, the
  * stream fails.
- *
  * @example
  * const body = writeNdjson([{ id: 1 }, { id: 2 }])
  * console.log(await new Response(body).text())

@@ -19,33 +19,25 @@ export interface CallOptions {
 /** Retries of requests that failed. All times are in milliseconds. */
 export interface RetryOptions {
   /**
-   * Failures in a row after which the last one is thrown. 1 disables retries.
-   * @default 8, about half a minute
+   * Failures in a row after which the last one is thrown. 1 disables retries. Default: 8, about
+   * half a minute.
    */
   readonly attempts?: number
   /**
-   * First delay. Each further one is twice as long, less up to half of it at random.
-   * @default 250
+   * First delay. Each further one is twice as long, less up to half of it at random. Default: 250.
    */
   readonly baseMs?: number
   /**
-   * Longest delay. If `Retry-After` asks for more, the error is thrown instead.
-   * @default 30 000
+   * Longest delay. If `Retry-After` asks for more, the error is thrown instead. Default: 30 000.
    */
   readonly maxMs?: number
 }
 
 /** Delays between polls if the server sends no `Retry-After`. They grow. */
 export interface PollOptions {
-  /**
-   * First delay, in milliseconds.
-   * @default 500
-   */
+  /** First delay, in milliseconds. Default: 500. */
   readonly baseMs?: number
-  /**
-   * Longest delay, in milliseconds.
-   * @default 10 000
-   */
+  /** Longest delay, in milliseconds. Default: 10 000. */
   readonly maxMs?: number
 }
 
@@ -53,13 +45,10 @@ export interface PollOptions {
 export interface ClientOptions {
   /**
    * Prefix of all paths, such as `https://api.example/v1`. In a browser it may be relative.
-   * @default the origin of the page; required in Node
+   * Default: the origin of the page; required in Node.
    */
   readonly baseUrl?: string | URL
-  /**
-   * Replaces the global `fetch`: for cookies, a proxy or a test.
-   * @default the global `fetch`
-   */
+  /** Replaces the global `fetch`: for cookies, a proxy or a test. Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch
   /**
    * Headers of every request, such as `authorization`. A function is called before each attempt, so
@@ -70,23 +59,22 @@ export interface ClientOptions {
   /** Retries of requests that failed. */
   readonly retry?: RetryOptions
   /**
-   * Delays between polls if the server sends no `Retry-After`, in milliseconds. They grow.
-   * @default from `baseMs` (500) to `maxMs` (10 000)
+   * Delays between polls if the server sends no `Retry-After`, in milliseconds. They grow. Default:
+   * from `baseMs` (500) to `maxMs` (10 000).
    */
   readonly poll?: PollOptions
   /**
-   * Uses server-sent events while it waits for a task. If `false`, the client polls.
-   * @default true
+   * Uses server-sent events while it waits for a task. If `false`, the client polls. Default: true.
    */
   readonly events?: boolean
   /**
-   * Maximum silence of the server, in milliseconds. After it, the request counts as lost.
-   * @default 60 000
+   * Maximum silence of the server, in milliseconds. After it, the request counts as lost. Default:
+   * 60 000.
    */
   readonly timeoutMs?: number
   /**
-   * Streams uploads. Browsers can do that over HTTP/2 only, and some not at all.
-   * @default true, but false in browsers
+   * Streams uploads. Browsers can do that over HTTP/2 only, and some not at all. Default: true, but
+   * false in browsers.
    */
   readonly streamUploads?: boolean
 }

@@ -3,9 +3,9 @@ import type { MaybePromise, Settings } from './options.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 
 /**
- * Failures after which a request is sent again. `read`: every temporary failure. `keyed`: the same for
- * a request with an Idempotency-Key, unless the work itself has failed. `refused`: only requests that
- * the server rejected before it did any work.
+ * Failures after which a request is sent again. `read`: every temporary failure. `keyed`: the same
+ * for a request with an Idempotency-Key, unless the work itself has failed. `refused`: only
+ * requests that the server rejected before it did any work.
  */
 export type Repeat = 'read' | 'keyed' | 'refused'
 
@@ -115,8 +115,8 @@ export interface KeyedCall extends Call {
   /** True if the application did not choose the key, so the request may also be sent without it. */
   readonly isOptional: boolean
   /**
-   * Body of a harmless request, sent before a lost request is repeated, if it is unknown whether the
-   * server honours keys. Absent: the request is repeated then. `false`: it is not repeated.
+   * Body of a harmless request, sent before a lost request is repeated, if it is unknown whether
+   * the server honours keys. Absent: the request is repeated then. `false`: it is not repeated.
    */
   readonly question: string | false | undefined
 }

@@ -238,7 +238,6 @@ export class TaskFailedError extends Error {
 
 /**
  * Returns whether `error` is a `TaskFailedError`, of any copy of this package.
- *
  * @example
  * try {
  *   await api.run('/reports', { year: 2025 })

@@ -13,7 +13,7 @@ export interface SubmitOptions extends CallOptions {
    * Idempotency-Key. Requests with the same key are the same work, so a lost request can be sent
    * again. `bulk` and `upload` do so only if the server acknowledges keys. If `false`, no key is
    * sent, and the client repeats only requests that were rejected before any work was done.
-   * @default a random key
+   * Default: a random key.
    */
   readonly idempotencyKey?: string | false
   /**
@@ -22,8 +22,8 @@ export interface SubmitOptions extends CallOptions {
    */
   readonly wait?: number
   /**
-   * Sends `Prefer: respond-async`. If `false`, the server responds with the result itself.
-   * @default true
+   * Sends `Prefer: respond-async`. If `false`, the server responds with the result itself. Default:
+   * true.
    */
   readonly background?: boolean
 }

@@ -19,8 +19,8 @@ export interface TaskListOptions extends Pick<CallOptions, 'signal' | 'headers'>
   readonly limit?: number
   /**
    * Path of the status resource, with `{id}` for the identifier. Required if the status resource is
-   * not below the path of the list and the items do not name it.
-   * @default the path of the list, followed by `/{id}`
+   * not below the path of the list and the items do not name it. Default: the path of the list,
+   * followed by `/{id}`.
    */
   readonly statusPath?: string
 }
@@ -42,7 +42,6 @@ export interface TaskPage<R = unknown> {
 export interface TaskList<R = unknown> extends AsyncIterable<ListedTask<R>> {
   /**
    * Reads one page: the first, or that of `next` of another page.
-   *
    * @example
    * const list = api.tasks('/tasks', { limit: 20 })
    * const { items, next } = await list.page()

@@ -27,25 +27,15 @@ export interface SavedFileUpload {
 
 /** Options of `uploadFile`. */
 export interface FileUploadOptions extends CallOptions {
-  /**
-   * HTTP method of the first request. Updates use PATCH.
-   * @default POST
-   */
+  /** HTTP method of the first request. Updates use PATCH. Default: POST. */
   readonly method?: string
-  /**
-   * Media type of the content.
-   * @default the type of the `Blob`, or application/octet-stream
-   */
+  /** Media type of the content. Default: the type of the `Blob`, or application/octet-stream. */
   readonly type?: string
-  /**
-   * Asks the server to do the work as a task.
-   * @default false
-   */
+  /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
   /**
    * Size of the body of one request in bytes. Progress is known after each. The limits of the
-   * server apply too.
-   * @default 8_388_608 (8 MiB)
+   * server apply too. Default: 8_388_608 (8 MiB).
    */
   readonly chunkBytes?: number
   /** Continues an upload of the same content. */
@@ -66,14 +56,12 @@ export interface FileUpload<R = unknown> extends FileUploadProgress {
   resume(): void
   /**
    * Ends the upload and deletes its bytes. `result` rejects with the code `upload_cancelled`.
-   *
    * @throws {ClientError} The server could not be reached. The bytes expire by themselves.
    */
   cancel(): Promise<void>
   /**
    * Waits for the response to the whole upload: a handle for the task of a 202, or for the body of
    * another response.
-   *
    * @throws {ClientError} The server rejected the upload or its content, or could not be reached.
    */
   task(): Promise<TaskHandle<R>>

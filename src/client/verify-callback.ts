@@ -18,8 +18,7 @@ export interface CallbackMessage<R = unknown> {
 /** Options of `verifyCallback`. */
 export interface VerifyOptions {
   /**
-   * Maximum difference between the time of the message and this clock, in seconds.
-   * @default 300
+   * Maximum difference between the time of the message and this clock, in seconds. Default: 300.
    */
   readonly toleranceSeconds?: number
 }
@@ -37,14 +36,11 @@ const MAX_SIGNATURES = 20
 /**
  * Verifies the signature of a callback (Standard Webhooks) and returns its message. Requires
  * WebCrypto.
- *
  * @param body - the bytes or the string as received, not JSON that was parsed and written again
  * @param secrets - base64, with or without `whsec_`; several while you replace one
- *
  * @throws {ClientError} `callback_headers_missing`, `callback_expired`,
  * `callback_signature_invalid` or `callback_malformed`.
  * @throws {TypeError} A secret is not base64, or there is none.
- *
  * @example
  * export async function receive(request: Request): Promise<Response> {
  *   const { data } = await verifyCallback(await request.text(), request.headers, 'whsec_c2VjcmV0')

@@ -14,8 +14,8 @@ import { checkSource, type ContentSource, type FindContent } from './source.js'
 export interface ContentOptions {
   /**
    * Content codings for clients that accept them, best first. They apply to content of 1 KiB or
-   * more that is `compressible`. Each has its own entity tag. A request with Range gets uncompressed
-   * content. `zstd` is left out where Node does not support it. Default: none.
+   * more that is `compressible`. Each has its own entity tag. A request with Range gets
+   * uncompressed content. `zstd` is left out where Node does not support it. Default: none.
    */
   readonly codings?: readonly ContentCoding[]
   /**
@@ -63,17 +63,14 @@ const OPTIONS = {
  * new one. Memory for each client is bounded by the source's chunks, however slow the client is. If
  * a source fails midway or returns too little, the connection is cut.
  *
- * Digests of the source are sent as `Repr-Digest`, and `Want-Repr-Digest` is honoured (RFC
- * 9530).
+ * Digests of the source are sent as `Repr-Digest`, and `Want-Repr-Digest` is honoured (RFC 9530).
  *
  * `source` is one source, or a function that finds one for a request, such as
- * `folderSource('/srv/files')` of `longhaul/files`. If it finds none, the handler returns `undefined`
- * and your framework continues with its next handler. Other methods get 405.
- *
+ * `folderSource('/srv/files')` of `longhaul/files`. If it finds none, the handler returns
+ * `undefined` and your framework continues with its next handler. Other methods get 405.
  * @example
  * const find = ({ params }: HttpRequest) => blobSource(blobs, `report-${params['id']}`)
  * app.get('/reports/:id', toNode(content(find, { disposition: 'attachment' })))
- *
  * @throws {TypeError} The source or an option is not valid, or an option is unknown.
  */
 export function content<C = unknown>(

@@ -17,8 +17,8 @@ export interface ContentSource {
   /** Media type. Default: `application/octet-stream`. */
   readonly type?: string
   /**
-   * Entity tag with its quotes, such as `"a1"`. Other bytes must have another tag. Without a tag and
-   * without `lastModified`, clients cannot resume, because they cannot know that the content is
+   * Entity tag with its quotes, such as `"a1"`. Other bytes must have another tag. Without a tag
+   * and without `lastModified`, clients cannot resume, because they cannot know that the content is
    * unchanged. A weak tag (`W/"a1"`) serves for 304, not for resuming.
    */
   readonly etag?: string | undefined
@@ -39,18 +39,18 @@ export interface ContentSource {
    */
   digest?(algorithm: DigestAlgorithm): MaybePromise<string | undefined>
   /**
-   * Returns the bytes from `start` up to, not including, `end`, at least one. They are read only when
-   * they are sent, a chunk at a time and at the speed of the client, so open nothing before the first
-   * chunk. May be called several times for one response. If it fails before the first chunk, the
-   * response is an error. If it fails later, or returns too few or too many bytes, the connection is
-   * cut.
+   * Returns the bytes from `start` up to, not including, `end`, at least one. They are read only
+   * when they are sent, a chunk at a time and at the speed of the client, so open nothing before
+   * the first chunk. May be called several times for one response. If it fails before the first
+   * chunk, the response is an error. If it fails later, or returns too few or too many bytes, the
+   * connection is cut.
    */
   open(start: number, end: number): MaybePromise<AsyncIterable<Uint8Array> | Iterable<Uint8Array>>
 }
 
 /**
- * Finds the content for a request. If it returns `undefined`, your framework continues, usually with
- * a 404.
+ * Finds the content for a request. If it returns `undefined`, your framework continues, usually
+ * with a 404.
  */
 export type FindContent<C = unknown> = (
   request: HttpRequest<C>,
@@ -118,9 +118,8 @@ export function notADigest(algorithm: DigestAlgorithm): TypeError {
 }
 
 /**
- * Opens a blob as a source, so that clients can resume it. Returns `undefined` if there is
- * none. If the blob is replaced before it is read, the client gets 503 and may retry at once.
- *
+ * Opens a blob as a source, so that clients can resume it. Returns `undefined` if there is none. If
+ * the blob is replaced before it is read, the client gets 503 and may retry at once.
  * @example
  * content(() => blobSource(blobs, 'report'))
  */

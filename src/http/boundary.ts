@@ -11,9 +11,9 @@ import { HttpError, isHttpError } from './errors.js'
 /**
  * Receives every error that is not the client's: unknown errors, 5xx, a store that failed, and
  * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, the stored failure of a
- * task, nor what stopped because the client has disconnected. Rejected requests, such as those with 503
- * `queue_full`, are counted: it receives one for each code and minute, whose `stack` is one line. What it throws or
- * rejects with becomes a process warning.
+ * task, nor what stopped because the client has disconnected. Rejected requests, such as those with
+ * 503 `queue_full`, are counted: it receives one for each code and minute, whose `stack` is one
+ * line. What it throws or rejects with becomes a process warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
@@ -34,10 +34,8 @@ type Result = MaybePromise<HttpResponse | undefined>
  * Wraps a handler in the error boundary, which belongs outside all policies. For an error, a
  * rejection or a value that is not a response, the client gets `errorResponse`. The result never
  * throws or rejects, and is synchronous if `handler` is.
- *
  * @example
  * const safe = guard(handler, { onError: (error) => logger.error(error) })
- *
  * @throws {TypeError} An option is not valid or unknown.
  */
 export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
@@ -129,14 +127,12 @@ const reports = channel(NAME)
  * in policies and in tasks. Call it once, where the process starts. An `onError` of a binding or of
  * `createTasks` is called as well. Process warnings, and the reports to the log of Fastify and to
  * the `error` event of Koa, stop. Rejected requests, such as those with 503 `queue_full`, are
- * counted: the listener gets one error for each code and minute. The messages also go through the diagnostics channel
- * `longhaul:error`, as `{ error, request }` or `{ error, task }`.
- *
+ * counted: the listener gets one error for each code and minute. The messages also go through the
+ * diagnostics channel `longhaul:error`, as `{ error, request }` or `{ error, task }`.
  * @example
  * reportErrorsTo((error, { request, task }) => {
  *   console.error(error, task?.taskId ?? request?.path) // Sentry.captureException(error)
  * })
- *
  * @returns a function that removes the listener
  * @throws {TypeError} `listener` is not a function.
  */
@@ -187,10 +183,9 @@ interface LastReport {
 const lastReports = new WeakMap<object, Map<string, LastReport>>()
 
 /**
- * Returns the error that a listener gets. Of requests that the server has rejected it gets one error
- * for each code and minute. The stack of that error is one line, and its message has the number of
- * such requests since the last one.
- *
+ * Returns the error that a listener gets. Of requests that the server has rejected it gets one
+ * error for each code and minute. The stack of that error is one line, and its message has the
+ * number of such requests since the last one.
  * @returns `undefined`: the listener gets nothing
  */
 export function dueReport(

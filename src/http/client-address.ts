@@ -32,7 +32,6 @@ const HOPS = 16
  * Returns a function that finds the network address of a request's client: an IPv4 address, or an
  * IPv6 prefix such as `2001:db8::/64`. An IPv4-mapped address (`::ffff:192.0.2.1`) counts as IPv4.
  * Returns `undefined` if the address of the peer is not known.
- *
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function clientAddress(

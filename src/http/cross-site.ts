@@ -17,7 +17,6 @@ export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
  *
  * Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers, and `http` beyond the local
  * machine), `Origin` must name the host of `Host`. Without both, no browser sent the request.
- *
  * @param sameSite - treatment of other origins of the same site
  */
 export function isCrossSite(

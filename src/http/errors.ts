@@ -149,12 +149,10 @@ const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
  * A failure that the client may see. Its status, code, message and details are sent as they are.
- * Any other thrown value is masked as `internal_error`. Throw it with your own codes.
- * Test for it with `isHttpError`, because `instanceof` fails across copies of this package.
- *
+ * Any other thrown value is masked as `internal_error`. Throw it with your own codes. Test for it
+ * with `isHttpError`, because `instanceof` fails across copies of this package.
  * @example
  * throw new HttpError(409, 'seat_taken', { message: 'The seat is taken.' })
- *
  * @throws {RangeError} The status is not a whole number from 400 to 599.
  * @throws {TypeError} An option is unknown.
  */
@@ -199,12 +197,10 @@ export function isReplaced(error: unknown): boolean {
 
 /**
  * Creates an `HttpError` with the status and message of one of longhaul's codes.
- *
  * @example
  * throw httpError('conflict', {
  *   details: [{ pointer: '/email', message: 'The address is in use.' }],
  * })
- *
  * @throws {TypeError} The code is not in `ERROR_CODES`, or an option is unknown.
  */
 export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): HttpError {
@@ -237,12 +233,10 @@ const DEEP = 5
  * Keeps the original error as `cause`, for `onError` only. Returns an `HttpError` unchanged.
  *
  * Works in handlers, repositories and tasks. A failed task shows the code on its status resource.
- *
  * @example
  * const rates = await fetch(url, { signal: AbortSignal.timeout(2000) })
  *   .catch((error) => { throw upstreamError(error) })
  * if (!rates.ok) throw upstreamError(new Error(`rates: ${rates.status}`))
- *
  * @throws {TypeError} An option is unknown.
  */
 export function upstreamError(

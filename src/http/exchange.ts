@@ -24,7 +24,6 @@ export interface BodySource {
   /**
    * Returns the bytes as they arrive, content codings included, with backpressure. For bodies
    * larger than memory.
-   *
    * @param isWhole - `true` if the reader collects all of the body. `timeouts` then limits the time
    * of the whole body
    */
@@ -62,9 +61,7 @@ export interface HttpRequest<C = unknown> {
   readonly method: string
   /** The path as the client sent it, mount path included, percent-encoded, without the query. */
   readonly path: string
-  /**
-   * Part of `path` under which this handler is mounted. `''` at the root; never ends in `/`.
-   */
+  /** Part of `path` under which this handler is mounted. `''` at the root; never ends in `/`. */
   readonly mountPath: string
   /** Path parameters of the router, percent-decoded. */
   readonly params: Readonly<Record<string, string>>
@@ -99,14 +96,12 @@ export interface HttpRequest<C = unknown> {
    */
   inform?(status: number, headers: ResponseHeaders): void
   /**
-   * Returns this request with some properties replaced. This is the one way to pass a changed request
-   * to `next` or to another handler. The original stays as it is.
-   *
+   * Returns this request with some properties replaced. This is the one way to pass a changed
+   * request to `next` or to another handler. The original stays as it is.
    * @example
    * const tenant: Policy = (request, next) => next(request.with({
    *   headers: { ...request.headers, 'x-tenant': 'acme' },
    * }))
-   *
    * @throws {TypeError} A name is unknown.
    */
   with<D>(changes: RequestChanges<D> & { readonly context: D }): HttpRequest<D>
@@ -185,15 +180,14 @@ export interface PolicyPlace {
   readonly behind?: Readonly<Record<string, string>>
   /**
    * Set if the policy needs more than the request head. `waits` runs until the response head is
-   * sent. `cuts` interrupts the run or the body, so it cannot stand before a handler of your framework.
-   * Absent: the policy reads the request head and adds headers.
+   * sent. `cuts` interrupts the run or the body, so it cannot stand before a handler of your
+   * framework. Absent: the policy reads the request head and adds headers.
    */
   readonly wholeRun?: 'waits' | 'cuts'
 }
 
 /**
  * Returns `handler` with the description that `openapi()` reads.
- *
  * @example
  * const responses = { 200: response('The server is up') }
  * describe(() => json(200, {}), [operation('GET', { summary: 'Check the server', responses })])
@@ -213,10 +207,8 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
  * `requestId`, `cors`, `crossSite`, `limitHeaders`, `rateLimit` by address, `authenticate`,
  * `rateLimit` by principal, `authorize`, `limitBody`, `timeouts`, `limitConcurrency`, `versions` or
  * `deprecated`, `idempotent`, the handler.
- *
  * @example
  * const handler = compose(requestId(), authenticate({ schemes }), endpoints.submit(report))
- *
  * @throws {TypeError} The order would not work, or a part is not a function. Policies inside a
  * composed handler count too.
  */
@@ -282,13 +274,12 @@ function checkOrder(places: readonly PolicyPlace[]): void {
 export const ITSELF = Symbol.for('longhaul.request')
 
 /**
- * Throws if a handler is called with something else than a request of a binding, such as a copy, which
- * lacks what the original creates when it is read.
- *
+ * Throws if a handler is called with something else than a request of a binding, such as a copy,
+ * which lacks what the original creates when it is read.
  * @param extra - second argument of the call. Express and Fastify pass their response. A function
  * is the next handler of `compose` or `toMiddleware`.
- * @throws {TypeError} `extra` is an object, or the request is `{ ...request }`, a proxy of a request,
- * or an object that inherits from one
+ * @throws {TypeError} `extra` is an object, or the request is `{ ...request }`, a proxy of a
+ * request, or an object that inherits from one
  */
 export function checkCall(request: object, extra?: unknown): void {
   if (typeof extra === 'object') throw new TypeError(NOT_BOUND)

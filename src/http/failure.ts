@@ -92,8 +92,8 @@ const MASKED: Failure = failure(500, { expected: false })
  *
  * - `HttpError`: as it is.
  * - `StoreUnavailableError`: 503.
- * - Errors of your framework (http-errors, Boom, Fastify): by status. The message is kept
- *   only for a 4xx that is marked as public.
+ * - Errors of your framework (http-errors, Boom, Fastify): by status. The message is kept only for
+ *   a 4xx that is marked as public.
  * - Everything else: a masked 500.
  */
 export function readFailure(error: unknown): Failure {

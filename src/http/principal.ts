@@ -24,7 +24,6 @@ export interface HostContext {
 /**
  * Returns the principal that `authenticate` or your framework stored in `context.principal`, or
  * `undefined` for an anonymous request.
- *
  * @example
  * const subject = principalOf(request)?.subject
  */
@@ -38,7 +37,6 @@ export function principalOf<P extends Principal = Principal>(
  * Returns the principal, for code that treats a request without one as anonymous. Rejects a user in
  * `context.user` (such as Express' `req.user`) without a principal, because its requests must not
  * count as anonymous.
- *
  * @throws {TypeError} The context has a `user` but no `principal`.
  */
 export function principalOrNobody<P extends Principal = Principal>(

@@ -156,7 +156,6 @@ export function splitTarget(target: string): { path: string; search: string } {
 /**
  * Returns a mount path in the form of `HttpRequest.mountPath`: `''`, or `/…` without a trailing
  * slash.
- *
  * @throws {TypeError} The path does not start with `/`.
  */
 export function cleanMountPath(mountPath: string): string {
@@ -179,9 +178,9 @@ function isUnder(path: string, mountPath: string): boolean {
 }
 
 /**
- * Returns the path as the client sent it, if a mount path is set. `hostMount` is the prefix that the
- * framework removed. Restores the prefix that a proxy or router removed, unless the
- * path still has it.
+ * Returns the path as the client sent it, if a mount path is set. `hostMount` is the prefix that
+ * the framework removed. Restores the prefix that a proxy or router removed, unless the path still
+ * has it.
  */
 export function pathUnder(mountPath: string, path: string, hostMount: string): string {
   if (hostMount === '' && isUnder(path, mountPath)) return path

@@ -37,7 +37,6 @@ export interface RequesterOption {
 
 /**
  * Makes the function that finds the requester of a request.
- *
  * @throws {TypeError} `option` is missing or is none of the three choices.
  */
 export function findRequester<C>(
@@ -58,7 +57,6 @@ export function findRequester<C>(
 /**
  * Returns the id if it can name an owner or a caller. Ids are compared as text, so a number, an
  * object or a promise would merge owners or match none.
- *
  * @throws {TypeError} the id is neither `undefined` nor a text that is not empty.
  */
 export function checkOwnerId(where: string, id: unknown): string | undefined {
@@ -102,9 +100,8 @@ const addressOf = clientAddress()
 
 /**
  * Names the caller that limits count a request for: its owner, else the subject of its principal,
- * else the network of the client. Credentials do not count, because anybody can make them up. Behind
- * a proxy, all anonymous clients count as one.
- *
+ * else the network of the client. Credentials do not count, because anybody can make them up.
+ * Behind a proxy, all anonymous clients count as one.
  * @param owner - as an `owner` or `caller` option found it
  */
 export function countedAs(request: HttpRequest<unknown>, owner?: string): string {

@@ -13,7 +13,6 @@ const JSON_TYPE = 'application/json'
 /**
  * Returns a response with `value` as JSON. `headers` (lower-case names) are copied and may set
  * another `content-type`.
- *
  * @example
  * return json(201, user, { location: `/users/${user.id}` })
  */
@@ -27,7 +26,6 @@ export function json(
 /**
  * Evaluates the conditions of a request for something that has this entity tag. Returns `true` if
  * the response is a 304.
- *
  * @throws {HttpError} 412 `precondition_failed`
  */
 export function isNotModified({ method, headers }: HttpRequest<unknown>, etag: string): boolean {
@@ -37,8 +35,8 @@ export function isNotModified({ method, headers }: HttpRequest<unknown>, etag: s
 }
 
 /**
- * Responds to a method that a resource does not have: to OPTIONS with `Allow`, to others with a 405.
- *
+ * Responds to a method that a resource does not have: to OPTIONS with `Allow`, to others with a
+ * 405.
  * @throws {HttpError} 405 `method_not_allowed`
  */
 export function respondAllow({ method }: HttpRequest<unknown>, allow: string): HttpResponse {
@@ -48,7 +46,6 @@ export function respondAllow({ method }: HttpRequest<unknown>, allow: string): H
 
 /**
  * Returns a response with `text`, which is JSON already.
- *
  * @example
  * return jsonText(200, await cache.get('report'))
  */
@@ -67,7 +64,6 @@ export function jsonText(
 
 /**
  * Returns a response without a body.
- *
  * @example
  * return empty(204)
  */
@@ -78,7 +74,6 @@ export function empty(status: number, headers?: Readonly<ResponseHeaders>): Http
 /**
  * Returns a response with a streamed body. `headers` should set `content-type`. If the body fails
  * midway, the binding breaks the connection, so that clients notice the truncation.
- *
  * @example
  * import { createReadStream } from 'node:fs'
  *
@@ -148,9 +143,9 @@ function wantsProblem(asked: readonly MediaRange[]): boolean {
 export type AddHeaders = (headers: ResponseHeaders) => void
 
 /**
- * Calls `next` and adds headers to its outcome: a response, a failure, or the 404 for a
- * request that it declines. The response is copied, because a handler may return the same object
- * every time. Returns a promise only if `next` does.
+ * Calls `next` and adds headers to its outcome: a response, a failure, or the 404 for a request
+ * that it declines. The response is copied, because a handler may return the same object every
+ * time. Returns a promise only if `next` does.
  */
 export function withHeaders<C>(
   next: Handler<C>, request: HttpRequest<C>, addHeaders: AddHeaders,
@@ -190,8 +185,8 @@ function toFailure(error: unknown, addHeaders: AddHeaders): unknown {
 }
 
 /**
- * Headers for the 404 that the binding sends if every handler declines a request. Keyed by
- * the binding's request. The outer policies add to the headers of the inner ones.
+ * Headers for the 404 that the binding sends if every handler declines a request. Keyed by the
+ * binding's request. The outer policies add to the headers of the inner ones.
  */
 const notFoundHeaders = new WeakMap<object, ResponseHeaders>()
 
@@ -227,7 +222,6 @@ export function copyHeadersToError(
  * Rejects a request with an Idempotency-Key. For endpoints that change something and keep no keys:
  * a client that sends a key may repeat its request, so the key must not be ignored. The policy
  * `idempotent()` hides the key from the handlers behind it.
- *
  * @throws {HttpError} 400 `idempotency_not_supported`
  */
 export function refuseIdempotencyKey({ headers }: HttpRequest<unknown>): void {

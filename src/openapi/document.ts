@@ -38,11 +38,9 @@ const UNEXPECTED: Fragment = {
  * with the responses of all of them. Schemas, responses, headers and parameters that occur more
  * than once are components that operations refer to. HEAD is left out if there is a GET. If the
  * handlers are behind a mount path, pass `servers: [{ url: '/mount' }]`.
- *
  * @example
  * const document = openapi(handler, { info: { title: 'Reports', version: '1.0.0' } })
  * app.get('/openapi.json', toNode(() => json(200, document)))
- *
  * @throws {TypeError} There is no description, or an operation has no path: put its handler into a
  * `router()`.
  */

@@ -6,8 +6,7 @@ import { isSchema, toJsonSchema, type Schema } from '../schema/schema.js'
 export type Fragment = Readonly<Record<string, unknown>>
 
 /**
- * Schema of a body: a JSON Schema, or a Standard Schema whose library may provide its JSON
- * Schema.
+ * Schema of a body: a JSON Schema, or a Standard Schema whose library may provide its JSON Schema.
  */
 export type BodySchema = Fragment | Schema
 
@@ -42,7 +41,6 @@ const OPERATION = {
 /**
  * Creates the OpenAPI 3.1 operation of a handler for one method (upper case). The path comes from
  * the route.
- *
  * @example
  * const described = describe(handler, [operation('GET', {
  *   summary: 'Shows the time', responses: { 200: response('The time') },
@@ -79,7 +77,6 @@ const PARAMETER = {
 
 /**
  * Creates a parameter object.
- *
  * @example
  * parameter('query', 'limit', { schema: { type: 'integer' } })
  */
@@ -109,7 +106,6 @@ const BODY = {
 
 /**
  * Creates a request body object.
- *
  * @example
  * body({ type: 'object' }, { required: true })
  */
@@ -134,7 +130,6 @@ const RESPONSE = {
 
 /**
  * Creates a response object.
- *
  * @example
  * response('The user', { schema: { type: 'object' } })
  */
@@ -149,7 +144,6 @@ export function response(description: string, options: ResponseOptions = {}): Fr
 
 /**
  * Creates a header object, for responses.
- *
  * @example
  * header('Requests that are left', { type: 'integer' })
  */
@@ -174,7 +168,6 @@ export function addResponses(
 
 /**
  * Adds headers to each response of an operation, errors included.
- *
  * @example
  * const [described] = handler.operations ?? []
  * if (described) addResponseHeaders(described, { 'X-Region': header('The region of the server') })

@@ -58,7 +58,6 @@ export const responseFields = {
 
 /**
  * Picks some of `responseFields` for the headers of one response.
- *
  * @example
  * fields('Location', 'Retry-After')
  */
@@ -122,7 +121,6 @@ const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = 
 /**
  * Builds the response objects, by status, for the error codes of an operation. Codes of one status
  * share a response that names them.
- *
  * @example
  * errorResponses('invalid_input', 'malformed_json') // { 400: … }
  */

@@ -25,8 +25,7 @@ export interface AuthenticateOptions<P extends Principal> {
   readonly realm?: string
   /**
    * If `true`, a request without valid credentials passes as anonymous, for handlers that are
-   * partly public. An `authorize` behind it still responds with 401.
-   * @default false
+   * partly public. An `authorize` behind it still responds with 401. Default: false.
    */
   readonly optional?: boolean
   /** Remembers verified credentials. Default: every request is verified. */
@@ -75,11 +74,9 @@ const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: AFTER_ID }
  * challenge for each scheme (RFC 9110 section 15.5.2). A `verify` that throws causes a 503 or 500,
  * never a 401. The context of your framework must be a plain object or absent; it is copied with
  * `principal` added.
- *
  * @example
  * const verify = tokens({ s3cret: { subject: 'ann' } })
  * compose(authenticate({ schemes: [bearer({ verify })] }), handler)
- *
  * @throws {TypeError} There is no scheme, `realm` or `cache` is not valid, or an option is unknown.
  */
 export function authenticate<P extends Principal, C = unknown>(
@@ -244,13 +241,11 @@ const AUTHORIZE_PLACE: PolicyPlace = {
  * Responds with 403 `forbidden` and `reason` beside `code` if `allow` returns anything but `true`,
  * and with 401 `unauthorized` to an anonymous request. Put it behind `authenticate`, or set
  * `context.principal` in your framework.
- *
  * @example
  * interface Member extends Principal { readonly role: string }
  * const allow = ({ role }: Member) => role === 'writer'
  * const writersOnly = authorize<Member>({ allow, reason: 'needs_writer' })
  * compose(authenticate({ schemes }), writersOnly, handler)
- *
  * @throws {TypeError} `allow` or `reason` is missing, or an option is unknown.
  */
 export function authorize<P extends Principal, C = unknown>(

@@ -14,8 +14,7 @@ export interface CrossSiteOptions {
   readonly origins?: readonly string[]
   /**
    * Treatment of other origins of the same site, such as `https://blog.example.com` for
-   * `https://api.example.com`. Use `'refuse'` if you do not trust all subdomains.
-   * @default 'allow'
+   * `https://api.example.com`. Use `'refuse'` if you do not trust all subdomains. Default: 'allow'.
    */
   readonly sameSite?: 'allow' | 'refuse'
 }
@@ -57,10 +56,8 @@ const PLACE: PolicyPlace = {
  * - Without `Sec-Fetch-Site` (older browsers, and `http` beyond the local machine), `Origin` must
  *   name the host of `Host`. `Origin: null` is rejected.
  * - Without both headers the request passes, because no browser sends it.
- *
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), crossSite(), handler)
- *
  * @throws {TypeError} An origin is not written as browsers send it, or an option is unknown.
  */
 export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C> {

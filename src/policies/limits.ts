@@ -23,10 +23,8 @@ const BODY_PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: A
  * Limits the bodies of all handlers behind it: 413 `body_too_large` (RFC 9110 section 15.5.14). It
  * checks `Content-Length` before anything is read, and then counts what arrives. If the parser of
  * your framework has read the body and there is no `Content-Length`, the size as JSON counts.
- *
  * @example
  * compose(limitBody({ maxBodyBytes: 1_048_576 }), handler)
- *
  * @throws {TypeError} `maxBodyBytes` is not a whole number from 0, or an option is unknown.
  */
 export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
@@ -79,8 +77,8 @@ export interface LimitHeadersOptions {
    */
   readonly maxHeaderBytes?: number
   /**
-   * Number of headers. Each value of a list counts; Node joins some repeated headers into one value.
-   * Default: no limit.
+   * Number of headers. Each value of a list counts; Node joins some repeated headers into one
+   * value. Default: no limit.
    */
   readonly maxFields?: number
 }
@@ -92,12 +90,10 @@ const HEADERS_PLACE: PolicyPlace = { name: 'limitHeaders', behind: AFTER_ID }
 
 /**
  * Rejects requests with more headers than an API needs: 431 `header_fields_too_large` (RFC 6585
- * section 5). Node's parser has its own limit for the whole server; `attach` responds to that
- * with the same code.
- *
+ * section 5). Node's parser has its own limit for the whole server; `attach` responds to that with
+ * the same code.
  * @example
  * compose(limitHeaders({ maxHeaderBytes: 4096, maxFields: 50 }), handler)
- *
  * @throws {TypeError} Neither limit is set, a limit is not a whole number above 0, or an option is
  * unknown.
  */
@@ -130,25 +126,19 @@ export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<
 export interface LimitConcurrencyOptions<C = unknown> {
   /** Maximum number of requests that run at once in this process. */
   readonly maxConcurrent: number
-  /**
-   * Maximum number of waiting requests, first in, first out.
-   * @default 0
-   */
+  /** Maximum number of waiting requests, first in, first out. Default: 0. */
   readonly maxQueued?: number
-  /**
-   * Maximum time that a request waits, in milliseconds.
-   * @default 1000
-   */
+  /** Maximum time that a request waits, in milliseconds. Default: 1000. */
   readonly maxWaitMs?: number
   /**
-   * Maximum number of requests of one caller that run or wait at once; one more gets a
-   * 429 `too_many_requests`. Default: no limit, so one caller can take all places.
+   * Maximum number of requests of one caller that run or wait at once; one more gets a 429
+   * `too_many_requests`. Default: no limit, so one caller can take all places.
    */
   readonly maxPerCaller?: number
   /**
    * The caller that `maxPerCaller` counts. `principal` (default): the subject of the principal,
-   * else the network of the connection. `address`: always that network. A function returns a string,
-   * or `undefined` for no limit.
+   * else the network of the connection. `address`: always that network. A function returns a
+   * string, or `undefined` for no limit.
    */
   readonly by?: LimitBy<C>
 }
@@ -180,10 +170,8 @@ const CONCURRENCY_PLACE: PolicyPlace = {
  * Limits how many requests run at once in this process, and how many wait. Any other request gets
  * 503 `overloaded` with `Retry-After: 1` at once. A request counts until its response begins, so a
  * slow reader blocks nobody. A client that disconnects loses its place.
- *
  * @example
  * compose(limitConcurrency({ maxConcurrent: 20, maxQueued: 100, maxPerCaller: 5 }), handler)
- *
  * @throws {TypeError} A limit is not a whole number, or an option is unknown.
  */
 export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C>): Policy<C> {

@@ -25,8 +25,8 @@ export interface RateLimitPolicy<C = unknown> {
   readonly limit: number
   readonly windowSeconds: number
   /**
-   * Returns the cost of a request from its headers, a whole number from 0. Use `bodyBytes()` to count
-   * bytes, and `consume` for costs that only the handler knows. Default: 1.
+   * Returns the cost of a request from its headers, a whole number from 0. Use `bodyBytes()` to
+   * count bytes, and `consume` for costs that only the handler knows. Default: 1.
    */
   readonly cost?: (request: HttpRequest<C>) => number
   /**
@@ -41,16 +41,13 @@ export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
   /** Keeps the counters. Processes that share it share the limits. */
   readonly store: Store
   /**
-   * The limits, in this order; name the tightest first. If one rejects a request, those after it are
-   * not charged.
+   * The limits, in this order; name the tightest first. If one rejects a request, those after it
+   * are not charged.
    */
   readonly policies: readonly RateLimitPolicy<C>[]
   /** While the store fails, `allow` lets requests pass without a limit, and `deny` responds with 503. */
   readonly onStoreError: 'allow' | 'deny'
-  /**
-   * Prefix of the keys in the store.
-   * @default 'rl'
-   */
+  /** Prefix of the keys in the store. Default: 'rl'. */
   readonly prefix?: string
 }
 
@@ -106,13 +103,11 @@ const NO_PRINCIPAL = 'it counts by principal, and the client is not authenticate
  * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is
  * fixed and begins with the first request. One atomic increment counts a request, so the limit
  * holds for all processes on the store. All responses have `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a whole window gets
- * 413 `body_too_large`.
- *
+ * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a whole window gets 413
+ * `body_too_large`.
  * @example
  * const policies = [{ name: 'default', limit: 100, windowSeconds: 60 }]
  * compose(rateLimit({ store, policies, onStoreError: 'allow' }), handler)
- *
  * @throws {TypeError} `store`, `policies` or `onStoreError` is missing, a limit is not valid, or an
  * option is unknown.
  */
@@ -173,10 +168,8 @@ function append(headers: ResponseHeaders, name: string, added: string): void {
  * Charges a cost that only the handler knows, such as the number of records in a body. Call it
  * before the work. It charges all limits of `rateLimit` around this handler, or only the one named.
  * Without `rateLimit` it does nothing.
- *
  * @example
  * await consume(request, users.length)
- *
  * @throws {HttpError} 429 `too_many_requests`: do nothing more. Nothing was charged.
  */
 export async function consume(
@@ -191,11 +184,9 @@ export async function consume(
 /**
  * Creates a `cost` from the length of a body: 1 for each started `unit` bytes, at least 1. A body
  * without `Content-Length` costs 1.
- *
  * @example
  * const policies = [{ name: 'kib', limit: 10_240, windowSeconds: 60, cost: bodyBytes() }]
  * rateLimit({ store, policies, onStoreError: 'deny' })
- *
  * @throws {TypeError} `unit` is not a whole number above 0.
  */
 export function bodyBytes(unit = 1024): (request: HttpRequest) => number {

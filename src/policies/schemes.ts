@@ -7,9 +7,7 @@ import { func, readOptions, text } from '../runtime/options.js'
 /** Credentials longer than this are not read, in characters. */
 const LONGEST_CREDENTIALS = 8192
 
-/**
- * Credentials of a request. `''` means malformed; `undefined` means that there are none.
- */
+/** Credentials of a request. `''` means malformed; `undefined` means that there are none. */
 export type Credentials = string | undefined
 
 /**
@@ -62,10 +60,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 /**
  * Accepts `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, the function of
  * a JWT library, or your own.
- *
  * @example
  * authenticate({ schemes: [bearer({ verify: tokens({ s3cret: { subject: 'ann' } }) })] })
- *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
 export function bearer<P extends Principal>(options: {
@@ -88,12 +84,10 @@ export function bearer<P extends Principal>(options: {
 /**
  * Accepts `Authorization: Basic <base64 of name:password>` (RFC 7617), in UTF-8. Store passwords as
  * scrypt or argon2 hashes. Such hashes are slow on purpose, so give `authenticate` a `cache`.
- *
  * @example
  * const verify = (name: string, password: string) => (
  *   name === 'ann' && sameSecret(password, 's3cret') ? { subject: name } : undefined)
  * authenticate({ schemes: [basic({ verify })], cache: { maxEntries: 1000, ttlMs: 60_000 } })
- *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
 export function basic<P extends Principal>(options: {
@@ -130,11 +124,9 @@ export type ApiKeyPlace = { readonly header: string } | { readonly query: string
 
 /**
  * Accepts an API key in a header such as `x-api-key`, or in a query parameter.
- *
  * @example
  * const verify = tokens({ k3y: { subject: 'billing' } })
  * authenticate({ schemes: [apiKey({ header: 'x-api-key', verify })] })
- *
  * @throws {TypeError} The header or query parameter is no token, `verify` is not a function, or an
  * option is unknown.
  */
@@ -168,13 +160,11 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & {
 /**
  * Trusts the authentication of your framework: a session, Passport's `req.user`, a mutual TLS peer.
  * `find` returns the principal; `undefined` for an anonymous request.
- *
  * @example
  * const signedIn = authenticate({
  *   schemes: [hostUser(({ context }) => context.user && { subject: String(context.user.id) })],
  * })
  * app.use('/api', toNode(compose(signedIn, handler)))
- *
  * @throws {TypeError} `find` is not a function.
  */
 export function hostUser<P extends Principal, C = HostContext>(
@@ -192,10 +182,8 @@ export function hostUser<P extends Principal, C = HostContext>(
 /**
  * Creates a `verify` for some fixed tokens or keys. They are compared by digests under a salt of
  * this process, so the time of a comparison reveals nothing.
- *
  * @example
  * bearer({ verify: tokens({ s3cret: { subject: 'ann' } }) })
- *
  * @throws {TypeError} A token is empty, or a principal has no `subject`.
  */
 export function tokens<P extends Principal>(
@@ -230,7 +218,6 @@ export function secretDigest(secret: string): string {
 /**
  * Compares two secrets in a time that does not depend on where they differ, for a `verify` of your
  * own. The time reveals at most their lengths.
- *
  * @example
  * sameSecret(String(request.headers['x-api-key']), 's3cret')
  */
@@ -245,9 +232,9 @@ function single(field: string | string[] | undefined): Credentials {
 }
 
 /**
- * Returns the credentials in an Authorization header of a scheme (RFC 9110 section 11.4; the name in
- * any case). `undefined` if the header is missing or names another scheme; `''` if they are missing
- * or too long, or if there are several headers.
+ * Returns the credentials in an Authorization header of a scheme (RFC 9110 section 11.4; the name
+ * in any case). `undefined` if the header is missing or names another scheme; `''` if they are
+ * missing or too long, or if there are several headers.
  */
 function authorization(request: HttpRequest, scheme: string): Credentials {
   const field = request.headers['authorization']

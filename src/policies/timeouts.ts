@@ -30,10 +30,8 @@ const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: AFTER_I
  * Limits how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a
  * handler may take to respond (503). After the abort the handler is not waited for, and its late
  * response is dropped. If the handler is late because the body is, the client gets a 408.
- *
  * @example
  * compose(timeouts({ readMs: 10_000, runMs: 30_000 }), handler)
- *
  * @throws {TypeError} Neither time is set, a time is not whole milliseconds above 0, or an option
  * is unknown.
  */

@@ -25,10 +25,7 @@ export interface CorsOptions<C = unknown> {
    * that longhaul sends.
    */
   readonly exposeHeaders?: readonly string[]
-  /**
-   * If `true`, requests may carry cookies. Requires origins by name.
-   * @default false
-   */
+  /** If `true`, requests may carry cookies. Requires origins by name. Default: false. */
   readonly credentials?: boolean
   /**
    * Time for which browsers cache the response to a preflight, in seconds, up to 86,400. Default:
@@ -80,15 +77,12 @@ const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'its responses w
 
 /**
  * Lets pages of other origins read responses, errors included. Responds to their preflights with
- * 200 and without credentials (Fetch standard, section 3.2). Put it in front of
- * `authenticate`. Other OPTIONS requests pass. `crossSite` behind it accepts origins that are
- * allowed by name, or by a function with `credentials`. An origin that is not allowed gets no CORS
- * headers, so its browser hides the response. Responses that depend on the origin have `Vary:
- * Origin`.
- *
+ * 200 and without credentials (Fetch standard, section 3.2). Put it in front of `authenticate`.
+ * Other OPTIONS requests pass. `crossSite` behind it accepts origins that are allowed by name, or
+ * by a function with `credentials`. An origin that is not allowed gets no CORS headers, so its
+ * browser hides the response. Responses that depend on the origin have `Vary: Origin`.
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), handler)
- *
  * @throws {TypeError} There are no origins, an origin or name is not valid, or `*` is used with
  * credentials.
  */
@@ -167,8 +161,8 @@ function methodsOf(allow: string | string[] | undefined): readonly string[] {
 }
 
 /**
- * Sends OPTIONS to the resource, whose response lists its methods. If the resource fails, for example
- * because it does not exist, the preflight gets the same error.
+ * Sends OPTIONS to the resource, whose response lists its methods. If the resource fails, for
+ * example because it does not exist, the preflight gets the same error.
  */
 function askResource<C>(
   request: HttpRequest<C>, next: Handler<C>,

@@ -61,11 +61,11 @@ const OFFERS = [JSON_TYPE, NDJSON_TYPE]
 const UNIT = 'items'
 
 /**
- * Serves the records of a repository in pages, to GET and HEAD. The query has
- * `batch_size` (default 100, at most 1000) and `start` (default 0), or `cursor`. The body is `{
- * items, start, batch_size, total?, next? }`; `next` is the path of the next page. `Link` names
- * `first`, `prev`, `next` and `last` as far as they are known. A client that prefers
- * `application/x-ndjson` gets one record a line.
+ * Serves the records of a repository in pages, to GET and HEAD. The query has `batch_size` (default
+ * 100, at most 1000) and `start` (default 0), or `cursor`. The body is `{ items, start, batch_size,
+ * total?, next? }`; `next` is the path of the next page. `Link` names `first`, `prev`, `next` and
+ * `last` as far as they are known. A client that prefers `application/x-ndjson` gets one record a
+ * line.
  *
  * Lists by position understand `Range: items=0-24` (RFC 9110 section 14) if the query names no
  * page: 206 with `Content-Range: items 0-24/1200` (`/*` if the repository does not count), cut to
@@ -76,10 +76,8 @@ const UNIT = 'items'
  *
  * Errors: `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416) and what the
  * repository throws.
- *
  * @example
  * router({ 'GET /users': list({ repository }) })
- *
  * @throws {TypeError} An option is not valid or unknown.
  */
 export function list<Item extends object = object, C = unknown>(

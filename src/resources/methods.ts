@@ -8,19 +8,17 @@ export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
 const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/
 
 /**
- * Combines handlers for the methods of one resource (RFC 9110 section 9). Use it if your
- * framework routes by path only. `router()` does the same for many paths.
+ * Combines handlers for the methods of one resource (RFC 9110 section 9). Use it if your framework
+ * routes by path only. `router()` does the same for many paths.
  *
  * - HEAD calls the handler of GET; the response has no body.
  * - OPTIONS: 200 with `Allow`, and with `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the
- * handlers describe them.
+ *   handlers describe them.
  * - Another method: 405 `method_not_allowed` with `Allow`. If it is not in RFC 9110 or RFC 5789:
- * 501 `not_implemented`.
+ *   501 `not_implemented`.
  * - CONNECT never arrives here: see `attach` of `longhaul/node`.
- *
  * @example
  * app.all('/time', toNode(resource({ GET: () => json(200, { now: new Date().toISOString() }) })))
- *
  * @throws {TypeError} There is no method, or a method is unknown, not in upper case or has no
  * function.
  */

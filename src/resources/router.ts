@@ -19,20 +19,18 @@ interface Entry<C> {
  *
  * - A path without a route is declined: the next handler of your framework gets it.
  * - Literal segments win over parameters, from left to right, and a path belongs to one template:
- * with `POST /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
+ *   with `POST /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
  * - HEAD calls the handler of GET. OPTIONS without a handler: 200 with `Allow`, and with
- * `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the handlers describe them. `OPTIONS *` at
- * the root lists the methods of all routes.
+ *   `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the handlers describe them. `OPTIONS *` at
+ *   the root lists the methods of all routes.
  * - Another method: 405 `method_not_allowed` with `Allow` (RFC 9110 section 15.5.6). A method that
- * is neither standard nor in any route: 501 `not_implemented` (15.6.2).
+ *   is neither standard nor in any route: 501 `not_implemented` (15.6.2).
  * - Paths are compared as sent. Case matters, nothing is decoded before matching (`%2F` stays
- * inside its segment), and `//` matches nothing. One slash at the end makes no difference.
+ *   inside its segment), and `//` matches nothing. One slash at the end makes no difference.
  * - A parameter that is badly percent-encoded, is `.` or `..`, or has a NUL: 400 `invalid_path`.
- *
  * @example
  * const { submit, status } = endpoints
  * const api = router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
- *
  * @throws {TypeError} A route is malformed, or two routes conflict.
  */
 export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>): Handler<C> {

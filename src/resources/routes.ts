@@ -88,8 +88,8 @@ interface End<T> {
   readonly data: T
 }
 /**
- * Finds the route of a path: by two lookups in a map, for a route without parameters or one that ends in
- * its only parameter. Other paths walk the tree, which visits each branch at most once.
+ * Finds the route of a path: by two lookups in a map, for a route without parameters or one that
+ * ends in its only parameter. Other paths walk the tree, which visits each branch at most once.
  */
 export class RouteTree<T> {
   private readonly root: Branch<T> = { literals: new Map() }

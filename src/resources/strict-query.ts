@@ -32,10 +32,8 @@ const LONGEST = 64
  * `invalid_query`. So `?batchsize=2` is an error instead of a page of 100. All handlers of this
  * package have a description; add one to your own handlers with `describe`. A method without a
  * description is not checked.
- *
  * @example
  * router({ 'GET /api/users': strictQuery(list({ repository })) })
- *
  * @throws {TypeError} The handler has no description.
  */
 export function strictQuery<C = unknown>(

@@ -22,10 +22,9 @@ export interface DeprecationOptions {
   /** The replacement; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
-   * Format of `Deprecation`. `rfc9745` is the date of RFC 9745 section 2.1: an at sign and the seconds
-   * since 1970. `http-date`, such as `Sun, 11 Nov 2026 23:59:59 GMT`, is the form of earlier drafts, which
-   * parsers of RFC 9745 ignore.
-   * @default 'rfc9745'
+   * Format of `Deprecation`. `rfc9745` is the date of RFC 9745 section 2.1: an at sign and the
+   * seconds since 1970. `http-date`, such as `Sun, 11 Nov 2026 23:59:59 GMT`, is the form of
+   * earlier drafts, which parsers of RFC 9745 ignore. Default: 'rfc9745'.
    */
   readonly format?: 'rfc9745' | 'http-date'
 }
@@ -80,11 +79,9 @@ export function addDeprecation(
 
 /**
  * Adds `Deprecation`, `Sunset` and `Link` to the responses of any handler.
- *
  * @example
  * const old = deprecated({ deprecated: '2026-01-01', sunset: '2027-01-01' })
  * app.use('/v1', toMiddleware(old))
- *
  * @throws {TypeError} A date is not valid, the sunset is before the deprecation, or an option is
  * unknown.
  */

@@ -62,7 +62,6 @@ const HEADER = text({ pattern: /^[A-Za-z][A-Za-z0-9-]{0,63}$/, expects: 'letters
  * Reads the version from the first segment below the mount path: `/v1/users`. A segment that is no
  * version, such as `v8-engine`, belongs to a path without a version. `prefix` is the string before
  * the number.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byPath()] })
  */
@@ -100,7 +99,6 @@ export function byPath(options: {
 
 /**
  * Reads the version from a query parameter: `?version=1`. Two different values get a 400.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byQuery({ parameter: 'api-version' })] })
  */
@@ -124,9 +122,9 @@ export function byQuery(options: {
 }
 
 /**
- * Reads the version from a request header of its own: `API-Version: 2`. Two different values get a 400.
- * Responses have the header in `Vary`. Browsers of other sites may send it only if CORS allows it.
- *
+ * Reads the version from a request header of its own: `API-Version: 2`. Two different values get a
+ * 400. Responses have the header in `Vary`. Browsers of other sites may send it only if CORS allows
+ * it.
  * @example
  * versions({ '1.0.0': handler }, { select: [byHeader({ header: 'X-Acme-Version' })] })
  */
@@ -151,7 +149,6 @@ export function byHeader(options: {
 
 /**
  * Reads the version from a media type in Accept, by its `q` value: `application/vnd.acme.v1+json`.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byVendorMediaType({ vendor: 'acme' })] })
  */
@@ -179,7 +176,6 @@ export function byVendorMediaType(options: {
 /**
  * Reads the version from a parameter of a media type in Accept, by its `q` value:
  * `application/vnd.acme+json;version=1.2`. Without the parameter any version matches.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byMediaTypeParameter({ vendor: 'acme' })] })
  */

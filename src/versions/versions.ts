@@ -32,18 +32,17 @@ export interface VersionsOptions {
   readonly select: readonly Selector[]
   /**
    * The version of a request that names none: `latest` (the newest that is neither deprecated nor a
-   * pre-release), `lowest`, `required` (400 `version_required`), or a version.
-   * @default 'latest'
+   * pre-release), `lowest`, `required` (400 `version_required`), or a version. Default: 'latest'.
    */
   readonly default?: string
   /**
-   * The response of a version after its sunset: as before (`serve`), or 410 `version_gone` (`gone`).
-   * @default 'serve'
+   * The response of a version after its sunset: as before (`serve`), or 410 `version_gone`
+   * (`gone`). Default: 'serve'.
    */
   readonly afterSunset?: 'serve' | 'gone'
   /**
-   * If `true`, every response has `Api-Supported-Versions` and `Api-Deprecated-Versions`.
-   * @default true
+   * If `true`, every response has `Api-Supported-Versions` and `Api-Deprecated-Versions`. Default:
+   * true.
    */
   readonly advertise?: boolean
 }
@@ -81,18 +80,16 @@ const VERSION = {
 } satisfies OptionTable<VersionOptions<unknown>>
 
 /**
- * Combines several versions of a handler. `1` chooses the newest 1.x.y, `1.2` the newest
- * 1.2.x (semver.org). A pre-release must be named in full. The chosen handler sees
- * `application/json` instead of vendor media types, and a version in the path as a part of the
- * mount path. Errors have the same version headers as other responses.
+ * Combines several versions of a handler. `1` chooses the newest 1.x.y, `1.2` the newest 1.2.x
+ * (semver.org). A pre-release must be named in full. The chosen handler sees `application/json`
+ * instead of vendor media types, and a version in the path as a part of the mount path. Errors have
+ * the same version headers as other responses.
  *
  * Errors: 400 `version_required`, `version_invalid`, `version_ambiguous`; 410 `version_gone`;
  * `version_unsupported` is 404 in the path, 406 in Accept and 400 in the query.
- *
  * @example
  * const old = { handler, deprecated: '2026-01-01', sunset: '2027-01-01' }
  * const users = versions({ '1.0.0': old, '2.0.0': handler }, { select: [byPath(), byQuery()] })
- *
  * @throws {TypeError} There is no version, a version, date or selector is not valid, or an option
  * is unknown.
  */
@@ -208,7 +205,6 @@ function withVary(text: string, names: readonly string[]): string {
  * Serves a handler in every version, such as a health check. It serves requests that name any
  * version, an unknown one included, or none. The handler sees the request as a handler of
  * `versions` does.
- *
  * @example
  * const health = versionNeutral(() => json(200, { ok: true }), { select: [byPath()] })
  */

@@ -31,13 +31,11 @@ const DIGITS = /^[0-9]+$/
 /**
  * Reads the body as bytes. Uses the bytes or the string that your framework's parser has read. An
  * error of the connection is passed on unchanged.
- *
  * @example
  * const csv = await readBytes(request, { maxBodyBytes: 1_048_576 })
- *
  * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read),
- * `unsupported_content_coding` (415), `digest_mismatch` (400). Of a body that may be larger than
- * 64 KiB also `too_many_requests` (429) and `overloaded` (503): other bodies take the memory
+ * `unsupported_content_coding` (415), `digest_mismatch` (400). Of a body that may be larger than 64
+ * KiB also `too_many_requests` (429) and `overloaded` (503): other bodies take the memory
  */
 export async function readBytes(
   request: HttpRequest, options: ReadBytesOptions,
@@ -64,10 +62,8 @@ export async function readBytes(
  *
  * A body without Content-Type is rejected, because a page of another site can make a browser send
  * one with the user's cookies and without a preflight. `charset` must be UTF-8 or US-ASCII.
- *
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
- *
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
  * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (says where),
  * `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`. Of a body that may

@@ -6,13 +6,11 @@ import { loadFastJson } from './fast-json.js'
  * Compiles a function that writes values of one JSON Schema as JSON text. It leaves out properties
  * that the schema does not name, and throws if a required property is missing. Compile it once, at
  * start.
- *
  * @example
  * const toText = compileJson<{ name: string }>({
  *   type: 'object', properties: { name: { type: 'string' } },
  * })
  * toText({ name: 'Ada' }) // '{"name":"Ada"}'
- *
  * @throws {Error} The schema is not valid.
  * @throws {TypeError} The runtime forbids code generation. A Worker allows it only while its module
  * is loaded.

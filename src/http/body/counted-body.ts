@@ -12,9 +12,9 @@ export const HEAP_PER_BYTE = 24
 export const SMALL_BYTES = 65_536
 
 /**
- * Runs work on a request. If its body may be large, the work gets a request whose body counts for its
- * caller until the work has ended or has released it. If the body counts already for outer work, its
- * memory counts until the outer work has ended.
+ * Runs work on a request. If its body may be large, the work gets a request whose body counts for
+ * its caller until the work has ended or has released it. If the body counts already for outer
+ * work, its memory counts until the outer work has ended.
  */
 export function countingBody<C, R>(
   request: HttpRequest<C>, work: (request: HttpRequest<C>, counted?: CountedBody) => Promise<R>,
@@ -54,7 +54,6 @@ export class CountedBody implements BodySource {
 
   /**
    * Returns all bytes, again if they were read before.
-   *
    * @throws {HttpError} 429 `too_many_requests` or 503 `overloaded`: other bodies take the memory
    */
   async bytes(limit: number): Promise<Uint8Array | undefined> {
@@ -127,7 +126,6 @@ export class CountedBytes {
 
   /**
    * Reads until the source ends, or has more than `maxBytes`. Returns true if it has ended.
-   *
    * @throws {HttpError} 429 `too_many_requests`, 503 `overloaded`
    */
   async read(source: AsyncIterator<Uint8Array>, maxBytes: number): Promise<boolean> {
@@ -210,7 +208,6 @@ export class DecoderMemory {
 
   /**
    * Acquires the memory for a window of this size. Keeps what it has if that is enough.
-   *
    * @throws {HttpError} 429 `too_many_requests`: other requests of this caller use its part. 503
    * `overloaded`: all requests together use all of it
    */
@@ -229,7 +226,6 @@ export class DecoderMemory {
 
 /**
  * Returns the error for a request that gets no memory: 429 `too_many_requests` or 503 `overloaded`.
- *
  * @param bodies - what takes the memory, such as `large bodies`
  */
 export function memoryRefused(code: Refusal, bodies: string): HttpError {

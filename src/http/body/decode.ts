@@ -42,7 +42,6 @@ const ACCEPTED = REQUEST_CODINGS.join(', ')
 /**
  * Returns the content coding of a request, `identity` by default. `x-gzip` is `gzip` (RFC 9110
  * section 8.4.1.3).
- *
  * @throws {HttpError} 415 `unsupported_content_coding`: the coding is another one, or there are
  * several
  */
@@ -57,15 +56,14 @@ export function requestCoding(headers: RequestHeaders): string {
 }
 
 /**
- * Decodes one of `REQUEST_CODINGS`, or `identity`, with backpressure. Holds no more than a few chunks. A body that ends
- * inside its coding is an `incomplete_body`. Bytes after the end of the coding are malformed, except further members of
- * gzip and frames of zstd.
+ * Decodes one of `REQUEST_CODINGS`, or `identity`, with backpressure. Holds no more than a few
+ * chunks. A body that ends inside its coding is an `incomplete_body`. Bytes after the end of the
+ * coding are malformed, except further members of gzip and frames of zstd.
  *
  * Reading rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400). It
- * rejects with `unsupported_content_coding` (415) if the window is above 4 MiB (br) or 8 MiB (zstd).
- * If the decoders that are open take too much memory, it rejects with `too_many_requests` (429) or
- * `overloaded` (503). The bytes before the error are valid.
- *
+ * rejects with `unsupported_content_coding` (415) if the window is above 4 MiB (br) or 8 MiB
+ * (zstd). If the decoders that are open take too much memory, it rejects with `too_many_requests`
+ * (429) or `overloaded` (503). The bytes before the error are valid.
  * @param owner - the request that needs the bytes; its decoder counts against the limits of open
  * decoders. Or the memory that its decoders share, which the caller releases
  */
@@ -165,7 +163,6 @@ async function* inflate(
 
 /**
  * Returns the window of a body in bytes. `part` is its first one, but for zstd.
- *
  * @throws {HttpError} 415 `unsupported_content_coding`: it is too large
  */
 function windowOf(coding: string, part: Uint8Array, frames: ZstdFrames | undefined): number {
@@ -217,7 +214,6 @@ export const MAX_ZSTD_WINDOW_LOG = 23
 
 /**
  * Returns the window of a brotli stream in bytes, by its first byte (RFC 7932 section 9.1).
- *
  * @throws {HttpError} 415 `unsupported_content_coding`: it is above 4 MiB. 400 `malformed_coding`
  */
 export function brotliWindow(firstByte: number): number {

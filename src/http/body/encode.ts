@@ -23,7 +23,6 @@ const CHUNK_BYTES = 65_536
 /**
  * Encodes pieces as they arrive, with backpressure. The source makes its next piece while the
  * engine encodes the last one on another thread. Closes the source if reading stops early.
- *
  * @param coding - one of `RESPONSE_CODINGS`
  */
 export async function* encodePieces(

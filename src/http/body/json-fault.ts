@@ -17,7 +17,6 @@ const HEX = /^[0-9a-fA-F]$/
  * Finds the first fault of a text that is not JSON (RFC 8259). Error messages of engines are not
  * used: they differ between versions, may lack the position and may quote the text. Takes linear
  * time, does not recurse and never throws.
- *
  * @returns `undefined` if the text is JSON
  */
 export function jsonFault(text: string): JsonFault | undefined {

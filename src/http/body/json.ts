@@ -15,7 +15,6 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
  * Parses JSON from bytes: UTF-8 (RFC 8259 section 8.1). Ignores a byte order mark.
- *
  * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, `nested_too_deep`, or
  * `missing_body` if there are no bytes
  */
@@ -31,7 +30,6 @@ export function jsonOfBytes(bytes: Uint8Array): Json {
 
 /**
  * Decodes bytes that should be JSON, without parsing them.
- *
  * @throws {HttpError} `malformed_json` if they are not UTF-8, or `missing_body` if there are none
  */
 export function jsonTextOf(bytes: Uint8Array): string {
@@ -50,7 +48,6 @@ export function jsonTextOf(bytes: Uint8Array): string {
 /**
  * Parses JSON from text. Refuses keys that could change a prototype once copied: `__proto__`, and
  * `constructor` with a `prototype` in it. Errors never quote the text.
- *
  * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, in UTF-16
  * units), `unsafe_key`, or `nested_too_deep` beyond `maxDepth` levels, 512 by default
  */

@@ -112,9 +112,9 @@ type Part =
 const SKIPPED: ReadonlySet<Part> = new Set(['dictionary', 'content', 'checksum'])
 
 /**
- * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them. Finds their ends, so
- * that one decoder can decode them all, and their windows. Detects a text that ends inside a frame,
- * which the decoder of Node 22 accepts. All other faults are left to the decoder.
+ * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them. Finds their ends,
+ * so that one decoder can decode them all, and their windows. Detects a text that ends inside a
+ * frame, which the decoder of Node 22 accepts. All other faults are left to the decoder.
  */
 export class ZstdFrames {
   private part: Part = 'magic'

@@ -35,11 +35,9 @@ export function parseAccept(header: Header): readonly MediaRange[] {
  * because all text here is UTF-8.
  *
  * Keep `offers` in a constant array that nobody changes: choices are cached for each array.
- *
  * @example
  * const OFFERS = ['application/json', 'text/csv']
  * const type = negotiate(request.headers.accept, OFFERS)
- *
  * @returns `undefined` if the client accepts no offer: respond with 406, or ignore the header
  * @throws {TypeError} An offer is not a media type.
  */

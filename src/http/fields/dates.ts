@@ -6,7 +6,6 @@ const httpDates = new SecondTexts((ms) => new Date(ms).toUTCString())
 /**
  * Formats a time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), in whole seconds. Times
  * outside the years 1970 to 9999 become the nearest valid one.
- *
  * @param ms - milliseconds since 1970
  * @throws {RangeError} `ms` is NaN.
  */
@@ -30,7 +29,6 @@ const LONGEST = 'Wednesday, 06-Nov-94 08:49:37 GMT'.length
  * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7). The name of the day must
  * be valid, but may be wrong for the date. A two-digit year more than 50 years ahead is in the last
  * century.
- *
  * @returns milliseconds since 1970, or `undefined` if the text is not a date
  */
 export function parseHttpDate(text: string): number | undefined {

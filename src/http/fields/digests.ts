@@ -98,7 +98,6 @@ export class ContentDigest {
   /**
    * Returns the check for one body, `undefined` if the field is absent or names neither `sha-256`
    * nor `sha-512`. Ignores other algorithms.
-   *
    * @throws {HttpError} 400 `invalid_header`: the field is malformed, or the value of `sha-256` or
    * `sha-512` is not a digest of that algorithm.
    */
@@ -121,9 +120,8 @@ export class ContentDigest {
   }
 
   /**
-   * Returns the check for bytes that your framework's parser has read. With a content coding they are not
-   * the bytes that were sent, so they are not checked.
-   *
+   * Returns the check for bytes that your framework's parser has read. With a content coding they
+   * are not the bytes that were sent, so they are not checked.
    * @throws {HttpError} as `of` does
    */
   static ofParsed(headers: RequestHeaders): ContentDigest | undefined {
@@ -132,7 +130,6 @@ export class ContentDigest {
 
   /**
    * Checks a whole body, and returns it.
-   *
    * @throws {HttpError} 400 `digest_mismatch`
    */
   check(bytes: Uint8Array): Uint8Array {

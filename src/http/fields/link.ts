@@ -17,7 +17,6 @@ const NOT_IN_EXTENDED = /[^!#$&+.^_`|~0-9A-Za-z-]/gu
  * Returns the value of a Link header (RFC 8288). It is always one line of printable ASCII: targets
  * are percent-encoded, and parameters are quoted. A parameter with other characters, such as line
  * breaks, is sent as `name*=UTF-8''…` (RFC 8187).
- *
  * @throws {TypeError} `rel` is not a relation type, or the name of a parameter is not a token.
  */
 export function linkValue(links: readonly Link[]): string {

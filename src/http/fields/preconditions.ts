@@ -19,8 +19,8 @@ export interface PreconditionFacts {
 }
 
 /**
- * `proceed`: perform the request. `not-modified`: respond with 304, the `ETag` and the caching fields
- * of a 200. `failed`: respond with 412 (`precondition_failed`), and change nothing.
+ * `proceed`: perform the request. `not-modified`: respond with 304, the `ETag` and the caching
+ * fields of a 200. `failed`: respond with 412 (`precondition_failed`), and change nothing.
  */
 export type PreconditionOutcome = 'proceed' | 'not-modified' | 'failed'
 
@@ -53,8 +53,8 @@ export function evaluatePreconditions(facts: PreconditionFacts): PreconditionOut
 }
 
 /**
- * Returns true if a Range request may get a part (RFC 9110 section 13.1.5): it has no
- * If-Range, or If-Range matches the current representation. If false, ignore Range. Never throws.
+ * Returns true if a Range request may get a part (RFC 9110 section 13.1.5): it has no If-Range, or
+ * If-Range matches the current representation. If false, ignore Range. Never throws.
  *
  * An entity tag is compared strongly. A date must equal `lastModified` to the second. That second
  * must be over at `now`, because a further change within it would not change the date.
@@ -99,7 +99,6 @@ function wholeSecond(ms: number): number {
  * 8.8.3 and 13.1). `strong`: both must be strong and equal. `weak`: equal except for `W/`. A lone
  * `*` matches every `etag`, but not `undefined`, which means that there is no representation.
  * Malformed properties match nothing. Takes linear time.
- *
  * @param field - the header as received; `undefined` matches nothing
  * @param etag - the current entity tag with its quotes, such as `"a1"` or `W/"a1"`
  */

@@ -34,7 +34,6 @@ const memo = new Memo(parse)
  * A token and a quoted string with the same text are the same value. The first preference of a name
  * wins, even if its value has no meaning. Empty and malformed items are skipped. An unclosed quote
  * hides the rest. Never throws. Takes linear time.
- *
  * @example
  * const { respondAsync, wait } = parsePrefer(request.headers.prefer)
  */

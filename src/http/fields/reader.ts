@@ -23,8 +23,8 @@ export function isToken(text: string): boolean {
 }
 
 /**
- * Reads a list-based header (RFC 9110 section 5.6). Moves forward only, except that it reads
- * a malformed quoted string twice, so parsing takes linear time.
+ * Reads a list-based header (RFC 9110 section 5.6). Moves forward only, except that it reads a
+ * malformed quoted string twice, so parsing takes linear time.
  */
 export class FieldReader {
   readonly text: string
@@ -150,8 +150,8 @@ export function readWeight(params: ReadonlyMap<string, string>): number | undefi
 const UNSAFE = /[^\t\x20-\x7e\x80-\xff]/
 
 /**
- * Returns true if a text can be sent as the value of a header: no line breaks or other
- * controls, and nothing above U+00FF.
+ * Returns true if a text can be sent as the value of a header: no line breaks or other controls,
+ * and nothing above U+00FF.
  */
 export function isFieldValue(text: string): boolean {
   return !UNSAFE.test(text)
