@@ -52,30 +52,20 @@ export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
     this.body = new FetchBody(request, facts.body)
   }
 
-  get headers(): RequestHeaders {
-    return this.madeHeaders ??= recordOf(this.raw.headers)
-  }
+  get headers(): RequestHeaders { return this.madeHeaders ??= recordOf(this.raw.headers) }
 
-  get params(): Readonly<Record<string, string>> {
-    return this.facts.params ?? NO_PARAMS
-  }
+  get params(): Readonly<Record<string, string>> { return this.facts.params ?? NO_PARAMS }
 
-  get query(): URLSearchParams {
-    return this.madeQuery ??= new URLSearchParams(this.search)
-  }
+  get query(): URLSearchParams { return this.madeQuery ??= new URLSearchParams(this.search) }
 
-  get signal(): AbortSignal {
-    return this.raw.signal
-  }
+  get signal(): AbortSignal { return this.raw.signal }
 
   get context(): C {
     this.madeContext ??= { value: this.facts.context ?? this.makeContext(this.raw) }
     return this.madeContext.value
   }
 
-  get peerAddress(): string | undefined {
-    return this.facts.peerAddress
-  }
+  get peerAddress(): string | undefined { return this.facts.peerAddress }
 }
 
 /** Returns headers as a plain object. Repeated headers are joined already. */

@@ -60,21 +60,15 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
     )
   }
 
-  get headers(): RequestHeaders {
-    return this.madeHeaders ??= headersOf(this.req)
-  }
+  get headers(): RequestHeaders { return this.madeHeaders ??= headersOf(this.req) }
 
   get params(): Readonly<Record<string, string>> {
     return this.madeParams ??= textParams(this.facts?.params ?? this.req.params)
   }
 
-  get query(): URLSearchParams {
-    return this.madeQuery ??= new URLSearchParams(this.search)
-  }
+  get query(): URLSearchParams { return this.madeQuery ??= new URLSearchParams(this.search) }
 
-  get signal(): AbortSignal {
-    return this.madeSignal ??= this.watchClient()
-  }
+  get signal(): AbortSignal { return this.madeSignal ??= this.watchClient() }
 
   get gone(): boolean {
     return this.madeSignal?.aborted ?? (isGone(this.req, this.res) && this.leftEarly)
@@ -91,13 +85,9 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
     return this.madeContext.value
   }
 
-  get peerAddress(): string | undefined {
-    return this.req.socket.remoteAddress
-  }
+  get peerAddress(): string | undefined { return this.req.socket.remoteAddress }
 
-  get raw(): NodeRaw {
-    return { req: this.req, res: this.res }
-  }
+  get raw(): NodeRaw { return { req: this.req, res: this.res } }
 
   inform(status: number, headers: ResponseHeaders): void {
     if (!this.answered) sendInformation(this.req, this.res, status, headers)

@@ -145,9 +145,7 @@ class Scope {
     this.touch()
   }
 
-  get signal(): AbortSignal {
-    return this.controller.signal
-  }
+  get signal(): AbortSignal { return this.controller.signal }
 
   /** Restarts the timeout. Call it when data arrives. */
   touch(): void {

@@ -122,9 +122,7 @@ export class FileSender<R> implements FileUpload<R> {
     this.done.catch(() => {})
   }
 
-  get total(): number | undefined {
-    return this.content.total
-  }
+  get total(): number | undefined { return this.content.total }
 
   pause(): void {
     if (this.paused) return

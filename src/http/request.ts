@@ -48,35 +48,21 @@ export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
     return root
   }
 
-  get method(): string {
-    return this.#changes.method ?? this.#request.method
-  }
-  get path(): string {
-    return this.#changes.path ?? this.#request.path
-  }
-  get mountPath(): string {
-    return this.#changes.mountPath ?? this.#request.mountPath
-  }
+  get method(): string { return this.#changes.method ?? this.#request.method }
+  get path(): string { return this.#changes.path ?? this.#request.path }
+  get mountPath(): string { return this.#changes.mountPath ?? this.#request.mountPath }
   get params(): Readonly<Record<string, string>> {
     return this.#changes.params ?? this.#request.params
   }
-  get version(): string | undefined {
-    return this.#changes.version ?? this.#request.version
-  }
+  get version(): string | undefined { return this.#changes.version ?? this.#request.version }
   get query(): URLSearchParams {
     const { search } = this.#changes
     if (search === undefined) return this.#request.query
     return (this.#query ??= new URLSearchParams(search))
   }
-  get search(): string | undefined {
-    return this.#changes.search ?? this.#request.search
-  }
-  get headers(): RequestHeaders {
-    return this.#changes.headers ?? this.#request.headers
-  }
-  get body(): BodySource {
-    return this.#changes.body ?? this.#request.body
-  }
+  get search(): string | undefined { return this.#changes.search ?? this.#request.search }
+  get headers(): RequestHeaders { return this.#changes.headers ?? this.#request.headers }
+  get body(): BodySource { return this.#changes.body ?? this.#request.body }
   get signal(): AbortSignal {
     return (this.#signal ??= this.#changes.signal?.() ?? this.#request.signal)
   }
@@ -86,12 +72,8 @@ export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
   get context(): C {
     return 'context' in this.#changes ? this.#changes.context : this.#request.context as C
   }
-  get peerAddress(): string | undefined {
-    return this.#request.peerAddress
-  }
-  get raw(): unknown {
-    return this.#request.raw
-  }
+  get peerAddress(): string | undefined { return this.#request.peerAddress }
+  get raw(): unknown { return this.#request.raw }
 
   inform(status: number, headers: ResponseHeaders): void {
     this.#request.inform?.(status, headers)

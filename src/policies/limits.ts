@@ -45,9 +45,7 @@ export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
 class LimitedBody implements BodySource {
   constructor(private readonly body: BodySource, private readonly max: number) {}
 
-  get parsed(): BodySource['parsed'] {
-    return this.body.parsed
-  }
+  get parsed(): BodySource['parsed'] { return this.body.parsed }
 
   async bytes(limit: number): Promise<Uint8Array | undefined> {
     const bytes = await this.body.bytes(Math.min(limit, this.max))

@@ -120,9 +120,7 @@ export class CountedBytes {
   }
 
   /** Number of bytes. */
-  get size(): number {
-    return this.#bytes.size
-  }
+  get size(): number { return this.#bytes.size }
 
   /**
    * Reads until the source ends, or has more than `maxBytes`. Returns true if it has ended.

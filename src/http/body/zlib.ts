@@ -39,14 +39,10 @@ export class ZlibPump {
    * Number of input bytes that the engine has used. Less than was written if the coding ended
    * earlier.
    */
-  get used(): number {
-    return this.engine.bytesWritten
-  }
+  get used(): number { return this.engine.bytesWritten }
 
   /** Number of bytes that were written and are not processed yet. */
-  get waiting(): number {
-    return this.engine.writableLength
-  }
+  get waiting(): number { return this.engine.writableLength }
 
   write(bytes: Uint8Array): void {
     this.underWay++
@@ -127,9 +123,7 @@ export class ZstdFrames {
   window = 0
 
   /** True if the text may end here: no frame is open. */
-  get complete(): boolean {
-    return this.part === 'magic' && this.read === 0
-  }
+  get complete(): boolean { return this.part === 'magic' && this.read === 0 }
 
   /** Reads bytes up to the end of a frame. Returns their number; all if no frame ends in them. */
   push(bytes: Uint8Array): number {

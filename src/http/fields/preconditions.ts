@@ -1,7 +1,6 @@
 import type { RequestHeaders } from '../exchange.js'
 import { parseHttpDate } from './dates.js'
 import { fieldText } from './reader.js'
-import { COMMA, QUOTE } from '../../runtime/text.js'
 import { createHash } from 'node:crypto'
 
 export interface PreconditionFacts {
@@ -118,48 +117,12 @@ function isWeak(etag: string): boolean {
   return etag.startsWith('W/')
 }
 
+/** An element of a list of entity tags, with `W/` and the tag if it is well-formed. */
+const ELEMENT = /[ \t]*(?:(W\/)?("[\x21\x23-\x7e\x80-\uffff]*")[ \t]*|(?:[^",]|"[^"]*(?:"|$))*)(?:,|$)/gy
+
 function names(text: string, opaque: string, weakToo: boolean): boolean {
-  let at = 0
-  while (at < text.length) {
-    at = skipBlank(text, at)
-    const weak = text.startsWith('W/', at)
-    const start = weak ? at + 2 : at
-    const end = tagEnd(text, start)
-    const next = skipBlank(text, end)
-    const whole = end > start && (next >= text.length || text.charCodeAt(next) === COMMA)
-    const matches = whole && (weakToo || !weak) && end - start === opaque.length
-    if (matches && text.startsWith(opaque, start)) return true
-    at = whole ? next + 1 : memberEnd(text, start)
-  }
-  return false
-}
-
-function skipBlank(text: string, from: number): number {
-  let at = from
-  while (text.charCodeAt(at) === 0x20 || text.charCodeAt(at) === 0x09) at++
-  return at
-}
-
-/** Returns the index after the quoted tag that starts at `from`; `from` if there is none. */
-function tagEnd(text: string, from: number): number {
-  if (text.charCodeAt(from) !== QUOTE) return from
-  for (let at = from + 1; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) return at + 1
-    if (code < 0x21 || code === 0x7f) return from
-  }
-  return from
-}
-
-/** Returns the index after the next comma outside quotes. Entity tags have no escapes. */
-function memberEnd(text: string, from: number): number {
-  let quoted = false
-  for (let at = from; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) quoted = !quoted
-    else if (code === COMMA && !quoted) return at + 1
-  }
-  return text.length
+  return [...text.matchAll(ELEMENT)]
+    .some(([, weak, tag]) => tag === opaque && (weakToo || weak === undefined))
 }
 
 /** Returns a strong entity tag of a text (RFC 9110 section 8.8.3). */

@@ -35,9 +35,7 @@ export class FieldReader {
     this.text = text
   }
 
-  get done(): boolean {
-    return this.at >= this.text.length
-  }
+  get done(): boolean { return this.at >= this.text.length }
 
   /** Skips spaces and tabs (OWS, BWS). */
   space(): void {
