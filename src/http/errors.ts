@@ -9,8 +9,8 @@ export interface ErrorDetail {
 }
 
 /**
- * All error codes of longhaul, with status and message. Codes are stable, so clients may depend on
- * them. Messages may change. docs/errors.md explains each code.
+ * All error codes of longhaul, with status and message. Codes are stable; messages may change.
+ * docs/errors.md explains each code.
  */
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
@@ -130,10 +130,7 @@ export interface HttpErrorOptions {
   readonly message?: string
   /** Each problem of the request, with its place. */
   readonly details?: readonly ErrorDetail[]
-  /**
-   * Further properties of the error body, such as a report of items that were written. They cannot
-   * replace `error`, `code` and `details`.
-   */
+  /** Further properties of the error body, such as a report of items that were written. */
   readonly members?: Readonly<Record<string, unknown>>
   /** Response headers, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
@@ -187,10 +184,7 @@ export function isHttpError(error: unknown): error is HttpError {
   return typeof error === 'object' && error !== null && BRAND in error
 }
 
-/**
- * Returns true for the error that a write throws because another run of its task has stored a later
- * cursor. Then this run ends, and the task is not failed by it while it has another attempt.
- */
+/** Returns true if another run of the task has replaced the run that called a write. */
 export function isReplaced(error: unknown): boolean {
   return isHttpError(error) && error.code === 'attempt_replaced'
 }
@@ -215,7 +209,6 @@ export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): Http
   return new HttpError(status, code, { ...options, message: options.message ?? message })
 }
 
-/** Error codes of Node and undici that mean a timeout. */
 const LATE = new Set([
   'ETIMEDOUT', 'ESOCKETTIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
@@ -224,7 +217,6 @@ const UPSTREAM = { message: 0, details: 0, members: 0, headers: 0 } satisfies Re
   keyof Omit<HttpErrorOptions, 'cause'>,
   0
 >
-/** Maximum number of nested causes that are searched. `fetch` nests its error one level deep. */
 const DEEP = 5
 
 /**

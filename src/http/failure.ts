@@ -2,21 +2,15 @@ import { cutText } from '../runtime/text.js'
 import { ERROR_CODES, isHttpError, type ErrorDetail, type HttpError } from './errors.js'
 import { isFieldValue, isToken } from './fields/reader.js'
 
-/** Public view of a thrown value. */
 export interface Failure {
-  /** From 400 to 599. */
   readonly status: number
   readonly code: string
   /** One sentence, cut to 2048 UTF-16 code units. */
   readonly message: string
   /** At most 16 KiB as JSON. A last entry says how many were left out. */
   readonly details: readonly ErrorDetail[] | undefined
-  /** Further properties of the error body. */
   readonly members: Readonly<Record<string, unknown>> | undefined
-  /**
-   * Response headers with lower-case names, checked for validity. Limited to 8 KiB, because clients
-   * read at most 16 KiB of headers.
-   */
+  /** Lower-case names. Limited to 8 KiB, because clients read at most 16 KiB of headers. */
   readonly headers: Readonly<Record<string, string>>
   /** True for an error of the client that was thrown on purpose. It is not reported. */
   readonly expected: boolean
@@ -70,13 +64,11 @@ const PHRASES: Readonly<Record<number, string>> = {
   511: 'Network Authentication Required',
 }
 
-/** First code of longhaul for each status, with its message. */
 const FIRST_CODES = new Map<number, { code: string; message: string }>()
 for (const [code, [status, message]] of Object.entries(ERROR_CODES)) {
   if (!FIRST_CODES.has(status)) FIRST_CODES.set(status, { code, message })
 }
 
-/** Headers that the response itself sets. */
 const BODY_HEADERS = new Set([
   'content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection',
 ])
@@ -88,13 +80,9 @@ const MAX_HEADERS = 8192
 const MASKED: Failure = failure(500, { expected: false })
 
 /**
- * Returns the public view of any thrown value. Never throws.
- *
- * - `HttpError`: as it is.
- * - `StoreUnavailableError`: 503.
- * - Errors of your framework (http-errors, Boom, Fastify): by status. The message is kept only for
- *   a 4xx that is marked as public.
- * - Everything else: a masked 500.
+ * Returns the public view of any thrown value. Never throws. An `HttpError` is shown as it is, a
+ * `StoreUnavailableError` as 503, an error of your framework (http-errors, Boom, Fastify) by its
+ * status and, if it is public, its message. Everything else is a masked 500.
  */
 export function readFailure(error: unknown): Failure {
   const known = read(error)
@@ -104,11 +92,7 @@ export function readFailure(error: unknown): Failure {
     : { ...known, headers: { ...added, ...known.headers, ...joinLists(added, known.headers) } }
 }
 
-/**
- * Adds response headers to a thrown value. Policies use it for errors that pass through them, for
- * example for the state of a rate limit. Headers that the error has itself take precedence. `vary`,
- * `link` and the rate limit headers are joined. Does nothing for a thrown primitive.
- */
+/** Adds response headers to a thrown object. Its own headers take precedence; lists are joined. */
 export function addFailureHeaders(
   error: unknown, headers: Readonly<Record<string, string | string[]>>,
 ): void {
@@ -118,9 +102,7 @@ export function addFailureHeaders(
   additions.set(error, { ...more, ...before, ...joinLists(more, before) })
 }
 
-/**
- * Headers by thrown value. Kept apart, because a thrown object may be frozen or belong to others.
- */
+/** Headers by thrown object, which may be frozen or belong to others. */
 const additions = new WeakMap<object, Readonly<Record<string, string>>>()
 
 function joinLists(
@@ -211,10 +193,7 @@ function failure(
   }
 }
 
-/**
- * Limits the details to 16 KiB. Failures are stored in records and reports, and their text may come
- * from the client's input.
- */
+/** Limits the details to 16 KiB, because they are stored and may come from the client's input. */
 function limitDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] | undefined {
   let left = MAX_DETAILS_TEXT
   try {
@@ -267,7 +246,6 @@ function isFields(value: unknown): value is Fields {
 
 interface ConnectionState {
   readonly signal: AbortSignal
-  /** Shows whether `signal` is aborted without creating it. */
   readonly gone?: boolean | undefined
 }
 
@@ -283,10 +261,7 @@ export function reasonPhrase(status: number): string {
   return PHRASES[status] ?? (status < 500 ? 'Client Error' : 'Server Error')
 }
 
-/**
- * Returns a code and a message for an error that has only a status. Derives both from the reason
- * phrase if longhaul has no code for the status.
- */
+/** Returns a code and a message for an error that has only a status. */
 export function generalError(status: number): { readonly code: string; readonly message: string } {
   const known = FIRST_CODES.get(status)
   if (known !== undefined) return known

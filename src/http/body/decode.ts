@@ -10,10 +10,7 @@ export interface DecodeOptions {
   readonly maxBodyBytes: number
   /** Maximum size of the decoded body, in bytes. Default: `maxBodyBytes`. */
   readonly maxDecodedBytes?: number
-  /**
-   * Maximum number of decoded bytes for each byte sent, once more than 1 MiB is decoded. Default
-   * 250; gzip can reach 1032.
-   */
+  /** Maximum number of decoded bytes for each byte sent, after 1 MiB of them. Default: 250. */
   readonly maxRatio?: number
 }
 
@@ -29,22 +26,13 @@ const zlibConstants = zlib.constants as unknown as Readonly<Record<string, numbe
 const makeZstd = zlibMembers['createZstdDecompress']
 const zstdWindowParam = zlibConstants['ZSTD_d_windowLogMax'] ?? 0
 
-/**
- * The content codings that request bodies may have: `gzip`, `deflate`, `br`, and `zstd` if Node has
- * it.
- */
 export const REQUEST_CODINGS: readonly string[] = [
   'gzip', 'deflate', 'br', ...(makeZstd ? ['zstd'] : []),
 ]
 
 const ACCEPTED = REQUEST_CODINGS.join(', ')
 
-/**
- * Returns the content coding of a request, `identity` by default. `x-gzip` is `gzip` (RFC 9110
- * section 8.4.1.3).
- * @throws {HttpError} 415 `unsupported_content_coding`: the coding is another one, or there are
- * several
- */
+/** Returns the content coding of a request. Throws 415 for an unknown coding, or for several. */
 export function requestCoding(headers: RequestHeaders): string {
   const field = headers['content-encoding']
   if (field === undefined || field === '') return 'identity'
@@ -56,16 +44,12 @@ export function requestCoding(headers: RequestHeaders): string {
 }
 
 /**
- * Decodes one of `REQUEST_CODINGS`, or `identity`, with backpressure. Holds no more than a few
- * chunks. A body that ends inside its coding is an `incomplete_body`. Bytes after the end of the
- * coding are malformed, except further members of gzip and frames of zstd.
- *
- * Reading rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400). It
- * rejects with `unsupported_content_coding` (415) if the window is above 4 MiB (br) or 8 MiB
- * (zstd). If the decoders that are open take too much memory, it rejects with `too_many_requests`
- * (429) or `overloaded` (503). The bytes before the error are valid.
- * @param owner - the request that needs the bytes; its decoder counts against the limits of open
- * decoders. Or the memory that its decoders share, which the caller releases
+ * Decodes one of `REQUEST_CODINGS`, or `identity`, with backpressure. The bytes before an error are
+ * valid. Rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400),
+ * `unsupported_content_coding` (415: the window is above 4 MiB for br, 8 MiB for zstd),
+ * `too_many_requests` (429) or `overloaded` (503: open decoders take too much memory).
+ * @param owner - the request that the decoder's memory counts for, or memory that the caller
+ * releases
  */
 export function decodeBytes(
   source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions,
@@ -76,7 +60,6 @@ export function decodeBytes(
   return coding === 'identity' ? sent : inflate(sent, coding, caps, owner)
 }
 
-/** Counts the bytes of a body and enforces its limits. */
 class Caps {
   readonly maxBodyBytes: number
   readonly maxDecodedBytes: number
@@ -161,10 +144,7 @@ async function* inflate(
   }
 }
 
-/**
- * Returns the window of a body in bytes. `part` is its first one, but for zstd.
- * @throws {HttpError} 415 `unsupported_content_coding`: it is too large
- */
+/** Returns the window in bytes. `part` is the first one, except for zstd. */
 function windowOf(coding: string, part: Uint8Array, frames: ZstdFrames | undefined): number {
   if (frames) {
     checkZstdWindow(frames.window)
@@ -212,10 +192,7 @@ const MAX_BROTLI_WINDOW_LOG = 22
 /** RFC 9659: the largest window of zstd that a decoder must support, as its logarithm: 8 MiB. */
 export const MAX_ZSTD_WINDOW_LOG = 23
 
-/**
- * Returns the window of a brotli stream in bytes, by its first byte (RFC 7932 section 9.1).
- * @throws {HttpError} 415 `unsupported_content_coding`: it is above 4 MiB. 400 `malformed_coding`
- */
+/** Returns the window of a brotli stream in bytes, by its first byte (RFC 7932 section 9.1). */
 export function brotliWindow(firstByte: number): number {
   const log = brotliWindowLog(firstByte)
   if (log === undefined) throw httpError('malformed_coding')
@@ -233,7 +210,6 @@ function brotliWindowLog(bits: number): number | undefined {
   return short === 1 ? undefined : 8 + short
 }
 
-/** @throws {HttpError} 415 `unsupported_content_coding`: a zstd window is above 8 MiB. */
 export function checkZstdWindow(bytes: number): void {
   if (bytes > 2 ** MAX_ZSTD_WINDOW_LOG) throw windowTooLarge('zstd', bytes, MAX_ZSTD_WINDOW_LOG)
 }

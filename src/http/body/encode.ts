@@ -13,18 +13,13 @@ const zlibMembers = zlib as unknown as Readonly<Record<string, MakeZstd | undefi
 // Node 22.15 and later; the types are those of Node 20.
 const makeZstd = zlibMembers['createZstdCompress']
 
-/** The content codings that responses can have, cheapest first. */
 export const RESPONSE_CODINGS: readonly string[] = [...(makeZstd ? ['zstd'] : []), 'gzip', 'br']
 
 /** If more bytes wait for the engine, the source is not read until the engine has caught up. */
 const WAITING_BYTES = 131_072
 const CHUNK_BYTES = 65_536
 
-/**
- * Encodes pieces as they arrive, with backpressure. The source makes its next piece while the
- * engine encodes the last one on another thread. Closes the source if reading stops early.
- * @param coding - one of `RESPONSE_CODINGS`
- */
+/** Encodes pieces as they arrive, with backpressure. Closes the source if reading stops early. */
 export async function* encodePieces(
   source: AsyncIterable<Piece>, coding: string,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -47,7 +42,6 @@ export async function* encodePieces(
   }
 }
 
-/** Waits for all output of the input written so far. */
 async function* allOf(pump: ZlibPump): AsyncGenerator<Uint8Array, void, undefined> {
   for (;;) {
     const coded = await pump.next()
@@ -61,9 +55,7 @@ function flushKindOf(coding: string): number {
   return constants[coding === 'br' ? 'BROTLI_OPERATION_FLUSH' : 'ZSTD_e_flush'] as number
 }
 
-/**
- * Makes an engine with a fast level: the highest levels take 100 times as long for some percent.
- */
+/** The levels are fast ones: the highest take 100 times as long for some percent. */
 function makeEngine(coding: string): ZlibEngine {
   const chunkSize = CHUNK_BYTES
   if (coding === 'gzip') return zlib.createGzip({ chunkSize, level: 3 })

@@ -1,9 +1,7 @@
 export interface JsonFault {
   /** Index of the first unexpected character, in UTF-16 units from 0. */
   readonly offset: number
-  /** From 1; a line ends with LF, CR or CRLF. */
   readonly line: number
-  /** From 1, in UTF-16 units. */
   readonly column: number
   /** The expected token: `a value`, `':'` and so on. Never quotes the text. */
   readonly expected: string
@@ -45,7 +43,6 @@ const LITERALS = ['true', 'false', 'null']
 /** A scanner. Each step returns what it expected where it stopped, or `undefined` on success. */
 class Scan {
   at = 0
-  /** Closing brackets that are still missing, innermost last. */
   readonly #open: ('}' | ']')[] = []
 
   constructor(readonly text: string) {}

@@ -4,9 +4,8 @@ const LAST_SECOND = 253_402_300_799
 const httpDates = new SecondTexts((ms) => new Date(ms).toUTCString())
 
 /**
- * Formats a time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), in whole seconds. Times
- * outside the years 1970 to 9999 become the nearest valid one.
- * @param ms - milliseconds since 1970
+ * Formats a time as an HTTP date (RFC 9110 section 5.6.7). Times outside the years 1970 to 9999
+ * become the nearest valid one.
  * @throws {RangeError} `ms` is NaN.
  */
 export function httpDate(ms: number): string {
@@ -31,9 +30,8 @@ const LONGEST = 'Wednesday, 06-Nov-94 08:49:37 GMT'.length
 type Parts = Readonly<Record<string, string | undefined>>
 
 /**
- * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7). The name of the day may be
- * wrong for the date. A two-digit year more than 50 years ahead is in the last century.
- * @returns milliseconds since 1970, or `undefined` if the text is not a date
+ * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7) into milliseconds since
+ * 1970. A two-digit year more than 50 years ahead is in the last century.
  */
 export function parseHttpDate(text: string): number | undefined {
   if (text.length > LONGEST) return undefined
@@ -53,7 +51,6 @@ export function parseHttpDate(text: string): number | undefined {
   return undefined
 }
 
-/** Returns a time in UTC. Returns `undefined` for a day or a time that does not exist. */
 function instant(year: number, month: number, parts: Parts): number | undefined {
   const [day = NaN, hour = NaN, minute = NaN, second = NaN] =
     [parts['day'], parts['hour'], parts['minute'], parts['second']].map(Number)
@@ -71,10 +68,7 @@ const TIMESTAMP = new RegExp([
   /(?:[Zz]|(?<sign>[+-])(?<zoneHour>\d\d):(?<zoneMinute>\d\d))$/,
 ].map(({ source }) => source).join(''))
 
-/**
- * Parses a timestamp of RFC 3339 (section 5.6), such as `2026-03-01T09:30:00+01:00`, into
- * milliseconds since 1970. Returns `undefined` if it is malformed or does not exist.
- */
+/** Parses a timestamp of RFC 3339 (section 5.6) into milliseconds since 1970. */
 export function parseTimestamp(text: string): number | undefined {
   const { groups } = TIMESTAMP.exec(text) ?? {}
   if (groups === undefined) return undefined

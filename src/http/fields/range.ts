@@ -7,8 +7,8 @@ export interface Range {
 }
 
 /**
- * Result of a Range header. `whole`: respond as if there were no Range. `unsatisfiable`: respond
- * with 416. Otherwise one range or more, in the order requested, without overlaps.
+ * `whole`: respond as if there were no Range. `unsatisfiable`: respond with 416. Otherwise one
+ * range or more, in the order requested, without overlaps.
  */
 export type Ranges = 'whole' | 'unsatisfiable' | readonly Range[]
 
@@ -59,7 +59,6 @@ export function contentRange(range: Range | undefined, size: number, unit = 'byt
   return `${unit} ${range.start}-${range.end - 1}/${size}`
 }
 
-/** Joins two ranges that overlap. Returns `whole` if there are more overlaps. */
 function merged(ranges: readonly Range[]): Ranges {
   const pairs = ranges.flatMap((a, index) => ranges.slice(index + 1)
     .filter((b) => a.start < b.end && b.start < a.end).map((b) => ({ a, b })))
@@ -73,7 +72,6 @@ function merged(ranges: readonly Range[]): Ranges {
 
 const SPEC = /^[ \t]*(?:(\d+)-(\d*)|-(\d+))[ \t]*$/
 
-/** Returns the ranges as written; `undefined` if the header must be ignored. */
 function readSpecs(text: string, unit: string, max: number): Spec[] | undefined {
   const equals = text.indexOf('=')
   if (text.slice(0, Math.max(0, equals)).replace(/^[ \t]+/, '').toLowerCase() !== unit) return undefined
