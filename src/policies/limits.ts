@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { isParsedLarger } from '../http/body/body.js'
 import { isTooDeep } from '../http/body/json.js'
-import { httpError, type HttpError } from '../http/errors.js'
+import { bodyTooLarge, httpError } from '../http/errors.js'
 import type { BodySource, HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { principalOrNobody } from '../http/principal.js'
 import { clientAddress } from '../http/client-address.js'
@@ -31,11 +31,11 @@ export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
   const { maxBodyBytes } = readOptions('limitBody', options, BODY)
   const policy: Policy<C> = (request, next) => {
     const { headers, body } = request
-    if (Number(headers['content-length'] ?? 0) > maxBodyBytes) throw tooLarge(maxBodyBytes)
+    if (Number(headers['content-length'] ?? 0) > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     if (body.parsed !== undefined) {
       const { value: parsed } = body.parsed
       if (isTooDeep(parsed)) throw httpError('nested_too_deep')
-      if (isParsedLarger(parsed, headers, maxBodyBytes)) throw tooLarge(maxBodyBytes)
+      if (isParsedLarger(parsed, headers, maxBodyBytes)) throw bodyTooLarge(maxBodyBytes)
     }
     return next(request.with({ body: new LimitedBody(body, maxBodyBytes) }))
   }
@@ -49,7 +49,7 @@ class LimitedBody implements BodySource {
 
   async bytes(limit: number): Promise<Uint8Array | undefined> {
     const bytes = await this.body.bytes(Math.min(limit, this.max))
-    if (bytes === undefined && limit > this.max) throw tooLarge(this.max)
+    if (bytes === undefined && limit > this.max) throw bodyTooLarge(this.max)
     return bytes
   }
 
@@ -57,14 +57,10 @@ class LimitedBody implements BodySource {
     let left = this.max
     for await (const piece of this.body.stream(isWhole)) {
       left -= piece.byteLength
-      if (left < 0) throw tooLarge(this.max)
+      if (left < 0) throw bodyTooLarge(this.max)
       yield piece
     }
   }
-}
-
-function tooLarge(maxBytes: number): HttpError {
-  return httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
 }
 
 /** Options of `limitHeaders`. */

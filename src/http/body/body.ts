@@ -1,5 +1,5 @@
 import { ContentDigest, isCoded } from '../fields/digests.js'
-import { httpError, type HttpError } from '../errors.js'
+import { bodyTooLarge, httpError, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
@@ -26,7 +26,6 @@ export interface ReadJsonOptions extends ReadBytesOptions {
 const BYTES = { maxBodyBytes: 0 } satisfies Record<keyof ReadBytesOptions, 0>
 const JSON_BODY = { maxBodyBytes: 0, mediaTypes: 0 } satisfies Record<keyof ReadJsonOptions, 0>
 const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
-const DIGITS = /^[0-9]+$/
 
 /**
  * Reads the body as bytes, also if your framework has read it as bytes or a string. An error of the
@@ -46,12 +45,12 @@ export async function readBytes(
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
   if (left instanceof Uint8Array) {
-    if (left.byteLength > maxBodyBytes) throw tooLarge(maxBodyBytes)
+    if (left.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     return checkedAsSent(request.headers, left)
   }
   checkCoding(request.headers)
   const bytes = await countingBody(request, ({ body }) => body.bytes(maxBodyBytes))
-  if (bytes === undefined) throw tooLarge(maxBodyBytes)
+  if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
   return bytes
 }
 
@@ -81,7 +80,7 @@ export function readJsonBody(
   const isTyped = request.headers['content-type'] !== undefined
   if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
   if (parsed?.value instanceof Uint8Array) {
-    if (parsed.value.byteLength > maxBodyBytes) throw tooLarge(maxBodyBytes)
+    if (parsed.value.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     return jsonOfBytes(checkedAsSent(request.headers, parsed.value))
   }
   if (parsed !== undefined) {
@@ -89,7 +88,7 @@ export function readJsonBody(
   }
   checkCoding(request.headers)
   const parse = (bytes: Uint8Array | undefined): Json => {
-    if (bytes === undefined) throw tooLarge(maxBodyBytes)
+    if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
     // Not every binding and version of HTTP announces a body.
     if (!isTyped && bytes.byteLength > 0) throw unsupported(mediaTypes)
     return jsonOfBytes(bytes)
@@ -110,7 +109,7 @@ function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): 
   if (value === undefined) throw httpError('missing_body')
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
   if (isTooDeep(value)) throw httpError('nested_too_deep')
-  if (isParsedLarger(value, headers, maxBodyBytes)) throw tooLarge(maxBodyBytes)
+  if (isParsedLarger(value, headers, maxBodyBytes)) throw bodyTooLarge(maxBodyBytes)
   return value
 }
 
@@ -120,21 +119,15 @@ function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): 
 export function isParsedLarger(
   value: unknown, headers: RequestHeaders, maxBodyBytes: number,
 ): boolean {
-  const length = headers['content-length']
-  const isExact = typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)
-  if (isExact) return Number(length) > maxBodyBytes
+  const length = readContentLength(headers)
+  if (length !== undefined && !isCoded(headers)) return length > maxBodyBytes
   if (typeof value === 'string') return Buffer.byteLength(value) > maxBodyBytes
   return isJsonLarger(value, maxBodyBytes)
 }
 
-function tooLarge(maxBodyBytes: number): HttpError {
-  return httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
-}
-
 function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
-  const field = headers['content-length']
-  const length = typeof field === 'string' && DIGITS.test(field) ? Number(field) : NaN
-  if (length > maxBodyBytes) throw tooLarge(maxBodyBytes)
+  const length = Number(headers['content-length'])
+  if (length > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
   return length
 }
 

@@ -1,8 +1,8 @@
 import * as zlib from 'node:zlib'
-import { httpError, type HttpError } from '../errors.js'
+import { bodyTooLarge, httpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { DecoderMemory } from './counted-body.js'
-import { ZlibPump, type ZlibEngine, ZstdFrames } from './zlib.js'
+import { ZlibPump, type ZlibEngine, zlibConstants, zstd, ZstdFrames } from './zlib.js'
 
 /** Limits for reading a body with a content coding. */
 export interface DecodeOptions {
@@ -19,12 +19,7 @@ const RATIO_FROM_BYTES = 1_048_576
 /** Window of gzip and deflate, in bytes. */
 const DEFLATE_WINDOW = 32_768
 
-type MakeZstd = (options: object) => ZlibEngine
-const zlibMembers = zlib as unknown as Readonly<Record<string, MakeZstd | undefined>>
-const zlibConstants = zlib.constants as unknown as Readonly<Record<string, number>>
-// Node 22.15 and later; the types are those of Node 20.
-const makeZstd = zlibMembers['createZstdDecompress']
-const zstdWindowParam = zlibConstants['ZSTD_d_windowLogMax'] ?? 0
+const { createZstdDecompress: makeZstd } = zstd
 
 export const REQUEST_CODINGS: readonly string[] = [
   'gzip', 'deflate', 'br', ...(makeZstd ? ['zstd'] : []),
@@ -61,38 +56,24 @@ export function decodeBytes(
 }
 
 class Caps {
-  readonly maxBodyBytes: number
-  readonly maxDecodedBytes: number
-  readonly maxRatio: number
   sent = 0
   decoded = 0
 
-  constructor({ maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio = 250 }: DecodeOptions) {
-    this.maxBodyBytes = maxBodyBytes
-    this.maxDecodedBytes = maxDecodedBytes
-    this.maxRatio = maxRatio
-  }
+  constructor(private readonly limits: DecodeOptions) {}
 
   addSent(bytes: number): void {
     this.sent += bytes
-    if (this.sent > this.maxBodyBytes) throw tooLarge(this.maxBodyBytes)
+    if (this.sent > this.limits.maxBodyBytes) throw bodyTooLarge(this.limits.maxBodyBytes)
   }
 
   addDecoded(bytes: number): void {
+    const { maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio = 250 } = this.limits
     this.decoded += bytes
-    if (this.decoded > this.maxDecodedBytes) {
-      const message = `The body is larger than ${this.maxDecodedBytes} bytes once decoded.`
-      throw httpError('body_too_large', { message })
-    }
-    if (this.decoded > RATIO_FROM_BYTES && this.decoded > this.sent * this.maxRatio) {
-      const message = `The body is more than ${this.maxRatio} times as large once decoded.`
-      throw httpError('body_too_large', { message })
-    }
+    const isLarge = this.decoded > maxDecodedBytes
+    if (!isLarge && this.decoded <= Math.max(RATIO_FROM_BYTES, this.sent * maxRatio)) return
+    const size = isLarge ? `larger than ${maxDecodedBytes} bytes` : `more than ${maxRatio} times as large`
+    throw httpError('body_too_large', { message: `The body is ${size} once decoded.` })
   }
-}
-
-function tooLarge(maxBodyBytes: number): HttpError {
-  return httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
 }
 
 async function* countSent(
@@ -129,7 +110,7 @@ async function* inflate(
         pump.write(part)
         fed += size
         yield* outputOf(pump, caps)
-        // Node continues by itself with the next property of gzip.
+        // Node continues by itself with the next member of gzip.
         if (pump.used < fed) throw httpError('malformed_coding')
       }
     }
@@ -155,20 +136,14 @@ function windowOf(coding: string, part: Uint8Array, frames: ZstdFrames | undefin
 
 async function* outputOf(pump: ZlibPump, caps: Caps): AsyncGenerator<Uint8Array, void, undefined> {
   for (;;) {
-    const bytes = await nextOf(pump)
+    const bytes = await pump.next().catch((error: unknown) => {
+      // No cause, because bytes from a client are no failure of the server.
+      const isCut = (error as { code?: unknown }).code === 'Z_BUF_ERROR'
+      throw httpError(isCut ? 'incomplete_body' : 'malformed_coding')
+    })
     if (bytes === undefined) return
     caps.addDecoded(bytes.byteLength)
     yield bytes
-  }
-}
-
-async function nextOf(pump: ZlibPump): Promise<Uint8Array | undefined> {
-  try {
-    return await pump.next()
-  } catch (error) {
-    // No cause, because bytes from a client are no failure of the server.
-    const isCut = (error as { code?: unknown }).code === 'Z_BUF_ERROR'
-    throw httpError(isCut ? 'incomplete_body' : 'malformed_coding')
   }
 }
 
@@ -182,7 +157,8 @@ function makeEngine(coding: string, firstByte: number): ZlibEngine {
     return hasHeader ? zlib.createInflate(options) : zlib.createInflateRaw(options)
   }
   if (coding === 'zstd' && makeZstd) {
-    return makeZstd({ ...options, params: { [zstdWindowParam]: MAX_ZSTD_WINDOW_LOG } })
+    const param = zlibConstants['ZSTD_d_windowLogMax'] ?? 0
+    return makeZstd({ ...options, params: { [param]: MAX_ZSTD_WINDOW_LOG } })
   }
   throw new TypeError(`decodeBytes: ${coding} is not one of ${ACCEPTED}`)
 }

@@ -1,5 +1,5 @@
 import * as zlib from 'node:zlib'
-import { ZlibPump, type ZlibEngine } from './zlib.js'
+import { ZlibPump, type ZlibEngine, zlibConstants, zstd } from './zlib.js'
 
 export interface Piece {
   readonly bytes: Uint8Array
@@ -7,11 +7,7 @@ export interface Piece {
   readonly flush: boolean
 }
 
-type MakeZstd = (options: object) => ZlibEngine
-const constants = zlib.constants as unknown as Readonly<Record<string, number>>
-const zlibMembers = zlib as unknown as Readonly<Record<string, MakeZstd | undefined>>
-// Node 22.15 and later; the types are those of Node 20.
-const makeZstd = zlibMembers['createZstdCompress']
+const { createZstdCompress: makeZstd } = zstd
 
 export const RESPONSE_CODINGS: readonly string[] = [...(makeZstd ? ['zstd'] : []), 'gzip', 'br']
 
@@ -24,7 +20,7 @@ export async function* encodePieces(
   source: AsyncIterable<Piece>, coding: string,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const pump = new ZlibPump(makeEngine(coding))
-  const flushKind = flushKindOf(coding)
+  const flushKind = zlibConstants[FLUSH_KINDS[coding] as string] as number
   try {
     for await (const { bytes, flush } of source) {
       pump.write(bytes)
@@ -50,9 +46,8 @@ async function* allOf(pump: ZlibPump): AsyncGenerator<Uint8Array, void, undefine
   }
 }
 
-function flushKindOf(coding: string): number {
-  if (coding === 'gzip') return constants['Z_SYNC_FLUSH'] as number
-  return constants[coding === 'br' ? 'BROTLI_OPERATION_FLUSH' : 'ZSTD_e_flush'] as number
+const FLUSH_KINDS: Readonly<Record<string, string>> = {
+  gzip: 'Z_SYNC_FLUSH', br: 'BROTLI_OPERATION_FLUSH', zstd: 'ZSTD_e_flush',
 }
 
 /** The levels are fast ones: the highest take 100 times as long for some percent. */

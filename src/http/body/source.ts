@@ -54,13 +54,11 @@ export const HEAD_WAIT_MS = 1000
 
 /** Reads a streamed body once, and closes its source exactly once, even if it is not read. */
 export class Source {
-  private readonly body: AsyncIterable<Chunk>
   private readonly iterator: AsyncIterator<Chunk>
   private first: Promise<IteratorResult<Chunk>> | undefined
   private over = false
 
-  constructor(body: AsyncIterable<Chunk>) {
-    this.body = body
+  constructor(private readonly body: AsyncIterable<Chunk>) {
     this.iterator = body[Symbol.asyncIterator]()
   }
 

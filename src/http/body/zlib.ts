@@ -1,6 +1,13 @@
 import type { Transform } from 'node:stream'
+import * as zlib from 'node:zlib'
 
 export type ZlibEngine = Transform & { readonly bytesWritten: number }
+
+export const zlibConstants = zlib.constants as unknown as Readonly<Record<string, number>>
+/** Node 22.15 and later have them; the types are those of Node 20. */
+export const zstd = zlib as unknown as Partial<
+  Record<'createZstdCompress' | 'createZstdDecompress', (options: object) => ZlibEngine>
+>
 
 /** The property that the types of Node have for some engines only. */
 interface Flushable { flush(kind: number, done: () => void): void }
@@ -10,7 +17,6 @@ interface Flushable { flush(kind: number, done: () => void): void }
  * no more than a chunk or two ahead of the reader.
  */
 export class ZlibPump {
-  private readonly engine: ZlibEngine
   private underWay = 0
   private ending = false
   private closed = false
@@ -18,8 +24,7 @@ export class ZlibPump {
   private wake: () => void = ignore
   private ended = false
 
-  constructor(engine: ZlibEngine) {
-    this.engine = engine
+  constructor(private readonly engine: ZlibEngine) {
     const woken = (): void => { this.wake() }
     engine.on('readable', woken)
     engine.on('end', () => {

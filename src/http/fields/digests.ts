@@ -76,11 +76,7 @@ interface Expected {
 
 /** Compares the bytes of a body with its `Content-Digest` or `Repr-Digest` (RFC 9530). */
 export class ContentDigest {
-  readonly #expected: readonly Expected[]
-
-  private constructor(expected: readonly Expected[]) {
-    this.#expected = expected
-  }
+  private constructor(private readonly expected: readonly Expected[]) {}
 
   /**
    * Returns the check for one body; `undefined` without a known digest.
@@ -129,11 +125,11 @@ export class ContentDigest {
   }
 
   #add(bytes: Uint8Array): void {
-    for (const { hash } of this.#expected) hash.update(bytes)
+    for (const { hash } of this.expected) hash.update(bytes)
   }
 
   #end(): void {
-    for (const { digest, hash } of this.#expected) {
+    for (const { digest, hash } of this.expected) {
       if (!timingSafeEqual(hash.digest(), digest)) throw httpError('digest_mismatch')
     }
   }

@@ -80,11 +80,17 @@ function readSpecs(text: string, unit: string, max: number): Spec[] | undefined 
     // RFC 9110 section 5.6.1.2: empty elements of a list are ignored.
     if (/^[ \t]*$/.test(part)) continue
     const [all, from = '', to = '', suffix = ''] = SPEC.exec(part) ?? []
-    const isBackward = from !== '' && to !== '' && BigInt(from) > BigInt(to)
-    if (all === undefined || isBackward || specs.length >= max) return undefined
+    if (all === undefined || specs.length >= max) return undefined
+    if (from !== '' && to !== '' && isLess(to, from)) return undefined
     specs.push({ first: position(from), last: position(to || suffix) })
   }
   return specs.length === 0 ? undefined : specs
+}
+
+/** Compares digits, because `position` makes large numbers equal. `BigInt` takes quadratic time. */
+function isLess(a: string, b: string): boolean {
+  const [x = '', y = ''] = [a, b].map((digits) => digits.replace(/^0+/, ''))
+  return x.length === y.length ? x < y : x.length < y.length
 }
 
 /** Reads digits, cut to an exact number. */

@@ -24,12 +24,9 @@ export function isToken(text: string): boolean {
 
 /** Reads a list-based header (RFC 9110 section 5.6) in linear time. */
 export class FieldReader {
-  readonly text: string
   at = 0
 
-  constructor(text: string) {
-    this.text = text
-  }
+  constructor(readonly text: string) {}
 
   get done(): boolean { return this.at >= this.text.length }
 
