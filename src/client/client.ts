@@ -11,26 +11,18 @@ import { listTasks, type TaskList, type TaskListOptions } from './task-list.js'
 import { FileSender, type FileUpload, type FileUploadOptions, type UploadContent } from './upload-file.js'
 import { upload, type UploadOptions, type UploadRecords, type UploadReport } from './upload.js'
 
-/** The types of a definition that `defineTask` of `longhaul` returned. */
 export interface DefinitionLike<Name = string, Input = unknown, Result = unknown> {
   /** For the compiler only; never set. `result` is the JSON form of what `run` returns. */
   readonly '~types'?: { readonly name: Name, readonly input: Input, readonly result: Result }
-  /** Never called by the client. */
   readonly run: (input: never, context: never) => unknown
 }
 
-/** The types of a task without a definition. */
 export interface NamedTypes<Input = unknown, Result = unknown> {
-  /** Input that is submitted. */
   readonly input: Input
-  /** Result of the completed task. */
   readonly result: Result
 }
 
-/**
- * The types of a task: `typeof` a definition of `defineTask`, or `{ input, result }`. `OpenApiTask`
- * is of the second form.
- */
+/** The types of a task: `typeof` a definition of `defineTask`, or `{ input, result }`. */
 export type TaskTypes = DefinitionLike | NamedTypes
 
 /** Input that is submitted: the input of the definition's schema. */
@@ -59,8 +51,8 @@ export interface RunOptions<R = unknown>
 /** Options of `client.task`. */
 export interface TypedTaskOptions<Input> extends Pick<SubmitOptions, 'statusPath' | 'headers'> {
   /**
-   * Returns the body for an input. For an endpoint of several kinds of work: `(data) => ({ task:
-   * 'report', data })`. Default: the input itself.
+   * Returns the body for an input, such as `(data) => ({ task: 'report', data })`. Default: the
+   * input.
    */
   readonly body?: (input: Input) => unknown
 }
@@ -86,7 +78,7 @@ export interface RecordsOptions
 export interface Client {
   /**
    * Submits work by POST. Resolves when the server has accepted it, or has responded at once. A
-   * lost request is sent again with the same Idempotency-Key.
+   * lost request is repeated with the same Idempotency-Key.
    * @example
    * const task = await api.submit('/reports', { year: 2025 })
    * console.log(task.taskId, await task.result())
@@ -100,8 +92,7 @@ export interface Client {
    */
   run<R = unknown>(path: string, input: unknown, options?: RunOptions<R>): Promise<R>
   /**
-   * Returns typed methods for one kind of work. The types come from its definition or from an
-   * OpenAPI document.
+   * Returns typed methods for one kind of work.
    * @example
    * const reports = api.task<typeof report>('/reports')
    * const { message } = await reports.run({ year: 2025 })
@@ -110,15 +101,14 @@ export interface Client {
     path: string, options?: TypedTaskOptions<InputOf<T>>,
   ): TypedTask<InputOf<T>, ResultOf<T>>
   /**
-   * Creates a handle for a task that was submitted before. Takes what `toJSON` of its handle
-   * returned, as a value or as JSON.
+   * Creates a handle from the value, or the JSON, that `toJSON` of another handle returned.
    * @example
    * const saved = JSON.stringify(await api.submit('/reports', { year: 2025 }))
    * console.log(await api.resume(saved).result())
    */
   resume<R = unknown>(saved: SavedTask | string): TaskHandle<R>
   /**
-   * Lists the tasks of this client by GET, the newest first. Iterating reads page after page.
+   * Lists the tasks of this client by GET, the newest first.
    * @throws {TypeError} An option is unknown.
    * @example
    * for await (const task of api.tasks('/tasks', { status: 'failed' })) {
@@ -136,10 +126,10 @@ export interface Client {
     path: string, options?: RecordsOptions,
   ): AsyncGenerator<T, void, undefined>
   /**
-   * Sends records as NDJSON and resolves with the server's report. An array, a `Blob`, or a
-   * function that returns the records can be read again after a failure. With `background` or an
-   * `idempotencyKey`, a lost upload is then repeated if the server acknowledges keys. With
-   * `resumable` it continues instead. A function must return the same records each time.
+   * Sends records as NDJSON and resolves with the server's report. With `background` or an
+   * `idempotencyKey`, a lost upload is repeated if the server acknowledges keys and the records can
+   * be read again: an array, a `Blob`, or a function, which must return the same records each time.
+   * With `resumable` it continues instead.
    * @throws {ClientError} The server rejected the upload or could not be reached.
    * @example
    * const { message, items } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
@@ -158,17 +148,15 @@ export interface Client {
   ): FileUpload<R>
   /**
    * Downloads large content. After a broken connection it resumes while the content is unchanged
-   * (Range, If-Range, a strong ETag). Its length is verified. The first read sends the first
-   * request.
+   * (Range, If-Range, a strong ETag). Verifies the length. The first read sends the first request.
    * @example
    * const blob = await api.download('/files/film.mp4').blob()
    */
   download(path: string, options?: DownloadOptions): Download
   /**
-   * Sends many items in several requests and merges their reports. `index` refers to `items`. If
-   * the server applies items atomically, that is true for each request, not for all items. An item
-   * that a report has named is not sent again. A request whose response was lost is repeated only
-   * if the server acknowledges its Idempotency-Key.
+   * Sends many items in several requests and merges their reports. Each request may be atomic, not
+   * all together. An item that a report has named is not sent again. A request whose response was
+   * lost is repeated only if the server acknowledges its Idempotency-Key.
    * @throws {BulkFailedError} A request failed as a whole.
    * @example
    * const { summary, items } = await api.bulk('/users/bulk', users, { maxItems: 500 })

@@ -9,7 +9,6 @@ import type { TaskHandle } from './task.js'
 /** Content to upload. A stream is read once, so it cannot be resumed by another `uploadFile`. */
 export type UploadContent = Blob | Uint8Array | ByteSource
 
-/** Progress of an upload. */
 export interface FileUploadProgress {
   /** Bytes that the server has stored. */
   readonly sent: number
@@ -34,8 +33,8 @@ export interface FileUploadOptions extends CallOptions {
   /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
   /**
-   * Size of the body of one request in bytes. Progress is known after each. The limits of the
-   * server apply too. Default: 8_388_608 (8 MiB).
+   * Size of the body of one request in bytes, at most that of the server. Default: 8_388_608 (8
+   * MiB).
    */
   readonly chunkBytes?: number
   /** Continues an upload of the same content. */
@@ -60,8 +59,7 @@ export interface FileUpload<R = unknown> extends FileUploadProgress {
    */
   cancel(): Promise<void>
   /**
-   * Waits for the response to the whole upload: a handle for the task of a 202, or for the body of
-   * another response.
+   * Waits for the response to the whole upload: a handle for a task, or for another response.
    * @throws {ClientError} The server rejected the upload or its content, or could not be reached.
    */
   task(): Promise<TaskHandle<R>>
@@ -92,7 +90,6 @@ export class FileSender<R> implements FileUpload<R> {
   private cancelled = false
   private answered = false
   private offsetKnown = false
-  /** Offset of the last call of `onProgress`. */
   private reported = -1
   private minBytes = 0
   private maxBytes: number
@@ -309,7 +306,6 @@ interface Content {
 
 interface Piece {
   readonly body: Blob
-  /** True if nothing follows. */
   readonly last: boolean
 }
 
@@ -335,7 +331,6 @@ function toContent(content: UploadContent): Content {
 class StreamContent implements Content {
   readonly type = ''
   total: number | undefined
-  /** Bytes from `start` that were read. */
   private held = new Blob([])
   private start = 0
 

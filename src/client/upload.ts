@@ -15,9 +15,8 @@ export interface UploadOptions
   readonly background?: boolean
   /**
    * Sends the records to an endpoint with resumable uploads. After a broken connection the upload
-   * continues after the last byte that the server has stored, even if the source can be read only
-   * once. The server reads the records when all of them have arrived. Not together with
-   * `idempotencyKey`. Default: false.
+   * continues, even if the source can be read only once. The server reads the records when all have
+   * arrived. Not together with `idempotencyKey`. Default: false.
    */
   readonly resumable?: boolean
 }
@@ -47,7 +46,6 @@ export type UploadRecords = Records | (() => Records) | Blob
 
 const TYPE = 'application/x-ndjson'
 
-/** Implements `Client.upload`. */
 export async function upload(
   settings: Settings, path: string, records: UploadRecords, options: UploadOptions = {},
 ): Promise<UploadReport> {

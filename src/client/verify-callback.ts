@@ -17,9 +17,7 @@ export interface CallbackMessage<R = unknown> {
 
 /** Options of `verifyCallback`. */
 export interface VerifyOptions {
-  /**
-   * Maximum difference between the time of the message and this clock, in seconds. Default: 300.
-   */
+  /** Maximum difference between the message's time and this clock, in seconds. Default: 300. */
   readonly toleranceSeconds?: number
 }
 
@@ -27,10 +25,9 @@ export interface VerifyOptions {
 export type CallbackHeaders =
   | Headers | Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** `CryptoKey`, whose name is global in browsers only. */
 type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 
-/** Signatures that are compared with each secret. Limits the work for a forged request. */
+/** Limits the work for a forged request. */
 const MAX_SIGNATURES = 20
 
 /**
