@@ -68,7 +68,6 @@ export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
   get peerAddress(): string | undefined { return this.facts.peerAddress }
 }
 
-/** Returns headers as a plain object. Repeated headers are joined already. */
 function recordOf(headers: Headers): RequestHeaders {
   const record = Object.create(null) as Record<string, string>
   for (const [name, value] of headers) record[name] = value
@@ -100,8 +99,8 @@ export class FetchBody extends BindingBody {
   }
 
   /**
-   * A reader that stops early only releases the stream. Cancelling it would close the connection,
-   * and lose the response, under some servers.
+   * A reader that stops early only releases the stream. Under some servers, cancelling it would
+   * close the connection before the response.
    */
   stream(): AsyncGenerator<Uint8Array> {
     const digest = this.digest()

@@ -40,13 +40,11 @@ export type ContextFetchHandler<C = unknown> = (
 ) => Promise<Response>
 
 /**
- * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno
- * and Bun" in the guide on embedding).
+ * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers.
  *
  * If the handler declines, the response is that of `next`, or 404 `not_found`. A body that was read
- * before is taken from `extra.body`. Without `extra.body`, reading such a body fails. A streamed
- * response is pulled chunk by chunk. Its `Response` is returned with the first chunk, after 1 s, or
- * at once for `text/event-stream`. If the source fails before that, the client gets an error
+ * before is taken from `extra.body`. A streamed response is returned with its first chunk, after 1
+ * s, or at once for `text/event-stream`. If the source fails before that, the client gets an error
  * response.
  * @example
  * const handle = toFetch(handler, { mountPath: '/api' })

@@ -7,7 +7,6 @@ import { httpError } from '../../src/http/errors.js'
 /** Chunk size in bytes. There is no read-ahead: the socket buffer keeps the network busy. */
 const CHUNK = 128 * 1024
 
-/** Number of chunks between two checks that the file is unchanged. */
 const LOOK_EVERY = 16
 
 /** Windows has neither flag. */
@@ -20,7 +19,6 @@ const {
 /** Clock resolution of file systems in milliseconds. */
 const TICK_MS = 20
 
-/** Error codes that mean that there is no readable file. */
 const ABSENT = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'EACCES', 'EPERM', 'EINVAL'])
 
 export interface FoundFile {
@@ -31,8 +29,8 @@ export interface FoundFile {
 }
 
 /**
- * Yields a range of one version of a file. If the file is replaced, the old one is read to its end.
- * If it is changed in place, fails before the last byte, so that no client gets a mixture.
+ * Yields a range of one version of a file. If the file is changed in place, fails before the last
+ * byte, so that no client gets a mixture.
  */
 export async function* readFilePart(
   file: FoundFile, start: number, end: number,
@@ -66,10 +64,7 @@ function readChunk(fd: number, at: number, end: number): Promise<Uint8Array> {
   })
 }
 
-/**
- * Opens a file and checks that it is the one that was found, whatever happened to names and links
- * meanwhile.
- */
+/** Opens a file and checks that it is the one that was found. */
 async function openVersion({ path, version, exact }: FoundFile): Promise<FileHandle> {
   let handle: FileHandle
   try {
@@ -112,7 +107,7 @@ function changedMidway(): Error {
   return new Error('The file was changed while it was sent')
 }
 
-/** Returns whether an error means that there is no such file, or none that this process may read. */
+/** Returns true if there is no such file, or none that this process may read. */
 export function isAbsent(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException | null)?.code ?? '')
 }

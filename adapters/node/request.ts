@@ -116,10 +116,7 @@ function stripped(req: HostRequest, path: string): string {
   return local === '/' ? cleanMountPath(path) : ''
 }
 
-/**
- * Returns path parameters as strings: Express 5 has a list for a wildcard, Express 4 `undefined`
- * for an optional one.
- */
+/** Returns path parameters as strings. Express 5 has a list for a wildcard. */
 function textParams(params: unknown): Readonly<Record<string, string>> {
   if (typeof params !== 'object' || params === null) return NO_PARAMS
   const text: Record<string, string> = {}
@@ -131,8 +128,8 @@ function textParams(params: unknown): Readonly<Record<string, string>> {
 }
 
 /**
- * Headers that have one value and that a decision depends on. If one of them is repeated, Node
- * keeps the first value silently. Other servers and proxies may have read the last one.
+ * Headers that a decision depends on. Node keeps the first value of a repeated one silently, but
+ * another server or proxy may have read the last one.
  */
 const SINGLE = [
   'host', 'authorization', 'proxy-authorization', 'content-type', 'if-modified-since',
@@ -140,10 +137,7 @@ const SINGLE = [
 ]
 const LENGTHS = SINGLE.reduce((bits, { length }) => bits | (1 << length), 0)
 
-/**
- * Returns the headers of a request as Node gives them, except that a repeated header of `SINGLE` is
- * a list of all its values. Handlers do not accept a list there.
- */
+/** Returns the headers as Node gives them, with a list for a repeated header of `SINGLE`. */
 function headersOf({ headers, rawHeaders }: IncomingMessage): RequestHeaders {
   let seen = 0
   let repeated = 0

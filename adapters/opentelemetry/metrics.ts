@@ -8,10 +8,7 @@ import type { Tasks } from '../../src/tasks/tasks.js'
 
 /** Options of `taskMetrics`. */
 export interface TaskMetricsOptions {
-  /**
-   * Tasks whose pools are counted each time that the meter collects. Default: none, and there is no
-   * `longhaul.pool.*`.
-   */
+  /** Tasks whose pools are counted for `longhaul.pool.*`. Default: none. */
   readonly tasks?: Pick<Tasks, 'pools'>
   /** Default: the meter `longhaul` of the global provider. */
   readonly meter?: Meter

@@ -18,7 +18,6 @@ export function messageBody(
   return `{"type":"task.${status}","timestamp":"${new Date(finishedAt).toISOString()}","data":${data}}`
 }
 
-/** Returns the headers that authenticate a body, with one signature for each secret. */
 export function signedHeaders(
   secrets: readonly string[], id: string, now: number, body: string,
 ): Record<string, string> {
@@ -31,10 +30,8 @@ export function signedHeaders(
   }
 }
 
-/** Maximum number of secrets for one callback. Limits the length of the header. */
 const MAX_SECRETS = 10
 
-/** @throws {TypeError} There is no secret, or one is not valid. */
 export function signersOf(secrets: readonly string[]): readonly Webhook[] {
   if (!Array.isArray(secrets) || secrets.length === 0 || secrets.length > MAX_SECRETS) {
     throw new TypeError(

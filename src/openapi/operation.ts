@@ -5,9 +5,7 @@ import { isSchema, toJsonSchema, type Schema } from '../schema/schema.js'
 /** A piece of an OpenAPI document: plain data, never changed. */
 export type Fragment = Readonly<Record<string, unknown>>
 
-/**
- * Schema of a body: a JSON Schema, or a Standard Schema whose library may provide its JSON Schema.
- */
+/** Schema of a body: a JSON Schema, or a Standard Schema. */
 export type BodySchema = Fragment | Schema
 
 /** Options of `operation`. */
@@ -39,8 +37,7 @@ const OPERATION = {
 } satisfies OptionTable<OperationOptions>
 
 /**
- * Creates the OpenAPI 3.1 operation of a handler for one method (upper case). The path comes from
- * the route.
+ * Creates the OpenAPI 3.1 operation of a handler for one method (upper case).
  * @example
  * const described = describe(handler, [operation('GET', {
  *   summary: 'Shows the time', responses: { 200: response('The time') },
@@ -188,7 +185,6 @@ export function addResponseHeaders(
   }
 }
 
-/** Adds parameters that an operation does not have yet. */
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
   const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
   const added = parameters.filter((one) => !own.some((other) => (
@@ -233,7 +229,6 @@ function joinContents(first: Fragment, second: Fragment): Fragment {
   return { ...first, ...Object.keys(content).length > 0 && { content } }
 }
 
-/** Returns `anyOf` without duplicates. */
 function eitherOf(first: unknown, second: unknown): unknown {
   const all = [...choicesOf(first), ...choicesOf(second)]
   const distinct = [...new Map(all.map((schema) => [JSON.stringify(schema), schema])).values()]

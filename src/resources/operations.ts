@@ -20,7 +20,6 @@ interface Described {
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Answer = (request: HttpRequest) => MaybePromise<HttpResponse>
 
-/** Gives the handlers of records their descriptions. */
 export function collectionOperations(
   { item = { type: 'object' }, schema, changeSchema, requirePreconditions = false }: Described,
 ) {

@@ -6,10 +6,7 @@ import { errorResponses } from '../openapi/responses.js'
 
 /** Options of `strictQuery`. */
 export interface StrictQueryOptions {
-  /**
-   * Further query parameters that a request may have, such as one that a policy in front reads.
-   * Default: none.
-   */
+  /** Further query parameters, such as one that a policy in front reads. Default: none. */
   readonly also?: readonly string[]
 }
 
@@ -24,14 +21,12 @@ type Known = ReadonlyMap<string, boolean>
 const OPTIONS = {
   also: value('a list of names', Array.isArray),
 } satisfies OptionTable<StrictQueryOptions>
-/** Maximum length of an unknown name in a message. */
 const LONGEST = 64
 
 /**
- * Rejects query parameters that the handler's description does not name, and repeated ones: 400
- * `invalid_query`. So `?batchsize=2` is an error instead of a page of 100. All handlers of this
- * package have a description; add one to your own handlers with `describe`. A method without a
- * description is not checked.
+ * Rejects repeated query parameters, and those that the handler's description does not name: 400
+ * `invalid_query`. All handlers of this package have a description; add one to your own with
+ * `describe`.
  * @example
  * router({ 'GET /api/users': strictQuery(list({ repository })) })
  * @throws {TypeError} The handler has no description.
