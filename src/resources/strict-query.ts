@@ -6,7 +6,10 @@ import { errorResponses } from '../openapi/responses.js'
 
 /** Options of `strictQuery`. */
 export interface StrictQueryOptions {
-  /** Further query parameters, such as one that a policy in front reads. Default: none. */
+  /**
+   * Further query parameters that a request may have, such as one that a policy in front reads.
+   * Default: none.
+   */
   readonly also?: readonly string[]
 }
 
