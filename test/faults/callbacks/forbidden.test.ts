@@ -4,7 +4,7 @@ import { createServer, type Server, type AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { httpSender } from '../../../src/callbacks/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
-import { site } from '../../http/callbacks/kit.js'
+import { site } from '../../http/kit/callbacks.js'
 import { serviceOf } from '../../../src/tasks/tasks.js'
 
 let touched = 0

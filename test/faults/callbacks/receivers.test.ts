@@ -4,8 +4,8 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { httpSender } from '../../../src/callbacks/index.js'
-import { eventually } from '../../unit/tasks/kit.js'
-import { receiver, site } from '../../http/callbacks/kit.js'
+import { receiver, site } from '../../http/kit/callbacks.js'
+import { eventually } from '../../kit/wait.js'
 
 /** A receiver without manners; `serve` gets each connection. */
 async function rude(t: TestContext, serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<{ url: string, sockets: Set<Socket>, total: () => number }> {

@@ -1,8 +1,8 @@
 import { after, describe, test } from 'node:test'
 import pg from 'pg'
-import { pause } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { Site } from './site.js'
+import { pause } from '../../kit/wait.js'
 
 const database = await postgresForFile({ fsync: true, settings: { max_connections: 30 } })
 await database.kill()

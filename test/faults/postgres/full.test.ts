@@ -6,9 +6,9 @@ import { after, describe, test } from 'node:test'
 import { isStoreUnavailable } from 'longhaul/stores'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { Site } from './site.js'
+import { eventually } from '../../kit/wait.js'
 
 const MIB = 1 << 20
 const database = await postgresForFile({ tablespaceBytes: 24 * MIB })

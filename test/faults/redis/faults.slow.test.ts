@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { eventually, pause } from '../../../src/conformance/waiting.js'
 import { Client, type Answer } from '../../http/kit/reference.js'
 import { startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
+import { eventually, pause } from '../../kit/wait.js'
 
 stopAfterwards()
 const redis = await redisForFile(['--appendonly', 'yes', '--appendfsync', 'always'])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 import { gzipSync } from 'node:zlib'
 import { CEILING_MS, repeat, upload, whilePinging, type Result } from './upload.js'
 

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as zlib from 'node:zlib'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 import { CEILING_MS, repeat, upload, whilePinging, type Result } from './upload.js'
 
 /** `npm run test:large` sends 2 GiB each way. */

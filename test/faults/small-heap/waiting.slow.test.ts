@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { ask, type Answer } from '../../http/kit/wire.js'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
+import { eventually } from '../../kit/wait.js'
 
 const MIB = 1 << 20
 const LENGTH = 88_000

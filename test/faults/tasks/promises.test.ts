@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isFinalStatus } from '../../../src/engine/task.js'
-import { eventually, pause } from '../../../src/conformance/waiting.js'
-import { receiver } from '../../http/callbacks/kit.js'
-import { databases, idOf, openSites, type Site } from './kit.js'
+import { receiver } from '../../http/kit/callbacks.js'
+import { databases, idOf, openSites, type Site } from '../kit/tasks.js'
+import { eventually, pause } from '../../kit/wait.js'
 
 const ends = async ({ tasks }: Site, id: string, status = 'completed'): Promise<void> => {
   assert.equal((await tasks.wait(id, { timeoutMs: 60_000 }))?.status, status)

@@ -6,8 +6,8 @@ import { acceptTask } from '../../../src/tasks/core/accept-task.js'
 import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { eventually } from '../../unit/tasks/kit.js'
-import { receiver, SECRET, site } from './kit.js'
+import { receiver, SECRET, site } from '../kit/callbacks.js'
+import { eventually } from '../../kit/wait.js'
 
 const OTHER = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD'
 

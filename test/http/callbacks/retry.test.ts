@@ -5,8 +5,8 @@ import { describe, test } from 'node:test'
 import { createTasks, defineTask, HttpError, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { inject } from 'longhaul/testing'
-import { eventually } from '../../unit/tasks/kit.js'
-import { receiver, site } from './kit.js'
+import { receiver, site } from '../kit/callbacks.js'
+import { eventually } from '../../kit/wait.js'
 
 /** The endpoint, and a way to call it. */
 function endpointOf(tasks: Parameters<typeof taskEndpoints>[0]) {

@@ -4,8 +4,8 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import { test } from 'node:test'
 import type * as Longhaul from '../../../src/client/index.js'
 import { openBrowser } from '../../servers/chromium.js'
-import { bundled } from '../../unit/client/bundle.js'
-import { listen } from '../kit/hosts.js'
+import { bundled } from '../../unit/kit/bundle.js'
+import { listen } from '../../kit/listen.js'
 
 declare const longhaul: typeof Longhaul
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { Request } from 'playwright-core'
 import { LARGE_FILE_BYTES } from '../../../examples/reference-server/large-file.js'
-import { between, hashOfFile, share, useConsole } from './kit.js'
+import { between, hashOfFile, share, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { text } from 'node:stream/consumers'
 import { describe, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
-import { rowOf, share, useConsole } from './kit.js'
+import { rowOf, share, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 const FILE = '**/files/users.ndjson'

@@ -1,7 +1,7 @@
 // The console of the reference server: its tasks, as somebody with a browser meets them.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { between, hashOfFile, share, state, submitWait, useConsole } from './kit.js'
+import { between, hashOfFile, share, state, submitWait, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 

@@ -12,7 +12,7 @@ import type { Page, Request } from 'playwright-core'
 import { openBrowser } from '../../servers/chromium.js'
 import { startPostgres } from '../../servers/postgres-server.js'
 import { startProcess, stopAfterwards } from '../kit/process.js'
-import { CEILING_MS, share, useConsole } from './kit.js'
+import { CEILING_MS, share, useConsole } from '../kit/console.js'
 
 declare const axe: { run(options: RunOptions): Promise<AxeResults> }
 

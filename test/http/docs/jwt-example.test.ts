@@ -7,7 +7,7 @@ import { exportJWK, exportSPKI, generateKeyPair, SignJWT, UnsecuredJWT } from 'j
 import { jwt } from '../../../examples/jwt/scheme.js'
 import { compose, guard, json, principalOf, type HttpResponse } from '../../../src/index.js'
 import { authenticate, authorize } from '../../../src/policies/index.js'
-import { request } from '../../unit/policies/request.js'
+import { request } from '../../unit/kit/request.js'
 
 const issuer = 'https://login.example'
 const audience = 'api'

@@ -10,9 +10,9 @@ import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { deferred, within } from '../../unit/tasks/kit.js'
 import { HOSTS, type Host, type Setup } from '../kit/hosts.js'
 import { ask, Wire } from '../kit/wire.js'
+import { deferred, within } from '../../kit/wait.js'
 
 type Context = { user?: unknown }
 type Body = Record<string, unknown>

@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { describe, test } from 'node:test'
 import { attach, limitSending } from '../../../adapters/node/index.js'
 import { json, stream } from '../../../src/http/respond.js'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 import { ask, open } from '../kit/wire.js'
 
 /** A connection as the rule sees it. */

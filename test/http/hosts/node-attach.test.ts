@@ -7,7 +7,7 @@ import type { NodeServer } from '../../../adapters/node/limit-sending.js'
 import { httpError } from '../../../src/http/errors.js'
 import type { Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 import { ask, Wire } from '../kit/wire.js'
 
 const hello: Handler = () => json(200, { hello: true })

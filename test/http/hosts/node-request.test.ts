@@ -4,7 +4,6 @@ import express from 'express'
 import { type IncomingMessage, type RequestListener } from 'node:http'
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import { toNode, type NodeRaw } from '../../../adapters/node/index.js'
 import { DerivedRequest } from '../../../src/http/request.js'
@@ -12,6 +11,7 @@ import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { serving } from '../kit/hosts.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
+import { listen } from '../../kit/listen.js'
 
 const place: Handler = ({ path, mountPath, params, query }) => json(200, { path, mountPath, params, query: [...query] })
 
@@ -181,8 +181,7 @@ describe('toNode: what a request carries', () => {
         : json(201, { path: request.path, size: bytes?.byteLength })
     })
     const server = createHttp2Server((req, res) => handle(req as unknown as IncomingMessage, res as never))
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const client = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const client = connectHttp2((await listen(server)).url)
     try {
       const read = async (path: string, body?: string): Promise<[number, string]> => {
         const stream = client.request({ ':path': path, ':method': body === undefined ? 'GET' : 'POST' })

@@ -15,7 +15,7 @@ import { memory } from 'longhaul/memory'
 import { attach, requestOf, toMiddleware, toNode } from 'longhaul/node'
 import { requestId, timeouts } from 'longhaul/policies'
 import { inject } from 'longhaul/testing'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 
 type Run = (handler: Handler, onError: (error: unknown) => void) => Promise<{ readonly status: number, readonly text: string }>
 

@@ -12,7 +12,7 @@ import { router } from '../../../src/resources/router.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 import { ask } from '../kit/wire.js'
 
 /** Upstreams that fail in a way of their own, and what a client hears. */
@@ -20,8 +20,8 @@ const UPSTREAMS: readonly [path: string, status: number, code: string][] = [
   ['nobody', 502, 'bad_gateway'], ['cut', 502, 'bad_gateway'], ['garbage', 502, 'bad_gateway'], ['no-json', 502, 'bad_gateway'], ['refusing', 502, 'bad_gateway'],
   ['silent', 504, 'gateway_timeout'], ['half', 504, 'gateway_timeout'],
 ]
-let upstream: Running
-let ours: Running
+let upstream: Listening
+let ours: Listening
 let stop: () => Promise<void> = async () => {}
 const heard: unknown[] = []
 

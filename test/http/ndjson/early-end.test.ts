@@ -8,7 +8,7 @@ import { memory } from 'longhaul/memory'
 import { ndjsonUpload } from 'longhaul/ndjson'
 import { attach } from 'longhaul/node'
 import { timeouts } from 'longhaul/policies'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
 
 interface Item { readonly id: number }
@@ -41,7 +41,7 @@ describe('an upload that ends early', () => {
   const plain = ndjsonUpload<Item>({ write, background: { name: 'plain', blobs, attempts: 1, timeoutMs: 300 } })
   const tasks = createTasks({ engine, store, definitions: [limited.task, plain.task], onError: () => undefined })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
-  let server: Running
+  let server: Listening
 
   before(async () => {
     const http = createServer()

@@ -7,7 +7,7 @@ import { ndjsonUpload, type UploadResult, type WriteContext } from 'longhaul/ndj
 import type { TaskEngine } from '../../../src/engine/engine.js'
 import { memory, MemoryBlobs } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
 
 const { brotliCompressSync, deflateSync, gzipSync } = zlib
@@ -37,7 +37,7 @@ describe('uploads over a socket', () => {
   const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs, attempts: 1 } })
   const tasks = createTasks({ engine, store, definitions: [upload.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', anonymous: true, owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
-  let server: Running
+  let server: Listening
   const errors: unknown[] = []
 
   before(async () => {

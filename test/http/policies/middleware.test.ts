@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { describe, test } from 'node:test'
 import connect from 'connect'
@@ -24,7 +23,7 @@ import { limitConcurrency } from '../../../src/policies/limits.js'
 import { requestId, requestIdOf } from '../../../src/policies/request-id.js'
 import { timeouts } from '../../../src/policies/timeouts.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, listening, type Listening } from '../../kit/listen.js'
 import { ask, open } from '../kit/wire.js'
 
 type Guard = NodeHandler
@@ -33,7 +32,7 @@ type Respond = (req: IncomingMessage & { user?: unknown }, res: ServerResponse) 
 /** A host that runs a guard and then answers by itself. */
 interface Site {
   readonly name: string
-  start(guard: Guard, respond: Respond): Promise<Running>
+  start(guard: Guard, respond: Respond): Promise<Listening>
 }
 
 const express4 = createRequire(import.meta.url)('express4') as typeof express5
@@ -72,7 +71,7 @@ const SITES: readonly Site[] = [
         respond(request.raw, reply.raw)
       })
       await app.listen({ port: 0, host: '127.0.0.1' })
-      return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }
+      return { ...listening(app.server), close: () => app.close() }
     },
   },
   {
@@ -255,7 +254,7 @@ describe('toMiddleware', () => {
     app.get('/own', (_, reply) => reply.header('Vary', 'Origin').send({ hello: true }))
     app.get('/fails', () => { throw new Error('no') })
     await app.listen({ port: 0, host: '127.0.0.1' })
-    const { port } = app.server.address() as AddressInfo
+    const { port } = listening(app.server)
     for (const [path, status] of [['/own', 200], ['/fails', 500], ['/nothing', 404]] as const) {
       const answer = await ask(port, 'GET', path)
       assert.deepEqual([answer.status, answer.headers['deprecation']], [status, '@1767225600'], path)

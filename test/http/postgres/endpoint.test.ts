@@ -11,7 +11,8 @@ import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
 import { withFaults } from '../../../src/conformance/engine/faults.js'
-import { databaseForFile } from './kit.js'
+import { databaseForFile } from '../kit/postgres.js'
+import { listen } from '../../kit/listen.js'
 
 const { pool, transact, tasksOver } = await databaseForFile()
 
@@ -59,10 +60,9 @@ const handler = router({
   }),
   'GET /tasks/{id}': endpoints.status,
 })
-const site = createServer(toNode(guard(handler, { onError: (error) => { heard.push(error) } }))).listen(0, '127.0.0.1')
-await once(site, 'listening')
-after(() => { site.close() })
-const origin = `http://127.0.0.1:${String((site.address() as AddressInfo).port)}`
+const site = createServer(toNode(guard(handler, { onError: (error) => { heard.push(error) } })))
+const { url: origin, close: closeSite } = await listen(site)
+after(closeSite)
 
 const post = (body: unknown, headers: Record<string, string> = {}, path = '/invoices', at = origin) => fetch(at + path, {
   method: 'POST', headers: { 'content-type': 'application/json', 'prefer': 'respond-async', ...headers }, body: JSON.stringify(body),
@@ -176,17 +176,16 @@ describe('endpoints.submit with a transaction of the application', () => {
         await transact(async (client) => { await accept(client) })
         isDown = true
       },
-    }))).listen(0, '127.0.0.1')
-    await once(failing, 'listening')
+    })))
+    const { url: at, close } = await listen(failing)
     try {
-      const at = `http://127.0.0.1:${String((failing.address() as AddressInfo).port)}`
       const response = await post({ id: 'down', amount: 1 }, {}, '/', at)
       assert.equal(response.status, 202)
       const { taskId } = await response.json() as { taskId: string }
       isDown = false
       assert.ok(await own.get(taskId), 'the task has committed')
     } finally {
-      failing.close()
+      await close()
       await own.close()
       await store.close()
     }
@@ -214,11 +213,10 @@ describe('endpoints.submit with a transaction of the application', () => {
         }
       },
     })
-    const server = createServer(toNode(retrying)).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const at = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`
+    const server = createServer(toNode(retrying))
+    const { url: at, close } = await listen(server)
     const response = await post({ id: 'retried', amount: 1 }, { 'idempotency-key': 'key-r' }, '/', at)
-    server.close()
+    await close()
     assert.equal(response.status, 202)
     assert.deepEqual([tries, (await rowOf('retried'))?.task], [3, response.headers.get('location')?.slice('/tasks/'.length)])
   })
@@ -258,11 +256,10 @@ async function submitFirst(body: Invoice, headers: Record<string, string>): Prom
       await beforeCommit(input)
     }),
   })
-  const server = createServer(toNode(own)).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const { url, close } = await listen(createServer(toNode(own)))
   try {
-    return await post(body, headers, '/', `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`)
+    return await post(body, headers, '/', url)
   } finally {
-    server.close()
+    await close()
   }
 }

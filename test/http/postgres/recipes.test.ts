@@ -8,7 +8,7 @@ import createKnex from 'knex'
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import { defineTask, jsonSchema, taskEndpoints, type TaskHandle, type Transaction } from 'longhaul'
 import { inject } from 'longhaul/testing'
-import { databaseForFile } from './kit.js'
+import { databaseForFile } from '../kit/postgres.js'
 
 const { pool, server, tasksOver } = await databaseForFile()
 

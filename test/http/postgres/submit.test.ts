@@ -9,7 +9,7 @@ import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import pg from 'pg'
 import { redisUrl } from '../../servers/redis-server.js'
-import { databaseForFile } from './kit.js'
+import { databaseForFile } from '../kit/postgres.js'
 
 const { pool, server, transact, traces, tasksOver } = await databaseForFile()
 const connection = new Redis(await redisUrl(), { maxRetriesPerRequest: null })

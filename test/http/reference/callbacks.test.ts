@@ -6,9 +6,9 @@ import { parseTokens } from '../../../examples/reference-server/auth.js'
 import { callbackSecrets } from '../../../examples/reference-server/callbacks.js'
 import { ConfigError, readConfig } from '../../../examples/reference-server/config.js'
 import { startServer, type RunningServer } from '../../../examples/reference-server/server.js'
-import { eventually } from '../../unit/tasks/kit.js'
-import { receiver } from '../callbacks/kit.js'
+import { receiver } from '../kit/callbacks.js'
 import { Client, TOKENS } from '../kit/reference.js'
+import { eventually } from '../../kit/wait.js'
 
 const tokens = parseTokens(TOKENS)
 const client = new Client('')

@@ -10,7 +10,7 @@ import { redis } from 'longhaul/redis'
 import pg from 'pg'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
-import { deferred, eventually } from '../../unit/tasks/kit.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 type Engine = Pick<TasksOptions, 'store' | 'engine'>
 

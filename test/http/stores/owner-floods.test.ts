@@ -24,7 +24,7 @@ import { resumableUpload } from '../../../src/uploads/index.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { storeLike } from '../../conformance/broken-stores.js'
-import { eventually } from '../../unit/tasks/kit.js'
+import { eventually } from '../../kit/wait.js'
 
 /** Run before the connections end. */
 const closing: (() => Promise<void>)[] = []

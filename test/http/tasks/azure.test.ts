@@ -10,8 +10,8 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { router } from '../../../src/resources/router.js'
-import { deferred, eventually } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site, type Site } from './kit.js'
+import { BINDINGS, members, site, type Site } from '../kit/tasks.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 interface Sent { readonly method: string, readonly path: string, readonly status: number, readonly body: unknown }
 

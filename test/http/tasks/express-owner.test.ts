@@ -15,7 +15,7 @@ import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { OwnerOption } from '../../../src/http/requester.js'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 import { ask } from '../kit/wire.js'
 
 interface Context { user?: { id: number, name: string } }

@@ -4,9 +4,10 @@ import { HttpError, httpError } from '../../../src/http/errors.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
-import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site } from './kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { BINDINGS, members, site } from '../kit/tasks.js'
 import { serviceOf } from '../../../src/tasks/tasks.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 const quick = defineTask({ name: 'quick', run: () => ({ message: 'done', n: 1 }) })
 const gated = (result: unknown = { message: 'done' }) => {

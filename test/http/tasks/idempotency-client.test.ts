@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createClient } from '../../../src/client/index.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { site } from './kit.js'
+import { site } from '../kit/tasks.js'
 
 for (const direct of ['request', 'task'] as const) {
   test(`timeoutMs of 1 s and work of 1.5 s: one charge, and the client has its result; direct: ${direct}`, async (t) => {

@@ -7,7 +7,8 @@ import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 interface Api {
   readonly tasks: Tasks

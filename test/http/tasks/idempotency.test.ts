@@ -7,8 +7,9 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { HttpError } from '../../../src/http/errors.js'
-import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site } from './kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { BINDINGS, members, site } from '../kit/tasks.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 const key = (value: string) => ({ 'idempotency-key': value })
 

@@ -10,7 +10,8 @@ import pg from 'pg'
 import { startPostgres } from '../../servers/postgres-server.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { isStoreUnavailable } from '../../../src/stores/store.js'
-import { deferred, eventually, Spy, spyEngine } from '../../unit/tasks/kit.js'
+import { Spy, spyEngine } from '../../unit/kit/tasks.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 type Run = (context: {
   readonly attempt: number

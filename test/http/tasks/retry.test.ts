@@ -5,8 +5,9 @@ import fc from 'fast-check'
 import { httpError } from '../../../src/http/errors.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
-import { deferred, ended } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site, type Binding } from './kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { BINDINGS, members, site, type Binding } from '../kit/tasks.js'
+import { deferred } from '../../kit/wait.js'
 
 /** Work that fails until it is allowed to succeed. */
 function unlucky() {

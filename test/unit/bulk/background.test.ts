@@ -9,7 +9,7 @@ import { httpError } from '../../../src/http/errors.js'
 import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { taskEndpoints, type TaskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { ask, draft, only, people, person, Users, type Asked, type Draft, type Told, type User } from './kit.js'
+import { ask, draft, only, people, person, Users, type Asked, type Draft, type Told, type User } from '../kit/bulk.js'
 
 interface Status { readonly status: string, readonly result?: { message: string, summary: object, items?: BulkItem[] }, readonly error?: object, readonly progress?: object }
 

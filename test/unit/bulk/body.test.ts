@@ -5,8 +5,8 @@ import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from './kit.js'
+import { fakeRequest } from '../kit/request.js'
+import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from '../kit/bulk.js'
 
 const handlerOf = (users: Users, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}) => (
   bulkCreate<User, Draft>({ repository: users, schema: draft, key: ({ email }) => email, onError: () => undefined, ...options })

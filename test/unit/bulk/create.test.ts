@@ -3,8 +3,8 @@ import { describe, test } from 'node:test'
 import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { HttpError } from '../../../src/http/errors.js'
 import type { Schema } from '../../../src/schema/schema.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask, codes, draft, only, people, person, statuses, Users, type Draft, type User } from './kit.js'
+import { fakeRequest } from '../kit/request.js'
+import { ask, codes, draft, only, people, person, statuses, Users, type Draft, type User } from '../kit/bulk.js'
 
 const told: unknown[] = []
 const onError = (error: unknown): void => { told.push(error) }

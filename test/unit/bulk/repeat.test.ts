@@ -7,7 +7,7 @@ import { httpError, isHttpError } from '../../../src/http/errors.js'
 import type { Call } from '../../../src/repositories/repository.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { testContext } from '../../../src/testing/index.js'
-import { ask, statuses } from './kit.js'
+import { ask, statuses } from '../kit/bulk.js'
 
 interface Row { readonly n: number }
 interface Written { readonly id: string }

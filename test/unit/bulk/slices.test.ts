@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { bulkCreate } from '../../../src/bulk/create.js'
-import { ask, codes, draft, people, statuses, Users, type Draft, type User } from './kit.js'
+import { ask, codes, draft, people, statuses, Users, type Draft, type User } from '../kit/bulk.js'
 
 type Create = (drafts: readonly Draft[], users: Users) => readonly User[] | Promise<readonly User[]>
 

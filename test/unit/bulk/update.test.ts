@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { bulkUpdate, type BulkUpdateOptions } from '../../../src/bulk/update.js'
-import { ask, codes, only, roleChange, statuses, Users, type RoleChange } from './kit.js'
+import { ask, codes, only, roleChange, statuses, Users, type RoleChange } from '../kit/bulk.js'
 
 type Options = Omit<BulkUpdateOptions<RoleChange, { role: string }, number>, 'background'>
 

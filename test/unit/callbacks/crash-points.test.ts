@@ -5,8 +5,9 @@ import { callbacks, type CallbackReply, type CallbackRequest } from '../../../sr
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { HandEngine } from '../tasks/hand-engine.js'
-import { deferred, Spy, spyEngine, SpyStore } from '../tasks/kit.js'
+import { HandEngine } from '../kit/hand-engine.js'
+import { Spy, spyEngine, SpyStore } from '../kit/tasks.js'
+import { deferred } from '../../kit/wait.js'
 
 type Reply = CallbackReply | Promise<CallbackReply> | 'none'
 

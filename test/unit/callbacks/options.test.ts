@@ -7,7 +7,7 @@ import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { Callbacks } from '../../../src/tasks/core/task-core.js'
-import { eventually } from '../tasks/kit.js'
+import { eventually } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

@@ -6,7 +6,7 @@ import { guard } from '../../../src/http/boundary.js'
 import { httpError } from '../../../src/http/errors.js'
 import { describe as describeHandler, type Handler, type HttpResponse } from '../../../src/http/exchange.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { fakeRequest } from './fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 const request = fakeRequest()
 const response: HttpResponse = { status: 200, headers: {} }

@@ -8,7 +8,7 @@ import { etagMatches } from '../../../src/http/fields/preconditions.js'
 import { httpDate, parseHttpDate } from '../../../src/http/fields/dates.js'
 import { linkValue } from '../../../src/http/fields/link.js'
 import { entityTags } from './list-grammar.js'
-import { countSteps } from './steps.js'
+import { countSteps } from '../kit/steps.js'
 
 const SUNDAY = Date.UTC(1994, 10, 6, 8, 49, 37)
 

@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { guard, reportErrorsTo } from '../../../src/http/boundary.js'
 import { httpError } from '../../../src/http/errors.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { fakeRequest } from './fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 /** Sends requests that fail with an error. Time passes only by `advance`. */
 function site(t: TestContext) {

@@ -8,7 +8,7 @@ import { reasonPhrase } from '../../../src/http/failure.js'
 import { compileJson } from '../../../src/http/body/compile-json.js'
 import { empty, errorResponse, json, jsonText, stream } from '../../../src/http/respond.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { fakeRequest } from './fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 function answer(error: unknown, accept?: string): { status: number; headers: Record<string, unknown>; body: Record<string, unknown> } {
   const { status, headers, body } = errorResponse(error, fakeRequest({ headers: { accept } }))

@@ -5,8 +5,8 @@ import { compose, type Handler, type HttpRequest } from '../../../src/http/excha
 import { isHttpError } from '../../../src/http/errors.js'
 import { json } from '../../../src/http/respond.js'
 import { idempotent } from '../../../src/idempotency/policy.js'
-import { fakeRequest, type Fake } from '../http/fake-request.js'
-import { deferred, within } from '../tasks/kit.js'
+import { fakeRequest, type Fake } from '../kit/request.js'
+import { deferred, within } from '../../kit/wait.js'
 
 const turn = () => new Promise(setImmediate)
 

@@ -11,7 +11,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { resumableUpload } from '../../../src/uploads/resumable-upload.js'
-import { fakeRequest, type Fake } from '../http/fake-request.js'
+import { fakeRequest, type Fake } from '../kit/request.js'
 
 interface Sent extends Omit<Fake, 'body'> {
   readonly method: string

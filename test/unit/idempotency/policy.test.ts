@@ -13,7 +13,7 @@ import { byQuery, byVendorMediaType } from '../../../src/versions/selectors.js'
 import { authenticate } from '../../../src/policies/authenticate.js'
 import { bearer, tokens } from '../../../src/policies/schemes.js'
 import { versions } from '../../../src/versions/versions.js'
-import { deferred, eventually, within } from '../tasks/kit.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 interface Sent {
   readonly method?: string

@@ -9,7 +9,7 @@ import { Places, type TaskRun, type WorkHandlers } from '../../../src/engine/eng
 import type { Created, NewTask, StoredTask, TaskChange } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
 import { testClock } from '../../../src/testing/index.js'
-import { deferred, eventually } from '../tasks/kit.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 const never = new Promise<never>(() => undefined)
 const turn = () => new Promise(setImmediate)

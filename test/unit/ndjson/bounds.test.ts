@@ -14,7 +14,7 @@ import { uploadOperation } from '../../../src/ndjson/upload.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import type { Schema } from '../../../src/schema/schema.js'
 import { testContext } from '../../../src/testing/index.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 interface User { id: number }
 

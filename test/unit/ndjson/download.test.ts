@@ -7,7 +7,7 @@ import { isHttpError } from '../../../src/http/errors.js'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { ndjsonBytes, ndjsonDownload, type DownloadOptions, type RecordSource } from '../../../src/ndjson/download.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 const people = [{ id: 0, name: 'Ann' }, { id: 1, name: 'Zoë' }, { id: 2, name: 'a\nb' }]
 const LINES = '{"id":0,"name":"Ann"}\n{"id":1,"name":"Zoë"}\n{"id":2,"name":"a\\nb"}\n'

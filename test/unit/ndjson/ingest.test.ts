@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 /** The sizes of the batches that were written, and the answer. */
 async function post(body: string, accept = 'application/json'): Promise<{ sizes: number[], response: HttpResponse }> {

@@ -8,7 +8,7 @@ import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { readUploadOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import type { UploadResult } from '../../../src/ndjson/index.js'
-import { fakeRequest, type Fake } from '../http/fake-request.js'
+import { fakeRequest, type Fake } from '../kit/request.js'
 
 interface User { id: number, name: string }
 

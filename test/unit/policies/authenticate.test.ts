@@ -12,7 +12,7 @@ import { rateLimit } from '../../../src/policies/rate-limit.js'
 import { apiKey, basic, bearer, hostUser, tokens } from '../../../src/policies/schemes.js'
 import { sameSecret, secretDigest } from '../../../src/policies/schemes.js'
 import { cors } from '../../../src/resources/cors.js'
-import { ask } from './request.js'
+import { ask } from '../kit/request.js'
 
 const PEOPLE = { 'tok-ann': { subject: 'ann' }, 'AbC._~+/-123==': { subject: 'bob' } }
 const b64 = (text: string): string => Buffer.from(text).toString('base64')

@@ -6,7 +6,7 @@ import { json } from '../../../src/http/respond.js'
 import { crossSite, type CrossSiteOptions } from '../../../src/policies/cross-site.js'
 import { requestId } from '../../../src/policies/request-id.js'
 import { cors } from '../../../src/resources/cors.js'
-import { ask } from './request.js'
+import { ask } from '../kit/request.js'
 
 const APP = 'https://app.example.com'
 const handler: Handler = () => json(200, {})

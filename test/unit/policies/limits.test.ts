@@ -5,8 +5,7 @@ import { readJson } from '../../../src/http/body/body.js'
 import { json } from '../../../src/http/respond.js'
 import { limitBody } from '../../../src/policies/limits.js'
 import { limitHeaders } from '../../../src/policies/limits.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask } from './request.js'
+import { ask, fakeRequest } from '../kit/request.js'
 
 /** A body of pieces, as a binding gives it; `asked` is the largest limit that it was asked with. */
 function body(...pieces: string[]): BodySource & { asked: number } {

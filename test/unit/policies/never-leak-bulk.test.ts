@@ -20,8 +20,8 @@ import type { Store } from '../../../src/stores/store.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { failing, post, tellsNothing, THROWN } from './leak-kit.js'
-import { ask, type Ask } from './request.js'
+import { failing, post, tellsNothing, THROWN } from '../kit/leaks.js'
+import { ask, type Ask } from '../kit/request.js'
 
 const item = jsonSchema<{ id: number }>({ type: 'object', properties: { id: { type: 'integer' } } })
 const USERS = '[{"id":1},{"id":2}]'

@@ -27,8 +27,8 @@ import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { byPath } from '../../../src/versions/selectors.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
 import { versions } from '../../../src/versions/versions.js'
-import { failing, post, tellsNothing, THROWN } from './leak-kit.js'
-import type { Ask } from './request.js'
+import { failing, post, tellsNothing, THROWN } from '../kit/leaks.js'
+import type { Ask } from '../kit/request.js'
 
 function tasksOf(fail: () => unknown, calls: number): Record<string, [Handler, Ask][]> {
   const { store, engine } = memory()

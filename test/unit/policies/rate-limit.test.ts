@@ -12,7 +12,7 @@ import {
 } from '../../../src/policies/rate-limit.js'
 import { clientAddress } from '../../../src/http/client-address.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
-import { ask, request } from './request.js'
+import { ask, request } from '../kit/request.js'
 
 const ok: Handler = () => json(200, {})
 const as = (subject: string) => ({ context: { principal: { subject } } })

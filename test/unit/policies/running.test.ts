@@ -9,8 +9,7 @@ import { authorize } from '../../../src/policies/authenticate.js'
 import { limitConcurrency } from '../../../src/policies/limits.js'
 import { requestId, requestIdOf } from '../../../src/policies/request-id.js'
 import { timeouts } from '../../../src/policies/timeouts.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask } from './request.js'
+import { ask, fakeRequest } from '../kit/request.js'
 
 const ok: Handler = () => json(200, {})
 const never = new Promise<never>(() => {})

@@ -6,7 +6,7 @@ import { guard } from '../../../src/http/boundary.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
 import { warn, aboutTask } from '../../../src/runtime/warning.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 async function heard(work: () => unknown): Promise<string> {
   const warned = once(process, 'warning') as Promise<[Error]>

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
-import { bench, type Bench } from './kit.js'
+import { bench, type Bench } from '../kit/tasks.js'
 
 const echo = defineTask({ name: 'echo', run: (input: unknown) => ({ message: 'done', input }) })
 const few = defineTask({ name: 'few', maxPerOwner: 1, run: () => ({ message: 'done' }) })

@@ -10,8 +10,9 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../src/tasks/definition/run-context.js'
 import { permanent } from '../../../src/tasks/run/failure.js'
 import { testClock } from '../../../src/testing/index.js'
-import { HandEngine } from './hand-engine.js'
-import { bench, deferred, ended, eventually, Spy, spyEngine, SpyStore, within } from './kit.js'
+import { HandEngine } from '../kit/hand-engine.js'
+import { bench, ended, Spy, spyEngine, SpyStore } from '../kit/tasks.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 const echo = defineTask({ name: 'echo', run: (input) => ({ message: 'done', input }) })
 const fast = { type: 'fixed', delayMs: 1 } as const

@@ -6,7 +6,7 @@ import {
   byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
 } from '../../../src/versions/selectors.js'
 import { versions } from '../../../src/versions/versions.js'
-import { ask } from '../policies/request.js'
+import { ask } from '../kit/request.js'
 
 const shows = (version: string): Handler => ({ path, mountPath, headers }) =>
   json(200, { version, local: path.slice(mountPath.length), accept: headers['accept'] ?? null })

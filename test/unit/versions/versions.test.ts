@@ -10,7 +10,7 @@ import {
 import { deprecated } from '../../../src/versions/deprecation.js'
 import { versionNeutral } from '../../../src/versions/versions.js'
 import { versions, type VersionUse } from '../../../src/versions/versions.js'
-import { ask, request as asked } from '../policies/request.js'
+import { ask, request as asked } from '../kit/request.js'
 
 const shows = (version: string): Handler => () => json(200, { version })
 const select = [byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' })]

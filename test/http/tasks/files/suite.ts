@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { describe, test, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineTask, type AnyTaskDefinition } from 'longhaul'
-import { deferred, eventually } from '../../../unit/tasks/kit.js'
-import type { FilesEngine } from './engines.js'
-import { filesSite, type FilesSite } from './kit.js'
+import type { FilesEngine } from '../../kit/file-engines.js'
+import { filesSite, type FilesSite } from '../../kit/task-files.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 /** Bytes of a pattern, in pieces. */
 export async function* pattern(size: number, piece = 65_536): AsyncGenerator<Uint8Array> {

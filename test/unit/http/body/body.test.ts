@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { readBytes, readJson, type ReadJsonOptions } from '../../../../src/http/body/body.js'
 import { isHttpError, type HttpError } from '../../../../src/http/errors.js'
-import { fakeRequest, type Fake } from '../fake-request.js'
+import { fakeRequest, type Fake } from '../../kit/request.js'
 
 const JSON_HEADERS = { 'content-type': 'application/json' }
 

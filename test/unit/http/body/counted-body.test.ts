@@ -4,7 +4,7 @@ import { readJson } from '../../../../src/http/body/body.js'
 import { CountedBody, countingBody } from '../../../../src/http/body/counted-body.js'
 import type { HttpRequest } from '../../../../src/http/exchange.js'
 import { heapShare } from '../../../../src/runtime/shared-limit.js'
-import { fakeRequest } from '../fake-request.js'
+import { fakeRequest } from '../../kit/request.js'
 
 const MIB = 1_048_576
 const JSON_TYPE = { 'content-type': 'application/json' }

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
 import { decodeBytes } from '../../../../src/http/body/decode.js'
 import { isHttpError, type HttpError } from '../../../../src/http/errors.js'
-import { fakeRequest } from '../fake-request.js'
+import { fakeRequest } from '../../kit/request.js'
 
 type Encode = (bytes: Uint8Array, options?: object) => Buffer
 const zstd = (zlib as unknown as Record<string, Encode | undefined>)['zstdCompressSync']

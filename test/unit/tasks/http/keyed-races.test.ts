@@ -7,7 +7,7 @@ import { bulkCreate } from '../../../../src/bulk/create.js'
 import { ndjsonUpload } from '../../../../src/ndjson/upload.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
-import { ask } from '../../bulk/kit.js'
+import { ask } from '../../kit/bulk.js'
 
 const KINDS = {
   bulk: ['application/json', '[{"n":1},{"n":2}]'],

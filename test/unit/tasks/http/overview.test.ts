@@ -5,7 +5,7 @@ import { callbacks } from '../../../../src/callbacks/index.js'
 import { createTasks, defineTask, taskEndpoints } from '../../../../src/index.js'
 import { authorize } from '../../../../src/policies/index.js'
 import { inject } from '../../../../src/testing/index.js'
-import { eventually } from '../kit.js'
+import { eventually } from '../../../kit/wait.js'
 
 const report = defineTask({ name: 'report', run: () => ({ message: 'done', text: 'secret' }) })
 const mail = defineTask({ name: 'mail', run: () => new Promise(() => undefined) })

@@ -8,7 +8,7 @@ import {
 import { authorize } from '../../../../src/policies/index.js'
 import { inject } from '../../../../src/testing/index.js'
 import { byQuery, versions } from '../../../../src/versions/index.js'
-import { eventually } from '../kit.js'
+import { eventually } from '../../../kit/wait.js'
 
 const report = defineTask({ name: 'report', run: ({ fails, text }: { fails?: boolean, text?: string }) => {
   if (fails) throw new HttpError(422, 'no_paper', { message: 'There is no paper.' })

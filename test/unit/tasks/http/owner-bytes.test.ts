@@ -3,9 +3,10 @@ import { describe, test, type TestContext } from 'node:test'
 import { MemoryBlobs, memory } from '../../../../adapters/memory/index.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
-import { setUp as setUpUploads } from '../../uploads/kit.js'
-import { deferred, ended, eventually, Spy, SpyStore } from '../kit.js'
-import { bodyOf, KINDS, piecesOf, setUp, type Setting } from './background-bodies.js'
+import { setUp as setUpUploads } from '../../kit/uploads.js'
+import { ended, Spy, SpyStore } from '../../kit/tasks.js'
+import { bodyOf, KINDS, piecesOf, setUp, type Setting } from '../../kit/background-bodies.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 const REFUSED = '429 too_many_bytes'
 

@@ -12,7 +12,7 @@ import { createTasks, type Tasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import type { OwnerOption } from '../../../../src/http/requester.js'
-import { ask, request, type Ask } from '../../policies/request.js'
+import { ask, request, type Ask } from '../../kit/request.js'
 
 const work = defineTask({ name: 'work', run: () => ({ message: 'done' }) })
 const few = defineTask({ name: 'few', maxPerOwner: 1, run: () => new Promise(() => undefined) })

@@ -10,7 +10,8 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import type { TaskEndpointsOptions } from '../../../../src/tasks/http/settings.js'
 import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
-import { deferred, Spy, spyEngine, SpyStore } from '../kit.js'
+import { Spy, spyEngine, SpyStore } from '../../kit/tasks.js'
+import { deferred } from '../../../kit/wait.js'
 
 const LINES = `${JSON.stringify({ text: 'x'.repeat(100_000) })}\n`.repeat(10)
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { bench, ended } from '../kit.js'
+import { bench, ended } from '../../kit/tasks.js'
 
 test('a shutdown that begins while a task is accepted or retried is a 503 shutting_down, and leaves nothing', async (t) => {
   for (const what of ['submit', 'retry'] as const) {

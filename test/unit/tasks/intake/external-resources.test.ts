@@ -6,7 +6,8 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
 import { memory } from '../../../../adapters/memory/index.js'
 import { testClock } from '../../../../src/testing/index.js'
-import { bench, eventually } from '../kit.js'
+import { bench } from '../../kit/tasks.js'
+import { eventually } from '../../../kit/wait.js'
 
 interface Input { name: string }
 

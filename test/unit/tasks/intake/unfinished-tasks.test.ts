@@ -5,8 +5,8 @@ import type { BodySource, Handler } from '../../../../src/http/exchange.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
-import { ask } from '../../policies/request.js'
-import { deferred, eventually } from '../kit.js'
+import { ask } from '../../kit/request.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 const MAX = 100
 const empty: BodySource = { parsed: undefined, bytes: async () => Buffer.alloc(0), stream: async function* () { yield Buffer.alloc(0) } }

@@ -9,8 +9,9 @@ import {
 } from '../../../../src/index.js'
 import { StoreUnavailableError } from '../../../../src/stores/store.js'
 import { inject, testContext } from '../../../../src/testing/index.js'
-import { HandEngine } from '../hand-engine.js'
-import { bench, deferred, ended, Spy, spyEngine, SpyStore, within } from '../kit.js'
+import { HandEngine } from '../../kit/hand-engine.js'
+import { bench, ended, Spy, spyEngine, SpyStore } from '../../kit/tasks.js'
+import { deferred, within } from '../../../kit/wait.js'
 
 const AT_ONCE = { type: 'fixed', delayMs: 0 } as const
 const position = z.object({ line: z.number() })

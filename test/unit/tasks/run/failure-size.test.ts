@@ -5,7 +5,7 @@ import { HttpError } from '../../../../src/http/errors.js'
 import { router } from '../../../../src/resources/router.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
-import { bench, ended } from '../kit.js'
+import { bench, ended } from '../../kit/tasks.js'
 
 const work = defineTask({
   name: 'work',
