@@ -78,48 +78,39 @@ interface AnyStatus {
   readonly body: Readonly<Record<string, unknown>>
 }
 
+/** Properties that a status does not have. */
+type Absent<Name extends string> = { readonly [N in Name]?: never }
+
 /** A task that waits for its `startAt`. Servers of tasks say `processing`, those of jobs this. */
-export interface ScheduledTask extends AnyStatus {
+export interface ScheduledTask extends AnyStatus, Absent<'result' | 'error' | 'finishedAt'> {
   readonly status: 'scheduled'
-  readonly result?: never
-  readonly error?: never
-  readonly finishedAt?: never
 }
 
 /** A task that is not final: it waits for its start, or it runs. */
-export interface ProcessingTask extends AnyStatus {
+export interface ProcessingTask
+  extends AnyStatus, Absent<'files' | 'result' | 'error' | 'finishedAt'> {
   readonly status: 'processing'
-  readonly files?: never
-  readonly result?: never
-  readonly error?: never
-  readonly finishedAt?: never
 }
 
 /** A task that has a result. */
-export interface CompletedTask<R = unknown> extends AnyStatus {
+export interface CompletedTask<R = unknown> extends AnyStatus, Absent<'error'> {
   readonly status: 'completed'
   readonly result: R
   /** The files that the task has written. Absent if there is none. */
   readonly files?: readonly TaskFile[]
-  readonly error?: never
   readonly finishedAt?: string
 }
 
 /** A task whose last attempt failed. */
-export interface FailedTask extends AnyStatus {
+export interface FailedTask extends AnyStatus, Absent<'files' | 'result'> {
   readonly status: 'failed'
   readonly error: TaskFailure
-  readonly files?: never
-  readonly result?: never
   readonly finishedAt?: string
 }
 
 /** A task that was cancelled. */
-export interface CancelledTask extends AnyStatus {
+export interface CancelledTask extends AnyStatus, Absent<'error' | 'files' | 'result'> {
   readonly status: 'cancelled'
-  readonly error?: never
-  readonly files?: never
-  readonly result?: never
   readonly finishedAt?: string
 }
 

@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { isCrossSite } from '../http/cross-site.js'
+import { areOrigins, isCrossSite } from '../http/cross-site.js'
 import { addFailures } from '../openapi/responses.js'
 import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { AFTER_ID } from './request-id.js'
@@ -16,13 +16,6 @@ export interface CrossSiteOptions {
    * `https://api.example.com`. `'refuse'`: subdomains are not trusted. Default: 'allow'.
    */
   readonly sameSite?: 'allow' | 'refuse'
-}
-
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
-
-function areOrigins(list: unknown): boolean {
-  return Array.isArray(list)
-    && list.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))
 }
 
 const OPTIONS = {

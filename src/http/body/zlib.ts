@@ -44,21 +44,21 @@ export class ZlibPump {
   get waiting(): number { return this.engine.writableLength }
 
   write(bytes: Uint8Array): void {
-    this.underWay++
-    this.engine.write(bytes, () => {
-      this.underWay--
-      this.wake()
-    })
+    this.engine.write(bytes, this.begun())
   }
 
   /** Makes the engine output all that it holds back, after the input written so far. */
   flush(kind: number): void {
-    this.underWay++
     const engine = this.engine as unknown as Flushable
-    engine.flush(kind, () => {
+    engine.flush(kind, this.begun())
+  }
+
+  private begun(): () => void {
+    this.underWay++
+    return () => {
       this.underWay--
       this.wake()
-    })
+    }
   }
 
   end(): void {

@@ -84,6 +84,18 @@ export class FieldReader {
     return this.done || this.eat(COMMA)
   }
 
+  /** Reads each item of the list. Skips items that `read` rejects by `undefined` or does not end. */
+  items<T>(read: () => T | undefined): T[] {
+    const found: T[] = []
+    while (!this.done) {
+      if (this.itemEnds()) continue
+      const item = read()
+      if (item === undefined || !this.itemEnds()) this.skipItem()
+      else found.push(item)
+    }
+    return found
+  }
+
   /** Skips all up to the next comma outside a quoted string. An unclosed quote hides the rest. */
   skipItem(): void {
     let quoted = false
