@@ -16,9 +16,7 @@ interface Passed<C> {
 }
 type Verdict<C> = HttpResponse | Passed<C>
 
-/** Marks the stand-in for the response of your framework, and copies of it. */
 const STAND_IN = Symbol('longhaul.standIn')
-/** Headers of the body, which your framework writes. */
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
 /**
@@ -70,7 +68,6 @@ export function requestOf<C = unknown>(req: IncomingMessage): HttpRequest<C> | u
   return (req as HostRequest)[HANDED_ON] as HttpRequest<C> | undefined
 }
 
-/** Runs the policies. Returns the response of one that rejects the request, else `undefined`. */
 async function through<C>(
   policies: readonly Policy<C>[], first: HttpRequest<C>,
 ): Promise<HttpResponse | undefined> {

@@ -65,15 +65,12 @@ interface AnyStatus {
   readonly message?: string
   /** Number of the latest run, from 1. When it grows, the progress may fall. */
   readonly attempt?: number
-  /** The last runs that have ended, the oldest first, if there was more than one. */
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
   readonly callback?: TaskCallback
   /** Times are ISO 8601. */
   readonly createdAt?: string
-  /** Earliest start of a task that was submitted for later. */
   readonly startAt?: string
-  /** Start of the first run. */
   readonly startedAt?: string
   readonly body: Readonly<Record<string, unknown>>
 }
@@ -122,7 +119,6 @@ export interface CancelledTask extends AnyStatus, Absent<'error' | 'files' | 're
 export type TaskStatus<R = unknown> =
   ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
 
-/** Words for final statuses. */
 const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
   completed: 'completed', complete: 'completed', succeeded: 'completed', success: 'completed',
   done: 'completed', finished: 'completed',
@@ -132,7 +128,6 @@ const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
 
 const STRINGS = ['task', 'message', 'createdAt', 'startAt', 'startedAt'] as const
 
-/** Reads a status of either format. Returns `undefined` if the body is not a status. */
 export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   if (!isObject(body)) return undefined
   const word = body['status'] ?? body['state']

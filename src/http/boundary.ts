@@ -159,7 +159,6 @@ const REFUSALS = new Set([
 ])
 
 interface LastReport {
-  /** Time by `performance.now()`. */
   at: number
   more: number
 }

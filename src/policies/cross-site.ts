@@ -26,7 +26,6 @@ const OPTIONS = {
   sameSite: oneOf(['allow', 'refuse'], { default: 'allow' }),
 } satisfies OptionTable<CrossSiteOptions>
 
-/** Methods that change nothing (RFC 9110 section 9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 const PLACE: PolicyPlace = {
   name: 'crossSite',

@@ -46,7 +46,6 @@ const OPTIONS = {
   maxAgeSeconds: whole({ max: 86_400 }),
 } satisfies OptionTable<CorsOptions>
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
-/** Methods that no page can send. */
 const NEVER = ['TRACE', 'CONNECT']
 const EXPOSED = [
   'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location',
@@ -55,7 +54,6 @@ const EXPOSED = [
   'Upload-Complete', 'Upload-Length', 'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate',
   'X-Request-Id',
 ]
-/** Maximum length of the requested header names that a preflight repeats. */
 const LONGEST = 2048
 const LONGEST_ORIGIN = 512
 

@@ -51,7 +51,6 @@ export function allowValue(methods: Iterable<string>): string {
   return [...standard, ...all].join(', ')
 }
 
-/** Responds to OPTIONS if no handler does (RFC 9110 section 9.3.7). */
 export function optionsResponse(
   allow: string, operations: readonly Operation[] = [],
 ): HttpResponse {
@@ -134,7 +133,6 @@ const REGISTERED: ReadonlySet<string> = new Set((
 
 const USUAL = [...STANDARD_METHODS, 'QUERY']
 
-/** Throws for a method that is malformed, or is not registered with IANA. */
 function checkMethod(where: string, method: string): void {
   if (REGISTERED.has(method)) return
   if (!METHOD.test(method)) {

@@ -14,7 +14,6 @@ const PARAMETER = /^\{([A-Za-z_][A-Za-z0-9_]*)\}$/
 /** The characters of a segment (RFC 3986 section 3.3). */
 const LITERAL = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+$/
 
-/** Parses a route: `'POST /start-job'`, `'GET|HEAD|DELETE /job-status/{id}'`. */
 export function parseRoute(key: string): Route {
   const fail = (advice: string): never => {
     throw new TypeError(`router: the route ${JSON.stringify(key)}: ${advice}`)
@@ -71,7 +70,6 @@ interface Found<T> {
 interface Branch<T> {
   readonly literals: Map<string, Branch<T>>
   parameter?: Branch<T>
-  /** Set if a route ends here. */
   end?: End<T>
 }
 
@@ -160,7 +158,6 @@ class Params {
 
 interface Parameter { readonly in?: unknown, readonly name?: unknown }
 
-/** Returns the operations of a handler at the path of a route. */
 export function routeOperations(operations: readonly Operation[], route: Route): Operation[] {
   const [, first = ''] = route.template.split('/')
   const isParameter = first.startsWith('{')

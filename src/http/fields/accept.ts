@@ -5,9 +5,7 @@ import { FieldReader, fieldText, readWeight } from './reader.js'
 export interface MediaRange {
   readonly type: string
   readonly subtype: string
-  /** Parameters but `q`, by lower-case name. */
   readonly params: ReadonlyMap<string, string>
-  /** Weight from 0 (not wanted) to 1. */
   readonly q: number
 }
 
@@ -169,7 +167,6 @@ function canonical(coding: string): string {
 
 /** A media type (RFC 9110 section 8.3.1). Shared between requests: do not change it. */
 export interface MediaType {
-  /** Type and subtype, lower-case, such as `application/json`. */
   readonly type: string
   /** Parameters by lower-case name, with unquoted values as sent. The first one of a name wins. */
   readonly params: ReadonlyMap<string, string>

@@ -78,7 +78,6 @@ export class FieldReader {
     return this.word()
   }
 
-  /** Returns true at the end of an item. Skips a comma. */
   itemEnds(): boolean {
     this.space()
     return this.done || this.eat(COMMA)
