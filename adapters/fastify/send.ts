@@ -13,9 +13,7 @@ import {
   sizeOf, type Call, type Rescue,
 } from '../node/send.js'
 
-/**
- * Key under which a request of node:http holds Fastify's reply. A WeakMap would cost 5 µs a request.
- */
+/** Key of Fastify's reply in a request of node:http. A WeakMap would cost 5 µs a request. */
 const REPLY = Symbol('longhaul.fastifyReply')
 
 type RawRequest = object & { [REPLY]?: FastifyReply }
@@ -29,9 +27,8 @@ export function replyOf(raw: RawRequest): FastifyReply {
 }
 
 /**
- * Sends a response with `reply.send`, so that hooks of Fastify (`onSend`) see it. A response after
- * which the connection has to be closed, because the client still sends a large body, is written to
- * the connection directly. Never throws.
+ * Sends a response with `reply.send`, so that `onSend` hooks see it, unless the connection has to
+ * be closed because the client still sends a large body. Never throws.
  */
 export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   const { req, res } = call
@@ -58,10 +55,7 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   }
 }
 
-/**
- * With a serializer Fastify leaves the Content-Type as it is. Fastify calls it as a method of the
- * reply. It serves this string only, and not what an error handler sends later.
- */
+/** With a serializer Fastify leaves the Content-Type as it is. It serves this string only. */
 function asItIs(this: FastifyReply, text: string): string {
   this.serializer(null as never)
   return text
@@ -77,7 +71,6 @@ function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): voi
   dropRest(call)
 }
 
-/** Sends an error instead of a response that cannot be sent. */
 function sendFailure(
   reply: FastifyReply, call: Call, response: HttpResponse, error: unknown, rescue: Rescue,
 ): void {
@@ -115,7 +108,6 @@ async function sendStream(
   }
 }
 
-/** The body of a streamed response, for `reply.send`. It requests chunks as fast as they are read. */
 class ResponseStream extends Readable {
   private sent = 0
 
@@ -163,7 +155,6 @@ class ResponseStream extends Readable {
     }
   }
 
-  /** Cuts the connection, so that the response does not look complete. */
   private async fail(error: unknown): Promise<void> {
     await this.rescue(error)
     await cutAfterTurn(this.call)
@@ -171,10 +162,7 @@ class ResponseStream extends Readable {
   }
 }
 
-/**
- * Sets the status and headers. Joins lists such as `Vary` with those that hooks have set. Throws
- * before it sets anything, so that an error response does not get the headers.
- */
+/** Throws before it sets anything, so that an error response does not get the headers. */
 function setHead(
   reply: FastifyReply, { status, headers }: HttpResponse, hasOtherLength: boolean,
 ): void {
@@ -189,7 +177,6 @@ function setHead(
   }
 }
 
-/** Copies the headers that hooks have set to the response of node:http. */
 function copyHeaders(reply: FastifyReply): void {
   const headers = reply.getHeaders()
   for (const name in headers) {

@@ -11,10 +11,7 @@ const NULL_BODY = new Set([204, 205, 304])
 
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 
-/**
- * Converts a response to a `Response`. Rejects if it cannot be sent, for example because a header is
- * not valid, or because the source of the body fails at once.
- */
+/** Converts a response. Rejects if it cannot be sent. */
 export async function toResponse(
   request: HttpRequest, response: HttpResponse, rescue: Rescue,
 ): Promise<Response> {
@@ -56,8 +53,8 @@ function init(
 }
 
 /**
- * Returns headers as `new Response` accepts them: a list becomes that many lines. Checks the values,
- * because the `Response` of @hono/node-server checks them outside of the error boundary.
+ * Returns headers as lines. Checks them, because @hono/node-server would outside the error
+ * boundary.
  */
 function fetchHeaders(
   headers: ResponseHeaders, length: number | undefined, dropsLength: boolean,
@@ -76,7 +73,6 @@ function fetchHeaders(
   return lines
 }
 
-/** Returns a web stream that requests a chunk of the source when its reader does. */
 function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): ReadableStream<Uint8Array> {
   let left = false
   const close = (): void => {

@@ -7,9 +7,7 @@ import { readFilePart, type FoundFile } from './read.js'
 export interface FileDigestOptions {
   /**
    * Maximum size of a file whose digest is computed, in bytes. The first client that wants the
-   * digest waits until the file was read: about a second for 1 GiB. A larger file has none.
-   *
-   * @default 268_435_456 (256 MiB)
+   * digest waits for it, about a second for 1 GiB. Default: 268_435_456 (256 MiB).
    */
   readonly maxFileBytes?: number
 }
@@ -17,27 +15,22 @@ export interface FileDigestOptions {
 const DIGESTS = {
   maxFileBytes: whole({ min: 1, infinity: true, default: 268_435_456 }),
 } satisfies OptionTable<FileDigestOptions>
-/**
- * Number of digests that are kept, of about 300 bytes each, and number of files that are read at the same
- * time. A request above it gets no digest.
- */
+/** Digests that are kept, of about 300 bytes each, and files that are read at the same time. */
 const LIMITS = { maxEntries: 10_000, concurrency: 2 }
 
-/** Computes the digests of files that clients want, and keeps them for one version of the file. */
 export class FileDigests {
   private readonly options: Required<FileDigestOptions>
   /** Digests by path, entity tag and algorithm, in the order of their last use. */
   private readonly kept = new Map<string, string>()
   private readonly running = new Map<string, Promise<string | undefined>>()
 
-  /** @throws {TypeError} An option is unknown or not valid. */
   constructor(caller: string, options: FileDigestOptions, private readonly limits = LIMITS) {
     this.options = readOptions(`${caller}: digests`, options, DIGESTS)
   }
 
   /**
-   * Returns a digest of a file in base64. Returns `undefined` if the file is too large, its entity
-   * tag is weak, too many files are read already, or the file cannot be read.
+   * Returns a digest in base64; `undefined` if the file is too large or unreadable, its tag is
+   * weak, or too many files are being read.
    */
   async digestOf(
     file: FoundFile, etag: string, algorithm: DigestAlgorithm,

@@ -16,22 +16,18 @@ const CLOCK_FRESH_MS = 60_000
 /** End of the name of a file that is not a complete blob. */
 export const PARTIAL = '.partial'
 
-/** Returns a new name for a file that is not a complete blob. */
 export function partialName(): string {
   return `${randomBytes(16).toString('hex')}${PARTIAL}`
 }
 
 /** Bytes that an unfinished `put` has reserved. */
 export interface Reservation {
-  /** Reserves bytes before they are written. */
   add(bytes: number): Promise<void>
   /** Call when the file is complete. It replaced a file that counted `replaced` bytes. */
   complete(replaced: number): void
-  /** Releases the bytes if the file is not complete. */
   end(): void
 }
 
-/** Returns the bytes that a file of `fileSize` bytes counts. */
 export function countedBytes(fileSize: number): number {
   return fileSize + BLOCK_BYTES
 }
@@ -46,27 +42,22 @@ export async function countedBytesOf(path: string): Promise<number> {
   }
 }
 
-/** Limits the bytes in a folder. */
 export class FolderSpace {
   /** Bytes that the last sweep found, without the unfinished files of this process. */
   #measured: number | undefined
   /** Bytes that this process added and removed since the last sweep began. */
   #changed = 0
-  /** Bytes of the unfinished files of this process. */
   #reserved = 0
-  /** Time by the folder's clock at the end of the last sweep. */
   #measuredAt = 0
   #restMs = 0
   readonly #unfinished = new Set<string>()
 
   constructor(
     private readonly maxBytes: number,
-    /** The folder's clock. */
     private readonly now: () => Promise<number>,
     private readonly sweep: () => Promise<void>,
   ) {}
 
-  /** True if the file is unfinished and of this process. */
   isReserved(name: string): boolean {
     return this.#unfinished.has(name)
   }
@@ -82,7 +73,6 @@ export class FolderSpace {
     this.#measuredAt = await this.now()
   }
 
-  /** Begins an unfinished file. */
   reserve(name: string): Reservation {
     let held = 0
     this.#unfinished.add(name)
@@ -96,8 +86,7 @@ export class FolderSpace {
         await this.#refresh(bytes)
         if (this.#used() + bytes > this.maxBytes) {
           throw new StoreUnavailableError(
-            'There is no space for more blobs: the folder has reached maxBytes',
-            { reason: 'full' },
+            'There is no space for more blobs: the folder has reached maxBytes', { reason: 'full' },
           )
         }
         held += bytes
@@ -134,11 +123,9 @@ export class FolderSpace {
 
 /** Clock of the file system of a folder, in milliseconds since 1970. */
 export class FolderClock {
-  /** Difference to `performance.now()`. */
   private offset = 0
   private lookedAt = -Infinity
 
-  /** @param own - a clock for tests */
   constructor(private readonly folder: string, private readonly own: (() => number) | undefined) {}
 
   async now(): Promise<number> {

@@ -23,26 +23,23 @@ const STAND_IN = Symbol('longhaul.standIn')
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
 /**
- * Puts policies in front of your framework's own handlers, as middleware of Express 4, Express 5 and
- * Connect. For other frameworks, pass Node's objects: `guard(request.raw, reply.raw, done)` in an
- * `onRequest` hook of Fastify.
+ * Puts policies in front of your framework's own handlers, as middleware of Express 4, Express 5
+ * and Connect. For other frameworks, pass Node's objects: `guard(request.raw, reply.raw, done)` in
+ * an `onRequest` hook of Fastify.
  *
- * If a policy rejects a request, the client gets longhaul's error body and `next` is not called.
- * Otherwise your framework continues, and the headers of policies are added to its response, even
- * if that is an error page, a 304 or a stream. `Vary`, `Link`, `Set-Cookie`, `RateLimit` and
- * `RateLimit-Policy` of both are joined. For other headers the value of your framework stays.
+ * If a policy rejects a request, the client gets longhaul's error body. Otherwise your framework
+ * continues, and the headers of policies are added to its response. `Vary`, `Link`, `Set-Cookie`,
+ * `RateLimit` and `RateLimit-Policy` of both are joined. For other headers the value of your
+ * framework stays.
  *
- * After it `requestOf(req)` returns the request with the context that policies have made:
- * `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`. `toNode` handlers get this context.
- * `req.user` is the principal, unless your framework has set it.
+ * `requestOf(req)` then returns the request with the context that policies have made, for
+ * `principalOf` and `consume`. `toNode` handlers get this context. `req.user` is the principal,
+ * unless your framework has set it.
  *
- * Policies see the response of your framework as an empty 200. So `timeouts` and `limitBody`, which
- * change the run or the body, are not accepted. An optional `authenticate` adds no challenge to a
- * 401 of your framework.
- *
+ * Policies see the response of your framework as an empty 200. So `timeouts` and `limitBody` are
+ * not accepted, and an optional `authenticate` adds no challenge to a 401 of your framework.
  * @example
  * app.use('/v1', toMiddleware([requestId(), deprecated({ deprecated: '2026-01-01' })]))
- *
  * @throws {TypeError} There is no policy, the order would not work (see `compose`), or a policy
  * cannot work here.
  */
@@ -66,9 +63,7 @@ export function toMiddleware<C = unknown>(
 }
 
 /**
- * Returns the request with the context that policies of `toMiddleware` have made; `undefined` without
- * them.
- *
+ * Returns the request with the context that policies of `toMiddleware` have made.
  * @example
  * const principal = principalOf(requestOf(req) ?? request)
  */
@@ -95,7 +90,7 @@ function through<C>(
     }
     if ('status' in verdict) return verdict
     announce(verdict)
-    ;({ request } = verdict)
+    request = verdict.request
   }
   handOn(request)
   return undefined

@@ -20,7 +20,6 @@ export class AddressRules {
   private readonly ranges: [Address, number][] = []
   private readonly hosts = new Set<string>()
 
-  /** @throws {TypeError} An entry is no address, range or host name. */
   constructor(allow: readonly string[] = []) {
     for (const entry of allow) {
       const range = toRange(entry)
@@ -42,7 +41,7 @@ export class AddressRules {
     ))
   }
 
-  /** Returns whether this host must never be called, whatever it resolves to. */
+  /** Returns true if this host must never be called, whatever it resolves to. */
   refuses(host: string): boolean {
     if (this.hosts.has(host)) return false
     if (ipaddr.isValid(host)) return !this.allows(host)
@@ -86,7 +85,6 @@ function toHost(entry: string): string {
   throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not an address, range or host name`)
 }
 
-/** Maximum length of a callback URL, in characters. */
 const MAX_LENGTH = 2048
 const SHAPE = /^https?:\/\/[^\s\\\0-\x20\x7f]+$/i
 

@@ -30,17 +30,14 @@ export interface CallbackEvent {
 const callbackEvents = channel('longhaul:callback')
 
 /**
- * Enables callbacks in `createTasks`. When a task ends, longhaul sends a signed request (Standard
- * Webhooks) to its callback URL. Failed requests are retried. Addresses that are not public are
- * never called.
- *
+ * Enables callbacks in `createTasks`: when a task ends, a signed request (Standard Webhooks) to its
+ * callback URL, with retries. Addresses that are not public are never called.
  * @example
  * const tasks = createTasks({
  *   ...memory(),
  *   definitions: [report],
  *   callbacks: callbacks({ secrets: (owner) => secretsOf(owner) }),
  * })
- *
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function callbacks(options: CallbackOptions): Callbacks {
@@ -60,7 +57,6 @@ const MAX_POSTPONE_MS = 15_000
 
 /** Sends the callbacks that the engine hands out. The engine keeps when each is due. */
 class Deliveries {
-  /** Requests under way, by owner. */
   private readonly requests: SharedLimit
   /** Requests under way, by host name regardless of port, and by address. */
   private readonly receivers: SharedLimit

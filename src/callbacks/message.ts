@@ -13,14 +13,11 @@ export function messageBody(
   error: TaskFailure | undefined = CANCELLED,
 ): string {
   const { id, status, createdAt, finishedAt = createdAt, result = 'null' } = task
-  const outcome = status === 'completed'
-    ? `"result":${result}`
-    : `"error":${JSON.stringify(error)}`
+  const outcome = status === 'completed' ? `"result":${result}` : `"error":${JSON.stringify(error)}`
   const data = `{"taskId":"${id}","status":"${status}",${outcome}}`
   return `{"type":"task.${status}","timestamp":"${new Date(finishedAt).toISOString()}","data":${data}}`
 }
 
-/** Returns the headers that authenticate a body, with one signature for each secret. */
 export function signedHeaders(
   secrets: readonly string[], id: string, now: number, body: string,
 ): Record<string, string> {
@@ -33,10 +30,8 @@ export function signedHeaders(
   }
 }
 
-/** Maximum number of secrets for one callback. Limits the length of the header. */
 const MAX_SECRETS = 10
 
-/** @throws {TypeError} There is no secret, or one is not valid. */
 export function signersOf(secrets: readonly string[]): readonly Webhook[] {
   if (!Array.isArray(secrets) || secrets.length === 0 || secrets.length > MAX_SECRETS) {
     throw new TypeError(

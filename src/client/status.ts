@@ -18,7 +18,6 @@ export interface TaskFailure {
   readonly details?: readonly ErrorDetail[]
 }
 
-/** Reason why a callback was not delivered. */
 export type CallbackFault =
   'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
 
@@ -62,18 +61,13 @@ export interface PastAttempt {
 /** The properties of a task in every status. A server may leave out each of them. */
 interface AnyStatus {
   readonly taskId?: string
-  /** Name of the task's definition. */
   readonly task?: string
   readonly message?: string
-  /**
-   * Number of the latest run, from 1. Absent before the first run. When it grows, the progress may
-   * fall back.
-   */
+  /** Number of the latest run, from 1. When it grows, the progress may fall. */
   readonly attempt?: number
   /** The last runs that have ended, the oldest first, if there was more than one. */
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
-  /** Present if the task has a callback. */
   readonly callback?: TaskCallback
   /** Times are ISO 8601. */
   readonly createdAt?: string
@@ -130,10 +124,9 @@ export interface CancelledTask extends AnyStatus {
 }
 
 /**
- * A task as its status resource shows it: a union on `status`, with the property names of the wire.
- * It is the `Task` of the server, with times as ISO 8601 strings.
- *
- * Servers that send less are supported. A job (`id`, `state`) is read as a task.
+ * A task as its status resource shows it, with the names of the wire: the `Task` of the server with
+ * times as ISO 8601 strings. Servers that send less are supported. A job (`id`, `state`) is read as
+ * a task.
  */
 export type TaskStatus<R = unknown> =
   ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
@@ -220,10 +213,7 @@ const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }
 export class TaskFailedError extends Error {
   override readonly name = 'TaskFailedError'
   readonly [TASK_FAILED] = true
-  /**
-   * The stable code of the server, or `task_failed` if it sent none. `task_cancelled` if the task
-   * was cancelled.
-   */
+  /** Stable code of the server, `task_failed` if it sent none, or `task_cancelled`. */
   readonly code: string
   /** The final status of the task. */
   readonly task: FailedTask | CancelledTask
@@ -237,8 +227,7 @@ export class TaskFailedError extends Error {
 }
 
 /**
- * Returns whether `error` is a `TaskFailedError`, of any copy of this package.
- *
+ * Returns true for a `TaskFailedError` of any copy of this package.
  * @example
  * try {
  *   await api.run('/reports', { year: 2025 })

@@ -13,12 +13,9 @@ export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
 
 /**
  * Returns true if a page of another site made a browser send this request, and `cors` does not
- * allow its origin by name.
- *
- * Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers, and `http` beyond the local
- * machine), `Origin` must name the host of `Host`. Without both, no browser sent the request.
- *
- * @param sameSite - treatment of other origins of the same site
+ * allow its origin by name. Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers,
+ * and plain `http`), `Origin` must name the host of `Host`. Without both, no browser sent the
+ * request.
  */
 export function isCrossSite(
   request: HttpRequest<unknown>, sameSite: 'allow' | 'refuse' = 'allow',

@@ -58,7 +58,6 @@ export const responseFields = {
 
 /**
  * Picks some of `responseFields` for the headers of one response.
- *
  * @example
  * fields('Location', 'Retry-After')
  */
@@ -86,9 +85,7 @@ const properties: Fragment = {
   },
 }
 
-export const errorSchema: Fragment = {
-  type: 'object', required: ['error', 'code'], properties,
-}
+export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties }
 
 /** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
 export const problemSchema: Fragment = {
@@ -107,7 +104,6 @@ const ALL = fields('Cache-Control', 'Vary')
 
 const retryAfter = { 'Retry-After': header('Seconds, or an HTTP date (RFC 9110 section 10.2.3)') }
 
-/** Headers that belong to one error status. */
 const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = {
   401: { 'WWW-Authenticate': header('The schemes that are accepted (RFC 9110 section 11.6.1)') },
   405: { 'Allow': header('The methods that are (RFC 9110 section 10.2.1)') },
@@ -122,9 +118,7 @@ const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = 
 }
 
 /**
- * Builds the response objects, by status, for the error codes of an operation. Codes of one status
- * share a response that names them.
- *
+ * Builds the response objects for error codes, one for each status.
  * @example
  * errorResponses('invalid_input', 'malformed_json') // { 400: … }
  */

@@ -14,25 +14,19 @@ export interface CorsOptions<C = unknown> {
   /** `*` for any origin, a list such as `https://app.example.com`, or a function that decides. */
   readonly origins: '*' | readonly string[] | ((origin: string, request: HttpRequest<C>) => boolean)
   /**
-   * Methods that a preflight allows. Default: the methods of the resource. If it requires
-   * credentials, which a preflight never has: GET, HEAD, POST, PUT, PATCH and DELETE.
+   * Methods that a preflight allows. Default: those of the resource, or, if it requires
+   * credentials: GET, HEAD, POST, PUT, PATCH and DELETE.
    */
   readonly methods?: readonly string[]
   /** Request headers that a preflight allows. Default: those that it asks for. */
   readonly headers?: readonly string[]
-  /**
-   * Response headers that pages may read, beside the few that they always may. Default: the headers
-   * that longhaul sends.
-   */
+  /** Additional response headers that pages may read. Default: those that longhaul sends. */
   readonly exposeHeaders?: readonly string[]
-  /**
-   * If `true`, requests may carry cookies. Requires origins by name.
-   * @default false
-   */
+  /** If `true`, requests may carry cookies. Requires origins by name. Default: false. */
   readonly credentials?: boolean
   /**
-   * Time for which browsers cache the response to a preflight, in seconds, up to 86,400. Default:
-   * that of the browser, about 5 s.
+   * Seconds for which browsers cache a preflight, up to 86,400. Default: that of the browser, about
+   * 5 s.
    */
   readonly maxAgeSeconds?: number
 }
@@ -73,26 +67,18 @@ const EXPOSED = [
 ]
 /** Maximum length of the requested header names that a preflight repeats. */
 const LONGEST = 2048
-/** Maximum length of an origin: a scheme, a name of up to 253 characters and a port. */
 const LONGEST_ORIGIN = 512
 
-const PLACE: PolicyPlace = {
-  name: 'cors', behind: { requestId: 'its responses would have no id' },
-}
+const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'its responses would have no id' } }
 
 /**
  * Lets pages of other origins read responses, errors included. Responds to their preflights with
- * 200 and without credentials (Fetch standard, section 3.2). Put it in front of
- * `authenticate`. Other OPTIONS requests pass. `crossSite` behind it accepts origins that are
- * allowed by name, or by a function with `credentials`. An origin that is not allowed gets no CORS
- * headers, so its browser hides the response. Responses that depend on the origin have `Vary:
- * Origin`.
- *
+ * 200 (Fetch standard, section 3.2), so put it in front of `authenticate`. `crossSite` behind it
+ * accepts origins that are allowed by name, or by a function with `credentials`. Other origins get
+ * no CORS headers, so their browser hides the response.
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), handler)
- *
- * @throws {TypeError} There are no origins, an origin or name is not valid, or `*` is used with
- * credentials.
+ * @throws {TypeError} An origin or name is missing or invalid, or `*` is used with credentials.
  */
 export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   const { origins, methods, headers, exposeHeaders = EXPOSED, credentials, maxAgeSeconds } =
@@ -168,10 +154,7 @@ function methodsOf(allow: string | string[] | undefined): readonly string[] {
   return allow.split(', ').filter((method) => !NEVER.includes(method))
 }
 
-/**
- * Sends OPTIONS to the resource, whose response lists its methods. If the resource fails, for example
- * because it does not exist, the preflight gets the same error.
- */
+/** Sends OPTIONS to the resource. If that fails, the preflight gets the same error. */
 function askResource<C>(
   request: HttpRequest<C>, next: Handler<C>,
   preflight: (request: HttpRequest<C>, found: Answer) => HttpResponse,

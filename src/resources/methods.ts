@@ -8,21 +8,17 @@ export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
 const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/
 
 /**
- * Combines handlers for the methods of one resource (RFC 9110 section 9). Use it if your
- * framework routes by path only. `router()` does the same for many paths.
+ * Combines handlers for the methods of one resource (RFC 9110 section 9). Use it if your framework
+ * routes by path only. `router()` does the same for many paths.
  *
- * - HEAD calls the handler of GET; the response has no body.
+ * - HEAD calls the handler of GET.
  * - OPTIONS: 200 with `Allow`, and with `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the
  * handlers describe them.
- * - Another method: 405 `method_not_allowed` with `Allow`. If it is not in RFC 9110 or RFC 5789:
- * 501 `not_implemented`.
- * - CONNECT never arrives here: see `attach` of `longhaul/node`.
- *
+ * - Other methods: 405 `method_not_allowed` with `Allow`, or, if not in RFC 9110 or 5789, 501
+ * `not_implemented`.
  * @example
  * app.all('/time', toNode(resource({ GET: () => json(200, { now: new Date().toISOString() }) })))
- *
- * @throws {TypeError} There is no method, or a method is unknown, not in upper case or has no
- * function.
+ * @throws {TypeError} There is no method, or one is unknown, not in upper case or no function.
  */
 export function resource<C = unknown>(methods: Methods<C>): Handler<C> {
   const table = new MethodTable<C>()
@@ -147,7 +143,6 @@ const REGISTERED: ReadonlySet<string> = new Set((
   + 'UPDATE UPDATEREDIRECTREF VERSION-CONTROL M-SEARCH NOTIFY PURGE SOURCE SUBSCRIBE UNSUBSCRIBE'
 ).split(' '))
 
-/** Methods that a misspelling is compared with. */
 const USUAL = [...STANDARD_METHODS, 'QUERY']
 
 /** Returns the error message for a method that is not registered with IANA. */

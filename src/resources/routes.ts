@@ -4,7 +4,6 @@ export interface Route {
   readonly key: string
   /** Upper-case methods; none means any. */
   readonly methods: readonly string[]
-  /** `/job-status/{id}` */
   readonly template: string
   readonly names: readonly string[]
   readonly shape: string
@@ -75,7 +74,6 @@ interface Found<T> {
   readonly params?: Record<string, string> | undefined
 }
 
-/** One position in the routes: the segments that may follow. */
 interface Branch<T> {
   readonly literals: Map<string, Branch<T>>
   parameter?: Branch<T>
@@ -88,8 +86,8 @@ interface End<T> {
   readonly data: T
 }
 /**
- * Finds the route of a path: by two lookups in a map, for a route without parameters or one that ends in
- * its only parameter. Other paths walk the tree, which visits each branch at most once.
+ * Finds the route of a path: by two lookups in a map, if it has no parameter or ends in its only
+ * one. Other paths walk the tree, which visits each branch at most once.
  */
 export class RouteTree<T> {
   private readonly root: Branch<T> = { literals: new Map() }

@@ -3,9 +3,7 @@ import { FieldReader, fieldText, readWeight } from './reader.js'
 
 /** One range of an Accept header. Shared between requests: do not change it. */
 export interface MediaRange {
-  /** Lower-case, or `*`. */
   readonly type: string
-  /** Lower-case, or `*`. */
   readonly subtype: string
   /** Parameters but `q`, by lower-case name. */
   readonly params: ReadonlyMap<string, string>
@@ -20,9 +18,8 @@ const ranges = new Memo(parseRanges)
 const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | undefined }>>()
 
 /**
- * Reads an Accept header (RFC 9110 section 12.5.1), in the order sent. `q` may be anywhere among
- * the parameters, have more than three decimals, and lack its leading zero. Skips a malformed
- * range, and a range whose `q` is not from 0 to 1. Never throws. Takes linear time.
+ * Reads an Accept header (RFC 9110 section 12.5.1), in the order sent. Skips malformed ranges. A
+ * `q` may have more than three decimals. Never throws.
  */
 export function parseAccept(header: Header): readonly MediaRange[] {
   return header === undefined ? NOTHING : ranges.get(fieldText(header))
@@ -30,16 +27,13 @@ export function parseAccept(header: Header): readonly MediaRange[] {
 
 /**
  * Chooses the offer that the client prefers: by `q` of the most specific range that matches it,
- * then by the specificity of that range, then by the order of `offers`. Without a header, or with
- * no valid range in it, returns the first offer. `charset=utf-8` in a range is no condition,
- * because all text here is UTF-8.
+ * then by the specificity of that range, then by the order of `offers`. Without a valid range,
+ * returns the first offer. `charset=utf-8` in a range is no condition.
  *
  * Keep `offers` in a constant array that nobody changes: choices are cached for each array.
- *
  * @example
  * const OFFERS = ['application/json', 'text/csv']
  * const type = negotiate(request.headers.accept, OFFERS)
- *
  * @returns `undefined` if the client accepts no offer: respond with 406, or ignore the header
  * @throws {TypeError} An offer is not a media type.
  */
@@ -75,7 +69,6 @@ function choose(asked: readonly MediaRange[], offers: readonly string[]): string
   return best
 }
 
-/** Returns the most specific range that matches, the first of equals. */
 export function closest(asked: readonly MediaRange[], offer: MediaType): MediaRange | undefined {
   let found: MediaRange | undefined
   let most = 0
@@ -90,8 +83,7 @@ export function closest(asked: readonly MediaRange[], offer: MediaType): MediaRa
 }
 
 /**
- * Returns how specific a range is, 0 if it does not match: any type < any subtype < exact. Among
- * these, a range with more parameters is more specific.
+ * Returns how specific a matching range is, else 0: any type < any subtype < exact < parameters.
  */
 function specificity(range: MediaRange, offer: MediaType): number {
   let rank = 1
@@ -144,17 +136,12 @@ function parseRanges(text: string): readonly MediaRange[] {
 const codingMemo = new Memo(parseCodings)
 
 /**
- * Chooses the content coding of a response (RFC 9110 section 12.5.3): the one of `codings` with the
- * highest `q`, then the first of equals. Returns `identity` if the client wants none of them, and
- * `undefined` if it rejects `identity`, too. Without the header, returns `identity`.
- *
- * `identity` is always available. If the header has neither `identity` nor `*`, it comes after
- * every coding that the header wants. Codings are case-insensitive, and `x-gzip` is `gzip`. Skips
- * malformed items. Never throws. Takes linear time.
+ * Chooses the content coding of a response (RFC 9110 section 12.5.3): the one with the highest `q`,
+ * then the first of `codings`; `identity` if the client wants none; `undefined` if it rejects
+ * `identity` too. Codings are case-insensitive, and `x-gzip` is `gzip`. Never throws.
  */
 export function negotiateCoding(
-  header: string | readonly string[] | undefined,
-  codings: readonly string[],
+  header: string | readonly string[] | undefined, codings: readonly string[],
 ): string | undefined {
   if (header === undefined) return 'identity'
   const asked = codingMemo.get(fieldText(header))
@@ -205,10 +192,7 @@ export interface MediaType {
 const SLASH = 0x2f
 const mediaTypes = new Memo((text: string) => ({ parsed: toMediaType(text) }))
 
-/**
- * Reads a media type such as a Content-Type. Returns `undefined` if it is malformed or a list.
- * Takes linear time.
- */
+/** Reads a media type such as a Content-Type; `undefined` if it is malformed or a list. */
 export function parseMediaType(text: string): MediaType | undefined {
   return mediaTypes.get(text).parsed
 }

@@ -1,7 +1,6 @@
 import { Memo } from '../../runtime/collections.js'
 import { FieldReader, fieldText } from './reader.js'
 
-/** One preference as sent. */
 export interface Preference {
   /** The unquoted value; `''` if there is none, which RFC 7240 treats like an empty value. */
   readonly value: string
@@ -13,10 +12,7 @@ export interface Preference {
 export interface Preferences {
   /** `respond-async`, without a value (RFC 7240 section 4.1). */
   readonly respondAsync: boolean
-  /**
-   * `wait` in whole seconds, from 0 to 2147483647 (larger values are cut). `undefined` if it is
-   * absent or not digits.
-   */
+  /** `wait` in seconds, from 0 to 2147483647 (larger values are cut); `undefined` if not digits. */
   readonly wait: number | undefined
   readonly return: 'minimal' | 'representation' | undefined
   readonly handling: 'strict' | 'lenient' | undefined
@@ -31,10 +27,7 @@ const memo = new Memo(parse)
 
 /**
  * Reads the Prefer header (RFC 7240 with errata 4439). Names are case-insensitive, values are not.
- * A token and a quoted string with the same text are the same value. The first preference of a name
- * wins, even if its value has no meaning. Empty and malformed items are skipped. An unclosed quote
- * hides the rest. Never throws. Takes linear time.
- *
+ * The first preference of a name wins. Malformed items are skipped. Never throws.
  * @example
  * const { respondAsync, wait } = parsePrefer(request.headers.prefer)
  */
