@@ -21,7 +21,6 @@ export type Cases<Context> = Readonly<Record<string, (context: Context) => Promi
 
 /**
  * Registers every case with the runner. Each case gets its own context, which is always closed.
- *
  * @param open - opens a context for a case of a group
  * @param concurrency - maximum number of cases that run at the same time, even if the runner calls
  * one after the other

@@ -60,8 +60,8 @@ export function together<T>(count: number, call: (index: number) => MaybePromise
 }
 
 /**
- * Checks that each call rejects with `error` within the time limit. A call that throws instead fails
- * the test.
+ * Checks that each call rejects with `error` within the time limit. A call that throws instead
+ * fails the test.
  */
 export async function reject(
   waits: Waits, error: assert.AssertPredicate, calls: Readonly<Record<string, () => unknown>>,

@@ -188,7 +188,9 @@ export async function respondOnce<C>(
   }
 }
 
-/** Reads an upload whose response is kept. A batch is written to its end if the client disconnects. */
+/**
+ * Reads an upload whose response is kept. A batch is written to its end if the client disconnects.
+ */
 async function readOnce(
   upload: DirectUpload, body: AsyncIterable<Uint8Array>, began: () => void,
 ): Promise<KeptResponse> {

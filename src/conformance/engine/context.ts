@@ -66,8 +66,8 @@ export interface OpenTransaction {
 /** Options of `engineConformance`. */
 export interface EngineConformanceOptions extends SuiteOptions {
   /**
-   * `true` if several processes see the same tasks: registers cases with several processes.
-   * Default `true`.
+   * `true` if several processes see the same tasks: registers cases with several processes. Default
+   * `true`.
    */
   readonly isShared?: boolean
   /** `true` if the engine obeys the setting `capacity`. Default `false`. */
@@ -80,9 +80,7 @@ export interface EngineConformanceOptions extends SuiteOptions {
   readonly removesAgainSoon?: boolean
   /** Lease in cases that wait for the end of a lease, in milliseconds. Default 400. */
   readonly leaseMs?: number
-  /**
-   * Maximum number of cases that run at the same time, each with its own fixture. Default 4.
-   */
+  /** Maximum number of cases that run at the same time, each with its own fixture. Default 4. */
   readonly concurrency?: number
 }
 

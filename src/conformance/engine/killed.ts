@@ -12,7 +12,8 @@ const ann = { owner: 'ann', caller: 'ann', limit: COUNTED }
 
 /**
  * Six times opens a process, prepares it, makes a call about a task, kills the process at another
- * moment of the call, and checks the task. The last call gets its response before: it is acknowledged.
+ * moment of the call, and checks the task. The last call gets its response before: it is
+ * acknowledged.
  */
 async function killDuring(
   context: EngineContext,
@@ -41,7 +42,9 @@ function allCompleted(context: EngineContext): Promise<void> {
   )), 'all tasks are completed, and their callbacks sent')
 }
 
-/** Tests of calls during which the process is killed. A change is made completely, or not at all. */
+/**
+ * Tests of calls during which the process is killed. A change is made completely, or not at all.
+ */
 export const halfCases: Cases<EngineContext> = {
   'a process is killed during a create': async (context) => {
     await killDuring(context, async (killed, id) => {

@@ -23,7 +23,8 @@ async function repeats(
 }
 
 /**
- * Tests of tasks that run again: attempts, runs that a worker gives back, and retries of final tasks.
+ * Tests of tasks that run again: attempts, runs that a worker gives back, and retries of final
+ * tasks.
  */
 export const retryCases: Cases<EngineContext> = {
   'a task that is queued again runs again after the delay':

@@ -69,9 +69,9 @@ function groupsFor(
 }
 
 /**
- * Registers the tests that every implementation of `TaskEngine` must pass. `runner` is a test runner
- * such as node:test, vitest, jest or mocha. `open` creates a fixture without tasks for each test.
- *
+ * Registers the tests that every implementation of `TaskEngine` must pass. `runner` is a test
+ * runner such as node:test, vitest, jest or mocha. `open` creates a fixture without tasks for each
+ * test.
  * @example
  * import * as runner from 'node:test'
  * import { engineConformance } from 'longhaul/conformance'
@@ -80,7 +80,6 @@ function groupsFor(
  *   const engine = await openEngine({ leaseMs, share })
  *   return { open: async () => ({ engine }), close: () => engine.close({ drainMs: 0 }) }
  * }, { isShared: false })
- *
  * @throws {TypeError} An option is unknown.
  */
 export function engineConformance(
