@@ -49,9 +49,7 @@ export interface BulkSettings<T>
   readonly resume: Resume | undefined
 }
 
-export type Transaction<T> = <R>(
-  work: (writer: Writer<T>) => Promise<R>, call: Call,
-) => Promise<R>
+export type Transaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: Call) => Promise<R>
 
 /** Options that `bulkCreate` and `bulkUpdate` share. */
 export interface BulkOptions<T> {

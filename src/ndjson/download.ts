@@ -156,9 +156,7 @@ function piecesOf<T>(source: RecordSource<T>, text: RecordText<T>): AsyncIterabl
   throw new TypeError('ndjsonDownload: records must return an iterable or an async iterable')
 }
 
-async function* bytesOf(
-  pieces: AsyncIterable<Piece>,
-): AsyncGenerator<Uint8Array, void, undefined> {
+async function* bytesOf(pieces: AsyncIterable<Piece>): AsyncGenerator<Uint8Array, void, undefined> {
   for await (const { bytes } of pieces) yield bytes
 }
 

@@ -81,9 +81,7 @@ export interface UploadOptions<T = object> {
    * record. An error ends the upload. The response is that error, with a report of the batches that
    * were written before it.
    */
-  readonly write: (
-    records: T[], context: WriteContext,
-  ) => MaybePromise<Outcomes | void>
+  readonly write: (records: T[], context: WriteContext) => MaybePromise<Outcomes | void>
   /** Reads records from bodies of another form. Default: NDJSON, one JSON object a line. */
   readonly source?: UploadSource
   /**

@@ -201,9 +201,7 @@ async function readOnce(
     let text = ''
     for await (const lines of resultLines(upload, sink, body, signal)) text += lines
     const headers = { 'content-type': NDJSON_TYPE }
-    return {
-      response: withVary({ status: 200, headers, body: text }), short: summaryLine(report),
-    }
+    return { response: withVary({ status: 200, headers, body: text }), short: summaryLine(report) }
   } finally {
     if (report.total > 0) began()
   }

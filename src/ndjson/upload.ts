@@ -97,9 +97,7 @@ interface Background<C> {
 const OFFERS = ['application/json', NDJSON_TYPE]
 
 function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Background<C>): Handler<C> {
-  const handler = (
-    request: HttpRequest<C>,
-  ): Promise<HttpResponse> | HttpResponse | undefined => {
+  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | HttpResponse | undefined => {
     const { method, headers } = request
     if (method !== 'POST') return undefined
     if (!background) refuseIdempotencyKey(request)
@@ -164,9 +162,7 @@ export function uploadOperation(
       ...background ? [requestFields.prefer, requestFields.idempotencyKey] : [],
       requestFields.contentDigest,
     ],
-    requestBody: body(
-      { type: 'string', description: `Each line: ${line}` }, { mediaTypes },
-    ),
+    requestBody: body({ type: 'string', description: `Each line: ${line}` }, { mediaTypes }),
     responses: {
       200: {
         ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } },

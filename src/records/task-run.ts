@@ -90,9 +90,7 @@ export class TaskRun implements Continuation {
     await this.save(this.position(this.report, last, place))
   }
 
-  position(
-    { counts }: Report, done: number, place?: object, items = '',
-  ): RecordPosition {
+  position({ counts }: Report, done: number, place?: object, items = ''): RecordPosition {
     return { ...place && { place }, done, ...counts, report: this.stored.textWith(items) }
   }
 }

@@ -175,9 +175,7 @@ class CreateUpload<C> {
 
 /** One upload (draft sections 4.3 to 4.5). */
 class UploadResource<C> {
-  constructor(
-    private readonly stores: UploadStores<C>, private readonly finisher: Finisher<C>,
-  ) {}
+  constructor(private readonly stores: UploadStores<C>, private readonly finisher: Finisher<C>) {}
 
   async handle(request: HttpRequest<C>): Promise<HttpResponse | undefined> {
     const { path, requester, limits } = this.stores.settings

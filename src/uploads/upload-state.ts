@@ -177,9 +177,7 @@ export class UploadWriter {
   isAsked = false
   private readonly name: string
 
-  constructor(
-    private readonly store: Store, readonly id: string, private held: HeldState,
-  ) {
+  constructor(private readonly store: Store, readonly id: string, private held: HeldState) {
     this.name = held.state.writer as string
   }
 
