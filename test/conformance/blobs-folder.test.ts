@@ -149,7 +149,7 @@ runner.describe('FolderBlobs', () => {
     await blobs.close()
   })
 
-  runner.it('what makes no sense is refused when it is made', async () => {
+  runner.it('what makes no sense is rejected when it is made', async () => {
     const path = folder()
     await mkdir(path)
     await writeFile(join(path, 'file'), '')

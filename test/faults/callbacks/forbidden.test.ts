@@ -63,7 +63,7 @@ const URLS = [
 
 describe('a callback URL', () => {
   const forms = [...HOSTS.map((host) => `http://${host}:PORT/`), ...URLS]
-  test(`SPEC 4.8: is refused at once in ${String(forms.length)} forms that are no way to a public host, and none is ever called`, async (t) => {
+  test(`SPEC 4.8: is rejected at once in ${String(forms.length)} forms that are no way to a public host, and none is ever called`, async (t) => {
     const { tasks, submit } = site(t, { allow: [] })
     const sender = httpSender({ timeoutMs: 500 })
     assert.ok(forms.length >= 60, 'a table of at least 60')

@@ -25,7 +25,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
     })
 
     for (const where of ['before create', 'after create']) {
-      test(`${where}: the client has no answer, and its retry with the key gets one task that runs once`, async () => {
+      test(`${where}: the client has no response, and its retry with the key gets one task that runs once`, async () => {
         const crashing = await start('web', where)
         const key = where.replace(' ', '-')
         await assert.rejects(submit(new Client(await crashing.url()), {}, key))

@@ -177,7 +177,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal(await store.get('key'), undefined)
   })
 
-  test('reports a database that does not exist, and refuses text that PostgreSQL cannot hold', async (t) => {
+  test('reports a database that does not exist, and rejects text that PostgreSQL cannot hold', async (t) => {
     const pool = new pg.Pool({ connectionString: server.url.replace(/\/postgres$/, '/nowhere') })
     const { store } = postgres({ pool })
     t.after(async () => {

@@ -36,7 +36,7 @@ describe('a server whose PostgreSQL has no space', () => {
     await site.lostNothing()
   })
 
-  test('a blob without space is refused as full, the old one stays, and a sweep makes space', async () => {
+  test('a blob without space is rejected as full, the old one stays, and a sweep makes space', async () => {
     const pool = new pg.Pool({ connectionString: database.url })
     const { blobs } = postgres({ pool, schema: 'small' })
     after(() => blobs.close().then(() => pool.end()))

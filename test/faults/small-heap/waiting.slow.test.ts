@@ -98,11 +98,11 @@ describe('accepted bodies of 0.25 MiB of empty objects, in a process with a heap
     await hold(() => ({ prefer: 'respond-async, wait=600' }))
   })
 
-  test('waiting direct answers hold no body in memory', async () => {
+  test('waiting synchronous responses hold no body in memory', async () => {
     await hold(() => ({}))
   })
 
-  test('waiting direct answers with a key hold no body in memory', async () => {
+  test('waiting synchronous responses with a key hold no body in memory', async () => {
     await hold((at) => ({ 'idempotency-key': `"${String(at)}"` }))
   })
 })

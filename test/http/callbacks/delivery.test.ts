@@ -117,7 +117,7 @@ describe('without callbacks', () => {
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
   })
 
-  test('a submission for an owner without a usable secret is refused', async (t) => {
+  test('a submission for an owner without a usable secret is rejected', async (t) => {
     for (const secrets of [[], ['whsec_%%%'], ['']]) {
       const { submit } = site(t, { secrets: () => secrets })
       await assert.rejects(submit('http://127.0.0.1:1/'), TypeError, secrets.join())

@@ -56,7 +56,7 @@ describe('files of a task', () => {
     kit.forgiveBlobs()
   })
 
-  test('whose bytes were changed on the way are refused', async () => {
+  test('whose bytes were changed on the way are rejected', async () => {
     const { page, row } = await exported()
     await page.route(FILE, async (route) => {
       const response = await route.fetch()

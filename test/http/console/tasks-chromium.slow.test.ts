@@ -43,7 +43,7 @@ describe('tasks', () => {
     await state(row, 'completed')
   })
 
-  test('a failure and a refusal have their code and their words', async () => {
+  test('a failure and a rejection have their code and their words', async () => {
     const page = await kit.open()
     await page.getByLabel('Fail in the end').check()
     const row = await submitWait(page, 0.1)

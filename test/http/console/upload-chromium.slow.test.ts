@@ -105,7 +105,7 @@ describe('the upload of a file', () => {
     assert.equal(await page.locator('#sending').isVisible(), false)
   })
 
-  test('is cancelled, and a refusal has its code', async () => {
+  test('is cancelled, and a rejection has its code', async () => {
     const page = await kit.open()
     const { held } = await holding(page, 2)
     await choose(page)

@@ -8,7 +8,7 @@ import { listen } from '../../kit/listen.js'
 const kit = useConsole()
 
 describe('following tasks', () => {
-  test('a callback is shown until it is delivered, or refused', async () => {
+  test('a callback is shown until it is delivered, or rejected', async () => {
     const got: string[] = []
     const receiver = createServer((req, res) => {
       req.on('data', (chunk) => got.push(String(chunk))).on('end', () => { res.writeHead(204).end() })

@@ -122,7 +122,7 @@ test('errors that are meant for clients are not reported, and a removed listener
   assert.equal(seen.length, 1)
 })
 
-test('a listener that throws changes no answer, and causes a warning', async (t) => {
+test('a listener that throws changes no response, and causes a warning', async (t) => {
   const seen = warnings(t)
   stop = reportErrorsTo(() => { throw new Error('Sentry is away') })
   assert.equal(await statusOf(t, toNode(broken)), 500)

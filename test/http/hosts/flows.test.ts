@@ -51,7 +51,7 @@ async function site(host: Host, setup: Partial<Setup> = {}) {
 for (const host of HOSTS) {
   describe(`the flows under ${host.name}`, () => {
     for (const parse of [false, true]) {
-      test(`202, the status below the mount path, the host's user as the owner${parse ? ', from a body that is parsed already' : ''}`, async (t) => {
+      test(`202, the status below the mount path, the application's user as the owner${parse ? ', from a body that is parsed already' : ''}`, async (t) => {
         const { port, tasks, end } = await site(host, { parse })
         t.after(end)
         const accepted = await ask(port, 'POST', '/api/greet', { body: '{"name":"Ann"}', headers: { ...JSON_TYPE, prefer: 'respond-async' } })
@@ -69,7 +69,7 @@ for (const host of HOSTS) {
       })
     }
 
-    test('the direct answer, and a refusal with its pointer', async (t) => {
+    test('the synchronous response, and a rejection with its pointer', async (t) => {
       const { port, end } = await site(host)
       t.after(end)
       const done = await ask(port, 'POST', '/api/greet', { body: '{"name":"Ann"}', headers: JSON_TYPE })

@@ -75,7 +75,7 @@ describe('toNode: where a request is', () => {
     })
   })
 
-  test('a mount path function that fails is a masked 500', () => {
+  test('a mount path function that fails gets a masked 500', () => {
     const errors: unknown[] = []
     const handle = toNode(place, { mountPath: () => { throw new Error('secret') }, onError: (error) => errors.push(error) })
     return serving(handle, async (port) => {
@@ -115,7 +115,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('it has the peer, the headers and the objects of the host', () => {
+  test('it has the peer, the headers and the objects of the application', () => {
     let same = false
     const listener: RequestListener = (req, res) => toNode((request) => {
       const raw = request.raw as NodeRaw
@@ -128,7 +128,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('a request behind a response of the host is aborted when the connection closes', () => {
+  test('a request behind a response of the application is aborted when the connection closes', () => {
     let aborted = false
     let got = false
     const handle = toNode(({ signal }) => new Promise(() => {

@@ -109,7 +109,7 @@ test('endpoints of tasks see the changed request: its headers, and who owns the 
   assert.equal((await tasks.ownedBy('acme').get(taskId))?.taskId, taskId)
 })
 
-test('in front of the handlers of a host, requestOf is the changed request; a copy is refused there too', async (t) => {
+test('in front of the handlers of an application, requestOf is the changed request; a copy is rejected there too', async (t) => {
   for (const [change, status] of [[added, 200], [((request, next) => next({ ...request })) as Policy, 500]] as const) {
     const app = express()
     app.use(toMiddleware(change, { onError: () => undefined }))

@@ -100,7 +100,7 @@ describe('an upstream that fails', () => {
 describe('upstreamError', () => {
   const late = (code: string): Error => Object.assign(new Error('no'), { code })
 
-  test('a time-out is a 504, however deep in the causes; others are a 502', () => {
+  test('a time-out gets a 504, however deep in the causes; others get 502', () => {
     const rows: [unknown, string][] = [
       [new DOMException('', 'TimeoutError'), 'gateway_timeout'], [late('ETIMEDOUT'), 'gateway_timeout'], [late('UND_ERR_HEADERS_TIMEOUT'), 'gateway_timeout'],
       [late('UND_ERR_BODY_TIMEOUT'), 'gateway_timeout'], [late('UND_ERR_CONNECT_TIMEOUT'), 'gateway_timeout'], [late('ESOCKETTIMEDOUT'), 'gateway_timeout'],

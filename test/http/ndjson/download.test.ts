@@ -122,7 +122,7 @@ describe('downloads over a socket', () => {
       assert.equal(response.complete, false)
     }
   })
-  test('a source that fails before the first record is a 500', async () => {
+  test('a source that fails before the first record gets a 500', async () => {
     const { status, body } = await ask(server.port, 'GET', '/at-once')
     assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [500, 'internal_error'])
   })

@@ -69,7 +69,7 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
     assert.deepEqual([next.status, next.json.summary?.succeeded, seen.length], [200, 3000, 3000])
   })
 
-  test('a replay does not wait for its body, and other content is a 422', async () => {
+  test('a replay does not wait for its body, and other content gets a 422', async () => {
     const first = await post('once', body)
     const again = await post('once', body)
     assert.deepEqual([again.status, again.headers['idempotent-replayed'], again.body], [200, 'true', first.body])

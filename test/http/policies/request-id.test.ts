@@ -16,7 +16,7 @@ const failing: Handler = () => ({
 })
 const onError = (): void => {}
 
-describe('fields of policies are on every answer', () => {
+describe('fields of policies are on every response', () => {
   for (const [name, status, inner] of [['declined', 404, () => undefined], ['failing before its head is out', 500, failing]] as const) {
     test(`of a handler that is ${name}: node and fetch`, async () => {
       const handler = compose<unknown>(requestId(), cors({ origins: '*' }), inner)
@@ -35,7 +35,7 @@ describe('fields of policies are on every answer', () => {
     })
   }
 
-  test('a request that the host answers has none', async () => {
+  test('a request that the application answers has none', async () => {
     const handler = compose<unknown>(requestId(), () => undefined)
     const server = createServer((req, res) => { toNode(handler)(req, res, () => { res.end('host') }) })
     const { url, close } = await listen(server)
@@ -45,7 +45,7 @@ describe('fields of policies are on every answer', () => {
     assert.equal(answer.headers.get('x-request-id'), null)
   })
 
-  test('onError can read the id that the answer has', async () => {
+  test('onError can read the id that the response has', async () => {
     let told: string | undefined
     const handler = compose<unknown>(requestId(), () => { throw new Error('x') })
     const answer = await guard(handler, { onError: (_, request) => { told = requestIdOf(request) } })(fakeRequest())

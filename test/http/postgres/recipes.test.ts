@@ -220,7 +220,7 @@ for (const [title, create] of Object.entries(recipes)) {
   })
 }
 
-it('a transaction of Drizzle, Kysely or Knex itself is refused by the types, and at run time', async () => {
+it('a transaction of Drizzle, Kysely or Knex itself is rejected by the types, and at run time', async () => {
   await db.transaction(async (tx) => {
     // @ts-expect-error `query` of Drizzle is no function
     await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: tx }), { name: 'TypeError' })

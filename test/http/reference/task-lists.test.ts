@@ -92,7 +92,7 @@ describe('a final task', () => {
 })
 
 describe('what operators see', () => {
-  test('is refused to all others, whatever the query says', async () => {
+  test('is rejected to all others, whatever the query says', async () => {
     for (const path of ['/admin/tasks', '/admin/tasks?owner=will', '/admin/tasks?bad', '/admin/overview']) {
       for (const token of ['reader-1', 'writer-1']) {
         const { status, json } = await server.ask('GET', path, { token })

@@ -93,7 +93,7 @@ for (const binding of BINDINGS) {
       assert.equal((await tasks.health()).running, 0)
     })
 
-    test('stops a run with an Idempotency-Key, whose task is then interrupted, and a retry gets the same answer', async (t) => {
+    test('stops a run with an Idempotency-Key, whose task is then interrupted, and a retry gets the same response', async (t) => {
       const { gate, signals, work } = gated()
       const { call, tasks, store, engine } = await site(t, binding, work)
       t.after(() => { gate.resolve() })

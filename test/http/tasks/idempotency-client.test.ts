@@ -23,7 +23,7 @@ for (const direct of ['request', 'task'] as const) {
   })
 }
 
-test('the client asks again where a direct answer says that its key asks for the outcome later', async (t) => {
+test('the client asks again where a synchronous response says that its key asks for the outcome later', async (t) => {
   let charges = 0
   const charge = defineTask({
     name: 'charge', run: async () => {

@@ -160,7 +160,7 @@ for (const { title, parts: { engine, store } } of engines) {
       )
     })
 
-    test('takes a place of maxPerOwner, and is refused if none is free', async () => {
+    test('takes a place of maxPerOwner, and is rejected if none is free', async () => {
       const { id, succeed } = await failed(tasks, limited)
       const gate = deferred()
       const other = await submit(tasks, async () => { await gate.promise; return {} }, limited)

@@ -37,7 +37,7 @@ describe('parsed JSON', () => {
     assert.equal(await run('one', 20_000), 'done')
   })
 
-  test('that is small is never refused', async () => {
+  test('that is small is never rejected', async () => {
     const end = hold('one', 2 ** 40)
     assert.deepEqual(await Promise.all([run('one', 16_384), run('other', 16_384)]), ['done', 'done'])
     await end()

@@ -72,7 +72,7 @@ describe('slices of a batch', () => {
   })
 })
 
-test('an empty array that is streamed is refused, also in a transaction', async () => {
+test('an empty array that is streamed is rejected, also in a transaction', async () => {
   const users = new Users()
   const handler = bulkCreate<User, Draft>({ repository: users, schema: draft, atomic: true, streamAboveBytes: 10 })
   const { status, json } = await ask(handler, { body: `[${' '.repeat(50)}]` })

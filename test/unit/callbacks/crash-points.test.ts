@@ -98,7 +98,7 @@ describe('a crash', () => {
     assert.equal((await callback(id))?.attempts, 1)
   })
 
-  test('whose outcome was written, though its answer was lost, changes nothing', async (t) => {
+  test('whose outcome was written, though its response was lost, changes nothing', async (t) => {
     const { hand, spy, completed, callback } = setUp(t, [{ status: 500 }])
     const id = await completed()
     let left = 1

@@ -108,7 +108,7 @@ describe('negotiate', () => {
     }
   })
 
-  test('an offer that is no media type is an error of the host', () => {
+  test('an offer that is no media type is an error of the application', () => {
     assert.throws(() => negotiate('text/plain', ['json']), { name: 'TypeError', message: /"json" is no media type/ })
   })
 })

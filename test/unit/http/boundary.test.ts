@@ -71,7 +71,7 @@ describe('guard', () => {
     }
   })
 
-  test('a response whose members throw is answered with 500, at once and late', async () => {
+  test('a response whose members throw gets a 500, at once and late', async () => {
     const trap = Object.defineProperty({}, 'status', { get: thrower(httpError('gone')) as () => unknown }) as HttpResponse
     assert.equal((guard(() => trap)(request) as HttpResponse).status, 410)
     assert.equal((await guard(async () => trap)(request))?.status, 410)

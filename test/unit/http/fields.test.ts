@@ -106,14 +106,14 @@ describe('linkValue', () => {
     }))
   })
 
-  test('a relation or a name that cannot be written is an error of the host', () => {
+  test('a relation or a name that cannot be written is an error of the application', () => {
     for (const rel of ['', ' ', 'a"b', 'a\nb', 'a\\b', 'ä', 'a  b']) assert.throws(() => linkValue([{ target: '/', rel }]), TypeError)
     for (const name of ['a b', 'a\r\nb', 'a=']) assert.throws(() => linkValue([{ target: '/', rel: 'next', [name]: 'x' }]), TypeError)
   })
 })
 
 describe('isFieldValue', () => {
-  test('refuses line breaks, controls and wide characters', () => {
+  test('rejects line breaks, controls and wide characters', () => {
     for (const text of ['', 'a b\tc', 'é', '"x"']) assert.equal(isFieldValue(text), true, text)
     for (const text of ['a\r\nb', '\n', '\r', '\0', '\x7f', '€']) assert.equal(isFieldValue(text), false, text)
   })

@@ -26,7 +26,7 @@ describe('large records', () => {
   })
 })
 
-test('streamed, no piece of the answer is empty', async () => {
+test('streamed, no piece of the response is empty', async () => {
   for (const body of ['', '\n\n', 'bad\n', '{"id":1}', '{"id":1}\nbad\n'.repeat(10_000)]) {
     const { response } = await post(body, 'application/x-ndjson')
     let last = ''

@@ -6,7 +6,7 @@ import type { UploadResult } from '../../../src/ndjson/index.js'
 import type { Schema } from '../../../src/schema/schema.js'
 import { fakeRequest } from '../kit/request.js'
 
-test('a record that JSON cannot represent after its schema is refused like any other, without an excerpt', async () => {
+test('a record that JSON cannot represent after its schema is rejected like any other, without an excerpt', async () => {
   const schema: Schema<{ id: bigint }> = {
     '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value: { id: BigInt((value as { id: string }).id) } }) },
   }

@@ -48,7 +48,7 @@ describe('the run of a spooled upload', () => {
     assert.equal(written, 1)
   })
 
-  test('is a 410 if the upload no longer exists', async () => {
+  test('gets a 410 if the upload no longer exists', async () => {
     const { blobs, run } = await spooled()
     await blobs.delete(BLOB)
     await assert.rejects(async () => run(), (error) => isHttpError(error) && error.status === 410)
@@ -87,7 +87,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('is refused at construction if an option is not valid', () => {
+  test('is rejected at construction if an option is not valid', () => {
     const options: UploadOptions = { write: () => undefined }
     const background = { name: 'up', blobs: new MemoryBlobs() }
     for (const wrong of [{ write: undefined }, { batchSize: 0 }, { maxErrors: -1 }, { maxLines: 0 }, { maxLineBytes: 0 }]) {

@@ -94,7 +94,7 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   }
 }
 
-describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that the host throws', () => {
+describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that the application throws', () => {
   for (const [at, fail] of THROWN.entries()) {
     test(`thrown thing ${at + 1} in every handler, at the first call of store and blobs and at later ones`, async () => {
       for (let calls = 0; calls < 4; calls++) {

@@ -81,7 +81,7 @@ function handlersOf(fail: () => unknown): Record<string, [Handler, Ask][]> {
   }
 }
 
-describe('SPEC 7.3, 7.500: any part of the host may fail, and nothing of it leaks', () => {
+describe('SPEC 7.3, 7.500: any part of the application may fail, and nothing of it leaks', () => {
   for (const [at, fail] of THROWN.entries()) {
     test(`thrown thing ${at + 1} in every handler and policy`, async () => {
       for (const [name, cases] of Object.entries(handlersOf(fail))) {

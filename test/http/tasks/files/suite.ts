@@ -112,7 +112,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       assert.equal(await (await call('GET', files[0].url, { 'x-user': 'ann' })).text(), CSV)
     })
 
-    test('a direct answer has the result, and Location names the task with the files', async (t) => {
+    test('a synchronous response has the result, and Location names the task with the files', async (t) => {
       const { call, status } = await site(t, [report])
       const answer = await call('POST', '/v1/work', { 'x-user': 'ann' }, { task: 'report' })
       assert.deepEqual(

@@ -18,7 +18,7 @@ function request(subject: string, body: string | Uint8Array, headers = {}): Http
 
 const textOf = (bytes: number): string => `"${'x'.repeat(bytes - 2)}"`
 
-test('a small body is not counted, by its length or if the host has parsed it', async () => {
+test('a small body is not counted, by its length or if the application has parsed it', async () => {
   const small = request('one', '{}', { 'content-length': '2' })
   assert.equal(await countingBody(small, async (own, counted) => own === small && counted === undefined), true)
   const parsed = fakeRequest({ parsed: { value: {} } })

@@ -92,7 +92,7 @@ for (const kind of ['bulk', 'ndjson'] as const) {
       })
     }
 
-    test('are 422 if their bodies differ', async (t) => {
+    test('get 422 if their bodies differ', async (t) => {
       const { written, send, settled } = open(t, kind, { engine: 5, store: 5 })
       const more = kind === 'bulk' ? ' ' : '{"n":3}\n'
       const answers = await Promise.all([send(), send({ prefer: 'respond-async' }, more)])

@@ -21,7 +21,7 @@ function inMemory(t: TestContext, more: Partial<Setting> & { readonly now?: () =
 
 for (const kind of KINDS) {
   describe(`maxBytesPerOwner of ${kind} in the background`, () => {
-    test('a body above what is left is a 429 that leaves nothing; other owners are not affected', async (t) => {
+    test('a body above what is left gets a 429 that leaves nothing; other owners are not affected', async (t) => {
       const { sized, send, blobs } = inMemory(t)
       assert.equal(await sized(kind, 600), '202')
       const refused = await send(kind, bodyOf(kind, 401), { user: 'ann' })
@@ -32,7 +32,7 @@ for (const kind of KINDS) {
       assert.equal(await sized(kind, 1000, { user: 'bob' }), '202')
     })
 
-    test('a body that is larger alone is a 413 that leaves nothing, with and without a length', async (t) => {
+    test('a body that is larger alone gets a 413 that leaves nothing, with and without a length', async (t) => {
       const { sized, send, blobs } = inMemory(t)
       assert.equal(await sized(kind, 1001), '413 body_too_large')
       assert.equal((await send(kind, piecesOf(kind, 1001, 100), { user: 'ann' })).status, 413)

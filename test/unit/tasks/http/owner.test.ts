@@ -108,7 +108,7 @@ for (const [name, owner] of [['principal', 'principal'], ['a function', byName]]
   })
 }
 
-test('owner: principal answers 401 with a challenge to a request without one, before its body is read', async (t) => {
+test('owner: principal responds with 401 with a challenge to a request without one, before its body is read', async (t) => {
   const api = site(t, 'principal')
   const unread: BodySource = { parsed: undefined, bytes: () => assert.fail('read'), stream: () => assert.fail('read') }
   for (const headers of [{ prefer: 'respond-async' }, { prefer: 'respond-async', 'idempotency-key': 'k' }, { prefer: 'return=minimal' }]) {

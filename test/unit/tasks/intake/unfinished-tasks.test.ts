@@ -119,7 +119,7 @@ describe('default of maxPerOwner', () => {
     assert.equal(await here.retry('ann', failed.id), 202)
   })
 
-  test('tasks that the host submits do not count', async (t) => {
+  test('tasks that the application submits do not count', async (t) => {
     const here = site(t)
     const slow = here.tasks.definition('slow')
     assert.ok(slow)

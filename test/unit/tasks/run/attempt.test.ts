@@ -124,7 +124,7 @@ describe('a run that fails, with attempts left', () => {
     })
   }
 
-  test('waits for its next attempt, with its progress, also if the engine is away for a moment', async (t) => {
+  test('waits for its next attempt, with its progress, even if the engine is away for a moment', async (t) => {
     const { hand, heard, spy, work, tasks } = setUp(t, ({ progress }) => {
       progress(1)
       progress(2)

@@ -91,7 +91,7 @@ describe('what finished tasks keep in blobs', () => {
   })
 })
 
-test('the files of a run stay if the answer to its end is lost for good', async (t) => {
+test('the files of a run stay if the response to its end is lost for good', async (t) => {
   const parts = memory()
   const spy = new Spy()
   const report = defineTask({
