@@ -231,6 +231,13 @@ function checked<C>(handler: Handler<C>): Handler<C> {
   }
 }
 
+/** @throws {TypeError} `handler` is not a function. */
+export function checkHandler(handler: unknown): void {
+  if (typeof handler === 'function') return
+  const given = handler === null ? 'null' : typeof handler
+  throw new TypeError(`Pass a handler, such as submit(report) or status of taskEndpoints, not ${given}`)
+}
+
 function checkOrder(places: readonly PolicyPlace[]): void {
   places.forEach(({ name, behind = {} }, at) => {
     for (const { name: later } of places.slice(at + 1)) {
