@@ -95,7 +95,9 @@ export class LonghaulModule {
    * @example
    * LonghaulModule.forRootAsync({
    *   inject: [Database],
-   *   useFactory: ({ pool }: Database) => ({ tasks: { ...postgres({ pool }), definitions: [report] } }),
+   *   useFactory: ({ pool }: Database) => ({
+   *     tasks: { ...postgres({ pool }), definitions: [report] },
+   *   }),
    * })
    */
   static forRootAsync<User = { readonly id: string }>(

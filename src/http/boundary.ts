@@ -74,9 +74,7 @@ function failed(error: unknown, request: HttpRequest, onError: OnError | undefin
 function checked(result: unknown): HttpResponse | undefined {
   const isResponse = typeof (result as HttpResponse | null)?.status === 'number'
   if (result === undefined || isResponse) return result as HttpResponse | undefined
-  throw new TypeError(
-    'A handler must return a response { status, headers, body? }, or undefined to decline the request'
-  )
+  throw new TypeError('A handler must return { status, headers, body? }, or undefined to decline')
 }
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {

@@ -3,8 +3,10 @@ import type { HttpRequest } from './exchange.js'
 /** Context property that `cors` sets when it allows the origin of a request by name. */
 export const KNOWN_ORIGIN: unique symbol = Symbol('longhaul.knownOrigin')
 
+type Context = { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined
+
 function isKnownOrigin({ context }: HttpRequest<unknown>): boolean {
-  return (context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[KNOWN_ORIGIN] === true
+  return (context as Context)?.[KNOWN_ORIGIN] === true
 }
 
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/

@@ -234,8 +234,8 @@ function checked<C>(handler: Handler<C>): Handler<C> {
 /** @throws {TypeError} `handler` is not a function. */
 export function checkHandler(handler: unknown): void {
   if (typeof handler === 'function') return
-  const given = handler === null ? 'null' : typeof handler
-  throw new TypeError(`Pass a handler, such as submit(report) or status of taskEndpoints, not ${given}`)
+  const advice = 'Pass a handler, such as submit(report) or status of taskEndpoints'
+  throw new TypeError(`${advice}, not ${handler === null ? 'null' : typeof handler}`)
 }
 
 function checkOrder(places: readonly PolicyPlace[]): void {

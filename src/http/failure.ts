@@ -119,7 +119,8 @@ function ofHost(error: Fields): Failure {
   const { isBoom, output, expose, status, statusCode = status, message, headers } = error
   if (isBoom === true && isFields(output)) {
     const payload = isFields(output['payload']) ? output['payload'] : {}
-    return ofStatus(output['statusCode'], { message: payload['message'], headers: output['headers'] })
+    const { statusCode, headers } = output
+    return ofStatus(statusCode, { message: payload['message'], headers })
   }
   if (typeof expose === 'boolean') {
     return ofStatus(statusCode, expose ? { message, headers } : { headers })
@@ -173,7 +174,8 @@ function sendable(headers: unknown): Record<string, string> {
   let left = MAX_HEADERS
   for (const [key, value] of Object.entries(headers)) {
     const name = key.toLowerCase()
-    const text = Array.isArray(value) ? value.join(', ') : typeof value === 'number' ? `${value}` : value
+    const single = typeof value === 'number' ? String(value) : value
+    const text = Array.isArray(value) ? value.join(', ') : single
     const isSendable = typeof text === 'string' && isFieldValue(text) && isToken(name)
     if (!isSendable || BODY_HEADERS.has(name)) continue
     const size = name.length + text.length

@@ -108,10 +108,8 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
     ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix },
   })
   const limits = policies.map((policy): Limit<C> => {
-    const { name, limit, windowSeconds, cost, by } =
-      readOptions('rateLimit: a policy', policy, POLICY)
-    const keyOf = limitKeys<C>(`${prefix}:${name}`, by, addressOf)
-    return { name, limit, windowSeconds, cost, keyOf, by }
+    const read = readOptions('rateLimit: a policy', policy, POLICY)
+    return { ...read, keyOf: limitKeys<C>(`${prefix}:${read.name}`, read.by, addressOf) }
   })
   if (new Set(limits.map(({ name }) => name)).size < limits.length) {
     throw new TypeError('rateLimit: two policies have one name')
@@ -193,8 +191,7 @@ function chargeOf(request: HttpRequest<unknown>): Charge<never> | undefined {
   return (request.context as { readonly [CHARGE]?: Charge<never> } | null | undefined)?.[CHARGE]
 }
 
-interface Limit<C> extends Omit<RateLimitPolicy<C>, 'cost'> {
-  readonly cost: RateLimitPolicy<C>['cost']
+interface Limit<C> extends RateLimitPolicy<C> {
   readonly keyOf: (request: HttpRequest<C>) => string | undefined
 }
 

@@ -136,7 +136,8 @@ const USUAL = [...STANDARD_METHODS, 'QUERY']
 function checkMethod(where: string, method: string): void {
   if (REGISTERED.has(method)) return
   if (!METHOD.test(method)) {
-    throw new TypeError(`${where}: ${JSON.stringify(method)} is no method; write methods in upper case`)
+    const advice = 'write methods in upper case'
+    throw new TypeError(`${where}: ${JSON.stringify(method)} is no method; ${advice}`)
   }
   const meant = nearest(method, USUAL)
   const advice = meant === undefined ? '.' : `; did you mean ${meant}?`

@@ -124,9 +124,10 @@ export function byHeader(options: {
     way: 'header',
     unsupported: 400,
     vary: header,
-    ask: ({ headers: { [name]: field } }) => (
-      field === undefined ? undefined : askedFor(fieldText(field).split(',').map((each) => each.trim()))
-    ),
+    ask: ({ headers: { [name]: field } }) => {
+      const texts = field === undefined ? [] : fieldText(field).split(',')
+      return askedFor(texts.map((each) => each.trim()))
+    },
     describe: { parameter: describeParameter('header', header, { description: 'The version that is wanted' }) },
   }
 }
