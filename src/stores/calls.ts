@@ -3,7 +3,7 @@ import * as real from '../runtime/timers.js'
 import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 
 export interface Fault {
-  /** True if the server itself reported the error, so it is reachable. */
+  /** True if the server itself reported the error, so the server is reachable. */
   readonly answered: boolean
   readonly reason: 'full' | 'unavailable'
 }
@@ -15,11 +15,11 @@ export interface BreakerOptions {
   readonly faultOf: (error: unknown) => Fault
   /** Called after a call has timed out. */
   readonly onLate?: () => void
-  /** A late call says nothing about the server if others got a reply. Default `false`. */
+  /** `true`: a late call proves nothing if others got a reply. Default `false`. */
   readonly hasManyConnections?: boolean
 }
 
-/** Sets a deadline for calls. After a late one, all fail at once but one probe at a time. */
+/** Limits the time of calls. After a late one, all calls fail at once, except one probe at a time. */
 export class Breaker {
   private answers = 0
   private suspect = false
@@ -37,7 +37,7 @@ export class Breaker {
       return Promise.reject(new StoreUnavailableError(`${server} does not answer`))
     }
     return new Promise((resolve, reject) => {
-      // Misuse throws here, before anything is waited for.
+      // Misuse throws here.
       const working = work()
       const { answers } = this
       let isOver = false
@@ -54,7 +54,7 @@ export class Breaker {
         reject(new StoreUnavailableError(`${server} has not answered within ${timeoutMs} ms`))
         cancel?.()
       }
-      // A process that was busy itself must not blame the server: it first reads what has arrived.
+      // A process that was busy first reads what has arrived.
       let timer = real.setTimeout(() => {
         timer = real.setTimeout(giveUp, timeoutMs / 10).unref()
       }, timeoutMs).unref()
@@ -76,7 +76,6 @@ export class Breaker {
   }
 
   private toStoreError(error: unknown): Error {
-    // Misuse says so itself.
     if (error instanceof TypeError || (error instanceof Error && isStoreUnavailable(error))) {
       return error
     }
@@ -91,10 +90,7 @@ export class Breaker {
 
 /** Event on the diagnostics channel `longhaul:store`: a call to Redis or PostgreSQL. */
 export interface StoreEvent {
-  /**
-   * `look`, `take` and `renew` are calls of a worker: it searches for what is due about every
-   * second, takes runs and callbacks, and renews the leases of its runs.
-   */
+  /** A worker calls `look` about every second, `take` for runs and callbacks, and `renew` for leases. */
   readonly verb:
     | 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
     | 'read' | 'change' | 'list' | 'counts' | 'now'
@@ -107,7 +103,7 @@ export interface StoreEvent {
 
 const storeEvents = channel('longhaul:store')
 
-/** Makes a call. If somebody subscribed to the channel, publishes its duration and outcome. */
+/** Makes a call, and publishes its duration and outcome to subscribers of the channel. */
 export function observed<T>(verb: StoreEvent['verb'], call: () => Promise<T>): Promise<T> {
   if (!storeEvents.hasSubscribers) return call()
   const began = performance.now()
@@ -126,7 +122,7 @@ const MAX_DELAY_MS = 2000
 /** About five minutes in all: enough for a fail-over, or for a restart that reads a large log. */
 const MAX_TRIES = 150
 
-/** Repeats work that is right even if an earlier try of it was made. */
+/** Retries idempotent work. */
 export type Retry = <T>(work: () => Promise<T>) => Promise<T>
 
 /** Returns a function that retries work while the store is unavailable, until `signal` aborts. */
@@ -142,10 +138,10 @@ export class StoreRetry {
   private readonly delays = new Set<() => void>()
   private stopped = false
 
-  /** @param shared - a full store is retried only if others share it and may make space */
+  /** @param shared - true retries a full store, because others may make space */
   constructor(private readonly shared: boolean) {}
 
-  /** @param first - the first try, if it was made */
+  /** @param first - the first try, if it was begun */
   async run<T>(work: () => T | Promise<T>, first?: Promise<T>): Promise<T> {
     for (let tries = 1, trying = first; ; tries++, trying = undefined) {
       try {
@@ -156,7 +152,7 @@ export class StoreRetry {
     }
   }
 
-  /** Resolves when it is time for the next try. Throws the error if there is none. */
+  /** Waits for the next try. Throws the error if there is none. */
   async backOff(error: unknown, tries: number): Promise<void> {
     if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
       || (error.reason === 'full' && !this.shared)) {
@@ -173,7 +169,7 @@ export class StoreRetry {
     })
   }
 
-  /** Ends all delays. Each caller tries once more, and every later failure is final. */
+  /** Ends all delays. Each caller tries once more. */
   stop(): void {
     this.stopped = true
     for (const done of this.delays) done()
