@@ -118,7 +118,7 @@ export class StoreUnavailableError extends Error {
   /** `full`: no space for new entries. `unavailable`: any other failure. */
   readonly reason: 'unavailable' | 'full'
   constructor(message: string, options: {
-    /** Default `unavailable`. */
+    /** `full`: no space for new entries. Default `unavailable`. */
     reason?: 'unavailable' | 'full'
     /** The underlying error. Passed to `onError`, never to the client. */
     cause?: unknown

@@ -12,7 +12,7 @@ import type { Tracing } from './definition/tracing.js'
 export interface TasksOptions<D extends Definitions = Definitions> {
   /** Keeps the tasks and hands them out: that of `memory()`, `redis()` or `postgres()`. */
   readonly engine: TaskEngine
-  /** Keeps counters, uploads and responses of idempotency keys: that of the same function. */
+  /** Keeps counters, uploads and responses of idempotency keys. Made by the same functions. */
   readonly store: Store
   /**
    * Keeps the files that runs write. `memory()` and `postgres()` have blobs; with `redis()` pass

@@ -21,7 +21,10 @@ import type { EndpointSettings } from './settings.js'
 export interface OperatorListOptions<C = unknown> {
   /** Policies that reject everybody but operators, such as `authorize({ allow, reason })`. */
   readonly authorize: Policy<C> | readonly Policy<C>[]
-  /** Further query parameters of a request, such as one that a policy reads. Default: none. */
+  /**
+   * Further query parameters that a request may have, such as one that a policy in front reads.
+   * Default: none.
+   */
   readonly also?: readonly string[]
 }
 

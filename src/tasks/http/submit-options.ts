@@ -15,7 +15,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   readonly respond?: 'prefer' | 'always'
   /**
    * Input of a request without a body. Such a request from a page of another site (`Sec-Fetch-Site`,
-   * or else `Origin`) without a Content-Type gets 403 `cross_site`. Default: 400 `missing_body`.
+   * or else `Origin`) without a Content-Type gets 403 `cross_site`. Default: a body is required.
    */
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
