@@ -44,9 +44,7 @@ export class Sweeper {
 }
 
 /** @param expired - SQL of the condition on the rows, perhaps with an order */
-export function expiredRows(
-  query: Query, table: string, key: string, expired: string,
-): SweepBatch {
+export function expiredRows(query: Query, table: string, key: string, expired: string): SweepBatch {
   const sql = `DELETE FROM ${table} WHERE ${key} = ANY(ARRAY(
   SELECT ${key} FROM ${table} WHERE ${expired} LIMIT ${String(BATCH)} FOR UPDATE SKIP LOCKED
 )) RETURNING 1`

@@ -216,9 +216,7 @@ export async function migrate(
 }
 
 /** Must run in a transaction. Processes take turns by an advisory lock. */
-export async function applyMigrations(
-  query: Query, schema: string,
-): Promise<readonly Migration[]> {
+export async function applyMigrations(query: Query, schema: string): Promise<readonly Migration[]> {
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
   await query(LOCK_TIMEOUT)
   // `to_regnamespace` may use what the connection knew before it waited.

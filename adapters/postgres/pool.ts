@@ -99,7 +99,7 @@ export class PoolConnections implements Connections {
     })
     try {
       await within(client.query(`LISTEN "${channel}"`), LISTEN_MS, () => (
-        new Error(`PostgreSQL has not answered within ${String(LISTEN_MS)} ms`)
+        new Error(`PostgreSQL has not responded within ${String(LISTEN_MS)} ms`)
       ))
     } catch (error) {
       isOpen = false

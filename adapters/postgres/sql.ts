@@ -14,7 +14,7 @@ export function faultOf(error: unknown): Fault {
   const state = sqlState(error)
   const isFull = state === '53100' || (state !== undefined && error instanceof Error
     && /no space left on device|disk quota exceeded/i.test(error.message))
-  return { answered: state !== undefined, reason: isFull ? 'full' : 'unavailable' }
+  return { hasReplied: state !== undefined, reason: isFull ? 'full' : 'unavailable' }
 }
 
 /**

@@ -65,9 +65,7 @@ export class PostgresStore implements Store {
     })
   }
 
-  create(
-    key: string, value: string, options: WriteOptions,
-  ): Promise<Created | Existing> {
+  create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
     const { ttlMs } = options
     return this.call('create', async () => {
       checkText(key, value)

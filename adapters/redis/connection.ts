@@ -55,9 +55,9 @@ export class Connection {
 }
 
 function faultOf(error: unknown): Fault {
-  const answered = error instanceof Error && error.name === 'ReplyError'
-  const isFull = answered && error.message.includes('OOM ')
-  return { answered, reason: isFull ? 'full' : 'unavailable' }
+  const hasReplied = error instanceof Error && error.name === 'ReplyError'
+  const isFull = hasReplied && error.message.includes('OOM ')
+  return { hasReplied, reason: isFull ? 'full' : 'unavailable' }
 }
 
 /** Options of a connection that only tests whether the server replies. */

@@ -9,24 +9,16 @@ import {
 } from '../../src/stores/store.js'
 import { readsReplicas, REDIS, runScript, type RedisClient } from './client.js'
 import { Connection } from './connection.js'
+import type { RedisTaskEngineOptions } from './engine.js'
 import { ANY, COUNT, GET, INCREMENT, NONE, WRITE } from './store-scripts.js'
 
 /** Memory of an entry in Redis beside its text, in bytes. An estimate. */
 const OVERHEAD = 200
 
-/** Options of `RedisStore`. */
-export interface RedisStoreOptions {
-  /** Your ioredis client (5 or 6): single, Cluster or Sentinel. You close it yourself. */
-  readonly client: RedisClient
-  /** Prefix of all keys and channels, before a colon. Default `longhaul`. */
-  readonly namespace?: string
-  /** Maximum time of one call, in milliseconds. Default 1500. */
-  readonly timeoutMs?: number
-  /** Maximum number of evictable entries of one owner. Default 100,000. */
-  readonly maxEntriesPerOwner?: number
-  /** Maximum size of these entries in bytes. Default 64 MiB. */
-  readonly maxBytesPerOwner?: number
-}
+type RedisStoreOptions = Pick<
+  RedisTaskEngineOptions,
+  'client' | 'namespace' | 'timeoutMs' | 'maxEntriesPerOwner' | 'maxBytesPerOwner'
+>
 
 const REDIS_STORE = {
   ...REDIS, timeoutMs: duration({ min: 10, max: 60_000, default: 1500 }),

@@ -91,13 +91,10 @@ const LONGEST = 255
  * strings, so that one that is used again survives a flood of others. Callers share the values.
  */
 export class Memo<V extends object> {
-  readonly #make: (text: string) => V
   #recent = new Map<string, V>()
   #older = new Map<string, V>()
 
-  constructor(make: (text: string) => V) {
-    this.#make = make
-  }
+  constructor(private readonly make: (text: string) => V) {}
 
   get(text: string): V {
     return this.#recent.get(text) ?? this.#miss(text)
@@ -108,8 +105,8 @@ export class Memo<V extends object> {
   }
 
   #miss(text: string): V {
-    if (text.length > LONGEST) return this.#make(text)
-    const value = this.#older.get(text) ?? this.#make(text)
+    if (text.length > LONGEST) return this.make(text)
+    const value = this.#older.get(text) ?? this.make(text)
     if (this.#recent.size >= GENERATION) {
       this.#older = this.#recent
       this.#recent = new Map()

@@ -67,20 +67,12 @@ export class Json {
 
 /** Returns true if a JSON value has at most `limit` properties and items, at all depths together. */
 export function hasAtMost(value: unknown, limit: number): boolean {
-  const open: unknown[] = [value]
-  let seen = 0
-  for (let next = open.pop(); next !== undefined || open.length > 0; next = open.pop()) {
-    if (typeof next !== 'object' || next === null) continue
-    if (Array.isArray(next)) {
-      seen += next.length
-      if (seen > limit) return false
-      for (const item of next) open.push(item)
-    } else {
-      for (const key in next) {
-        if (++seen > limit) return false
-        open.push((next as Record<string, unknown>)[key])
-      }
-    }
+  const open = [value]
+  // The loop reads what it adds.
+  for (const next of open) {
+    const children: unknown[] = isContainer(next) ? Object.values(next) : []
+    if (open.length - 1 + children.length > limit) return false
+    open.push(...children)
   }
   return true
 }

@@ -4,7 +4,7 @@ import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 
 export interface Fault {
   /** True if the server itself reported the error, so the server is reachable. */
-  readonly answered: boolean
+  readonly hasReplied: boolean
   readonly reason: 'full' | 'unavailable'
 }
 
@@ -21,7 +21,7 @@ export interface BreakerOptions {
 
 /** Limits the time of calls. After a late one, all calls fail at once, except one probe at a time. */
 export class Breaker {
-  private answers = 0
+  private replies = 0
   private suspect = false
   private probing = false
 
@@ -34,12 +34,12 @@ export class Breaker {
     const { server, timeoutMs, hasManyConnections, onLate } = this.options
     const isProbe = this.suspect
     if (isProbe && this.probing) {
-      return Promise.reject(new StoreUnavailableError(`${server} does not answer`))
+      return Promise.reject(new StoreUnavailableError(`${server} does not respond`))
     }
     return new Promise((resolve, reject) => {
       // Misuse throws here.
       const working = work()
-      const { answers } = this
+      const { replies } = this
       let isOver = false
       const end = (): void => {
         if (isOver) return
@@ -49,9 +49,9 @@ export class Breaker {
       }
       const giveUp = (): void => {
         end()
-        if (!hasManyConnections || answers === this.answers) this.suspect = true
+        if (!hasManyConnections || replies === this.replies) this.suspect = true
         onLate?.()
-        reject(new StoreUnavailableError(`${server} has not answered within ${timeoutMs} ms`))
+        reject(new StoreUnavailableError(`${server} has not responded within ${timeoutMs} ms`))
         cancel?.()
       }
       // A process that was busy first reads what has arrived.
@@ -61,7 +61,7 @@ export class Breaker {
       if (isProbe) this.probing = true
       working.then((reply) => {
         end()
-        this.answer()
+        this.noteReply()
         resolve(read(reply))
       }, (error: unknown) => {
         end()
@@ -70,8 +70,8 @@ export class Breaker {
     })
   }
 
-  private answer(): void {
-    this.answers++
+  private noteReply(): void {
+    this.replies++
     this.suspect = false
   }
 
@@ -79,8 +79,8 @@ export class Breaker {
     if (error instanceof TypeError || (error instanceof Error && isStoreUnavailable(error))) {
       return error
     }
-    const { answered, reason } = this.options.faultOf(error)
-    if (answered) this.answer()
+    const { hasReplied, reason } = this.options.faultOf(error)
+    if (hasReplied) this.noteReply()
     const message = error instanceof Error ? error.message : String(error)
     return new StoreUnavailableError(
       `${this.options.server} failed: ${message}`, { reason, cause: error },
@@ -127,19 +127,17 @@ export type Retry = <T>(work: () => Promise<T>) => Promise<T>
 
 /** Returns a function that retries work while the store is unavailable, until `signal` aborts. */
 export function retryUntil(signal: AbortSignal): Retry {
-  const retry = new StoreRetry(false)
-  if (signal.aborted) retry.stop()
-  else signal.addEventListener('abort', () => { retry.stop() }, { once: true })
+  const retry = new StoreRetry(false, signal)
   return (work) => retry.run(work)
 }
 
-/** Retries work on a store that is unavailable, for about five minutes or until `stop`. */
+/** Retries work on a store that is unavailable, for about five minutes. */
 export class StoreRetry {
-  private readonly delays = new Set<() => void>()
-  private stopped = false
-
-  /** @param shared - true retries a full store, because others may make space */
-  constructor(private readonly shared: boolean) {}
+  /**
+   * @param shared - true retries a full store, because others may make space
+   * @param signal - ends all delays: each caller tries once more
+   */
+  constructor(private readonly shared: boolean, private readonly signal: AbortSignal) {}
 
   /** @param first - the first try, if it was begun */
   async run<T>(work: () => T | Promise<T>, first?: Promise<T>): Promise<T> {
@@ -154,24 +152,14 @@ export class StoreRetry {
 
   /** Waits for the next try. Throws the error if there is none. */
   async backOff(error: unknown, tries: number): Promise<void> {
-    if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
-      || (error.reason === 'full' && !this.shared)) {
+    const { signal, shared } = this
+    if (signal.aborted || tries === MAX_TRIES || !isStoreUnavailable(error)
+      || (error.reason === 'full' && !shared)) {
       throw error
     }
-    await new Promise<void>((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer)
-        this.delays.delete(done)
-        resolve()
-      }
-      const timer = setTimeout(done, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
-      this.delays.add(done)
+    const delay = new Promise((resolve) => {
+      setTimeout(resolve, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
     })
-  }
-
-  /** Ends all delays. Each caller tries once more. */
-  stop(): void {
-    this.stopped = true
-    for (const done of this.delays) done()
+    await real.unlessAborted(delay, signal).catch(() => undefined)
   }
 }

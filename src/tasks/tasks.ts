@@ -98,7 +98,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report] })
  *
- * @throws {TypeError} an option is unknown or makes no sense
+ * @throws {TypeError} An option is unknown or not valid.
  */
 export function createTasks<const D extends Definitions>(options: TasksOptions<D>): Tasks<D> {
   return new AllTasks(new TaskService(options)) as Tasks as Tasks<D>

@@ -167,23 +167,21 @@ function checkValues(headers: ResponseHeaders): void {
 
 export class InjectedBody implements BodySource {
   readonly parsed = undefined
-  readonly #content: Uint8Array | AsyncIterable<Uint8Array | string>
-  readonly #headers: RequestHeaders
   #read = false
   #stop: (() => void) | undefined
   #stopped = false
 
-  constructor(content: Uint8Array | AsyncIterable<Uint8Array | string>, headers: RequestHeaders) {
-    this.#content = content
-    this.#headers = headers
-  }
+  constructor(
+    private readonly content: Uint8Array | AsyncIterable<Uint8Array | string>,
+    private readonly headers: RequestHeaders,
+  ) {}
 
   bytes(limit: number): Promise<Uint8Array | undefined> {
     return gather(this.stream(), limit)
   }
 
   stream(): AsyncGenerator<Uint8Array, void, undefined> {
-    const digest = ContentDigest.of(this.#headers)
+    const digest = ContentDigest.of(this.headers)
     return digest === undefined ? this.#pieces() : digest.checked(this.#pieces())
   }
 
@@ -195,11 +193,12 @@ export class InjectedBody implements BodySource {
   async* #pieces(): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#read) throw new Error('The body of this request can be read only once')
     this.#read = true
-    if (this.#content instanceof Uint8Array) {
-      if (this.#content.byteLength > 0) yield this.#content
+    const { content } = this
+    if (content instanceof Uint8Array) {
+      if (content.byteLength > 0) yield content
       return
     }
-    const source = this.#content[Symbol.asyncIterator]()
+    const source = content[Symbol.asyncIterator]()
     try {
       for (;;) {
         const step = await this.#next(source)
@@ -212,9 +211,7 @@ export class InjectedBody implements BodySource {
     }
   }
 
-  #next(
-    source: AsyncIterator<Uint8Array | string>,
-  ): Promise<IteratorResult<Uint8Array | string>> {
+  #next(source: AsyncIterator<Uint8Array | string>): Promise<IteratorResult<Uint8Array | string>> {
     return new Promise((resolve, reject) => {
       this.#stop = () => { reject(httpError('incomplete_body')) }
       if (this.#stopped) this.#stop()
@@ -227,27 +224,18 @@ type Headers = Readonly<Record<string, string | string[]>>
 
 /** The response of a handler, as a client would receive it. */
 export class InjectedResponse {
-  readonly status: number
-  /** Lower-case names. A server sends each item of a list as a line. */
-  readonly headers: Headers
-  readonly #source: Source | undefined
-  readonly #onFailure: (error: unknown) => void
   #whole: Uint8Array | Promise<Uint8Array> | undefined
   #streamed = false
 
-  /** Use `inject`. */
+  /**
+   * Use `inject`.
+   *
+   * @param headers - with lower-case names. A server sends each item of a list as a line
+   */
   constructor(
-    status: number,
-    headers: Headers,
-    body: Uint8Array | Source,
-    onFailure: (error: unknown) => void,
-  ) {
-    this.status = status
-    this.headers = headers
-    this.#source = body instanceof Source ? body : undefined
-    this.#whole = body instanceof Source ? undefined : body
-    this.#onFailure = onFailure
-  }
+    readonly status: number, readonly headers: Headers, private readonly body: Uint8Array | Source,
+    private readonly onFailure: (error: unknown) => void,
+  ) {}
 
   /** Returns the body parsed as JSON. Throws a `SyntaxError` if it is not JSON. */
   async json<T = unknown>(): Promise<T> {
@@ -265,14 +253,14 @@ export class InjectedResponse {
    * @throws {Error} The stream failed midway, with its error as `cause`. A server would cut the connection.
    */
   async bytes(): Promise<Uint8Array> {
-    return this.#whole ??= gather(this.stream()) as Promise<Uint8Array>
+    return this.#whole ??= this.body instanceof Source ? gather(this.stream()) as Promise<Uint8Array> : this.body
   }
 
   /** Returns the chunks of the body, once. Stop early to close an event stream. */
   async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
-    const source = this.#source
-    if (source === undefined) {
-      yield await this.bytes()
+    const source = this.body
+    if (!(source instanceof Source)) {
+      yield source
       return
     }
     if (this.#streamed) throw new Error('The body of this response was read before')
@@ -282,7 +270,7 @@ export class InjectedResponse {
         yield typeof step.value === 'string' ? Buffer.from(step.value) : step.value
       }
     } catch (error) {
-      this.#onFailure(error)
+      this.onFailure(error)
       throw new Error('The stream of this response failed before its end', { cause: error })
     } finally {
       source.close()

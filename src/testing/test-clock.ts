@@ -50,7 +50,6 @@ export function testClock(options: TestClockOptions = {}): TestClock {
 }
 
 class ManualClock implements TestClock {
-  readonly #maxRunMs: number
   /** In the order in which they were scheduled. */
   readonly #timers = new Set<Timer>()
   #now = 0
@@ -59,9 +58,7 @@ class ManualClock implements TestClock {
   /** Calls of `advance` run one after the other. */
   #last: Promise<void> = Promise.resolve()
 
-  constructor(maxRunMs: number) {
-    this.#maxRunMs = maxRunMs
-  }
+  constructor(private readonly maxRunMs: number) {}
 
   now(): number {
     return this.#now
@@ -126,9 +123,9 @@ class ManualClock implements TestClock {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#onIdle = undefined
-        reject(new Error(`advance: work has run for ${this.#maxRunMs} ms of real time and has not ended; ` +
+        reject(new Error(`advance: work has run for ${this.maxRunMs} ms of real time and has not ended; ` +
           'give testClock a longer maxRunMs, or end the work before you advance the clock'))
-      }, this.#maxRunMs)
+      }, this.maxRunMs)
       this.#onIdle = () => {
         this.#onIdle = undefined
         clearTimeout(timer)

@@ -38,7 +38,7 @@ export class Worker {
   private readonly waiting = new Set<string>()
   private isTaking = false
   /** Ends of leases by the names of statements whose replies were lost, and which may have begun runs. */
-  private readonly unanswered = new Map<string, number>()
+  private readonly lostTakes = new Map<string, number>()
 
   constructor(
     private readonly database: Database, private readonly notices: ChangeNotices,
@@ -103,7 +103,7 @@ export class Worker {
       ))
       if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
-      this.unanswered.set(name, leaseEnd)
+      this.lostTakes.set(name, leaseEnd)
       this.waiting.add(pool)
       throw error
     } finally {
@@ -147,10 +147,10 @@ export class Worker {
 
   /** Gives back the runs of takes without a reply. Repeats it until their leases end: they may be late. */
   private async giveBack(): Promise<void> {
-    if (this.unanswered.size === 0) return
+    if (this.lostTakes.size === 0) return
     const now = performance.now()
-    await this.database.query(this.sql.giveBack, [[...this.unanswered.keys()]])
-    for (const [name, leaseEnd] of this.unanswered) if (leaseEnd < now) this.unanswered.delete(name)
+    await this.database.query(this.sql.giveBack, [[...this.lostTakes.keys()]])
+    for (const [name, leaseEnd] of this.lostTakes) if (leaseEnd < now) this.lostTakes.delete(name)
   }
 
   private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {

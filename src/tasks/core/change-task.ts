@@ -1,5 +1,5 @@
 import { httpError } from '../../http/errors.js'
-import type { StoredTask, TaskChange } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
 import { failureOf, shuttingDown } from '../run/failure.js'
 import { fileKey, renewExternal } from '../record/outside.js'
 import { newId } from '../../runtime/random-id.js'
@@ -8,7 +8,7 @@ import {
 } from '../record/details.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { limitOf } from './accept-task.js'
-import { MARGIN_MS, isFinalTask, outsideFiles, type TaskCore } from './task-core.js'
+import { MARGIN_MS, outsideFiles, type TaskCore } from './task-core.js'
 
 /** Number of attempts at a task that others change at the same time. */
 const MAX_TRIES = 20
@@ -23,7 +23,7 @@ export async function cancelTask(
   let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
-    if (isFinalTask(task)) return { task, moved: false }
+    if (isFinalStatus(task.status)) return { task, moved: false }
     check?.(task)
     const { callback, ...details } = detailsOf(task)
     const attempts = historyAfter(task, {
@@ -96,7 +96,7 @@ export async function deleteTask(
   let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
-    if (!isFinalTask(task)) return 'unfinished'
+    if (!isFinalStatus(task.status)) return 'unfinished'
     check?.(task)
     const now = await core.engine.delete(task, task.version)
     if (now === undefined) return 'deleted'
@@ -111,7 +111,7 @@ export async function abandonTask(core: TaskCore, task: StoredTask): Promise<voi
   const details: Details = {
     ...rest, ...callback && { callback: { ...callback, state: 'failed', fault: 'interrupted' } },
   }
-  const change: TaskChange = isFinalTask(task) ? { details, callbackMs: null } : {
+  const change: TaskChange = isFinalStatus(task.status) ? { details, callbackMs: null } : {
     status: 'failed', details: withFailure(details, failureOf('task_interrupted')),
     keepMs: core.retentionMs(task.name),
   }
@@ -123,7 +123,7 @@ export async function abandonTask(core: TaskCore, task: StoredTask): Promise<voi
 }
 
 function requireRetryable(task: StoredTask): void {
-  if (!isFinalTask(task)) throw httpError('task_not_final')
+  if (!isFinalStatus(task.status)) throw httpError('task_not_final')
   if (task.status === 'completed') throw httpError('task_already_completed')
 }
 

@@ -2,7 +2,7 @@ import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
-import type { StoredTask } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
 import type { Linked, LinkedList } from '../../runtime/collections.js'
 import { within } from '../../runtime/timers.js'
@@ -23,7 +23,7 @@ import {
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import { Stop } from '../run/stop.js'
 import {
-  MARGIN_MS, hasOutside, isFinalTask, outsideFiles, publishCommitted, type TaskCore,
+  MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type TaskCore,
 } from './task-core.js'
 
 /** Maximum time until a run takes the files of an earlier one over, in milliseconds. */
@@ -215,7 +215,7 @@ export class RunningTask implements Linked<RunningTask> {
   private afterEnd(now: StoredTask | undefined, result: string | undefined): MaybePromise<void> {
     const { core, files } = this
     if (now) this.task = now
-    const cleaned = now && isFinalTask(now) && hasOutside(detailsOf(now))
+    const cleaned = now && isFinalStatus(now.status) && hasOutside(detailsOf(now))
       ? core.cleanUp(now) : undefined
     // Not if the change rejects: then nobody knows whether the end was written, and the files stay.
     const isUnused = result !== undefined && now?.status !== 'completed'

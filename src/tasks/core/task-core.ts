@@ -1,7 +1,6 @@
 import type { TaskEngine } from '../../engine/engine.js'
-import {
-  isFinalStatus, type Changed, type Expected, type FileShare, type StoredTask, type TaskChange,
-  type TaskStatus,
+import type {
+  Changed, Expected, FileShare, StoredTask, TaskChange, TaskStatus,
 } from '../../engine/task.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { telling } from '../../runtime/warning.js'
@@ -47,13 +46,14 @@ export interface Moved {
 
 export class TaskCore {
   readonly engine: TaskEngine
-  /** Bounds how long a run waits for its engine. */
+  /** Its abort ends all retries of `retry`. */
+  readonly retries = new AbortController()
   readonly retry: StoreRetry
   isClosing = false
 
   constructor(readonly settings: CoreSettings) {
     this.engine = settings.engine
-    this.retry = new StoreRetry(settings.engine.shared)
+    this.retry = new StoreRetry(settings.engine.shared, this.retries.signal)
   }
 
   definition(name: string): AnyTaskDefinition | undefined {
@@ -119,10 +119,6 @@ export class TaskCore {
 /** Publishes that a task was accepted in a transaction. Call at its first step. */
 export function publishCommitted(task: StoredTask): void {
   if (detailsOf(task).isTransactional) publishAccepted(task)
-}
-
-export function isFinalTask({ status }: StoredTask): boolean {
-  return isFinalStatus(status)
 }
 
 export function noCallbacks(): TypeError {

@@ -161,8 +161,8 @@ export class TaskService {
   }
 
   async health(): Promise<TasksHealth> {
-    const answers = async (): Promise<unknown> => this.settings.engine.now()
-    const ok = !this.closing && await answers().then(() => true, () => false)
+    const responds = async (): Promise<unknown> => this.settings.engine.now()
+    const ok = !this.closing && await responds().then(() => true, () => false)
     return { ok, running: this.running.size + this.directRuns.size, waiting: this.waiters.size }
   }
 
@@ -176,7 +176,7 @@ export class TaskService {
     const firings = Promise.all(this.schedules.map((end) => end()))
     // After the drain time nothing waits for an unavailable engine, or for a receiver of a callback.
     const endWaiting = () => {
-      this.core.retry.stop()
+      this.core.retries.abort()
       this.deliveries?.close()
     }
     const timer = setTimeout(endWaiting, Math.min(drainMs, MAX_TIMER_MS))

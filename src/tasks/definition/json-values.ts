@@ -44,7 +44,7 @@ export type JsonSafe<T> =
 /** @throws {TypeError} JSON cannot carry the value: a circle, a BigInt, a Map, a Set, a promise. */
 export function toResultText(value: unknown): string {
   const text = (JSON.stringify(value) as string | undefined) ?? 'null'
-  refuseEmptied(value, text)
+  rejectEmptied(value, text)
   return text
 }
 
@@ -55,9 +55,9 @@ export const MAX_CHECKPOINT_BYTES = 65_536
 export function checkpointText(task: string, value: unknown): string {
   let text: string | undefined
   try {
-    text = JSON.stringify(value, refuseFunctions)
+    text = JSON.stringify(value, rejectFunctions)
     if (text === undefined) throw new TypeError('it is undefined')
-    refuseEmptied(value, text)
+    rejectEmptied(value, text)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new TypeError(`The checkpoint of ${task} is not JSON: ${why}`, { cause: error })
@@ -69,7 +69,7 @@ export function checkpointText(task: string, value: unknown): string {
 }
 
 /** Throws for what JSON leaves out of objects without an error. */
-function refuseFunctions(name: string, value: unknown): unknown {
+function rejectFunctions(name: string, value: unknown): unknown {
   if (typeof value !== 'function' && typeof value !== 'symbol') return value
   throw new TypeError(`${name === '' ? 'it' : `its property ${name}`} is a ${typeof value}`)
 }
@@ -89,7 +89,7 @@ const EMPTIED: Readonly<Record<string, string>> = {
  *
  * @param text - `value` as JSON, which proves that it has no circles
  */
-export function refuseEmptied(value: unknown, text: string): void {
+export function rejectEmptied(value: unknown, text: string): void {
   if (!text.includes('{}')) return
   const open: (readonly [value: unknown, pointer: string])[] = [[value, '']]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

@@ -14,9 +14,7 @@ export class StatusPath {
   #issued: Set<string> | undefined = new Set()
 
   /** @throws {TypeError} `{id}` is not one whole segment of the path. */
-  constructor(
-    template: string, option = 'taskEndpoints: statusPath', example = '/tasks/{id}',
-  ) {
+  constructor(template: string, option = 'taskEndpoints: statusPath', example = '/tasks/{id}') {
     const parts = String(template).split('{id}')
     const [before = '', after = ''] = parts
     const isWhole = before.startsWith('/') && before.endsWith('/')

@@ -12,9 +12,7 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import { countedAs } from '../../http/requester.js'
 import { acknowledged, empty, jsonText } from '../../http/respond.js'
 import { claimKey, fingerprintOf, parseIdempotencyKey } from '../../idempotency/key.js'
-import {
-  buffered, oncePerKey, type KeptResponse, type OnceWork,
-} from '../../idempotency/once.js'
+import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -192,9 +190,7 @@ async function readSubmission<C>(
 function below(pointer: string, error: unknown): unknown {
   if (pointer === '' || !isHttpError(error) || !error.details) return error
   const { status, code, message, headers, cause } = error
-  const details = error.details.map(
-    (detail) => ({ ...detail, pointer: pointer + detail.pointer })
-  )
+  const details = error.details.map((detail) => ({ ...detail, pointer: pointer + detail.pointer }))
   return new HttpError(status, code, { message, details, headers, cause })
 }
 

@@ -46,9 +46,7 @@ export class OwnerBytes {
   }
 
   /** Reserves `bytes`, or at least `least`, and returns their number. */
-  async reserve(
-    owner: string, key: string, bytes: number, limits: ReserveLimits,
-  ): Promise<number> {
+  async reserve(owner: string, key: string, bytes: number, limits: ReserveLimits): Promise<number> {
     const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs } = limits
     let granted = 0
     await this.change(owner, async (list) => {

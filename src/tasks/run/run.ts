@@ -56,9 +56,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
-function completed(
-  { name }: AnyTaskDefinition, value: unknown, maxResultBytes: number,
-): Outcome {
+function completed({ name }: AnyTaskDefinition, value: unknown, maxResultBytes: number): Outcome {
   let result: string
   try {
     result = toResultText(value)
