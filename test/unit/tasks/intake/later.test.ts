@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { pollAfter } from '../../../../src/tasks/http/formats.js'
 import { bench, deferred, ended, eventually } from '../kit.js'
-import { Snapshot } from '../../../../src/tasks/record/snapshot.js'
+import { Snapshot } from '../../../../src/tasks/record/view.js'
 import { acceptTask } from '../../../../src/tasks/core/accept-task.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
 
