@@ -40,18 +40,15 @@ export type ContextFetchHandler<C = unknown> = (
 ) => Promise<Response>
 
 /**
- * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno
- * and Bun" in the guide on embedding).
+ * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers.
  *
  * If the handler declines, the response is that of `next`, or 404 `not_found`. A body that was read
- * before is taken from `extra.body`. Without `extra.body`, reading such a body fails. A streamed
- * response is pulled chunk by chunk. Its `Response` is returned with the first chunk, after 1 s, or
- * at once for `text/event-stream`. If the source fails before that, the client gets an error response.
- *
+ * before is taken from `extra.body`. A streamed response is returned with its first chunk, after 1
+ * s, or at once for `text/event-stream`. If the source fails before that, the client gets an error
+ * response.
  * @example
  * const handle = toFetch(handler, { mountPath: '/api' })
  * const response = await handle(new Request('http://localhost/api/tasks'), { context: { user } })
- *
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
  * option is not valid or unknown.
  */
@@ -60,7 +57,6 @@ export function toFetch<C = unknown>(
 ): FetchHandler<C>
 /**
  * Turns a handler into a fetch-style one. If the handler reads a context, pass it in each call.
- *
  * @example
  * const handle = toFetch(handler)
  * const response = await handle(new Request('http://localhost/tasks'), { context: { user } })

@@ -15,7 +15,6 @@ import { toJsonSchema, validate, type Schema } from '../schema/schema.js'
 import type { ListOptions } from './list.js'
 import { PATCH_TYPES } from './operations.js'
 
-/** Conversion between ids and path segments. */
 export interface IdFormat<Item, Id> {
   /** Reads a percent-decoded path segment. Returns `undefined` if it is not an id: a 404. */
   readonly parse: (text: string) => Id | undefined
@@ -34,29 +33,23 @@ export interface CollectionOptions<
   readonly schema: Schema<Draft>
   /**
    * Schema of a patch. The repository gets the validated value. Default: the record with the patch
-   * merged into it must satisfy `schema`. The repository then gets the patched properties, `null` for
-   * a removed one.
+   * merged into it must satisfy `schema`; the repository gets the patched properties, `null` for a
+   * removed one.
    */
   readonly changeSchema?: Schema<Change>
   /** Conversion between ids and paths. Default: a string, the property `id` of the record. */
   readonly id?: IdFormat<Item, Id>
   /** Path of the collection, if it routes requests itself. Default `/`. */
   readonly path?: string
-  /**
-   * Name of the path parameter with the id, if your framework routes requests to `item`. Default
-   * `id`.
-   */
+  /** Path parameter with the id, if your framework routes requests to `item`. Default `id`. */
   readonly param?: string
   /**
-   * If `true`, PUT, PATCH and DELETE require `If-Match` or `If-None-Match`, so that no client
-   * overwrites a change that it has not seen. Without them the client gets 428
-   * `precondition_required` (RFC 6585 section 3). Default `false`.
+   * If `true`, PUT, PATCH and DELETE without `If-Match` or `If-None-Match` get 428
+   * `precondition_required` (RFC 6585 section 3). So no client overwrites a change that it has not
+   * seen. Default `false`.
    */
   readonly requirePreconditions?: boolean
-  /**
-   * Returns the strong entity tag of a record with its quotes, made of its version, for example.
-   * Default: a hash of its JSON.
-   */
+  /** Returns the strong entity tag of a record with its quotes. Default: a hash of its JSON. */
   readonly etag?: (item: Item) => string
   /** Maximum size of a body, in bytes. Default 1 MiB. */
   readonly maxBodyBytes?: number
@@ -76,7 +69,6 @@ function counting(handler: Handle): Handle {
 /** The state before a write; `undefined` if it was not read. */
 type Before<Item> = { readonly item: Item | undefined } | undefined
 
-/** The records of a collection. Each method is a handler for one HTTP method. */
 export class Items<Item extends object, Draft, Change, Id> {
   readonly #repository: Repository<Item, Draft, Change, Id>
   readonly #options: CollectionOptions<Item, Draft, Change, Id>
@@ -181,8 +173,8 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   /**
-   * Reads the record, evaluates the conditions, and writes; in one transaction if the repository
-   * supports it. Without conditions it only writes, unless the record must be read anyway.
+   * Reads the record, evaluates the conditions, and writes, if possible in one transaction. Without
+   * conditions it only writes, unless the record must be read anyway.
    */
   async #guarded<Result>(
     request: Request, id: Id, record: 'may be new' | 'there' | 'looked at',
@@ -234,8 +226,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   /**
-   * Checks that a body names no other record than the path. Removes the id if the schema does not
-   * know it, because the schema may reject unknown properties.
+   * Checks that a body names no other record than the path. Removes the id if the schema has none.
    */
   #withoutId<T>(body: T, { params }: Request, schemaHasId: boolean): T {
     if (!isJsonObject(body) || !Object.hasOwn(body, 'id')) return body
@@ -259,7 +250,6 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 }
 
-/** Performs a write. Gets the state before it, if that was read. */
 type Write<Item extends object, Draft, Change, Id, Result> = (
   repository: Repository<Item, Draft, Change, Id>, before: Before<Item>,
 ) => MaybePromise<Result>
@@ -293,7 +283,6 @@ async function readBody(
   }
 }
 
-/** Validates a value. Throws `invalid_input` (400). */
 async function validated<T>(schema: Schema<T>, value: unknown): Promise<T> {
   const result = await validate(schema, value)
   if ('details' in result) throw httpError('invalid_input', { details: result.details })
@@ -309,7 +298,6 @@ interface Shown {
   readonly etag: string
 }
 
-/** Path of a record, and true if the write has created it. */
 interface Place {
   readonly path: string
   readonly created: boolean
@@ -317,8 +305,7 @@ interface Place {
 
 /** Responses a write: 201 with Location, 200, or 204 for a client that prefers no body. */
 function written(
-  { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown,
-  { path, created }: Place,
+  { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown, { path, created }: Place,
 ): HttpResponse {
   const wish = parsePrefer(asked['prefer']).return
   const minimal = wish === 'minimal'

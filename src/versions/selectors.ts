@@ -5,19 +5,15 @@ import { readOptions, text } from '../runtime/options.js'
 import { fieldText } from '../http/fields/reader.js'
 import { parameter as describeParameter } from '../openapi/operation.js'
 
-/** A version that a request names. */
 export interface Candidate {
   /** The string as sent. It may be no version at all. */
   readonly text: string
-  /** Weight of the preference, above 0 up to 1. */
   readonly q: number
   /** Index in the header, which orders equal weights. */
   readonly at: number
-  /** The media type that named it, for the response. */
   readonly mediaType?: string
 }
 
-/** The versions that a request names in one way. */
 export interface Asked {
   readonly candidates: readonly Candidate[]
   /** True if the client also accepts a response of any version. */
@@ -59,10 +55,8 @@ const PARAMETER = text({ pattern: NAME, expects, default: 'version' })
 const HEADER = text({ pattern: /^[A-Za-z][A-Za-z0-9-]{0,63}$/, expects: 'letters, digits and -', default: 'API-Version' })
 
 /**
- * Reads the version from the first segment below the mount path: `/v1/users`. A segment that is no
- * version, such as `v8-engine`, belongs to a path without a version. `prefix` is the string before
- * the number.
- *
+ * Reads the version from the first segment below the mount path: `/v1/users`. Another segment, such
+ * as `v8-engine`, belongs to a path without a version.
  * @example
  * versions({ '1.0.0': handler }, { select: [byPath()] })
  */
@@ -100,7 +94,6 @@ export function byPath(options: {
 
 /**
  * Reads the version from a query parameter: `?version=1`. Two different values get a 400.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byQuery({ parameter: 'api-version' })] })
  */
@@ -124,9 +117,8 @@ export function byQuery(options: {
 }
 
 /**
- * Reads the version from a request header of its own: `API-Version: 2`. Two different values get a 400.
- * Responses have the header in `Vary`. Browsers of other sites may send it only if CORS allows it.
- *
+ * Reads the version from a request header: `API-Version: 2`. Two different values get a 400.
+ * Responses have the header in `Vary`.
  * @example
  * versions({ '1.0.0': handler }, { select: [byHeader({ header: 'X-Acme-Version' })] })
  */
@@ -151,7 +143,6 @@ export function byHeader(options: {
 
 /**
  * Reads the version from a media type in Accept, by its `q` value: `application/vnd.acme.v1+json`.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byVendorMediaType({ vendor: 'acme' })] })
  */
@@ -179,7 +170,6 @@ export function byVendorMediaType(options: {
 /**
  * Reads the version from a parameter of a media type in Accept, by its `q` value:
  * `application/vnd.acme+json;version=1.2`. Without the parameter any version matches.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byMediaTypeParameter({ vendor: 'acme' })] })
  */
@@ -231,8 +221,8 @@ function accepted(
 }
 
 /**
- * Returns a function that makes the request for the handler of one version: a version in the path
- * is part of the mount path, and `application/json` replaces the media types of the vendor.
+ * Makes the request for the handler of one version: a version in the path is part of the mount
+ * path, and `application/json` replaces the media types of the vendor.
  */
 export function innerRequests<C>(
   select: readonly Selector[],
@@ -255,8 +245,7 @@ export function innerRequests<C>(
 }
 
 /**
- * Returns Accept with one `application/json` for all media types of the vendor; `undefined` if it
- * names none of them.
+ * Returns Accept with one `application/json` for all media types of the vendor, if it names any.
  */
 function plainAccept(accept: string, select: readonly Selector[]): string | undefined {
   const ranges = parseAccept(accept)

@@ -4,8 +4,8 @@ import { describe, test } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { PoolConnections } from '../../../adapters/postgres/connections.js'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
+import { eventually } from '../../kit/wait.js'
 
 const server = await postgresForFile()
 const later = { ttlMs: 60_000 }

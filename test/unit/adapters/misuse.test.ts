@@ -7,7 +7,7 @@ import { memory } from '../../../adapters/memory/index.js'
 import { toNode } from '../../../adapters/node/index.js'
 import { postgres } from '../../../adapters/postgres/index.js'
 import { RedisStore } from '../../../adapters/redis/store.js'
-import { refuses, type Loose } from '../refuses.js'
+import { refuses, type Loose } from '../kit/refuses.js'
 
 const make = {
   callbacks, fileSource, folderSource, memory, postgres, toFastify, toFetch, toKoa, toNode,

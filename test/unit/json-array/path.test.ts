@@ -84,7 +84,7 @@ describe('an array anywhere in a body', () => {
     }), { numRuns: 800 })
   })
 
-  test('is refused where JSON.parse refuses, at the same place, and else has the same elements', async () => {
+  test('is rejected where JSON.parse rejects, at the same place, and else has the same elements', async () => {
     let malformed = 0
     const change = fc.tuple(fc.nat(), fc.constantFrom('', '', ',', '}', ']', '{', '[', '"', '\\', 'x', ':', '1', '\u0001'), fc.nat({ max: 1 }))
     await fc.assert(fc.asyncProperty(path, items, layers, options, change, async (steps, all, around, { batchBytes, chunk }, [at, put, skip]) => {
@@ -111,7 +111,7 @@ describe('an array anywhere in a body', () => {
     assert.ok(malformed > 200, `${malformed}`)
   })
 
-  test('in an element of an array is refused where its commas and brackets are wrong', async () => {
+  test('in an element of an array is rejected where its commas and brackets are wrong', async () => {
     for (const text of ['[[1],]', '[[1],,[2]]', '[[1],[2],]', '[,[2]]', '[[1],[2]}', '[[1],[2],3', '[[1] [2]]', '{"0":1,}', '{"1":[1],}', '{,}', '{"1":[1]]']) {
       for (const chunk of [1, 100]) {
         const { error } = await read(text, { path: ['1'] }, chunk)
@@ -141,7 +141,7 @@ describe('an array anywhere in a body', () => {
     }
   })
 
-  test('names the member beside it that is refused', async () => {
+  test('names the member beside it that is rejected', async () => {
     for (const [text, steps, pointer] of [
       ['{"data":{"users":[1],"more":1}}', ['data', 'users'], '/data/more'],
       ['{"meta":{},"data":{"users":[1]}}', ['data', 'users'], '/meta'],
@@ -155,7 +155,7 @@ describe('an array anywhere in a body', () => {
     assert.deepEqual(await read('{"data":[{"users":[1]}]}', { path: ['data', '0', 'users'], alone: true }), { items: [1], error: undefined })
   })
 
-  test('is refused if it occurs twice at any level, also by an escaped name', async () => {
+  test('is rejected if it occurs twice at any level, also by an escaped name', async () => {
     for (const [text, pointer] of [
       ['{"data":{"users":[1],"users":[2]}}', '/data/users'],
       ['{"data":{"users":[1]},"data":{"users":[2]}}', '/data'],
@@ -200,7 +200,7 @@ describe('hostile text beside the array', () => {
     })
   }
 
-  test('keys that could change a prototype are refused wherever they are', async () => {
+  test('keys that could change a prototype are rejected wherever they are', async () => {
     for (const text of [
       '{"__proto__":{"users":[1]},"data":{"users":[1]}}', '{"data":{"__proto__":1,"users":[1]}}',
       '{"data":{"x":{"constructor":{"prototype":1}},"users":[1]}}', '{"data":{"users":[1]},"x":[{"__prot\\u006f__":1}]}',

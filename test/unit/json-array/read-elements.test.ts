@@ -96,7 +96,7 @@ describe('a large array', () => {
     }), { numRuns: 500 })
   })
 
-  test('is refused where JSON.parse refuses, at the same place, behind the elements that come before it', async () => {
+  test('is rejected where JSON.parse rejects, at the same place, behind the elements that come before it', async () => {
     let refused = 0
     await fc.assert(fc.asyncProperty(broken, bounds, sizes, async (text, options, cuts) => {
       const bytes = bytesOf(text)
@@ -136,7 +136,7 @@ describe('a large array', () => {
     }), { numRuns: 500 })
   })
 
-  test('as a member is refused where JSON.parse refuses, at the same place', async () => {
+  test('as a member is rejected where JSON.parse rejects, at the same place', async () => {
     const texts = fc.tuple(array, fc.nat(), fc.constantFrom('', ',', '}', ']', '{', '"', 'x', ':', '\\', ' '), fc.nat({ max: 1 })).map(([text, at, put, skip]) => {
       const body = `{"a":{"b":[1]},"updates":${text},"c" : 5 }`
       const where = at % (body.length + 1)
@@ -242,7 +242,7 @@ describe('the bounds of a large array', () => {
     assert.equal((await read(bytesOf('[1,2]'), { maxElements: 2 })).fault, undefined)
   })
 
-  test('keys that could change a prototype are refused, in whatever letters', async () => {
+  test('keys that could change a prototype are rejected, in whatever letters', async () => {
     for (const bad of ['{"__proto__":1}', '{"a":[{"constructor":{"prototype":1}}]}', '{"\\u005f_proto__":1}', '{"__prot\\u006F__":null}', '{"a":{"\\u0063onstructor":{"prototyp\\u0065":1}}}']) {
       const { items, fault } = await read(bytesOf(`[{"a":"},{"},{"b":2},${bad},{"c":3}]`))
       assert.deepEqual(items, [{ a: '},{' }, { b: 2 }])
@@ -277,7 +277,7 @@ describe('the bounds of a large array', () => {
     }
   })
 
-  test('bytes that are not UTF-8 are refused with their element', async () => {
+  test('bytes that are not UTF-8 are rejected with their element', async () => {
     const { items, fault } = await read(Buffer.concat([bytesOf('[{"a":"é"},\n {"a":"'), Buffer.from([0xed, 0xa0, 0x80]), bytesOf('"},{"b":1}]')]))
     assert.deepEqual(items, [{ a: 'é' }])
     assert.equal(fault?.code, 'malformed_json')

@@ -115,7 +115,7 @@ describe('parseJson', () => {
     }))
   })
 
-  test('keys that could change a prototype are refused wherever and however they are written', () => {
+  test('keys that could change a prototype are rejected wherever and however they are written', () => {
     for (const text of [
       '{"__proto__":{"admin":true}}', '[{"a":{"__proto__":1}}]', '{"\\u005f_proto__":1}', '{"constructor":{"prototype":{}}}', '{"a":{"constructor" : {"prototype":1}}}',
     ]) {
@@ -145,7 +145,7 @@ describe('parseJson', () => {
     assert.equal(hasUnsafeKey(JSON.parse(deep)), false)
   })
 
-  test('lists and objects of 512 levels are read, and one more is refused, wherever it stands', () => {
+  test('lists and objects of 512 levels are read, and one more is rejected, wherever it stands', () => {
     const nested = (levels: number, open: string, close: string): string => open.repeat(levels) + close.repeat(levels)
     for (const [open, close, inner] of [['[', ']', ''], ['{"a":', '}', '1'], ['[{"a":', '}]', '1']] as const) {
       const each = open.startsWith('[{') ? 2 : 1
@@ -190,7 +190,7 @@ describe('mayHoldUnsafeKey', () => {
     return (mask >> at) % 2 === 0 ? char : `\\u${(mask >> (at + 3)) % 2 === 0 ? hex : hex.toUpperCase()}`
   }).join('')
 
-  test('property: every text with a key that is refused, whichever letters of it are escaped', () => {
+  test('property: every text with a key that is rejected, whichever letters of it are escaped', () => {
     const key = fc.tuple(fc.constantFrom('__proto__', 'constructor', 'prototype', 'type'), fc.nat(0xffff)).map(([name, mask]) => written(name, mask))
     const text = fc.letrec<{ value: string }>((tie) => ({
       value: fc.oneof({ maxDepth: 4 }, fc.constantFrom('1', '"proto"', '{}'), fc.tuple(key, tie('value')).map(([name, value]) => `{"a":[],"${name}" :${value}}`)),
