@@ -165,8 +165,7 @@ const lastReports = new WeakMap<object, Map<string, LastReport>>()
 
 /**
  * Returns the error that a listener gets; `undefined` for none. Of requests that the server rejects
- * because of its limits, it gets one for each code and minute. The message has the number of
- * others.
+ * because of its limits, it gets one for each code and minute, with the number of others.
  */
 export function dueReport(
   listener: object, error: unknown,

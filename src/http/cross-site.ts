@@ -18,9 +18,8 @@ export function areOrigins(list: unknown): list is readonly string[] {
 
 /**
  * Returns true if a page of another site made a browser send this request, and `cors` does not
- * allow its origin by name. Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers,
- * and plain `http`), `Origin` must name the host of `Host`. Without both, no browser sent the
- * request.
+ * allow its origin by name. Reads `Sec-Fetch-Site` (Fetch Metadata), else compares `Origin` with
+ * `Host` (older browsers, and plain `http`). Without both, no browser sent the request.
  */
 export function isCrossSite(
   request: HttpRequest<unknown>, sameSite: 'allow' | 'refuse' = 'allow',

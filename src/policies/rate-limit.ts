@@ -94,8 +94,7 @@ const NO_PRINCIPAL = 'it counts by principal, and the client is not authenticate
  * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is
  * fixed and begins with its first request. One atomic increment counts a request for all processes
  * on the store. Responses have `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a window gets 413
- * `body_too_large`.
+ * (draft-ietf-httpapi-ratelimit-headers-10). A cost above the limit gets 413 `body_too_large`.
  * @example
  * const policies = [{ name: 'default', limit: 100, windowSeconds: 60 }]
  * compose(rateLimit({ store, policies, onStoreError: 'allow' }), handler)

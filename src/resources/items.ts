@@ -45,8 +45,7 @@ export interface CollectionOptions<
   readonly param?: string
   /**
    * If `true`, PUT, PATCH and DELETE without `If-Match` or `If-None-Match` get 428
-   * `precondition_required` (RFC 6585 section 3). So no client overwrites a change that it has not
-   * seen. Default `false`.
+   * `precondition_required` (RFC 6585 section 3). Default `false`.
    */
   readonly requirePreconditions?: boolean
   /** Returns the strong entity tag of a record with its quotes. Default: a hash of its JSON. */

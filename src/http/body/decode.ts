@@ -42,8 +42,7 @@ export function requestCoding(headers: RequestHeaders): string {
  * valid. Rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400),
  * `unsupported_content_coding` (415: the window is above 4 MiB for br, 8 MiB for zstd),
  * `too_many_requests` (429) or `overloaded` (503: open decoders take too much memory).
- * @param owner - the request that the decoder's memory counts for, or memory that the caller
- * releases
+ * @param owner - the request that the memory counts for, or memory that the caller releases
  */
 export function decodeBytes(
   source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions,
