@@ -12,8 +12,8 @@ import { replyOf, send, setReply } from './send.js'
 /** Options of `toFastify`. */
 interface FastifyOptions<C = unknown> {
   /**
-   * Creates `request.context`. Default: `{ user: request.user }`. The plugins passport and jwt of
-   * Fastify set this user.
+   * Creates `request.context`. Default: `{ user: request.user }`, as the plugins passport and jwt
+   * set it.
    */
   readonly context?: (request: FastifyRequest) => C
   /**
@@ -31,10 +31,8 @@ interface FastifyLonghaulOptions<C = unknown>
 }
 
 /**
- * The type of `fastifyLonghaul`. Fastify infers no type parameter of a plugin, so
- * `app.register(fastifyLonghaul, …)` accepts a handler of any context.
- * `app.register(fastifyLonghaul<Context>, …)` checks the options `handler` and `context` against
- * `Context`.
+ * The type of `fastifyLonghaul`. Fastify infers no type parameter of a plugin, so `app.register`
+ * accepts a handler of any context, and `fastifyLonghaul<Context>` checks it.
  */
 export interface FastifyLonghaul {
   <C>(app: FastifyInstance, options: FastifyLonghaulOptions<C>, done: (error?: Error) => void): void
@@ -43,27 +41,19 @@ export interface FastifyLonghaul {
 
 const OPTIONS = { context: func(), onError: func() } satisfies OptionTable<FastifyOptions>
 
-/** Options that a plugin receives, those of Fastify included. */
 const PLUGIN_OPTIONS = {
   ...OPTIONS, handler: func({ required: true }), prefix: value(), logLevel: value(),
   logSerializers: value(),
 } satisfies OptionTable<FastifyLonghaulOptions & RegisterOptions>
 
 /**
- * Converts a handler to one for a route of Fastify. Hooks work as usual: headers that they have set
- * are kept, and `onSend` hooks see the response: a string, bytes, or a stream. If the handler
- * declines, Fastify sends its 404.
- *
- * One response is written to the connection directly, so that `onSend` hooks do not see it: a
- * rejection while the client still sends more than 64 KiB. The connection is closed after it.
- *
- * A body that Fastify has parsed is used as it is. For streams (NDJSON, large uploads) use the
- * plugin, or a scope without content type parsers.
- *
+ * Converts a handler to one for a route of Fastify. Headers that hooks have set are kept, and
+ * `onSend` hooks see the response, except a rejection while the client still sends more than 64
+ * KiB. If the handler declines, Fastify sends its 404. A body that Fastify has parsed is used as it
+ * is. For streams (NDJSON, large uploads) use the plugin, or a scope without content type parsers.
  * @example
  * app.post('/reports', toFastify(submit(report)))
  * app.get('/tasks/:id', toFastify(status))
- *
  * @throws {TypeError} An option is not valid or unknown, or the handler is not a function.
  */
 export function toFastify<C = unknown>(
@@ -88,11 +78,10 @@ export function toFastify<C = unknown>(
 
 /**
  * A Fastify plugin that mounts a handler under a prefix, with all paths below it. Fastify parses no
- * body there, so handlers read bodies themselves, large ones as streams. Other routes are not
- * affected.
- *
+ * body there, so handlers read bodies themselves. Other routes are not affected.
  * @example
- * app.register(fastifyLonghaul, { prefix: '/api', handler: router({ 'POST /reports': submit(report) }) })
+ * app.register(fastifyLonghaul, { prefix: '/api', handler: router({ 'POST /reports': submit(report)
+ * }) })
  */
 export const fastifyLonghaul = Object.assign(mount as FastifyLonghaul, {
   // Fastify shows this name in its messages. The package fastify-plugin would set it.
@@ -123,13 +112,12 @@ function defaultContext(request: FastifyRequest): unknown {
   return { user: (request as { readonly user?: unknown }).user }
 }
 
-/** Logs an error, unless `reportErrorsTo` has a listener: one fault is one entry in the log. */
+/** One fault is one entry in the log. */
 function logError(...[error, { raw }]: Parameters<OnError>): void {
   if (hasErrorListener()) return
   replyOf((raw as NodeRaw).req).log.error({ err: error }, 'longhaul')
 }
 
-/** Returns the path parameters without the wildcard. */
 function paramsOf({ params }: FastifyRequest): Readonly<Record<string, unknown>> {
   const named = params as Readonly<Record<string, unknown>>
   if (!('*' in named)) return named
@@ -137,10 +125,7 @@ function paramsOf({ params }: FastifyRequest): Readonly<Record<string, unknown>>
   return rest
 }
 
-/**
- * Returns the mount path as the client wrote it: as many segments as the prefix of the plugin has.
- * The prefix may contain parameters.
- */
+/** Returns as many segments as the prefix of the plugin has. The prefix may contain parameters. */
 function mountPathOf(request: FastifyRequest): string {
   const { prefix } = request.server
   if (prefix === '') return ''

@@ -13,9 +13,7 @@ import {
   sizeOf, type Call, type Rescue,
 } from '../node/send.js'
 
-/**
- * Key under which a request of node:http holds Fastify's reply. A WeakMap would cost 5 µs a request.
- */
+/** Key of Fastify's reply in a request of node:http. A WeakMap would cost 5 µs a request. */
 const REPLY = Symbol('longhaul.fastifyReply')
 
 type RawRequest = object & { [REPLY]?: FastifyReply }
@@ -29,9 +27,8 @@ export function replyOf(raw: RawRequest): FastifyReply {
 }
 
 /**
- * Sends a response with `reply.send`, so that hooks of Fastify (`onSend`) see it. A response after
- * which the connection has to be closed, because the client still sends a large body, is written to
- * the connection directly. Never throws.
+ * Sends a response with `reply.send`, so that `onSend` hooks see it, unless the connection has to
+ * be closed because the client still sends a large body. Never throws.
  */
 export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   const { req, res } = call
@@ -58,10 +55,7 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   }
 }
 
-/**
- * With a serializer Fastify leaves the Content-Type as it is. Fastify calls it as a method of the
- * reply. It serves this string only, and not what an error handler sends later.
- */
+/** With a serializer Fastify leaves the Content-Type as it is. It serves this string only. */
 function asItIs(this: FastifyReply, text: string): string {
   this.serializer(null as never)
   return text
@@ -77,7 +71,6 @@ function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): voi
   dropRest(call)
 }
 
-/** Sends an error instead of a response that cannot be sent. */
 function sendFailure(
   reply: FastifyReply, call: Call, response: HttpResponse, error: unknown, rescue: Rescue,
 ): void {
@@ -108,73 +101,47 @@ async function sendStream(
       return
     }
     setHead(reply, response, false)
-    reply.send(new ResponseStream(source, call, rescue, promised, isLate))
+    const chunks = chunksOf(source, call, rescue, promised, isLate)
+    reply.send(Readable.from(chunks, { highWaterMark: 1 }))
   } catch (error) {
     close()
     if (!isGone(req, res)) sendFailure(reply, call, response, error, rescue)
   }
 }
 
-/** The body of a streamed response, for `reply.send`. It requests chunks as fast as they are read. */
-class ResponseStream extends Readable {
-  private sent = 0
-
-  constructor(
-    private readonly source: Source, private readonly call: Call, private readonly rescue: Rescue,
-    private readonly promised: number, isLate: boolean,
-  ) {
-    super({ objectMode: true, highWaterMark: 1 })
+/** Yields the body of a streamed response. If it fails, cuts the connection. */
+async function* chunksOf(
+  source: Source, call: Call, rescue: Rescue, promised: number, isLate: boolean,
+): AsyncGenerator<Chunk, void, undefined> {
+  let sent = 0
+  try {
     // An empty chunk makes node:http send the status and headers.
-    if (isLate) this.push('')
-  }
-
-  override _read(): void {
-    this.readNext().catch((error: unknown) => this.fail(error))
-  }
-
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    this.source.close()
-    done(error)
-  }
-
-  private async readNext(): Promise<void> {
-    const { call, promised } = this
-    const step = await this.source.next()
-    if (this.destroyed) return
-    if (step.done !== true) {
+    if (isLate) yield ''
+    for (;;) {
+      const step = await source.next()
+      if (step.done === true) break
       const { value } = step
       // `pipe` would throw it where nobody catches.
       if (typeof value !== 'string' && !isUint8Array(value)) {
         throw new TypeError(`A chunk of a body must be a string or a Uint8Array, not ${typeof value}`)
       }
-      this.sent += sizeOf(value)
-      checkLength(this.sent, promised, false)
-      this.push(value)
-      return
+      sent += sizeOf(value)
+      checkLength(sent, promised, false)
+      yield value
     }
-    checkLength(this.sent, promised, true)
-    const end = (): void => { this.push(null) }
+    checkLength(sent, promised, true)
     call.answered = true
-    if (leavesBody(call)) {
-      linger(call.req, end)
-    } else {
-      dropRest(call)
-      end()
-    }
-  }
-
-  /** Cuts the connection, so that the response does not look complete. */
-  private async fail(error: unknown): Promise<void> {
-    await this.rescue(error)
-    await cutAfterTurn(this.call)
-    this.destroy()
+    if (leavesBody(call)) await new Promise((resolve) => { linger(call.req, resolve) })
+    else dropRest(call)
+  } catch (error) {
+    await rescue(error)
+    await cutAfterTurn(call)
+  } finally {
+    source.close()
   }
 }
 
-/**
- * Sets the status and headers. Joins lists such as `Vary` with those that hooks have set. Throws
- * before it sets anything, so that an error response does not get the headers.
- */
+/** Throws before it sets anything, so that an error response does not get the headers. */
 function setHead(
   reply: FastifyReply, { status, headers }: HttpResponse, hasOtherLength: boolean,
 ): void {
@@ -189,7 +156,6 @@ function setHead(
   }
 }
 
-/** Copies the headers that hooks have set to the response of node:http. */
 function copyHeaders(reply: FastifyReply): void {
   const headers = reply.getHeaders()
   for (const name in headers) {

@@ -34,9 +34,7 @@ export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
   private madeContext: { readonly value: C } | undefined
 
   constructor(
-    request: Request,
-    facts: FetchFacts<C>,
-    makeContext: (request: Request) => C,
+    request: Request, facts: FetchFacts<C>, makeContext: (request: Request) => C,
     mountPath: string | undefined,
   ) {
     super()
@@ -54,33 +52,22 @@ export class FetchRequest<C> extends BaseRequest implements HttpRequest<C> {
     this.body = new FetchBody(request, facts.body)
   }
 
-  get headers(): RequestHeaders {
-    return this.madeHeaders ??= recordOf(this.raw.headers)
-  }
+  get headers(): RequestHeaders { return this.madeHeaders ??= recordOf(this.raw.headers) }
 
-  get params(): Readonly<Record<string, string>> {
-    return this.facts.params ?? NO_PARAMS
-  }
+  get params(): Readonly<Record<string, string>> { return this.facts.params ?? NO_PARAMS }
 
-  get query(): URLSearchParams {
-    return this.madeQuery ??= new URLSearchParams(this.search)
-  }
+  get query(): URLSearchParams { return this.madeQuery ??= new URLSearchParams(this.search) }
 
-  get signal(): AbortSignal {
-    return this.raw.signal
-  }
+  get signal(): AbortSignal { return this.raw.signal }
 
   get context(): C {
     this.madeContext ??= { value: this.facts.context ?? this.makeContext(this.raw) }
     return this.madeContext.value
   }
 
-  get peerAddress(): string | undefined {
-    return this.facts.peerAddress
-  }
+  get peerAddress(): string | undefined { return this.facts.peerAddress }
 }
 
-/** Returns headers as a plain object. Repeated headers are joined already. */
 function recordOf(headers: Headers): RequestHeaders {
   const record = Object.create(null) as Record<string, string>
   for (const [name, value] of headers) record[name] = value
@@ -112,8 +99,8 @@ export class FetchBody extends BindingBody {
   }
 
   /**
-   * A reader that stops early only releases the stream. Cancelling it would close the connection,
-   * and lose the response, under some servers.
+   * A reader that stops early only releases the stream. Under some servers, cancelling it would
+   * close the connection before the response.
    */
   stream(): AsyncGenerator<Uint8Array> {
     const digest = this.digest()

@@ -6,15 +6,10 @@ import { isFieldValue } from '../../src/http/fields/reader.js'
 
 const encoder = new TextEncoder()
 
-/** Statuses with which `new Response` accepts no body. */
 const NULL_BODY = new Set([204, 205, 304])
 
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 
-/**
- * Converts a response to a `Response`. Rejects if it cannot be sent, for example because a header is
- * not valid, or because the source of the body fails at once.
- */
 export async function toResponse(
   request: HttpRequest, response: HttpResponse, rescue: Rescue,
 ): Promise<Response> {
@@ -56,8 +51,8 @@ function init(
 }
 
 /**
- * Returns headers as `new Response` accepts them: a list becomes that many lines. Checks the values,
- * because the `Response` of @hono/node-server checks them outside of the error boundary.
+ * Returns headers as lines. Checks them, because @hono/node-server would outside the error
+ * boundary.
  */
 function fetchHeaders(
   headers: ResponseHeaders, length: number | undefined, dropsLength: boolean,
@@ -76,7 +71,6 @@ function fetchHeaders(
   return lines
 }
 
-/** Returns a web stream that requests a chunk of the source when its reader does. */
 function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): ReadableStream<Uint8Array> {
   let left = false
   const close = (): void => {
@@ -105,7 +99,6 @@ function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): Readable
   }, { highWaterMark: 0 })
 }
 
-/** Returns the next chunk that is not empty, as bytes; `undefined` at the end. */
 async function nextChunk(source: Source): Promise<Uint8Array | undefined> {
   for (;;) {
     const step = await source.next()

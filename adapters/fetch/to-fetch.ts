@@ -1,7 +1,7 @@
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { type ContextArguments, type WithContext, cleanMountPath } from '../../src/http/request.js'
 import { copyHeadersToError, notFound } from '../../src/http/respond.js'
-import type { Handler, HttpResponse } from '../../src/http/exchange.js'
+import { checkHandler, type Handler, type HttpResponse } from '../../src/http/exchange.js'
 import { func, readOptions, text, type OptionTable } from '../../src/runtime/options.js'
 import { FetchRequest, type FetchFacts } from './request.js'
 import { toResponse } from './response.js'
@@ -40,18 +40,15 @@ export type ContextFetchHandler<C = unknown> = (
 ) => Promise<Response>
 
 /**
- * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno
- * and Bun" in the guide on embedding).
+ * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers.
  *
  * If the handler declines, the response is that of `next`, or 404 `not_found`. A body that was read
- * before is taken from `extra.body`. Without `extra.body`, reading such a body fails. A streamed
- * response is pulled chunk by chunk. Its `Response` is returned with the first chunk, after 1 s, or
- * at once for `text/event-stream`. If the source fails before that, the client gets an error response.
- *
+ * before is taken from `extra.body`. A streamed response is returned with its first chunk, after 1
+ * s, or at once for `text/event-stream`. If the source fails before that, the client gets an error
+ * response.
  * @example
  * const handle = toFetch(handler, { mountPath: '/api' })
  * const response = await handle(new Request('http://localhost/api/tasks'), { context: { user } })
- *
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
  * option is not valid or unknown.
  */
@@ -60,7 +57,6 @@ export function toFetch<C = unknown>(
 ): FetchHandler<C>
 /**
  * Turns a handler into a fetch-style one. If the handler reads a context, pass it in each call.
- *
  * @example
  * const handle = toFetch(handler)
  * const response = await handle(new Request('http://localhost/tasks'), { context: { user } })
@@ -71,12 +67,7 @@ export function toFetch<C = unknown>(
 export function toFetch<C = unknown>(
   handler: Handler<C>, options: FetchOptions<C> = {},
 ): FetchHandler<C> {
-  if (typeof handler !== 'function') {
-    throw new TypeError(
-      'toFetch: pass a handler, such as submit(report) or status of taskEndpoints, not '
-      + (handler === null ? 'null' : typeof handler)
-    )
-  }
+  checkHandler(handler)
   const { onError, context, mountPath: prefix } = readOptions('toFetch', options, OPTIONS)
   const ownMountPath = prefix === undefined ? undefined : cleanMountPath(prefix)
   const makeContext = context ?? (() => ({}) as C)

@@ -5,22 +5,19 @@ import type { BlobInfo } from '../../src/stores/blobs.js'
 import { countedBytes, countedBytesOf, PARTIAL, partialName, type FolderClock } from './folder-space.js'
 
 const CHUNK = 64 * 1024
-/** Size of the header in bytes. */
 export const HEADER_BYTES = 64
-/** Position of the expiry in the header. */
 const EXPIRY_AT = 16
 
 const MAGIC = 'longhaul blob 1\n'
 const TAG_BYTES = 16
 const KEY_BYTES = 16
-/** Number of attempts to renew a blob that others replace at the same time. */
 const MAX_TRIES = 5
-/** Age in milliseconds after which an incomplete file is removed, because its writer has died. */
+/** Age in milliseconds at which the writer of an incomplete file must have died. */
 const ABANDONED_MS = 24 * 3_600_000
 
 /**
- * Time in milliseconds for which an expired blob stays. A renewal that began before the expiry is
- * complete by then, so that no reader misses the file while `removeExpired` looks at it.
+ * Time in milliseconds for which an expired blob stays, so that a renewal that began before
+ * completes.
  */
 const SLACK_MS = 1000
 
@@ -30,12 +27,10 @@ export interface BlobHeader {
   readonly expiresAt: number
 }
 
-/** An open blob. The caller closes `handle`. */
 export interface OpenBlob extends BlobHeader {
   readonly handle: FileHandle
 }
 
-/** Opens the file of a blob. Returns `undefined` if there is no complete one. */
 export async function openBlob(
   path: string, flags: 'r' | 'r+' = 'r',
 ): Promise<OpenBlob | undefined> {
@@ -64,19 +59,13 @@ export async function blobHeader(path: string): Promise<BlobHeader | undefined> 
   return blob
 }
 
-/** Yields bytes of an open blob. */
 export async function* readBlob(
-  { handle }: OpenBlob,
-  start: number,
-  end: number,
+  { handle }: OpenBlob, start: number, end: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   for (let at = start; at < end; ) {
     const length = Math.min(CHUNK, end - at)
     const { bytesRead, buffer } = await handle.read(
-      Buffer.allocUnsafeSlow(length),
-      0,
-      length,
-      HEADER_BYTES + at,
+      Buffer.allocUnsafeSlow(length), 0, length, HEADER_BYTES + at,
     )
     if (bytesRead === 0) throw new Error('The file of a blob was cut short by somebody else')
     at += bytesRead
@@ -84,32 +73,22 @@ export async function* readBlob(
   }
 }
 
-/** Writes all of `bytes`. The operating system may write less at a time. */
 export async function writeAll(
-  handle: FileHandle,
-  bytes: Uint8Array,
-  position: number,
+  handle: FileHandle, bytes: Uint8Array, position: number,
 ): Promise<void> {
   for (let done = 0; done < bytes.byteLength; ) {
     const { bytesWritten } = await handle.write(
-      bytes,
-      done,
-      bytes.byteLength - done,
-      position + done,
+      bytes, done, bytes.byteLength - done, position + done,
     )
     done += bytesWritten
   }
 }
 
-/**
- * Returns the file name of a key: a hash, because keys may have characters that file names cannot
- * have, and some file systems ignore case.
- */
+/** A hash, because file names have fewer characters than keys, and may ignore case. */
 export function fileOfKey(key: string): string {
   return `${createHash('sha256').update(key).digest('hex')}.blob`
 }
 
-/** Returns the header of a blob. */
 export function writeHeader(key: string, tag: Uint8Array, size: number, expiresAt: number): Buffer {
   const header = Buffer.alloc(HEADER_BYTES)
   header.write(MAGIC, 'latin1')
@@ -128,8 +107,7 @@ export function infoOf(tag: Uint8Array, size: number): BlobInfo {
 }
 
 /**
- * Parses a header. Returns `undefined` if it is not valid, or if the file does not have the stated
- * length because the disk failed midway.
+ * Returns `undefined` if the header is not valid, or the file is not as long as the header says.
  */
 function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
   if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) {
@@ -143,10 +121,7 @@ function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
   }
 }
 
-/**
- * Makes the blob in a file live for at least `ttlMs` from now. Returns `undefined` if there is no
- * such blob or it has expired.
- */
+/** Makes a blob live for at least `ttlMs` from now. Returns `undefined` if there is none. */
 export async function renewFile(
   path: string, ttlMs: number, clock: Pick<FolderClock, 'now'>,
 ): Promise<BlobInfo | undefined> {
@@ -175,7 +150,6 @@ async function writeExpiry({ handle }: OpenBlob, expiresAt: number): Promise<voi
   await writeAll(handle, bytes, EXPIRY_AT)
 }
 
-/** Returns the number of the file that has a name now; `undefined` if none has it. */
 async function fileNow(path: string): Promise<bigint | undefined> {
   try {
     return (await stat(path, { bigint: true })).ino
@@ -185,12 +159,8 @@ async function fileNow(path: string): Promise<bigint | undefined> {
   }
 }
 
-/** Removes expired blobs from a folder, one file at a time. */
 export async function sweepFolder(
-  folder: string,
-  now: number,
-  stopped: () => boolean,
-  isReserved: (name: string) => boolean,
+  folder: string, now: number, stopped: () => boolean, isReserved: (name: string) => boolean,
 ): Promise<number> {
   let bytes = 0
   for (const name of await readdir(folder)) {
@@ -215,8 +185,8 @@ function isSwept(header: BlobHeader | undefined, now: number): boolean {
 }
 
 /**
- * Renames the file first, because another process may have written a new blob under its name, or
- * renewed this one. A blob that has not expired gets its name back, unless a newer one has it.
+ * Renames the file first, because another process may write a new blob under its name, or renew it.
+ * A blob that has not expired gets its name back, unless a newer one has it.
  */
 async function removeExpired(folder: string, path: string, now: number): Promise<void> {
   const aside = join(folder, partialName())

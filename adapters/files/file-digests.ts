@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/fields/digests.js'
 import { readOptions, whole, type OptionTable } from '../../src/runtime/options.js'
 import { readFilePart, type FoundFile } from './read.js'
@@ -7,9 +8,7 @@ import { readFilePart, type FoundFile } from './read.js'
 export interface FileDigestOptions {
   /**
    * Maximum size of a file whose digest is computed, in bytes. The first client that wants the
-   * digest waits until the file was read: about a second for 1 GiB. A larger file has none.
-   *
-   * @default 268_435_456 (256 MiB)
+   * digest waits for it, about a second for 1 GiB. Default: 268_435_456 (256 MiB).
    */
   readonly maxFileBytes?: number
 }
@@ -17,27 +16,23 @@ export interface FileDigestOptions {
 const DIGESTS = {
   maxFileBytes: whole({ min: 1, infinity: true, default: 268_435_456 }),
 } satisfies OptionTable<FileDigestOptions>
-/**
- * Number of digests that are kept, of about 300 bytes each, and number of files that are read at the same
- * time. A request above it gets no digest.
- */
+/** Digests that are kept, of about 300 bytes each, and files that are read at the same time. */
 const LIMITS = { maxEntries: 10_000, concurrency: 2 }
 
-/** Computes the digests of files that clients want, and keeps them for one version of the file. */
 export class FileDigests {
   private readonly options: Required<FileDigestOptions>
   /** Digests by path, entity tag and algorithm, in the order of their last use. */
-  private readonly kept = new Map<string, string>()
+  private readonly kept: LRUCache<string, string>
   private readonly running = new Map<string, Promise<string | undefined>>()
 
-  /** @throws {TypeError} An option is unknown or not valid. */
   constructor(caller: string, options: FileDigestOptions, private readonly limits = LIMITS) {
     this.options = readOptions(`${caller}: digests`, options, DIGESTS)
+    this.kept = new LRUCache({ max: limits.maxEntries })
   }
 
   /**
-   * Returns a digest of a file in base64. Returns `undefined` if the file is too large, its entity
-   * tag is weak, too many files are read already, or the file cannot be read.
+   * Returns a digest in base64; `undefined` if the file is too large or unreadable, its tag is
+   * weak, or too many files are being read.
    */
   async digestOf(
     file: FoundFile, etag: string, algorithm: DigestAlgorithm,
@@ -46,10 +41,7 @@ export class FileDigests {
     // Tags of the application need be unique for one file only.
     const key = `${algorithm} ${etag} ${file.path}`
     const known = this.kept.get(key)
-    if (known !== undefined) {
-      this.keep(key, known)
-      return known
-    }
+    if (known !== undefined) return known
     const running = this.running.get(key)
     if (running !== undefined || this.running.size >= this.limits.concurrency) return running
     const computing = this.compute(key, file, algorithm)
@@ -64,7 +56,7 @@ export class FileDigests {
       const hash = createHash(DIGEST_ALGORITHMS[algorithm].hash)
       for await (const bytes of readFilePart(file, 0, Number(file.version.size))) hash.update(bytes)
       const digest = hash.digest('base64')
-      this.keep(key, digest)
+      this.kept.set(key, digest)
       return digest
     } catch {
       // Sending the file will fail too, and reports the error.
@@ -72,14 +64,5 @@ export class FileDigests {
     } finally {
       this.running.delete(key)
     }
-  }
-
-  /** Keeps a digest as the last one that was used. */
-  private keep(key: string, digest: string): void {
-    this.kept.delete(key)
-    this.kept.set(key, digest)
-    if (this.kept.size <= this.limits.maxEntries) return
-    const [oldest] = this.kept.keys()
-    if (oldest !== undefined) this.kept.delete(oldest)
   }
 }

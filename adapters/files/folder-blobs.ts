@@ -22,23 +22,18 @@ const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 /** Options of `FolderBlobs`. */
 export interface FolderBlobsOptions {
   /**
-   * True if all processes that use these blobs see this folder, on one machine or on a shared file
-   * system. Required with an engine that several processes share: `redis()` or `postgres()`.
-   * Default: false.
+   * True if all processes that use these blobs see this folder. Required with an engine that
+   * several processes share: `redis()` or `postgres()`. Default: false.
    */
   readonly shared?: boolean
   /**
-   * Maximum size of all blobs in the folder in bytes, including those being written. Each blob
-   * counts 4 KiB in addition. Use the same value in all processes that share the folder. Default:
-   * no limit.
+   * Maximum size of all blobs in the folder in bytes, 4 KiB for each included. Use the same value
+   * in all processes that share the folder. Default: no limit.
    */
   readonly maxBytes?: number
   /** Milliseconds between two sweeps for expired blobs, 100 or more. Default: one minute. */
   readonly sweepMs?: number
-  /**
-   * Clock in milliseconds since 1970. For tests. Default: the clock of the file system, which all
-   * processes share.
-   */
+  /** Clock in milliseconds since 1970, for tests. Default: the clock of the file system. */
   readonly now?: () => number
 }
 
@@ -50,20 +45,15 @@ const FOLDER_BLOBS = {
 } satisfies OptionTable<FolderBlobsOptions>
 
 /**
- * Blobs as files in a folder. Creates the folder if necessary, readable for this user only. A blob
- * gets its name by a rename when it is complete, so a crash leaves no incomplete blob. Files are
- * not synced: a power failure may lose the last ones.
+ * Blobs as files in a folder, which is created if necessary, readable for this user only. A crash
+ * leaves no incomplete blob. Files are not synced: a power failure may lose the last ones.
  *
- * If `maxBytes` would be exceeded, removes expired blobs. If that is not enough, `put` rejects with
- * a `StoreUnavailableError` with the reason `full`. A full disk has the same effect. No blob is
- * removed before it expires.
+ * If `maxBytes` would be exceeded even without expired blobs, or the disk is full, `put` rejects
+ * with a `StoreUnavailableError` with the reason `full`. No blob is removed before it expires.
  *
- * With several processes, `maxBytes` is approximate. Each process counts its own writes at once. It
- * sees those of other processes when it reads the folder: before its first write, every `sweepMs`,
- * and above three quarters of `maxBytes` about every two seconds, or less often if the folder has
- * so many files that reading it takes long. Between two readings, the processes together may exceed
- * `maxBytes`, and space that another process freed, or that expired, may still count.
- *
+ * With several processes, `maxBytes` is approximate. A process sees the writes of others when it
+ * reads the folder: before its first write, every `sweepMs`, and above three quarters of `maxBytes`
+ * about every two seconds. Between two readings, the processes together may exceed `maxBytes`.
  * @example
  * const blobs = new FolderBlobs('/var/lib/app/blobs', { maxBytes: 100 * 1024 ** 3 })
  */
@@ -98,9 +88,7 @@ export class FolderBlobs implements Blobs {
   }
 
   async put(
-    key: string,
-    content: AsyncIterable<Uint8Array>,
-    options: BlobPutOptions,
+    key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions,
   ): Promise<BlobInfo> {
     this.#check(key)
     checkNames('FolderBlobs: put', options, BLOB_PUT)
@@ -190,12 +178,8 @@ export class FolderBlobs implements Blobs {
   }
 
   async #write(
-    path: string,
-    key: string,
-    tag: Uint8Array,
-    content: AsyncIterable<Uint8Array>,
-    { ttlMs, signal }: BlobPutOptions,
-    space: Reservation,
+    path: string, key: string, tag: Uint8Array, content: AsyncIterable<Uint8Array>,
+    { ttlMs, signal }: BlobPutOptions, space: Reservation,
   ): Promise<number> {
     const handle = await disk(open(path, 'wx', 0o600))
     try {
@@ -217,13 +201,10 @@ export class FolderBlobs implements Blobs {
   }
 
   async *#read(
-    path: string,
-    etag: string,
-    start: number,
-    end: number,
+    path: string, etag: string, start: number, end: number,
   ): AsyncGenerator<Uint8Array, void, undefined> {
     const blob = await disk(openBlob(path))
-    if (blob === undefined) throw new StoreUnavailableError('The blob went before it was read')
+    if (blob === undefined) throw new StoreUnavailableError('The blob was removed before it was read')
     try {
       if (blob.info.etag !== etag) {
         throw new StoreUnavailableError('The blob was replaced before it was read')
@@ -263,9 +244,6 @@ function failed(error: unknown): StoreUnavailableError {
   const full = FULL.has((error as NodeJS.ErrnoException).code ?? '')
   return new StoreUnavailableError(
     full ? 'There is no space for more blobs' : 'The folder of the blobs failed',
-    {
-      reason: full ? 'full' : 'unavailable',
-      cause: error,
-    },
+    { reason: full ? 'full' : 'unavailable', cause: error },
   )
 }

@@ -7,36 +7,27 @@ import { StoreUnavailableError } from '../../src/stores/store.js'
 const BLOCK_BYTES = 4096
 /** Part of the limit above which the folder is measured again, because other processes write. */
 const NEAR = 3 / 4
-/** Minimum time in milliseconds between two measurements near the limit. */
 const FRESH_MS = 2000
 /** Minimum time between two measurements near the limit, as a multiple of the last one's time. */
 const REST = 10
-/** Validity of one reading of the clock in milliseconds. */
 const CLOCK_FRESH_MS = 60_000
-/** End of the name of a file that is not a complete blob. */
 export const PARTIAL = '.partial'
 
-/** Returns a new name for a file that is not a complete blob. */
 export function partialName(): string {
   return `${randomBytes(16).toString('hex')}${PARTIAL}`
 }
 
-/** Bytes that an unfinished `put` has reserved. */
 export interface Reservation {
-  /** Reserves bytes before they are written. */
   add(bytes: number): Promise<void>
   /** Call when the file is complete. It replaced a file that counted `replaced` bytes. */
   complete(replaced: number): void
-  /** Releases the bytes if the file is not complete. */
   end(): void
 }
 
-/** Returns the bytes that a file of `fileSize` bytes counts. */
 export function countedBytes(fileSize: number): number {
   return fileSize + BLOCK_BYTES
 }
 
-/** Returns the bytes that the file at a path counts; 0 if there is none. */
 export async function countedBytesOf(path: string): Promise<number> {
   try {
     return countedBytes((await stat(path)).size)
@@ -46,27 +37,22 @@ export async function countedBytesOf(path: string): Promise<number> {
   }
 }
 
-/** Limits the bytes in a folder. */
 export class FolderSpace {
   /** Bytes that the last sweep found, without the unfinished files of this process. */
   #measured: number | undefined
   /** Bytes that this process added and removed since the last sweep began. */
   #changed = 0
-  /** Bytes of the unfinished files of this process. */
   #reserved = 0
-  /** Time by the folder's clock at the end of the last sweep. */
   #measuredAt = 0
   #restMs = 0
   readonly #unfinished = new Set<string>()
 
   constructor(
     private readonly maxBytes: number,
-    /** The folder's clock. */
     private readonly now: () => Promise<number>,
     private readonly sweep: () => Promise<void>,
   ) {}
 
-  /** True if the file is unfinished and of this process. */
   isReserved(name: string): boolean {
     return this.#unfinished.has(name)
   }
@@ -82,7 +68,6 @@ export class FolderSpace {
     this.#measuredAt = await this.now()
   }
 
-  /** Begins an unfinished file. */
   reserve(name: string): Reservation {
     let held = 0
     this.#unfinished.add(name)
@@ -96,8 +81,7 @@ export class FolderSpace {
         await this.#refresh(bytes)
         if (this.#used() + bytes > this.maxBytes) {
           throw new StoreUnavailableError(
-            'There is no space for more blobs: the folder has reached maxBytes',
-            { reason: 'full' },
+            'There is no space for more blobs: the folder has reached maxBytes', { reason: 'full' },
           )
         }
         held += bytes
@@ -111,7 +95,6 @@ export class FolderSpace {
     }
   }
 
-  /** Call when a file that counted these bytes was removed. */
   removed(bytes: number): void {
     this.#changed -= bytes
   }
@@ -134,11 +117,9 @@ export class FolderSpace {
 
 /** Clock of the file system of a folder, in milliseconds since 1970. */
 export class FolderClock {
-  /** Difference to `performance.now()`. */
   private offset = 0
   private lookedAt = -Infinity
 
-  /** @param own - a clock for tests */
   constructor(private readonly folder: string, private readonly own: (() => number) | undefined) {}
 
   async now(): Promise<number> {

@@ -7,7 +7,6 @@ import { httpError } from '../../src/http/errors.js'
 /** Chunk size in bytes. There is no read-ahead: the socket buffer keeps the network busy. */
 const CHUNK = 128 * 1024
 
-/** Number of chunks between two checks that the file is unchanged. */
 const LOOK_EVERY = 16
 
 /** Windows has neither flag. */
@@ -17,10 +16,8 @@ const {
   O_NONBLOCK = 0,
 } = constants as Partial<typeof constants> & typeof constants
 
-/** Clock resolution of file systems in milliseconds. */
 const TICK_MS = 20
 
-/** Error codes that mean that there is no readable file. */
 const ABSENT = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'EACCES', 'EPERM', 'EINVAL'])
 
 export interface FoundFile {
@@ -31,13 +28,11 @@ export interface FoundFile {
 }
 
 /**
- * Yields a range of one version of a file. If the file is replaced, the old one is read to its end.
- * If it is changed in place, fails before the last byte, so that no client gets a mixture.
+ * Yields a range of one version of a file. If the file is changed in place, fails before the last
+ * byte, so that no client gets a mixture.
  */
 export async function* readFilePart(
-  file: FoundFile,
-  start: number,
-  end: number,
+  file: FoundFile, start: number, end: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const handle = await openVersion(file)
   try {
@@ -68,10 +63,6 @@ function readChunk(fd: number, at: number, end: number): Promise<Uint8Array> {
   })
 }
 
-/**
- * Opens a file and checks that it is the one that was found, whatever happened to names and links
- * meanwhile.
- */
 async function openVersion({ path, version, exact }: FoundFile): Promise<FileHandle> {
   let handle: FileHandle
   try {
@@ -114,15 +105,13 @@ function changedMidway(): Error {
   return new Error('The file was changed while it was sent')
 }
 
-/** Returns whether an error means that there is no such file, or none that this process may read. */
+/** Returns true if there is no such file, or none that this process may read. */
 export function isAbsent(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException | null)?.code ?? '')
 }
 
-/** Returns the state of a file, or `undefined` if there is no such regular file. */
 export async function versionOf(
-  path: string,
-  links: 'follow' | 'refuse',
+  path: string, links: 'follow' | 'refuse',
 ): Promise<BigIntStats | undefined> {
   const look = (): Promise<BigIntStats> =>
     (links === 'follow' ? stat : lstat)(path, { bigint: true })
@@ -151,8 +140,7 @@ export function hasSameContent(a: BigIntStats, b: BigIntStats): boolean {
 
 /** Returns a strong entity tag. Hashed, because inode numbers are private. */
 export function etagOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
-  const hash = createHash('sha256')
-    .update(`${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`)
+  const hash = createHash('sha256').update(`${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`)
     .digest('base64url')
   return `"${hash.slice(0, 22)}"`
 }

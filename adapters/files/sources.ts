@@ -9,16 +9,11 @@ import { FileDigests, type FileDigestOptions } from './file-digests.js'
 import { etagOf, isAbsent, readFilePart, versionOf, type FoundFile } from './read.js'
 import { typeOfName } from './types.js'
 
-/**
- * Characters that no name may have: separators of any system, U+0000, and on Windows the colon of
- * drives and streams.
- */
+/** Separators of any system, U+0000, and on Windows the colon of drives and streams. */
 const UNSAFE = process.platform === 'win32' ? /[/\\\0:]|[. ]$/ : /[/\\\0]/
 
-/** Handling of symbolic links below the folder. */
 export type Symlinks = 'refuse' | 'inside' | 'follow'
 
-/** A file, for the `etag` option. */
 export interface FileFacts {
   /** Absolute path. */
   readonly path: string
@@ -28,15 +23,14 @@ export interface FileFacts {
 /** Options of every source of files. */
 export interface FileOptions {
   /**
-   * Returns the strong entity tag, with its quotes. Default: a hash of device, inode, size and
-   * times to the nanosecond, which differs between machines. If several machines serve copies of
-   * the same files, derive it from what the copies share, such as a stored checksum. Otherwise
-   * clients that reach another machine start again.
+   * Returns the strong entity tag, with its quotes. If several machines serve copies of the same
+   * files, derive it from what the copies share, such as a checksum. Default: a hash of device,
+   * inode, size and times.
    */
   readonly etag?: (file: FileFacts) => Promise<string> | string
   /**
-   * Computes digests for clients that send `Want-Repr-Digest` (RFC 9530), and keeps them beside the
-   * strong entity tag: `{}` for the default limits. Default: no digests.
+   * Computes digests for clients that send `Want-Repr-Digest` (RFC 9530): `{}` for the default
+   * limits. Default: no digests.
    */
   readonly digests?: FileDigestOptions
 }
@@ -54,13 +48,10 @@ const FILE_SOURCE = {
 } satisfies OptionTable<FileSourceOptions>
 
 /**
- * Serves one file with `content()`. Follows symbolic links. Reads the state of the file for each
- * request, so the file may be replaced at any time. Replace it by renaming another file over it:
- * running downloads of the old file then complete.
- *
+ * Serves one file with `content()`. Follows symbolic links. The file may be replaced at any time;
+ * if another file is renamed over it, running downloads complete.
  * @example
  * const handler = content(fileSource('/srv/export.csv'))
- *
  * @throws {TypeError} The path is no string, or an option is unknown.
  */
 export function fileSource(path: string, options: FileSourceOptions = {}): FindContent {
@@ -87,18 +78,13 @@ export interface FolderSourceOptions<C = unknown> extends FileOptions {
   /** Serves files and folders whose names begin with a dot. Default: false. */
   readonly hidden?: boolean
   /**
-   * Handling of symbolic links below the folder. `refuse` (default): not served. `inside`: followed
-   * if the target is in the folder. `follow`: always followed. The folder itself may be a link.
+   * Symbolic links below the folder. `refuse` (default): not served. `inside`: followed if the
+   * target is in the folder. `follow`: always followed. The folder itself may be a link.
    */
   readonly symlinks?: Symlinks
-  /**
-   * Media types by extension, in lower case without the dot. They take precedence over the known
-   * ones: `{ gpx: 'application/gpx+xml' }`.
-   */
+  /** Additional media types by lower-case extension: `{ gpx: 'application/gpx+xml' }`. */
   readonly types?: Readonly<Record<string, string>>
-  /**
-   * Returns the decoded path below the folder, with `/`. Default: the part after the mount path.
-   */
+  /** Returns the decoded path below the folder. Default: the part after the mount path. */
   readonly path?: (request: HttpRequest<C>) => string | undefined
 }
 
@@ -108,19 +94,15 @@ const FOLDER_SOURCE = {
 } satisfies OptionTable<FolderSourceOptions>
 
 /**
- * Serves the files of a folder and its subfolders with `content()`. Never serves a file outside:
- * not by `..`, encoded or not, and not by a link. On Linux this includes a name that is replaced by
- * a link during the request. Serves only regular files; folders have no listing. `fileSource`
- * describes how to replace files.
- *
+ * Serves the files of a folder and its subfolders with `content()`, regular files only and without
+ * listings. Never serves a file outside: not by `..`, encoded or not, and not by a link, on Linux
+ * not even by one that replaces a name during the request.
  * @example
  * app.use('/files', toNode(content(folderSource('/srv/files'))))
- *
  * @throws {TypeError} The folder does not exist, or an option is unknown.
  */
 export function folderSource<C = unknown>(
-  folder: string,
-  options: FolderSourceOptions<C> = {},
+  folder: string, options: FolderSourceOptions<C> = {},
 ): FindContent<C> {
   if (typeof folder !== 'string') {
     throw new TypeError('folderSource: folder must be a string, such as /srv/files')
@@ -140,8 +122,7 @@ export function folderSource<C = unknown>(
     if (real === undefined || version === undefined) return undefined
     const name = names.at(-1) as string
     return sourceOf(
-      { path: real, version, exact: true },
-      { type: typeOfName(name, types), name, etag, digests },
+      { path: real, version, exact: true }, { type: typeOfName(name, types), name, etag, digests },
     )
   }
 }
@@ -169,10 +150,6 @@ async function sourceOf(
   }
 }
 
-/**
- * Returns the decoded names of a request's path below the mount path, or `undefined` if it is not
- * below it.
- */
 function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefined {
   if (!path.startsWith(`${mountPath}/`)) return undefined
   try {
@@ -184,29 +161,22 @@ function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefi
   }
 }
 
-/** Returns whether the names are safe: names of folders and a file that cannot lead out of the folder. */
 function areNames(names: readonly string[], hidden: boolean): boolean {
   return (
     names.length > 0 &&
     names.every(
       (name) =>
-        name !== '' &&
-        name !== '.' &&
-        name !== '..' &&
-        (hidden || !name.startsWith('.')) &&
+        name !== '' && name !== '.' && name !== '..' && (hidden || !name.startsWith('.')) &&
         !UNSAFE.test(name),
     )
   )
 }
 
 /**
- * Resolves `names` below `root` to a real path. Returns `undefined` if there is nothing, or a link
- * that is not allowed.
+ * Resolves names to a real path; `undefined` if there is nothing, or a link that is not allowed.
  */
 async function realPlace(
-  root: string,
-  names: readonly string[],
-  symlinks: Symlinks,
+  root: string, names: readonly string[], symlinks: Symlinks,
 ): Promise<string | undefined> {
   try {
     // Resolved for each call, because the folder may be a link that changes.

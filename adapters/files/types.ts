@@ -71,7 +71,6 @@ const TYPES: Readonly<Record<string, string>> = {
   pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
 }
 
-/** Returns the media type of a file name by its extension, first from `own`. */
 export function typeOfName(name: string, own: Readonly<Record<string, string>> = {}): string {
   const dot = name.lastIndexOf('.')
   const extension = dot < 0 ? '' : name.slice(dot + 1).toLowerCase()

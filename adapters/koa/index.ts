@@ -10,14 +10,11 @@ interface KoaOptions<C = unknown> {
   /** Receives every error that is masked to clients; see `guard`. */
   readonly onError?: OnError
   /**
-   * Creates `request.context`. Default: `{ user: ctx.state.user }`. koa-passport and koa-jwt set
-   * this user.
+   * Creates `request.context`. Default: `{ user: ctx.state.user }`, as koa-passport and koa-jwt set
+   * it.
    */
   readonly context?: (ctx: ParameterizedContext) => C
-  /**
-   * Prefix of the router of Koa that the handler is a route of, such as `/api`. That router does
-   * not remove it from the path. Default: the prefix that koa-mount has removed.
-   */
+  /** Prefix of the router of Koa, such as `/api`. Default: that which koa-mount has removed. */
   readonly mountPath?: string
 }
 
@@ -25,31 +22,23 @@ const OPTIONS = {
   onError: func(), context: func(), mountPath: text({ pattern: /^/, expects: 'a string' }),
 } satisfies OptionTable<KoaOptions>
 
-/** Key under which a request of node:http holds Koa's context. */
 const CONTEXT = Symbol('longhaul.koaContext')
 
 type RawRequest = object & { [CONTEXT]?: ParameterizedContext }
 
-/** Properties that @koa/router and body parsers add to a context. */
 interface Extended {
   readonly params?: Readonly<Record<string, unknown>>
   readonly request: { readonly body?: unknown }
 }
 
 /**
- * Converts a handler to a middleware of Koa, for koa-mount, or for a route of @koa/router. Headers
- * that earlier middleware has set are kept, and a body that koa-body or koa-bodyparser has parsed is
- * used. If the handler declines, the next middleware runs.
- *
- * The response is written to the connection directly. Earlier middleware continues when the response
- * has been sent. Errors that are masked to clients go to `onError`. Without it they become `error`
- * events of the app, unless `reportErrorsTo` has a listener.
- *
+ * Converts a handler to a middleware of Koa, or for a route of @koa/router. Headers of earlier
+ * middleware and a parsed body are used. If the handler declines, the next middleware runs. Masked
+ * errors go to `onError`, else to `error` events of the app, unless `reportErrorsTo` has a
+ * listener.
  * @example
  * app.use(toKoa(router({ 'POST /api/reports': submit(report) })))
- *
- * @throws {TypeError} An option is not valid or unknown, the handler is not a function, or
- * `mountPath` does not start with `/`.
+ * @throws {TypeError} The handler, `mountPath` or another option is not valid or unknown.
  */
 export function toKoa<C = unknown>(
   handler: Handler<C>, ...[options = {}]: ContextArguments<C, KoaOptions<C>>
@@ -57,10 +46,7 @@ export function toKoa<C = unknown>(
   const { context, onError = emitError, mountPath: prefix = '' } = readOptions('toKoa', options, OPTIONS)
   const makeContext = context ?? defaultContext as (ctx: ParameterizedContext) => C
   const mountPath = cleanMountPath(prefix)
-  const handle = toNode<C>(handler, {
-    onError,
-    context: (req) => makeContext(contextOf(req)),
-  })
+  const handle = toNode<C>(handler, { onError, context: (req) => makeContext(contextOf(req)) })
   return (ctx, next) => new Promise<void>((resolve, reject) => {
     const { params, request } = ctx as unknown as Extended
     const raw: RawRequest = ctx.req
@@ -90,7 +76,6 @@ function defaultContext(ctx: ParameterizedContext): unknown {
   return { user: ctx.state['user'] as unknown }
 }
 
-/** Emits an error, unless `reportErrorsTo` has a listener: one fault is one entry in the log. */
 function emitError(...[error, { raw }]: Parameters<OnError>): void {
   if (hasErrorListener()) return
   const ctx = contextOf((raw as NodeRaw).req)

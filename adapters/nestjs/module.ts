@@ -11,10 +11,7 @@ import {
 /** The token under which the module provides the `Tasks`: `@Inject(TASKS)`. */
 export const TASKS: unique symbol = Symbol('longhaul.TASKS')
 
-/**
- * The token under which the module provides the `TaskEndpoints`: `@Inject(TASK_ENDPOINTS)`. Requires
- * the option `endpoints`.
- */
+/** Token of the `TaskEndpoints`: `@Inject(TASK_ENDPOINTS)`. Requires the option `endpoints`. */
 export const TASK_ENDPOINTS: unique symbol = Symbol('longhaul.TASK_ENDPOINTS')
 
 /** The request context that `toNode` and `toFastify` make: the user whom a guard has set. */
@@ -27,15 +24,9 @@ export interface NestContext<User = { readonly id: string }> {
 export interface LonghaulModuleOptions<User = { readonly id: string }> {
   /** Options of `createTasks`: the engine and the definitions. */
   readonly tasks: TasksOptions
-  /**
-   * Options of `taskEndpoints`. The status path includes the global prefix, because Nest registers
-   * each route with its whole path. Default: no endpoints, as in a worker.
-   */
+  /** Options of `taskEndpoints`. `statusPath` includes the global prefix. Default: no endpoints. */
   readonly endpoints?: TaskEndpointsOptions<NestContext<User>>
-  /**
-   * Time that active runs get to finish when the application stops, in milliseconds.
-   * @default 10 000
-   */
+  /** Time that active runs get to finish at the end, in milliseconds. Default: 10 000. */
   readonly drainMs?: number
 }
 
@@ -51,7 +42,6 @@ const OPTIONS = {
 
 type ReadOptions = Filled<LonghaulModuleOptions, typeof OPTIONS>
 
-/** Token of the options of one `LonghaulModule`. */
 const MODULE_OPTIONS = Symbol('longhaul.MODULE_OPTIONS')
 
 /** Drains the tasks before Nest closes the server, so that waiting requests get a response. */
@@ -82,15 +72,12 @@ const PROVIDERS: Provider[] = [
 
 /**
  * A global module of NestJS. It provides the tasks under `TASKS` and the endpoints under
- * `TASK_ENDPOINTS`, and drains the tasks when the application stops.
- *
- * Nest stops an application at `app.close()`, and at SIGTERM after `app.enableShutdownHooks()`.
+ * `TASK_ENDPOINTS`, and drains the tasks at `app.close()`, and at SIGTERM after
+ * `app.enableShutdownHooks()`.
  */
 export class LonghaulModule {
   /**
-   * Creates the tasks from options. An option that is unknown or makes no sense is a `TypeError` of
-   * `NestFactory.create`.
-   *
+   * Creates the tasks. An invalid option is a `TypeError` of `NestFactory.create`.
    * @example
    * LonghaulModule.forRoot({
    *   tasks: { ...memory(), definitions: [report] },
@@ -102,14 +89,12 @@ export class LonghaulModule {
   }
 
   /**
-   * Creates the tasks from options that a factory returns, which may inject providers.
-   *
+   * Creates the tasks from options of a factory, which may inject providers.
    * @example
    * LonghaulModule.forRootAsync({
    *   inject: [Database],
    *   useFactory: ({ pool }: Database) => ({
    *     tasks: { ...postgres({ pool }), definitions: [report] },
-   *     endpoints: { statusPath: '/tasks/{id}', owner: ({ context }) => context.user?.id },
    *   }),
    * })
    */

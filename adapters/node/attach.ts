@@ -17,14 +17,13 @@ import { limitSending, SEND_TIMEOUT, type NodeServer } from './limit-sending.js'
 /** Options of `attach`, beside those of `toNode`. */
 export interface AttachOptions<C = unknown> extends NodeOptions<C> {
   /**
-   * Policies around responses to requests that never reach the handler: a request that cannot be
-   * parsed, an unknown expectation, CONNECT. With `requestId()` and `rateLimit()` such responses
-   * have the headers of these policies. Default: none.
+   * Policies around responses to requests that never reach the handler, such as one that cannot be
+   * parsed or CONNECT: `requestId()`, `rateLimit()`. Default: none.
    */
   readonly policies?: readonly Policy<C>[]
   /**
-   * Disconnects clients that have read nothing for so long, in milliseconds; see `limitSending`.
-   * Default: never.
+   * Time after which a client that reads nothing is disconnected, in milliseconds; see
+   * `limitSending`. Default: never.
    */
   readonly sendTimeoutMs?: number
 }
@@ -40,27 +39,23 @@ type Listener = (...args: never[]) => void
 /**
  * Connects a server of node:http to a handler, with the events that a plain listener does not get:
  *
- * - `request`: if the handler declines, the listeners that the server had before are called.
- * Without such listeners the client gets a 404;
+ * - `request`: if the handler declines, calls the listeners that the server had before, else sends
+ *   a 404;
  * - `checkContinue`: `100 Continue` is sent once the handler reads the body;
  * - `checkExpectation`: 417 `expectation_failed` for anything but `100-continue`;
  * - `connect`: 501 `not_implemented`;
  * - `clientError`: 501 for a method that Node's parser does not know, 431 if the headers are too
- * large, 408 if the request is too slow, 400 for other errors. The response has the error body.
- * Nothing is written into a response that has begun.
+ *   large, 408 if the request is too slow, else 400. Nothing is written into a response that has
+ *   begun.
  *
- * Listeners that the server has for `connect`, `checkExpectation` and `clientError` stay, and no
- * listener is added for these events. `upgrade` is not touched.
- *
+ * If the server has listeners for one of the last three events, they stay, and none is added.
  * @example
  * const detach = attach(server, handler, { policies: [requestId()], sendTimeoutMs: 120_000 })
- *
  * @returns a function that restores the server
  * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
  */
 export function attach<C = unknown>(
-  server: NodeServer, handler: Handler<C>,
-  ...[options = {}]: ContextArguments<C, AttachOptions<C>>
+  server: NodeServer, handler: Handler<C>, ...[options = {}]: ContextArguments<C, AttachOptions<C>>
 ): () => void {
   const { policies = [], onError, context, sendTimeoutMs } = readOptions('attach', options, OPTIONS)
   const binding = new Binding(handler, options)
@@ -129,7 +124,6 @@ interface ParseFailure extends Error {
   readonly bytesParsed?: number
 }
 
-/** Calls `respond` once no other response is being sent on the connection. */
 function whenFree(failure: ParseFailure, socket: Duplex, respond: () => void): void {
   const last = lastResponse(socket)
   const isFree = last === undefined || last.writableFinished
@@ -159,8 +153,8 @@ function parseError(failure: ParseFailure): HttpError {
 
 /**
  * Returns true if the parser stopped at a well-formed method that it does not know (RFC 9110
- * section 9.1), and false for garbage such as a TLS hello. The packet may contain earlier requests,
- * so the line where the parser stopped counts.
+ * section 9.1). The packet may contain earlier requests, so the line where the parser stopped
+ * counts.
  */
 function namesMethod({ rawPacket, bytesParsed }: ParseFailure): boolean {
   if (rawPacket === undefined) return false
@@ -181,15 +175,11 @@ function bareRequest<C>(
   })
 }
 
-/** Maximum time for the client to read the response and to close, in milliseconds. */
 const LEAVE_MS = 1000
 
 const responded = new WeakSet<Duplex>()
 
-/**
- * Writes a response to a bare connection, for which Node has no response object, and ends the
- * connection. Does so once for each connection.
- */
+/** Writes a response to a connection for which Node has no response object, once, and ends it. */
 function respondRaw(socket: Duplex, response: MaybePromise<HttpResponse | undefined>): void {
   if (responded.has(socket)) return
   responded.add(socket)
@@ -207,7 +197,6 @@ function respondRaw(socket: Duplex, response: MaybePromise<HttpResponse | undefi
   })
 }
 
-/** Returns a response as it is on the wire. Leaves a streamed body out. */
 function wireText({ status, headers, body }: HttpResponse): string {
   const text = typeof body === 'string' ? body : ''
   const length = String(Buffer.byteLength(text))

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { guard, type OnError } from '../../src/http/boundary.js'
-import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange.js'
+import {
+  checkHandler, type Handler, type HttpRequest, type HttpResponse,
+} from '../../src/http/exchange.js'
 import { cleanMountPath, type ContextArguments } from '../../src/http/request.js'
 import { notFound } from '../../src/http/respond.js'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
@@ -17,9 +19,9 @@ export interface NodeOptions<C = unknown> {
   /** Creates `request.context` when it is first read. Default: `{ user: req.user }`. */
   readonly context?: (req: HostRequest) => C
   /**
-   * Start of the path under which the handler is mounted, as clients see it, such as `/api`.
-   * `Location` and links begin with it. Set it behind a proxy that removes a prefix, and in
-   * frameworks that do not report it. Default: what Express or Connect has removed, or `''`.
+   * Start of the path under which the handler is mounted, as clients see it, such as `/api`, for
+   * `Location` and links. Set it behind a proxy that removes a prefix, and in frameworks that do
+   * not report it. Default: what Express or Connect has removed, or `''`.
    */
   readonly mountPath?: string | ((req: HostRequest) => string)
 }
@@ -47,29 +49,25 @@ export type NodeHandler<C = unknown> = (
 ) => void
 
 /**
- * Turns a handler into a node:http listener that is also a middleware of Express 4, Express 5 and
- * Connect. For other frameworks, pass Node's objects and the facts of the request in the third
- * argument.
+ * Turns a handler into a node:http listener and middleware of Express 4, Express 5 and Connect. For
+ * other frameworks, pass Node's objects and the facts of the request in the third argument.
  *
- * If the handler declines, `next` is called. Without a `next` the client gets 404 `not_found`.
+ * If the handler declines, `next` is called; without a `next` the client gets 404 `not_found`.
  * Headers that your framework has set stay, unless the handler sets them too. `Vary`, `Link`,
- * `Set-Cookie` and `Access-Control-Expose-Headers` of both are joined. Errors of the handler become
- * error responses.
+ * `Set-Cookie` and `Access-Control-Expose-Headers` of both are joined.
  *
- * The body is read only when the handler reads it. A body that a parser has read already is taken
- * from `req.body` or `body`. If more than 64 KiB of a request are not read, the connection is
- * closed after the response. The client has up to 5 s to read the response.
+ * The body is read when the handler reads it. A body that a parser has read is taken from
+ * `req.body` or `body`. If more than 64 KiB of a request are not read, the connection is closed
+ * after the response.
  *
- * A pipelined request runs when the response before it on its connection has been sent, and not at
- * all if the connection has ended by then. If 3000 requests wait, the connection is closed.
+ * A pipelined request runs when the response before it has been sent, unless the connection has
+ * ended. If 3000 requests wait, the connection is closed.
  *
  * The status and headers of a streamed response are sent with its first chunk, after 1 s, or at
- * once for `text/event-stream`. If the source fails before that, the client gets an error response.
- * If it fails later, the connection is cut.
- *
+ * once for `text/event-stream`. If the source fails before that, the client gets an error response,
+ * else the connection is cut.
  * @example
  * app.use('/api', toNode(handler))
- *
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
  * option is not valid or unknown.
  */
@@ -96,23 +94,14 @@ export class Binding<C> {
     handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>,
     private readonly send: Send = sendDirectly,
   ) {
-    if (typeof handler !== 'function') {
-      throw new TypeError(
-        'Pass a handler, such as submit(report) or status of taskEndpoints, not '
-        + (handler === null ? 'null' : typeof handler)
-      )
-    }
+    checkHandler(handler)
     this.boundary = { onError }
     this.handle = guard(handler, this.boundary)
     this.makeContext = context ?? defaultContext as (req: HostRequest) => C
     this.mountPath = typeof mountPath === 'string' ? cleanMountPath(mountPath) : mountPath
   }
 
-  /**
-   * Runs one exchange, after those before it on the same connection.
-   *
-   * @param waiting - the client waits for a 100
-   */
+  /** @param waiting - the client waits for a 100 */
   run(
     req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined,
     waiting: boolean,
@@ -136,7 +125,6 @@ export class Binding<C> {
     this.settle(call, misuse ? this.rescue(call, misuse.error) : this.handle(call), next)
   }
 
-  /** Responds with another handler than its own, which is guarded already. */
   respond(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
     const before = responseBefore(req, res)
     if (before !== undefined) {

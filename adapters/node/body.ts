@@ -8,11 +8,8 @@ import type { HostRequest, HostResponse } from './host.js'
 export class NodeBody extends BindingBody {
   private readonly req: HostRequest
   private readonly res: HostResponse
-  /** True if the client waits for a 100 before it sends the body. */
   waiting: boolean
-  /** True if this object has asked the connection for bytes. */
   begun = false
-  /** True while a handler reads. */
   reading = false
   private streams = false
   private stopped = false
@@ -97,10 +94,7 @@ export class NodeBody extends BindingBody {
 
 const EVENTS = ['readable', 'end', 'error', 'close'] as const
 
-/**
- * Reads to the end. The listeners stay on the request, which emits nothing more but `close`,
- * because removing them would cost 3 % of a small POST.
- */
+/** Reads to the end. The listeners stay, because removing them would cost 3 % of a small POST. */
 function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8Array | undefined> {
   return new Promise((resolve, reject) => {
     body.begin()

@@ -8,30 +8,24 @@ import { isFieldValue, joinLists } from '../../src/http/fields/reader.js'
 
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
-/** Headers that are joined. For others the value of the handler wins. */
 const LISTS = new Set(['vary', 'access-control-expose-headers', 'ratelimit', 'ratelimit-policy'])
 const LINES = new Set(['set-cookie', 'link'])
 
-/** Returns true if a header has the values of your framework and of the handler. */
 export function isList(name: string): boolean {
   return LISTS.has(name) || LINES.has(name)
 }
 
-/** Throws the error of Node for a header that it would not send. */
 export function checkHeader(name: string, value: string | string[]): void {
   validateHeaderName(name)
   if (Array.isArray(value)) for (const each of value) validateHeaderValue(name, each)
   else validateHeaderValue(name, value)
 }
 
-/** Returns true if the status or the method rules out content (RFC 9110 section 6.4.1). */
 export function hasNoContent(req: HostRequest, status: number): boolean {
   return req.method === 'HEAD' || status === 204 || status === 304
 }
 
 /**
- * Writes the status and headers of a response.
- *
  * @param length - the `Content-Length`; `undefined` keeps that of the handler
  * @param close - ends the connection after the response
  */
@@ -69,10 +63,7 @@ function merged(
   return all
 }
 
-/**
- * Joins the value of a header that was set before with another one. Returns `undefined` if the
- * header has only one value.
- */
+/** Joins two values of a header. Returns `undefined` if the header has only one value. */
 export function together(
   name: string, set: OutgoingHttpHeader | undefined, value: string | string[],
 ): OutgoingHttpHeader | undefined {
@@ -81,11 +72,7 @@ export function together(
   return LINES.has(name) ? [...new Set([set, value].flat().map(String))] : undefined
 }
 
-/**
- * Calls `act` just before the headers of a response of your framework are sent, by `writeHead` in any
- * form, or by the first write, end or flush. All its headers are set by then, so `act` may read, join
- * and add headers.
- */
+/** Calls `act` just before the headers of a response of your framework are sent in any way. */
 export function atHead(res: HostResponse, act: () => void): void {
   const write = res.writeHead.bind(res) as (...args: unknown[]) => ServerResponse
   const writeHead = (status: unknown, ...rest: unknown[]): ServerResponse => {
@@ -99,10 +86,7 @@ export function atHead(res: HostResponse, act: () => void): void {
   res.writeHead = writeHead
 }
 
-/**
- * Sets the headers that `writeHead` got: an object, a flat list of names and values, or a list of
- * pairs. In a list the second value of a name is added.
- */
+/** Sets the headers that `writeHead` got: an object, a flat list of names and values, or pairs. */
 function setAll(res: HostResponse, headers: unknown): void {
   if (!Array.isArray(headers)) {
     for (const [name, value] of Object.entries((headers ?? {}) as OutgoingHttpHeaders)) {
@@ -120,7 +104,6 @@ function setAll(res: HostResponse, headers: unknown): void {
   }
 }
 
-/** Parts of a response of node:http that send informational responses. */
 interface Informing {
   /** HTTP/2 only. */
   readonly stream?: { additionalHeaders?(headers: Record<string, unknown>): void }
@@ -131,8 +114,8 @@ interface Informing {
 const PHRASES: Readonly<Record<number, string>> = { 104: 'Upload Resumption Supported' }
 
 /**
- * Sends an informational response (RFC 9110 section 15.2), because node:http has functions for 100,
- * 102 and 103 only. Sends nothing to a client of HTTP/1.0, nor after the final response has begun.
+ * Sends an informational response (RFC 9110 section 15.2). node:http can send 100, 102 and 103
+ * only.
  */
 export function sendInformation(
   req: HostRequest, res: HostResponse, status: number, headers: ResponseHeaders,

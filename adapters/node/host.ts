@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { HttpRequest } from '../../src/http/exchange.js'
 
-/** Key of the request that `toMiddleware` has passed on. The same in every copy of this package. */
 export const HANDED_ON: unique symbol = Symbol.for('longhaul.handedOn') as never
 
 /** A request of node:http, with the properties that Express, Connect, Passport and body parsers add. */
@@ -29,14 +28,13 @@ export interface NodeRaw {
 /** The function that Express and Connect call `next`. */
 export type Next = (error?: unknown) => void
 
-/** Returns true if the connection is closed, so that no response can be sent. */
 export function isGone(req: HostRequest, res: HostResponse): boolean {
   return res.destroyed || req.socket.destroyed
 }
 
 /**
- * Calls `left` once, when the exchange is over or its connection closes. A response that waits behind
- * another one gets no `close` event from Node, so the connection is watched then.
+ * Calls `left` once, when the exchange is over or its connection closes. Node emits no `close` for
+ * a response that waits behind another one, so the connection is watched then.
  */
 export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
   const socket = res.socket === null ? req.socket : undefined
@@ -49,12 +47,9 @@ export function onClose(req: HostRequest, res: HostResponse, left: () => void): 
   socket?.on('close', once)
 }
 
-/**
- * Maximum number of requests that wait on one connection. One read of a connection (64 KiB) has at
- * most 2,600.
- */
+/** For one connection, of which one read (64 KiB) has at most 2,600 requests. */
 const MAX_WAITING = 3000
-/** Maximum number of requests that wait on all connections together. Each takes some 4 KiB. */
+/** For all connections together. Each waiting request takes some 4 KiB. */
 const MAX_WAITING_IN_ALL = 10_000
 let waitingInAll = 0
 
@@ -73,8 +68,7 @@ export function lastResponse(socket: Duplex): ServerResponse | undefined {
 /**
  * Returns the response that must be complete before this request runs: that of the request before
  * it on the same connection (pipelining, RFC 9112 section 9.3.2). Node emits all requests of one
- * read at once and keeps their responses in memory until the connection can take them. Returns
- * `undefined` if the request can run now. Call it once before a handler runs.
+ * read at once. Call it once before a handler runs.
  */
 export function responseBefore(req: HostRequest, res: SeenResponse): ServerResponse | undefined {
   // A middleware and a handler of longhaul may both see the same request.
@@ -89,8 +83,8 @@ export function responseBefore(req: HostRequest, res: SeenResponse): ServerRespo
 }
 
 /**
- * Calls `run` once the response `before` has been sent, unless the connection has ended by then. A
- * connection on which too many requests wait is closed at once.
+ * Calls `run` once the response `before` has been sent, unless the connection has ended. Closes a
+ * connection on which too many requests wait.
  */
 export function runAfter(
   before: ServerResponse, req: HostRequest, res: HostResponse, run: () => void,
@@ -113,7 +107,6 @@ export function runAfter(
   }))
 }
 
-/** Notes that requests of a connection no longer wait. */
 function noteDone(socket: Connection, count: number): void {
   const done = Math.min(count, socket[WAITING] ?? 0)
   socket[WAITING] = (socket[WAITING] ?? 0) - done

@@ -3,32 +3,24 @@ import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { timer } from '../../src/runtime/options.js'
 
-/** A server of node:http or node:https. */
 export type NodeServer = Server | HttpsServer
 
-/** Number of checks of each connection within one time limit. */
 const CHECKS = 4
 
 export const SEND_TIMEOUT = timer({ min: CHECKS })
 
-/** Bytes that a connection has taken, and the number of checks since the last change. */
 interface Progress {
   taken: string
   checks: number
 }
 
 /**
- * Disconnects clients that have stopped reading. If data waits and nothing was sent for `ms`
- * milliseconds (up to a quarter longer), destroys the socket and closes the source of a streamed
- * response. This includes responses of your framework. A response that waits for its handler, and
- * an idle event stream, are not affected.
- *
- * Systems buffer some MiB for a slow client and accept more in large steps, so choose a minute or
- * more. Connections that exist already are not watched.
- *
+ * Disconnects clients that have stopped reading: data waits and nothing was sent for `ms`
+ * milliseconds (up to a quarter longer). Includes responses of your framework. An idle event stream
+ * is not affected. Systems buffer some MiB for a slow client, so choose a minute or more.
+ * Connections that exist already are not watched.
  * @example
  * const stop = limitSending(server, 120_000)
- *
  * @returns a function that ends the limit
  * @throws {TypeError} `ms` is not valid.
  */
@@ -65,10 +57,7 @@ export function limitSending(server: NodeServer, ms: number): () => void {
   }
 }
 
-/**
- * Returns a string that changes when the system takes a byte, and `undefined` if nothing waits. It
- * does not change when more waits.
- */
+/** Returns a string that changes when the system takes a byte; `undefined` if nothing waits. */
 function takenBy(socket: Socket): string | undefined {
   const waiting = socket.writableLength
   if (waiting === 0) return undefined

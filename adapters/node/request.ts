@@ -60,21 +60,15 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
     )
   }
 
-  get headers(): RequestHeaders {
-    return this.madeHeaders ??= headersOf(this.req)
-  }
+  get headers(): RequestHeaders { return this.madeHeaders ??= headersOf(this.req) }
 
   get params(): Readonly<Record<string, string>> {
     return this.madeParams ??= textParams(this.facts?.params ?? this.req.params)
   }
 
-  get query(): URLSearchParams {
-    return this.madeQuery ??= new URLSearchParams(this.search)
-  }
+  get query(): URLSearchParams { return this.madeQuery ??= new URLSearchParams(this.search) }
 
-  get signal(): AbortSignal {
-    return this.madeSignal ??= this.watchClient()
-  }
+  get signal(): AbortSignal { return this.madeSignal ??= this.watchClient() }
 
   get gone(): boolean {
     return this.madeSignal?.aborted ?? (isGone(this.req, this.res) && this.leftEarly)
@@ -91,19 +85,14 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
     return this.madeContext.value
   }
 
-  get peerAddress(): string | undefined {
-    return this.req.socket.remoteAddress
-  }
+  get peerAddress(): string | undefined { return this.req.socket.remoteAddress }
 
-  get raw(): NodeRaw {
-    return { req: this.req, res: this.res }
-  }
+  get raw(): NodeRaw { return { req: this.req, res: this.res } }
 
   inform(status: number, headers: ResponseHeaders): void {
     if (!this.answered) sendInformation(this.req, this.res, status, headers)
   }
 
-  /** For a closed connection: true if the response was not complete. */
   private get leftEarly(): boolean {
     return !this.answered && !this.res.writableFinished
   }
@@ -126,10 +115,7 @@ function stripped(req: HostRequest, path: string): string {
   return local === '/' ? cleanMountPath(path) : ''
 }
 
-/**
- * Returns path parameters as strings: Express 5 has a list for a wildcard, Express 4 `undefined` for
- * an optional one.
- */
+/** Returns path parameters as strings. Express 5 has a list for a wildcard. */
 function textParams(params: unknown): Readonly<Record<string, string>> {
   if (typeof params !== 'object' || params === null) return NO_PARAMS
   const text: Record<string, string> = {}
@@ -141,8 +127,8 @@ function textParams(params: unknown): Readonly<Record<string, string>> {
 }
 
 /**
- * Headers that have one value and that a decision depends on. If one of them is repeated, Node
- * keeps the first value silently. Other servers and proxies may have read the last one.
+ * Headers that a decision depends on. Node keeps the first value of a repeated one silently, but
+ * another server or proxy may have read the last one.
  */
 const SINGLE = [
   'host', 'authorization', 'proxy-authorization', 'content-type', 'if-modified-since',
@@ -150,10 +136,7 @@ const SINGLE = [
 ]
 const LENGTHS = SINGLE.reduce((bits, { length }) => bits | (1 << length), 0)
 
-/**
- * Returns the headers of a request as Node gives them, except that a repeated header of `SINGLE` is
- * a list of all its values. Handlers do not accept a list there.
- */
+/** Returns the headers as Node gives them, with a list for a repeated header of `SINGLE`. */
 function headersOf({ headers, rawHeaders }: IncomingMessage): RequestHeaders {
   let seen = 0
   let repeated = 0

@@ -13,9 +13,8 @@ export type Call = NodeRequest<unknown>
 export type Send = (call: Call, response: HttpResponse, rescue: Rescue) => void
 
 /**
- * Sends a response. If the client has disconnected, or your framework has responded already, drops
- * the response and closes its source. Never throws: if it fails, the client gets an error response,
- * or the connection is cut.
+ * Sends a response. Drops it if the client has disconnected or your framework has responded. Never
+ * throws: if it fails, the client gets an error response, or the connection is cut.
  */
 export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   const { req, res } = call
@@ -39,7 +38,6 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   }
 }
 
-/** Sends a response whose body is in memory in one write. Sends only the headers of a stream. */
 function sendWhole(call: Call, response: HttpResponse): void {
   const { req, res } = call
   const { body, status } = response
@@ -63,7 +61,6 @@ function sendWhole(call: Call, response: HttpResponse): void {
   linger(req, () => res.end())
 }
 
-/** Returns the Content-Length. The response to HEAD has none if the handler made no body. */
 function lengthOf(
   body: string | Uint8Array | undefined, bare: boolean, status: number,
 ): number | undefined {
@@ -75,9 +72,9 @@ function lengthOf(
 const node: Pick<ServerResponse, 'end' | 'write'> = ServerResponse.prototype
 
 /**
- * Ends a response with a string. `end(text)` passes two pieces to the socket, the second one empty,
- * which takes Node and the system a tenth longer for a small response. So the string is written,
- * released and ended. If middleware has replaced `write` or `end`, it gets the string in one call.
+ * Ends a response with a string. `end(text)` passes two pieces to the socket, which takes a tenth
+ * longer for a small response. So the string is written, released and ended, unless middleware has
+ * replaced `write` or `end`.
  */
 function endWith(res: HostResponse, text: string, encoding: BufferEncoding): void {
   const { socket } = res
@@ -92,8 +89,8 @@ function endWith(res: HostResponse, text: string, encoding: BufferEncoding): voi
 }
 
 /**
- * Sends an error instead of a response that cannot be sent. If the headers are sent already, cuts
- * the connection, so that the response does not look complete. Never rejects.
+ * Sends an error instead of a response, or cuts the connection if the headers are sent. Never
+ * rejects.
  */
 async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<void> {
   const { req, res } = call
@@ -112,8 +109,8 @@ async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<
 }
 
 /**
- * Cuts a connection, so that the response does not look complete. HTTP/1.0 marks its end by closing,
- * so it needs a reset. HTTP/2 resets the stream, for which it needs an error.
+ * Cuts a connection, so that the response does not look complete. HTTP/1.0 marks its end by
+ * closing, so it needs a reset. HTTP/2 needs an error.
  */
 export function cut({ req, res }: Call): void {
   if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
@@ -126,11 +123,6 @@ export async function cutAfterTurn(call: Call): Promise<void> {
   cut(call)
 }
 
-/**
- * Sends a streamed response at the speed of its reader: requests the next chunk when the connection
- * accepts more. The headers are sent with the first chunk, after `HEAD_WAIT_MS`, or at once for
- * server-sent events. If the source fails before that, the client gets an error response.
- */
 async function sendStream(
   call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
@@ -191,12 +183,6 @@ export function sizeOf(chunk: Chunk): number {
   return typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.byteLength
 }
 
-/**
- * Checks a streamed body against its Content-Length.
- *
- * @param promised - the Content-Length; `NaN` without one
- * @throws {RangeError} The body is longer, or ends before.
- */
 export function checkLength(sent: number, promised: number, isEnd: boolean): void {
   if (sent > promised) {
     throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
@@ -207,9 +193,8 @@ export function checkLength(sent: number, promised: number, isEnd: boolean): voi
 }
 
 /**
- * Ends a chunked response. Its last chunk is sent before the rest of the request is read. If the
- * client wants the connection closed, Node would close it right after the last chunk, so the rest
- * of the request is read first.
+ * Ends a chunked response. Its last chunk is sent before the rest of the request is read, unless
+ * Node would close the connection after it.
  */
 function finish(call: Call): void {
   const { req, res } = call
@@ -229,7 +214,7 @@ function finish(call: Call): void {
 
 function ignore(): void {}
 
-/** Maximum size of the rest of a body that is read and dropped to keep the connection, in bytes. */
+/** Maximum rest of a body that is read and dropped to keep the connection. */
 const WORTH_KEEPING = 64 * 1024
 
 /** Limits for reading a larger rest before the connection is closed. */
@@ -238,8 +223,8 @@ const LINGER_IDLE_MS = 1000
 const LINGER_BYTES = 256 * 1024 * 1024
 
 /**
- * Returns true if the connection has to be closed after a whole response. A client that was too slow
- * is not waited for, even if a handler still reads (RFC 9110 section 15.5.9).
+ * Returns true if the connection has to be closed after a whole response. A client that was too
+ * slow is not waited for (RFC 9110 section 15.5.9).
  */
 export function mustClose(call: Call, status: number): boolean {
   return !call.req.complete && (status === 408 || leavesBody(call))
@@ -247,7 +232,7 @@ export function mustClose(call: Call, status: number): boolean {
 
 /**
  * Returns true if so much of the request is unread that the connection has to be closed after the
- * response (RFC 9112 section 9.3). A body that a handler still reads is not unread.
+ * response (RFC 9112 section 9.3).
  */
 export function leavesBody({ req, body }: Call): boolean {
   if (req.complete || body.reading || req.httpVersionMajor > 1) return false
@@ -263,9 +248,8 @@ export function dropRest({ req, body }: Call): void {
 }
 
 /**
- * Calls `done` when the client has sent all (`true`), or when a limit is reached. If the connection
- * were closed at once, the kernel would send a reset, and the client could lose the response that
- * it has not read yet (RFC 9112 section 9.6).
+ * Calls `done` when the client has sent all (`true`), or at a limit. If the connection were closed
+ * at once, a reset could make the client lose the response (RFC 9112 section 9.6).
  */
 export function linger(req: HostRequest, done: (all: boolean) => void): void {
   let bytes = 0

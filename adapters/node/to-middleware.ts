@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http'
-import { after, isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type ResponseHeaders,
   checkCall,
@@ -15,34 +14,29 @@ interface Passed<C> {
   readonly request: HttpRequest<C>
   readonly headers: Readonly<ResponseHeaders>
 }
-type Verdict<C> = MaybePromise<HttpResponse | Passed<C>>
+type Verdict<C> = HttpResponse | Passed<C>
 
-/** Marks the stand-in for the response of your framework, and copies of it. */
 const STAND_IN = Symbol('longhaul.standIn')
-/** Headers of the body, which your framework writes. */
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
 /**
- * Puts policies in front of your framework's own handlers, as middleware of Express 4, Express 5 and
- * Connect. For other frameworks, pass Node's objects: `guard(request.raw, reply.raw, done)` in an
- * `onRequest` hook of Fastify.
+ * Puts policies in front of your framework's own handlers, as middleware of Express 4, Express 5
+ * and Connect. For other frameworks, pass Node's objects: `guard(request.raw, reply.raw, done)` in
+ * an `onRequest` hook of Fastify.
  *
- * If a policy rejects a request, the client gets longhaul's error body and `next` is not called.
- * Otherwise your framework continues, and the headers of policies are added to its response, even
- * if that is an error page, a 304 or a stream. `Vary`, `Link`, `Set-Cookie`, `RateLimit` and
- * `RateLimit-Policy` of both are joined. For other headers the value of your framework stays.
+ * If a policy rejects a request, the client gets longhaul's error body. Otherwise your framework
+ * continues, and the headers of policies are added to its response. `Vary`, `Link`, `Set-Cookie`,
+ * `RateLimit` and `RateLimit-Policy` of both are joined. For other headers the value of your
+ * framework stays.
  *
- * After it `requestOf(req)` returns the request with the context that policies have made:
- * `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`. `toNode` handlers get this context.
- * `req.user` is the principal, unless your framework has set it.
+ * `requestOf(req)` then returns the request with the context that policies have made, for
+ * `principalOf` and `consume`. `toNode` handlers get this context. `req.user` is the principal,
+ * unless your framework has set it.
  *
- * Policies see the response of your framework as an empty 200. So `timeouts` and `limitBody`, which
- * change the run or the body, are not accepted. An optional `authenticate` adds no challenge to a
- * 401 of your framework.
- *
+ * Policies see the response of your framework as an empty 200. So `timeouts` and `limitBody` are
+ * not accepted, and an optional `authenticate` adds no challenge to a 401 of your framework.
  * @example
  * app.use('/v1', toMiddleware([requestId(), deprecated({ deprecated: '2026-01-01' })]))
- *
  * @throws {TypeError} There is no policy, the order would not work (see `compose`), or a policy
  * cannot work here.
  */
@@ -61,14 +55,12 @@ export function toMiddleware<C = unknown>(
       )
     }
   }
-  const handler: Handler<C> = (request) => through(policies, 0, request)
+  const handler: Handler<C> = (request) => through(policies, request)
   return toNode(handler, ...given)
 }
 
 /**
- * Returns the request with the context that policies of `toMiddleware` have made; `undefined` without
- * them.
- *
+ * Returns the request with the context that policies of `toMiddleware` have made.
  * @example
  * const principal = principalOf(requestOf(req) ?? request)
  */
@@ -76,49 +68,37 @@ export function requestOf<C = unknown>(req: IncomingMessage): HttpRequest<C> | u
   return (req as HostRequest)[HANDED_ON] as HttpRequest<C> | undefined
 }
 
-/** Runs the policies. Returns the response of one that rejects the request, else `undefined`. */
-function through<C>(
-  policies: readonly Policy<C>[], from: number, first: HttpRequest<C>,
-): MaybePromise<HttpResponse | undefined> {
+async function through<C>(
+  policies: readonly Policy<C>[], first: HttpRequest<C>,
+): Promise<HttpResponse | undefined> {
   let request = first
-  for (let at = from; at < policies.length; at++) {
-    const policy = policies[at] as Policy<C>
-    const verdict = policy.place?.wholeRun === 'waits'
-      ? askWaiting(policy, request)
-      : ask(policy, request)
-    if (isPending(verdict)) {
-      return verdict.then((late) => {
-        if ('status' in late) return late
-        announce(late)
-        return through(policies, at + 1, late.request)
-      })
-    }
+  for (const policy of policies) {
+    const verdict = await (policy.place?.wholeRun === 'waits' ? askWaiting : ask)(policy, request)
     if ('status' in verdict) return verdict
     announce(verdict)
-    ;({ request } = verdict)
+    request = verdict.request
   }
   handOn(request)
   return undefined
 }
 
-function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
+async function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Promise<Verdict<C>> {
   let inner = request
   const next: Handler<C> = (handed) => {
     checkCall(handed)
     inner = handed
     return { status: 200, headers: {}, [STAND_IN]: true }
   }
-  const read = (response: HttpResponse | undefined): HttpResponse | Passed<C> =>
-    response === undefined || STAND_IN in response
-      ? { request: inner, headers: response?.headers ?? {} }
-      : response
-  return after(policy(request, next), read)
+  const response = await policy(request, next)
+  return response === undefined || STAND_IN in response
+    ? { request: inner, headers: response?.headers ?? {} }
+    : response
 }
 
 /** Lets your framework continue while the policy waits for its response. */
 function askWaiting<C>(
   policy: Policy<C>, request: HttpRequest<C>,
-): Promise<HttpResponse | Passed<C>> {
+): Promise<Verdict<C>> {
   const { req, res } = request.raw as NodeRaw
   return new Promise((resolve, reject) => {
     const next: Handler<C> = (handed) => new Promise((headOut) => {

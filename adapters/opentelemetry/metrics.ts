@@ -8,10 +8,7 @@ import type { Tasks } from '../../src/tasks/tasks.js'
 
 /** Options of `taskMetrics`. */
 export interface TaskMetricsOptions {
-  /**
-   * Tasks whose pools are counted each time that the meter collects. Default: none, and there is no
-   * `longhaul.pool.*`.
-   */
+  /** Tasks whose pools are counted for `longhaul.pool.*`. Default: none. */
   readonly tasks?: Pick<Tasks, 'pools'>
   /** Default: the meter `longhaul` of the global provider. */
   readonly meter?: Meter
@@ -28,8 +25,8 @@ const OPTIONS = {
 const BOUNDARIES = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800, 3600]
 
 /**
- * Records what this process does as metrics of OpenTelemetry. Attributes are names and outcomes, never ids or
- * owners, because their number has no bound.
+ * Records what this process does as metrics of OpenTelemetry. Attributes are names and outcomes,
+ * never ids or owners, because their number has no bound.
  *
  * | Metric | Content |
  * |---|---|
@@ -40,10 +37,8 @@ const BOUNDARIES = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1
  * | `longhaul.store.duration` | seconds of calls of Redis or PostgreSQL, by operation and outcome |
  * | `longhaul.pool.tasks` | tasks of all processes by pool and state: running, waiting, delayed. Each process reports the same number |
  * | `longhaul.pool.oldest_wait` | seconds for which the oldest task of a pool has waited |
- *
  * @example
  * const stop = taskMetrics({ tasks })
- *
  * @returns a function that ends the records
  * @throws {TypeError} An option is unknown or not valid.
  */

@@ -15,22 +15,18 @@ export interface TaskTracingOptions {
 
 const OPTIONS = { tracer: value() } satisfies OptionTable<TaskTracingOptions>
 const TRACE_HEADER = /^[a-z0-9-]{1,64}$/
-/** Maximum length of a header of a trace, and number of headers, because they are stored with each task. */
+/** Limits of the headers of a trace, because they are stored with each task. */
 const MAX_HEADER_LENGTH = 512
 const MAX_HEADERS = 8
 
 /**
- * Traces tasks, for the option `tracing` of `createTasks`. The spans of a task are in the trace of the request
- * that submitted it: `report accept`, `report wait` until its first run, `report run` for each run, in whichever
- * process, and `report callback` for each attempt. A synchronous run without a task has a span, too. The
- * receiver of a callback gets `traceparent`.
- *
- * Requires `npm install @opentelemetry/api`. Headers of the propagator that are no valid header fields, or longer
- * than 512 characters, are dropped.
- *
+ * Traces tasks, for the option `tracing` of `createTasks`. The spans of a task are in the trace of
+ * the request that submitted it: `report accept`, `report wait` until its first run, `report run`
+ * for each run, in any process, and `report callback` for each attempt, whose receiver gets
+ * `traceparent`. A synchronous run has a span, too. Requires `@opentelemetry/api`. Headers of the
+ * propagator that are invalid or longer than 512 characters are dropped.
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report], tracing: taskTracing() })
- *
  * @throws {TypeError} An option is unknown.
  */
 export function taskTracing(options: TaskTracingOptions = {}): Tracing {
@@ -65,7 +61,6 @@ export function taskTracing(options: TaskTracingOptions = {}): Tracing {
   }
 }
 
-/** Does work in a span, and ends the span with its outcome. What throws in OpenTelemetry changes no outcome. */
 function inSpan<R>(
   start: () => Span, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown, parent = context.active(),
 ): MaybePromise<R> {
@@ -98,7 +93,6 @@ function inSpan<R>(
   return isPending(outcome) ? outcome.then(conclude, fail) : conclude(outcome)
 }
 
-/** Calls code of the application or its SDK. If that throws, `diag` gets the error. */
 function guarded<T>(call: () => T): T | undefined {
   try {
     return call()
@@ -114,7 +108,6 @@ function callbackHeaders(): TraceHeaders {
   return headers
 }
 
-/** Returns the headers that continue the active trace elsewhere. */
 function activeHeaders(): TraceHeaders {
   const headers: Record<string, string> = {}
   guarded(() => { propagation.inject(context.active(), headers) })
@@ -123,7 +116,10 @@ function activeHeaders(): TraceHeaders {
   )).slice(0, MAX_HEADERS))
 }
 
-/** A task without a stored trace begins one of its own: the worker may be in the context of another request. */
+/**
+ * Without a stored trace a task begins its own: the worker may be in the context of another
+ * request.
+ */
 function contextOf({ taskId, trace }: TracedStep): Context {
   if (trace !== undefined) return guarded(() => propagation.extract(ROOT_CONTEXT, trace)) ?? ROOT_CONTEXT
   return taskId === undefined ? context.active() : ROOT_CONTEXT

@@ -15,12 +15,10 @@ const LOCAL_NAMES = new Set([
 const CLOUD = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14']
   .map((range) => ipaddr.IPv4.parseCIDR(range))
 
-/** Decides which addresses and host names may be called: public ones, and allowed ones. */
 export class AddressRules {
   private readonly ranges: [Address, number][] = []
   private readonly hosts = new Set<string>()
 
-  /** @throws {TypeError} An entry is no address, range or host name. */
   constructor(allow: readonly string[] = []) {
     for (const entry of allow) {
       const range = toRange(entry)
@@ -33,7 +31,6 @@ export class AddressRules {
     return this.hosts.has(host)
   }
 
-  /** Returns false for text that is not an address. */
   allows(text: string): boolean {
     if (!ipaddr.isValid(text)) return false
     const address = ipaddr.parse(text)
@@ -42,7 +39,7 @@ export class AddressRules {
     ))
   }
 
-  /** Returns whether this host must never be called, whatever it resolves to. */
+  /** Returns true if this host must never be called, whatever it resolves to. */
   refuses(host: string): boolean {
     if (this.hosts.has(host)) return false
     if (ipaddr.isValid(host)) return !this.allows(host)
@@ -86,7 +83,6 @@ function toHost(entry: string): string {
   throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not an address, range or host name`)
 }
 
-/** Maximum length of a callback URL, in characters. */
 const MAX_LENGTH = 2048
 const SHAPE = /^https?:\/\/[^\s\\\0-\x20\x7f]+$/i
 
@@ -110,7 +106,6 @@ export function readTarget(text: unknown, rules: AddressRules): URL {
   throw forbidden(`The callback URL must be of a public host, ${others}.`)
 }
 
-/** Returns the host without the brackets of an IPv6 address and without a trailing dot. */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
 }

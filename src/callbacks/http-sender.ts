@@ -8,25 +8,22 @@ import { unlessAborted } from '../runtime/timers.js'
 import { AddressRules, hostOf, readTarget, receiverOf } from './addresses.js'
 import type { CallbackReply, CallbackRequest, CallbackSender } from './options.js'
 
-/** One address of a host name. */
 export interface ResolvedAddress {
   readonly address: string
   readonly family: number
 }
 
 /**
- * Resolves a host name to all its addresses. `signal` aborts when nobody needs the addresses any
- * more. The request keeps its place in all limits until the promise settles.
+ * Resolves a host name to all its addresses. `signal` aborts when nobody needs them any more. The
+ * request keeps its place in all limits until the promise settles.
  */
-export type ResolveHost = (
-  host: string, signal: AbortSignal,
-) => Promise<readonly ResolvedAddress[]>
+export type ResolveHost = (host: string, signal: AbortSignal) => Promise<readonly ResolvedAddress[]>
 
 /** Options of `httpSender`. */
 export interface HttpSenderOptions {
   /**
-   * Private addresses, ranges (`10.0.0.0/8`) and host names that may be called. An allowed name may
-   * resolve to any address, and is resolved as the operating system does. Default: none.
+   * Private addresses, ranges (`10.0.0.0/8`) and host names that may be called. An allowed name is
+   * resolved by the operating system, to any address. Default: none.
    */
   readonly allow?: readonly string[]
   /** Maximum duration of an attempt, name resolution included, in milliseconds. Default 15 000. */
@@ -34,8 +31,8 @@ export interface HttpSenderOptions {
   /** Maximum bytes of a response body that are read and discarded. Default 16 KiB. */
   readonly maxResponseBytes?: number
   /**
-   * Resolves host names. Default: names in `allow` as the operating system does (hosts file, search
-   * domains); other names by queries to the name servers of `dns.getServers()`, for at most 5 s.
+   * Resolves host names. Default: names in `allow` by the operating system; other names by queries
+   * to the name servers of `dns.getServers()`, for at most 5 s.
    */
   readonly resolve?: ResolveHost
   /** Trusted certificates (PEM), in place of those of Node. */
@@ -55,13 +52,10 @@ const OPTIONS = {
 } satisfies OptionTable<HttpSenderOptions>
 
 /**
- * Creates a sender for HTTP/1.1. It connects only to public addresses and checks them for each
- * connection. It follows no redirects, uses no proxy from the environment, keeps no connection open
- * and decodes no content coding.
- *
+ * Creates a sender for HTTP/1.1. It connects only to public addresses, and checks them for each
+ * connection. It follows no redirects, uses no proxy and decodes no content coding.
  * @example
  * const sender = httpSender({ allow: ['10.1.0.0/16'], timeoutMs: 5000 })
- *
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
@@ -132,7 +126,6 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   }
 }
 
-/** Maximum time to resolve a public name. */
 const DEADLINE_MS = 5000
 /** Time until the first query is repeated, and the number of tries at each name server. */
 const QUERY = { timeout: 1000, tries: 3 }
@@ -165,7 +158,6 @@ export const publicResolve: ResolveHost = async (host, signal) => {
   }
 }
 
-/** Returns none if the name cannot be resolved or `stop` aborts. */
 async function addressesOf(
   host: string, resolve: ResolveHost, stop: AbortSignal,
 ): Promise<readonly ResolvedAddress[]> {
@@ -188,9 +180,7 @@ function lookupOf(found: readonly ResolvedAddress[]): LookupFunction {
   }
 }
 
-/** Maximum time to wait for the rest of a response after its status. */
 const LINGER_MS = 2000
-/** Maximum number of interim responses (1xx) from one receiver. */
 const MAX_INTERIM = 10
 
 /** Waits for the status, reads a little of the body, and destroys the socket. Never rejects. */

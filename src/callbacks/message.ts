@@ -7,20 +7,16 @@ import type { CallbackReply } from './options.js'
 
 const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }
 
-/** Returns the body (Standard Webhooks): the same bytes for each attempt. */
 export function messageBody(
   task: Pick<StoredTask, 'id' | 'status' | 'createdAt' | 'finishedAt' | 'result'>,
   error: TaskFailure | undefined = CANCELLED,
 ): string {
   const { id, status, createdAt, finishedAt = createdAt, result = 'null' } = task
-  const outcome = status === 'completed'
-    ? `"result":${result}`
-    : `"error":${JSON.stringify(error)}`
+  const outcome = status === 'completed' ? `"result":${result}` : `"error":${JSON.stringify(error)}`
   const data = `{"taskId":"${id}","status":"${status}",${outcome}}`
   return `{"type":"task.${status}","timestamp":"${new Date(finishedAt).toISOString()}","data":${data}}`
 }
 
-/** Returns the headers that authenticate a body, with one signature for each secret. */
 export function signedHeaders(
   secrets: readonly string[], id: string, now: number, body: string,
 ): Record<string, string> {
@@ -33,10 +29,8 @@ export function signedHeaders(
   }
 }
 
-/** Maximum number of secrets for one callback. Limits the length of the header. */
 const MAX_SECRETS = 10
 
-/** @throws {TypeError} There is no secret, or one is not valid. */
 export function signersOf(secrets: readonly string[]): readonly Webhook[] {
   if (!Array.isArray(secrets) || secrets.length === 0 || secrets.length > MAX_SECRETS) {
     throw new TypeError(
@@ -53,12 +47,10 @@ export function signersOf(secrets: readonly string[]): readonly Webhook[] {
   }
 }
 
-/** Maximum delay that a Retry-After can request: one day. */
 const MAX_WAIT_MS = 86_400_000
 
 export type EndedReply = Exclude<CallbackReply, { readonly fault: 'busy' }>
 
-/** Returns a callback after one attempt, and the delay of the next one: `null` if there is none. */
 export function afterAttempt(
   { url, attempts: before, first = 1 }: CallbackDetails, reply: EndedReply,
   { attempts: maxAttempts, backoff }: { readonly attempts: number, readonly backoff: Backoff },

@@ -5,9 +5,8 @@ import type { Backoff } from '../tasks/definition/define.js'
 /** Options of `callbacks`. */
 export interface CallbackOptions {
   /**
-   * Returns the secrets that sign requests for this owner's tasks, newest first. Return several
-   * while a secret is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks).
-   * Called for each attempt.
+   * Returns the secrets that sign requests for this owner's tasks, newest first; several while one
+   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks).
    */
   readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
   /** Sends the requests. Default: `httpSender()`. */
@@ -15,20 +14,20 @@ export interface CallbackOptions {
   /** Maximum number of attempts for one callback. Default 14, with the default back-off 9 hours. */
   readonly attempts?: number
   /**
-   * Delay between attempts. Default: exponential from 5 s to 6 h with a jitter of 0.3. A longer
-   * `Retry-After` takes precedence, up to one day.
+   * Delay between attempts. A longer `Retry-After` takes precedence, up to one day. Default:
+   * exponential from 5 s to 6 h with a jitter of 0.3.
    */
   readonly backoff?: Backoff
   /** Maximum number of concurrent requests in this process. Default 20. */
   readonly maxInFlight?: number
   /**
-   * Maximum number of concurrent requests to one receiver in this process: to one host name,
-   * regardless of port, and to one address. Default 4, and less than `maxInFlight`.
+   * Maximum number of concurrent requests of this process to one host name, regardless of port, and
+   * to one address. Default 4, and less than `maxInFlight`.
    */
   readonly maxPerHost?: number
   /**
-   * Maximum number of concurrent requests for one owner in this process. Tasks without an owner
-   * count as one owner. Default: three quarters of `maxInFlight`.
+   * Maximum number of concurrent requests of this process for one owner. Tasks without an owner
+   * count as one. Default: three quarters of `maxInFlight`.
    */
   readonly maxPerOwner?: number
 }
@@ -38,9 +37,7 @@ const isSender = (given: unknown): boolean => {
   return typeof send === 'function' && typeof check === 'function'
 }
 
-const BACKOFF: Backoff = {
-  type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3,
-}
+const BACKOFF: Backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 }
 
 export const OPTIONS = {
   secrets: func({ required: true }),
@@ -53,16 +50,11 @@ export const OPTIONS = {
   maxPerHost: whole({ min: 1 }), maxPerOwner: whole({ min: 1 }),
 } satisfies OptionTable<CallbackOptions>
 
-/**
- * Sends callback requests over the network. `httpSender` is the implementation over HTTP. longhaul
- * decides what is sent, to whom, when and how often.
- */
+/** Sends callback requests over the network, such as `httpSender()`. */
 export interface CallbackSender {
   /**
    * Called when a task is accepted. Does not check the addresses of a name: `send` does, each time.
-   *
-   * @throws {HttpError} `invalid_callback_url` or `callback_url_forbidden` (400): the URL can never
-   * be called.
+   * @throws {HttpError} `invalid_callback_url` or `callback_url_forbidden` (400)
    */
   check(url: unknown): void
   /** Makes one POST request, without redirects. Rejects only with the reason of `signal`. */
@@ -79,8 +71,7 @@ export interface CallbackRequest {
   readonly signal: AbortSignal
   /**
    * Call with the addresses of the receiver before connecting. If it returns `false`, one of them
-   * has reached its limit of concurrent requests. `send` must then resolve to the fault `busy`
-   * without connecting; the request is made later.
+   * has reached its limit: `send` must resolve to the fault `busy` without connecting.
    */
   readonly admit: (addresses: readonly string[]) => boolean
 }

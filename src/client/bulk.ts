@@ -7,36 +7,20 @@ import { start as submit, WORK, type SubmitOptions } from './submit.js'
 
 /** Options of `bulk`. */
 export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
-  /**
-   * HTTP method of the first request. Updates use PATCH.
-   * @default POST
-   */
+  /** HTTP method of the first request. Updates use PATCH. Default: POST. */
   readonly method?: string
   /**
-   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }`.
-   * @default the body is the array
+   * JSON pointer to the array in the body, such as `/updates` for `{ updates: […] }`. Default:
+   * `''`.
    */
   readonly items?: string
-  /**
-   * Maximum number of items in one request. After a 413 the client sends fewer: those without an
-   * outcome.
-   * @default 1000
-   */
+  /** Maximum number of items in one request. After a 413 the client sends fewer. Default: 1000. */
   readonly maxItems?: number
-  /**
-   * Maximum size of one request body in bytes.
-   * @default 1 MiB
-   */
+  /** Maximum size of one request body in bytes. Default: 1 MiB. */
   readonly maxBodyBytes?: number
-  /**
-   * Requests at a time. With more than one, items may be processed in another order.
-   * @default 1
-   */
+  /** Concurrent requests. More than one may change the order of items. Default: 1. */
   readonly concurrency?: number
-  /**
-   * Asks the server to do the work as a task.
-   * @default false
-   */
+  /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
   /** Called after each request. */
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void
@@ -62,14 +46,11 @@ export interface BulkReport {
 }
 
 const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/
-/** Methods with which a request without items changes nothing. A PUT may delete what is there. */
+/** Methods with which a request without items changes nothing. A PUT may delete records. */
 const ASKS_HARMLESSLY = new Set(['POST', 'PATCH'])
 const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 
-/**
- * A bulk operation of which a request was not sent, or was rejected as a whole. Test for it with
- * `isBulkFailed`.
- */
+/** A bulk operation that failed in part or as a whole. Test for it with `isBulkFailed`. */
 export class BulkFailedError extends Error {
   override readonly name = 'BulkFailedError'
   readonly [BULK_FAILED] = true
@@ -87,8 +68,7 @@ export class BulkFailedError extends Error {
 }
 
 /**
- * Returns whether `error` is a `BulkFailedError`, of any copy of this package.
- *
+ * Returns true for a `BulkFailedError` of any copy of this package.
  * @example
  * try {
  *   await api.bulk('/users/bulk', users)
@@ -101,7 +81,6 @@ export function isBulkFailed(error: unknown): error is BulkFailedError {
   return isObject(error) && BULK_FAILED in error
 }
 
-/** Consecutive items as JSON: the content of one request. */
 interface Batch {
   readonly start: number
   readonly texts: readonly string[]
@@ -142,7 +121,6 @@ class Run {
   failure: { readonly error: unknown } | undefined
   private readonly reports: BulkReport[] = []
   private readonly pointer: string
-  /** The body before and after the array. */
   private readonly around: readonly [before: string, after: string]
   private readonly key: string | false
   private nextIndex = 0
@@ -151,8 +129,7 @@ class Run {
   private maxItems: number
 
   constructor(
-    private readonly settings: Settings,
-    private readonly path: string,
+    private readonly settings: Settings, private readonly path: string,
     private readonly items: readonly unknown[],
     private readonly options: BulkOptions & Readonly<{ maxItems: number; maxBodyBytes: number }>,
   ) {
@@ -257,7 +234,6 @@ class Run {
     this.reports.push({ summary, items: moved })
   }
 
-  /** Divides the items without an outcome into smaller batches. */
   private divide({ start, texts }: Batch, open: readonly number[], maxItems: number): void {
     this.maxItems = Math.min(this.maxItems, maxItems)
     const parts: Batch[] = []
@@ -281,8 +257,8 @@ function readReport(body: unknown): BulkReport | undefined {
 }
 
 /**
- * Returns the indexes of the items that a report does not name. A report of failures only is
- * about the first `total` items, because a server processes them in order.
+ * Returns the indexes of the items that a report does not name. A report that lists only failures
+ * is about the first `total` items.
  */
 function openItems(report: BulkReport | undefined, count: number): number[] {
   const { summary: { total }, items } = report ?? { summary: { total: 0 }, items: [] }
@@ -292,7 +268,7 @@ function openItems(report: BulkReport | undefined, count: number): number[] {
     .filter((index) => !listed.has(index) && (isComplete || index >= total))
 }
 
-/** Returns the JSON of the objects that lead to the array: the text before it and after it. */
+/** Returns the text before and after the array in the body. */
 function textAround(items: string): [before: string, after: string] {
   const names = items.split('/').slice(1)
   const open = names.map((name) => (

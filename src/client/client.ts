@@ -11,26 +11,18 @@ import { listTasks, type TaskList, type TaskListOptions } from './task-list.js'
 import { FileSender, type FileUpload, type FileUploadOptions, type UploadContent } from './upload-file.js'
 import { upload, type UploadOptions, type UploadRecords, type UploadReport } from './upload.js'
 
-/** The types of a definition that `defineTask` of `longhaul` returned. */
 export interface DefinitionLike<Name = string, Input = unknown, Result = unknown> {
   /** For the compiler only; never set. `result` is the JSON form of what `run` returns. */
   readonly '~types'?: { readonly name: Name, readonly input: Input, readonly result: Result }
-  /** Never called by the client. */
   readonly run: (input: never, context: never) => unknown
 }
 
-/** The types of a task without a definition. */
 export interface NamedTypes<Input = unknown, Result = unknown> {
-  /** Input that is submitted. */
   readonly input: Input
-  /** Result of the completed task. */
   readonly result: Result
 }
 
-/**
- * The types of a task: `typeof` a definition of `defineTask`, or `{ input, result }`. `OpenApiTask`
- * is of the second form.
- */
+/** The types of a task: `typeof` a definition of `defineTask`, or `{ input, result }`. */
 export type TaskTypes = DefinitionLike | NamedTypes
 
 /** Input that is submitted: the input of the definition's schema. */
@@ -58,11 +50,7 @@ export interface RunOptions<R = unknown>
 
 /** Options of `client.task`. */
 export interface TypedTaskOptions<Input> extends Pick<SubmitOptions, 'statusPath' | 'headers'> {
-  /**
-   * Returns the body for an input. For an endpoint of several kinds of work:
-   * `(data) => ({ task: 'report', data })`.
-   * @default the input itself
-   */
+  /** Returns the body for an input: `(data) => ({ task: 'report', data })`. Default: the input. */
   readonly body?: (input: Input) => unknown
 }
 
@@ -81,14 +69,13 @@ export interface RecordsOptions
   extends ReadNdjsonOptions, Pick<CallOptions, 'signal' | 'headers'> {}
 
 /**
- * A client of one server. Paths are relative to its `baseUrl`. A request that is rejected or gets no
- * response rejects with a `ClientError`. An abort rejects with the reason of the signal.
+ * A client of one server. Paths are relative to its `baseUrl`. A request that is rejected or gets
+ * no response rejects with a `ClientError`. An abort rejects with the reason of the signal.
  */
 export interface Client {
   /**
-   * Submits work by POST. Resolves when the server has accepted it, or has responded at once. A lost
-   * request is sent again with the same Idempotency-Key.
-   *
+   * Submits work by POST. Resolves when the server has accepted it, or has responded at once. A
+   * lost request is repeated with the same Idempotency-Key.
    * @example
    * const task = await api.submit('/reports', { year: 2025 })
    * console.log(task.taskId, await task.result())
@@ -96,17 +83,13 @@ export interface Client {
   submit<R = unknown>(path: string, input: unknown, options?: SubmitOptions): Promise<TaskHandle<R>>
   /**
    * Submits work and waits for its result. The signal stops waiting, not the task.
-   *
    * @throws {TaskFailedError} The task failed or was cancelled.
-   *
    * @example
    * const { pages } = await api.run<{ pages: number }>('/reports', { year: 2025 })
    */
   run<R = unknown>(path: string, input: unknown, options?: RunOptions<R>): Promise<R>
   /**
-   * Returns typed methods for one kind of work. The types come from its definition or from an
-   * OpenAPI document.
-   *
+   * Returns typed methods for one kind of work.
    * @example
    * const reports = api.task<typeof report>('/reports')
    * const { message } = await reports.run({ year: 2025 })
@@ -115,19 +98,15 @@ export interface Client {
     path: string, options?: TypedTaskOptions<InputOf<T>>,
   ): TypedTask<InputOf<T>, ResultOf<T>>
   /**
-   * Creates a handle for a task that was submitted before. Takes what `toJSON` of its handle
-   * returned, as a value or as JSON.
-   *
+   * Creates a handle from the value, or the JSON, that `toJSON` of another handle returned.
    * @example
    * const saved = JSON.stringify(await api.submit('/reports', { year: 2025 }))
    * console.log(await api.resume(saved).result())
    */
   resume<R = unknown>(saved: SavedTask | string): TaskHandle<R>
   /**
-   * Lists the tasks of this client by GET, the newest first. Iterating reads page after page.
-   *
+   * Lists the tasks of this client by GET, the newest first.
    * @throws {TypeError} An option is unknown.
-   *
    * @example
    * for await (const task of api.tasks('/tasks', { status: 'failed' })) {
    *   console.log(task.taskId, task.createdAt)
@@ -137,7 +116,6 @@ export interface Client {
   tasks<R = unknown>(path: string, options?: TaskListOptions): TaskList<R>
   /**
    * Reads NDJSON by GET and yields the records as they arrive.
-   *
    * @example
    * for await (const { id } of api.records<{ id: number }>('/users')) console.log(id)
    */
@@ -145,25 +123,19 @@ export interface Client {
     path: string, options?: RecordsOptions,
   ): AsyncGenerator<T, void, undefined>
   /**
-   * Sends records as NDJSON and resolves with the server's report. An array, a `Blob`, or a function
-   * that returns the records can be read again after a failure. With `background` or an
-   * `idempotencyKey`, a lost upload is then repeated if the server acknowledges keys. With
-   * `resumable` it continues instead. A function must return the same records each time.
-   *
+   * Sends records as NDJSON and resolves with the server's report. With `background` or an
+   * `idempotencyKey`, a lost upload is repeated if the server acknowledges keys and the records can
+   * be read again: an array, a `Blob`, or a function, which must return the same records each time.
+   * With `resumable` it continues instead.
    * @throws {ClientError} The server rejected the upload or could not be reached.
-   *
    * @example
    * const { message, items } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
    */
-  upload(
-    path: string, records: UploadRecords, options?: UploadOptions,
-  ): Promise<UploadReport>
+  upload(path: string, records: UploadRecords, options?: UploadOptions): Promise<UploadReport>
   /**
    * Uploads large content to an endpoint of `resumableUpload`. After a broken connection it
    * continues where the server has stopped. Starts at once.
-   *
    * @throws {TypeError} An option is unknown or invalid, or `from` belongs to other content.
-   *
    * @example
    * const sending = api.uploadFile('/films', film)
    * console.log(await sending.result())
@@ -173,21 +145,16 @@ export interface Client {
   ): FileUpload<R>
   /**
    * Downloads large content. After a broken connection it resumes while the content is unchanged
-   * (Range, If-Range, a strong ETag). Its length is verified. The first read sends the first
-   * request.
-   *
+   * (Range, If-Range, a strong ETag). Verifies the length. The first read sends the first request.
    * @example
    * const blob = await api.download('/files/film.mp4').blob()
    */
   download(path: string, options?: DownloadOptions): Download
   /**
-   * Sends many items in several requests and merges their reports. `index` refers to `items`. If
-   * the server applies items atomically, that is true for each request, not for all items. An item
-   * that a report has named is not sent again. A request whose response was lost is repeated only
-   * if the server acknowledges its Idempotency-Key.
-   *
+   * Sends many items in several requests and merges their reports. Each request may be atomic, not
+   * all together. An item that a report has named is not sent again. A request whose response was
+   * lost is repeated only if the server acknowledges its Idempotency-Key.
    * @throws {BulkFailedError} A request failed as a whole.
-   *
    * @example
    * const { summary, items } = await api.bulk('/users/bulk', users, { maxItems: 500 })
    */
@@ -196,9 +163,7 @@ export interface Client {
 
 /**
  * Creates a client. Sends no request.
- *
  * @throws {TypeError} An option is unknown or invalid.
- *
  * @example
  * const client = createClient({
  *   baseUrl: 'https://api.example', headers: { authorization: 'Bearer secret' },

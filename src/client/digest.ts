@@ -9,13 +9,12 @@ interface NodeProcess {
 
 const MEMBER = /(?:^|,)[ \t]*sha-(256|512)=:([A-Za-z0-9+/]+)=*:/g
 
-/** Compares the content of a download with its `Repr-Digest` (RFC 9530 section 3). */
 export class ReprDigest {
   private constructor(private readonly hash: RunningHash, private readonly expected: string) {}
 
   /**
-   * Returns the check for the content of a response. Returns `undefined` if the response has no
-   * digest that can be checked here, or is compressed, because its digest is of the compressed bytes.
+   * Returns the check for a response. `undefined` if it has no digest that can be checked here, or
+   * is compressed, because its digest is of the compressed bytes.
    */
   static of(headers: Headers): ReprDigest | undefined {
     const field = headers.get('repr-digest')
@@ -33,7 +32,6 @@ export class ReprDigest {
     this.hash.update(bytes)
   }
 
-  /** Returns true if the bytes have the digest. Call it once, after the last byte. */
   matches(): boolean {
     return this.hash.digest('base64').replace(/=+$/, '') === this.expected
   }
@@ -50,7 +48,6 @@ const BLOCK = 64
 
 type Eight = [number, number, number, number, number, number, number, number]
 
-/** SHA-256 (FIPS 180-4) of bytes that arrive in pieces. */
 export class Sha256 {
   private readonly state: Int32Array
   private readonly rounds: Int32Array
@@ -97,7 +94,6 @@ export class Sha256 {
     return btoa(String.fromCharCode(...new Uint8Array(bytes.buffer)))
   }
 
-  /** Section 6.2.2. */
   private addBlock(bytes: Uint8Array, from: number): void {
     const { state, rounds, words } = this
     const view = new DataView(bytes.buffer, bytes.byteOffset + from, BLOCK)

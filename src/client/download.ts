@@ -12,11 +12,8 @@ export interface DownloadPosition {
   readonly etag?: string
 }
 
-/** Progress of a download. */
 export interface DownloadProgress {
-  /** Bytes received so far. */
   readonly received: number
-  /** Size of the content. `undefined` if the server does not send it. */
   readonly total: number | undefined
 }
 
@@ -27,16 +24,14 @@ export interface DownloadOptions extends Pick<CallOptions, 'signal' | 'headers'>
   /** Called for each chunk. */
   readonly onProgress?: (progress: DownloadProgress) => void
   /**
-   * Called if the download must start again at 0, because the content has changed or cannot be
-   * resumed. Discard all bytes then. Without it, the download rejects with `content_changed`.
+   * Called if the content has changed or cannot be resumed. Discard all bytes then: the download
+   * starts again at 0. Without it, the download rejects with `content_changed`.
    */
   readonly onRestart?: () => MaybePromise<void>
 }
 
 /**
- * A download that resumes after a broken connection. Iterate over its bytes, or call `blob`; only
- * once.
- *
+ * A download that resumes after a broken connection. Iterate over its bytes, or call `blob`, once.
  * @example
  * const parts: Uint8Array[] = []
  * const download = api.download('/files/film.mp4', { onRestart: () => { parts.length = 0 } })
@@ -60,7 +55,6 @@ export interface Download extends AsyncIterable<Uint8Array> {
   blob(): Promise<Blob>
 }
 
-/** HTTP status: the range begins at or after the end of the content (RFC 9110 section 15.5.17). */
 const BEYOND_END = 416
 
 type Chunks<R = void> = AsyncGenerator<Uint8Array, R, undefined>
@@ -161,8 +155,8 @@ export class Transfer implements Download {
   }
 
   /**
-   * Returns the position at which the body of a response starts. Restarts the download if that is
-   * other content. Returns `end` if nothing is missing, `again` if the body is of no use.
+   * Returns the position at which the body starts; `end` if nothing is missing; `again` if the body
+   * is useless. Restarts the download if the content has changed.
    */
   private async startOf(
     response: Response, resumes: boolean, onRestart: OnRestart,
@@ -251,7 +245,6 @@ function partOf(
   return { start: 0, total: length === null || coded ? undefined : Number(length) }
 }
 
-/** Returns an entity tag for a precondition; `undefined` for a weak one. */
 export function strongTag(headers: Headers): string | undefined {
   const etag = headers.get('etag')
   return etag?.startsWith('"') ? etag : undefined

@@ -10,18 +10,15 @@ type ClientErrorOptions =
 
 const CLIENT_ERROR = Symbol.for('longhaul.ClientError')
 
-/**
- * A request that failed: the server rejected it, did not respond, or sent an unusable response. Test
- * for it with `isClientError`.
- */
+/** A request that was rejected, or got no usable response. Test for it with `isClientError`. */
 export class ClientError extends Error {
   override readonly name = 'ClientError'
   readonly [CLIENT_ERROR] = true
   /** HTTP status of the response. 0 if there was none. */
   readonly status: number
   /**
-   * The stable code of the server. If it sent none, `http_404` and the like. If there was no
-   * response, a code of the client, such as `network_error`.
+   * Stable code of the server, or `http_404` and the like. Without a response, a code of the
+   * client, such as `network_error`.
    */
   readonly code: string
   /** Each problem of the input, if the server listed them. */
@@ -44,8 +41,7 @@ export class ClientError extends Error {
 }
 
 /**
- * Returns whether `error` is a `ClientError`, of any copy of this package.
- *
+ * Returns true for a `ClientError` of any copy of this package.
  * @example
  * try {
  *   await api.run('/reports', { year: 2025 })
@@ -62,7 +58,6 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** Checks the names of options, inherited ones included. */
 export function checkNames<O extends object>(
   where: string, options: O, known: readonly (keyof O & string)[],
 ): void {
@@ -73,7 +68,6 @@ export function checkNames<O extends object>(
   }
 }
 
-/** @throws {TypeError} A value is not a whole number from 1 to `max`. */
 export function checkWhole(
   where: string, values: Readonly<Record<string, number>>, max = Infinity,
 ): void {

@@ -1,21 +1,16 @@
 import { ClientError, isClientError } from './errors.js'
 import type { Settings } from './options.js'
 import { backOff, canRetry, jitter, pause } from './retry.js'
-import {
-  chunksOf, parseRetryAfter, readAnswer, send, type Call, type Received,
-} from './send.js'
+import { chunksOf, parseRetryAfter, readAnswer, send, type Call, type Received } from './send.js'
 import { isFinal, notStatus, readStatus, type TaskStatus } from './status.js'
 
 /** Length of a long poll in seconds. Shorter than the usual idle timeout of a proxy. */
 const WAIT_SECONDS = 25
-/** Maximum length of one event, in UTF-16 units. */
 const MAX_EVENT_UNITS = 64 * 1024 * 1024
 /** Event streams without an event before the client polls instead. A proxy may buffer them. */
 const MAX_EMPTY_STREAMS = 2
-/** Statuses of a server that sends no events, or no further stream. */
 const NO_EVENTS = new Set([400, 406, 501, 503])
 
-/** Yields the current status of a task and each change, until the task is final. */
 export async function* follow<R>(
   settings: Settings, url: URL, signal?: AbortSignal,
 ): AsyncGenerator<TaskStatus<R>, void, undefined> {
@@ -41,12 +36,10 @@ class Watch<R> {
   private lastEventId = ''
   private emptyStreams = 0
   private polls = 0
-  /** JSON of the latest status. Empty before the first. */
   private latest = ''
 
   constructor(
-    private readonly settings: Settings,
-    private readonly url: URL,
+    private readonly settings: Settings, private readonly url: URL,
     private readonly signal: AbortSignal | undefined,
   ) {
     this.events = settings.events
@@ -113,7 +106,6 @@ class Watch<R> {
     return this.changed(json, JSON.stringify(json))
   }
 
-  /** Returns the status in `body`, or `undefined` if it is the same as the one before. */
   private changed(body: unknown, text: string): TaskStatus<R> | undefined {
     const status = readStatus<R>(body)
     if (!status) throw notStatus(200, body)
@@ -147,13 +139,11 @@ export interface ServerEvent {
 }
 
 export class EventReader {
-  /** The line whose end has not arrived. */
   private line = ''
   private afterCr = false
   private data: string | undefined
   private id = ''
 
-  /** @param maxUnits - maximum length of one event, in UTF-16 units */
   constructor(private readonly maxUnits: number) {}
 
   read(text: string): ServerEvent[] {

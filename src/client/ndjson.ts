@@ -6,7 +6,6 @@ export type ByteSource = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 /** Records in any iterable. */
 export type Records = Iterable<object> | AsyncIterable<object>
 
-/** Reason why a line is not a record. */
 export type LineFaultCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8' | 'line_too_long'
 
 /** One bad line. */
@@ -18,20 +17,13 @@ export interface LineFault {
 
 /** Options of `readNdjson`. */
 export interface ReadNdjsonOptions {
-  /**
-   * Maximum length of a line in bytes. A longer line is a fault and is not kept in memory.
-   * @default 1 MiB
-   */
+  /** Maximum length of a line in bytes. A longer line is skipped as a fault. Default: 1 MiB. */
   readonly maxLineBytes?: number
-  /**
-   * Called for each bad line, which is then skipped. Without it, a bad line is thrown as a
-   * `ClientError`.
-   */
+  /** Called for each bad line, which is skipped. Without it, a bad line is a `ClientError`. */
   readonly onFault?: (fault: LineFault) => void
 }
 
 const LF = 10
-/** Size of one written chunk, in UTF-16 units. */
 const CHUNK_UNITS = 65_536
 const MESSAGES: Readonly<Record<LineFaultCode, string>> = {
   line_malformed: 'is not valid JSON',
@@ -41,13 +33,9 @@ const MESSAGES: Readonly<Record<LineFaultCode, string>> = {
 }
 
 /**
- * Yields the records of an NDJSON body as they arrive. The source is a response of `fetch`, its
- * `body`, or another source of bytes. To stop early, leave the loop; that releases the connection.
- *
- * @throws {ClientError} `http_404` and the like: the response is an error. `network_error`: the
- * connection broke. Without `onFault`: `line_malformed`, `line_not_object`, `line_not_utf8` or
- * `line_too_long`.
- *
+ * Yields the records of an NDJSON body as they arrive. Leaving the loop releases the connection.
+ * @throws {ClientError} `http_404` and the like; `network_error`; without `onFault`:
+ * `line_malformed`, `line_not_object`, `line_not_utf8` or `line_too_long`.
  * @example
  * const response = await fetch('https://feed.example/users')
  * for await (const user of readNdjson<{ id: number }>(response)) console.log(user.id)
@@ -88,10 +76,7 @@ async function* guarded(source: ByteSource): AsyncGenerator<Uint8Array, void, un
   }
 }
 
-/** Iterates over a stream. Not every browser can do that itself. */
-export async function* toIterable(
-  source: ByteSource,
-): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* toIterable(source: ByteSource): AsyncGenerator<Uint8Array, void, undefined> {
   if (!('getReader' in source)) {
     yield* source
     return
@@ -108,10 +93,8 @@ export async function* toIterable(
   }
 }
 
-/** Parses NDJSON from chunks of bytes. Chunks may end anywhere. */
 export class LineReader {
   private readonly decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-  /** Pieces of a line whose end has not arrived. */
   private pieces: Uint8Array[] = []
   private length = 0
   private line = 1
@@ -120,7 +103,6 @@ export class LineReader {
     private readonly maxLineBytes: number, private readonly onFault: (fault: LineFault) => void,
   ) {}
 
-  /** Yields the record of each line that ends in this chunk. */
   * read(chunk: Uint8Array): Generator<object, void, undefined> {
     let start = 0
     for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, start)) {
@@ -132,7 +114,6 @@ export class LineReader {
     if (start < chunk.length) this.add(chunk.slice(start))
   }
 
-  /** Ends the current line. Returns its record, if it has one. */
   end(): object | undefined {
     const { pieces, length, line } = this
     this.pieces = []
@@ -191,9 +172,7 @@ function joined(pieces: readonly Uint8Array[], length: number): Uint8Array {
 
 /**
  * Returns records as a stream of NDJSON, a body for `fetch` with `duplex: 'half'`. Records are read
- * on demand, in chunks of about 64 KiB. If the source throws, or a record is not a JSON object, the
- * stream fails.
- *
+ * on demand. If the source throws, or a record is not a JSON object, the stream fails.
  * @example
  * const body = writeNdjson([{ id: 1 }, { id: 2 }])
  * console.log(await new Response(body).text())

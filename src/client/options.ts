@@ -11,84 +11,58 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>
   /**
    * Path of the status resource, with `{id}` for the identifier. Required if the response does not
-   * name the resource, or if the page may not read the `Location` of the response.
+   * name the resource, or if the page may not read its `Location`.
    */
   readonly statusPath?: string
 }
 
 /** Retries of requests that failed. All times are in milliseconds. */
 export interface RetryOptions {
-  /**
-   * Failures in a row after which the last one is thrown. 1 disables retries.
-   * @default 8, about half a minute
-   */
+  /** Failures in a row after which the last one is thrown. Default: 8, about half a minute. */
   readonly attempts?: number
-  /**
-   * First delay. Each further one is twice as long, less up to half of it at random.
-   * @default 250
-   */
+  /** First delay. Each further one is twice as long, less up to half at random. Default: 250. */
   readonly baseMs?: number
-  /**
-   * Longest delay. If `Retry-After` asks for more, the error is thrown instead.
-   * @default 30 000
-   */
+  /** Longest delay. A longer `Retry-After` throws the error instead. Default: 30 000. */
   readonly maxMs?: number
 }
 
 /** Delays between polls if the server sends no `Retry-After`. They grow. */
 export interface PollOptions {
-  /**
-   * First delay, in milliseconds.
-   * @default 500
-   */
+  /** First delay, in milliseconds. Default: 500. */
   readonly baseMs?: number
-  /**
-   * Longest delay, in milliseconds.
-   * @default 10 000
-   */
+  /** Longest delay, in milliseconds. Default: 10 000. */
   readonly maxMs?: number
 }
 
 /** Options of `createClient`. */
 export interface ClientOptions {
   /**
-   * Prefix of all paths, such as `https://api.example/v1`. In a browser it may be relative.
-   * @default the origin of the page; required in Node
+   * Prefix of all paths. May be relative in browsers. Default: the origin of the page; required in
+   * Node.
    */
   readonly baseUrl?: string | URL
-  /**
-   * Replaces the global `fetch`: for cookies, a proxy or a test.
-   * @default the global `fetch`
-   */
+  /** Replaces the global `fetch`: for cookies, a proxy or a test. Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch
   /**
-   * Headers of every request, such as `authorization`. A function is called before each attempt, so
-   * it can renew a token. They are sent to the origin of `baseUrl` only, even after a redirect.
+   * Headers of every request to the origin of `baseUrl`, such as `authorization`. A function is
+   * called before each attempt, so it can renew a token.
    */
   readonly headers?:
-    | Readonly<Record<string, string>>
-    | (() => MaybePromise<Readonly<Record<string, string>>>)
+    | Readonly<Record<string, string>> | (() => MaybePromise<Readonly<Record<string, string>>>)
   /** Retries of requests that failed. */
   readonly retry?: RetryOptions
   /**
-   * Delays between polls if the server sends no `Retry-After`, in milliseconds. They grow.
-   * @default from `baseMs` (500) to `maxMs` (10 000)
+   * Delays between polls if the server sends no `Retry-After`, in milliseconds. They grow. Default:
+   * from `baseMs` (500) to `maxMs` (10 000).
    */
   readonly poll?: PollOptions
-  /**
-   * Uses server-sent events while it waits for a task. If `false`, the client polls.
-   * @default true
-   */
+  /** Waits for tasks by server-sent events. If `false`, the client polls. Default: true. */
   readonly events?: boolean
   /**
-   * Maximum silence of the server, in milliseconds. After it, the request counts as lost.
-   * @default 60 000
+   * Maximum silence of the server, in milliseconds; after it, the request is lost. Default: 60 000.
    */
   readonly timeoutMs?: number
-  /**
-   * Streams uploads. Browsers can do that over HTTP/2 only, and some not at all.
-   * @default true, but false in browsers
-   */
+  /** Streams uploads. Browsers need HTTP/2 for that. Default: true, but false in browsers. */
   readonly streamUploads?: boolean
 }
 
@@ -105,10 +79,8 @@ export interface Settings extends Required<RetryOptions> {
   readonly keys: Map<string, 'honoured' | 'ignored' | 'rejected'>
 }
 
-/** Maximum delay of a timer in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Applies the defaults. */
 export function toSettings(options: ClientOptions): Settings {
   checkNames('createClient', options, [
     'baseUrl', 'fetch', 'headers', 'retry', 'poll', 'events', 'timeoutMs', 'streamUploads',
@@ -170,7 +142,6 @@ export function statusUrl(settings: Settings, statusPath: string, id: string): U
   return resolvePath(settings, statusPath.replace('{id}', encodeURIComponent(id)))
 }
 
-/** Returns a URL that the server has named, without user name and password. */
 export function serverUrl(reference: string, base: string | URL): URL {
   const url = parseUrl(reference, base)
   if (!url) throw new ClientError('bad_answer', 'The server named no http or https URL.')

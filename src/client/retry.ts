@@ -3,9 +3,8 @@ import type { MaybePromise, Settings } from './options.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 
 /**
- * Failures after which a request is sent again. `read`: every temporary failure. `keyed`: the same for
- * a request with an Idempotency-Key, unless the work itself has failed. `refused`: only requests that
- * the server rejected before it did any work.
+ * Failures after which a request is sent again. `read`: temporary ones. `keyed`: the same, unless
+ * the work itself has failed. `refused`: only requests that were rejected before any work.
  */
 export type Repeat = 'read' | 'keyed' | 'refused'
 
@@ -14,7 +13,6 @@ const TEMPORARY = new Set([408, 425, 429, 502, 503, 504])
 const TIMED_OUT = new Set(['sync_timeout', 'run_timeout', 'task_timeout'])
 /** Codes of responses that did not arrive, or not whole. */
 const LOST = new Set(['network_error', 'timeout'])
-/** Maximum number of endpoints of which a client remembers how they treat keys. */
 const MAX_ENDPOINTS = 1000
 
 export function canRetry(error: unknown, repeat: Repeat): error is ClientError {
@@ -37,10 +35,7 @@ function hasReport(body: unknown): boolean {
   return isObject(summary) && typeof summary['total'] === 'number' && summary['total'] > 0
 }
 
-/**
- * Waits before the next attempt. Rejects with the error instead if it is permanent, or if there
- * shall be no further attempt.
- */
+/** Waits before the next attempt. Rejects with the error if there is none. */
 export async function backOff(
   settings: Settings, failures: number, error: unknown,
   repeat: Repeat | ((error: ClientError) => MaybePromise<boolean>), signal: AbortSignal | undefined,
@@ -53,8 +48,8 @@ export async function backOff(
 }
 
 /**
- * Returns the delay after so many failures in a row: exponential backoff, or what the server asked
- * for and a little more. `undefined` if the server asked for more than this client waits.
+ * Returns the delay after so many failures in a row: exponential, or what the server asked for.
+ * `undefined` if that is too long.
  */
 function retryDelay(
   { baseMs, maxMs }: Settings, failures: number, { retryAfter }: ClientError,
@@ -65,12 +60,11 @@ function retryDelay(
   return asked > maxMs ? undefined : asked + Math.min(backoff, asked / 10)
 }
 
-/** Subtracts up to half of `ms` at random, to spread the retries of many clients. */
 export function jitter(ms: number): number {
   return ms * (1 - Math.random() / 2)
 }
 
-/** Resolves after `ms` milliseconds. If the signal aborts before, rejects with its reason. */
+/** Resolves after `ms` milliseconds. Rejects if the signal aborts before. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const over = () => {
@@ -115,15 +109,15 @@ export interface KeyedCall extends Call {
   /** True if the application did not choose the key, so the request may also be sent without it. */
   readonly isOptional: boolean
   /**
-   * Body of a harmless request, sent before a lost request is repeated, if it is unknown whether the
-   * server honours keys. Absent: the request is repeated then. `false`: it is not repeated.
+   * Body of a harmless request that shows if the server honours keys, sent before a lost request is
+   * repeated. Absent: the request is repeated anyway. `false`: it is not.
    */
   readonly question: string | false | undefined
 }
 
 /**
- * Sends a request with an Idempotency-Key. If a response was lost, the request is repeated only
- * where keys are acknowledged, because any other server may do the work twice.
+ * Sends a request with an Idempotency-Key. If its response was lost, repeats it only where keys are
+ * acknowledged, because another server may do the work twice.
  */
 export async function askKeyed(settings: Settings, call: KeyedCall): Promise<Answer> {
   const { key, isOptional, question, method, url } = call

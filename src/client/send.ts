@@ -23,22 +23,18 @@ export type Body = Blob | ReadableStream<Uint8Array> | string
 export interface Received {
   readonly response: Response
   readonly scope: Scope
-  /** Base URL of relative references in the response. */
   readonly url: string
 }
 
 export interface Answer {
   readonly status: number
   readonly headers: Headers
-  /** Base URL of relative references in the response. */
   readonly url: string
-  /** The parsed body. `undefined` if it is empty. */
   readonly json: unknown
 }
 
 /** Maximum size of a JSON body, because it is read whole. */
 const MAX_JSON_BYTES = 64 * 1024 * 1024
-/** As many as `fetch` follows. */
 const MAX_REDIRECTS = 20
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 const SAFE = new Set(['GET', 'HEAD'])
@@ -48,8 +44,8 @@ const HARMLESS = new Set([
 ])
 
 /**
- * Sends a request once. Rejects with a `ClientError` if the status is 400 or above, with the reason
- * of the signal, or with what the application's `headers` function throws.
+ * Sends a request once. Rejects with a `ClientError`, the reason of the signal, or what the
+ * application's `headers` function throws.
  */
 export async function send(settings: Settings, call: Call): Promise<Received> {
   const { url, headers = {}, body, signal, expects } = call
@@ -74,9 +70,9 @@ export async function send(settings: Settings, call: Call): Promise<Received> {
 }
 
 /**
- * Sends a request and follows redirects (RFC 9110 section 15.4). Another origin receives neither a
- * body nor a header that may be a credential, and no request that changes something. `fetch` itself
- * removes `authorization` only, and repeats the body after a 307 or 308.
+ * Sends a request and follows redirects (RFC 9110 section 15.4). Another origin receives no body,
+ * no header that may be a credential, and no request that changes something. `fetch` itself removes
+ * `authorization` only, and repeats the body.
  */
 async function fetchFollowing(
   { fetch }: Settings, call: Call, headers: Readonly<Record<string, string>>,
@@ -139,19 +135,14 @@ class Scope {
   private silent = false
   private readonly stop = () => { this.controller.abort() }
 
-  constructor(
-    private readonly outer: AbortSignal | undefined, private readonly timeoutMs: number,
-  ) {
+  constructor(private readonly outer: AbortSignal | undefined, private readonly timeoutMs: number) {
     outer?.throwIfAborted()
     outer?.addEventListener('abort', this.stop)
     this.touch()
   }
 
-  get signal(): AbortSignal {
-    return this.controller.signal
-  }
+  get signal(): AbortSignal { return this.controller.signal }
 
-  /** Restarts the timeout. Call it when data arrives. */
   touch(): void {
     clearTimeout(this.timer)
     this.timer = setTimeout(() => {
@@ -177,16 +168,12 @@ class Scope {
   }
 }
 
-/** Ends a response without reading its body. */
 export function discard({ response, scope }: Received): void {
   response.body?.cancel().catch(() => undefined)
   scope.close()
 }
 
-/**
- * Yields the bytes of a response body as they arrive. Releases the connection if the reader stops
- * early. Rejects with a `ClientError` if the connection breaks.
- */
+/** Yields the bytes of a body as they arrive. Releases the connection if the reader stops early. */
 export async function* chunksOf(
   { response, scope }: Received,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -240,7 +227,6 @@ async function readText(received: Received): Promise<string> {
   return text + decoder.decode()
 }
 
-/** Returns the error of a response of 400 or above. */
 async function toError(received: Received): Promise<ClientError> {
   const { status, headers } = received.response
   const retryAfter = parseRetryAfter(headers.get('retry-after'))
@@ -265,10 +251,6 @@ async function toError(received: Received): Promise<ClientError> {
   )
 }
 
-/**
- * Parses Retry-After (RFC 9110 section 10.2.3), a number or a date, into seconds from now. Returns
- * `undefined` if it is neither.
- */
 export function parseRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined
   if (/^\d{1,10}$/.test(header)) return Number(header)

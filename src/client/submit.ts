@@ -10,20 +10,15 @@ import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.
 /** Options of `submit`. */
 export interface SubmitOptions extends CallOptions {
   /**
-   * Idempotency-Key. Requests with the same key are the same work, so a lost request can be sent
-   * again. `bulk` and `upload` do so only if the server acknowledges keys. If `false`, no key is
-   * sent, and the client repeats only requests that were rejected before any work was done.
-   * @default a random key
+   * Idempotency-Key. Requests with the same key are the same work, so a lost request is repeated;
+   * by `bulk` and `upload` only if the server acknowledges keys. `false`: no key is sent, and only
+   * requests that were rejected before any work was done are repeated. Default: a random key.
    */
   readonly idempotencyKey?: string | false
-  /**
-   * Seconds for which the server may delay its response, in case the work ends within them (RFC
-   * 7240 section 4.3).
-   */
+  /** Seconds for which the server may wait for the result (RFC 7240 section 4.3). */
   readonly wait?: number
   /**
-   * Sends `Prefer: respond-async`. If `false`, the server responds with the result itself.
-   * @default true
+   * Sends `Prefer: respond-async`. If `false`, the server responds with the result. Default: true.
    */
   readonly background?: boolean
 }
@@ -34,15 +29,12 @@ export interface Work extends SubmitOptions {
   readonly method?: string
   readonly body: () => MaybePromise<Body>
   readonly type?: string
-  /** The body can be sent only once. */
   readonly once?: boolean
   /** True if this package has chosen `idempotencyKey`. */
   readonly isOwnKey?: boolean
-  /** See `KeyedCall`. */
   readonly question?: string | false
 }
 
-/** Sends work. Returns a handle for the task of a 202, or for the body of another response. */
 export async function start<R>(
   settings: Settings, path: string, work: Work,
 ): Promise<TaskHandle<R>> {

@@ -18,9 +18,8 @@ export interface TaskListOptions extends Pick<CallOptions, 'signal' | 'headers'>
   /** Maximum number of tasks of a page. Default: that of the server, 50. */
   readonly limit?: number
   /**
-   * Path of the status resource, with `{id}` for the identifier. Required if the status resource is
-   * not below the path of the list and the items do not name it.
-   * @default the path of the list, followed by `/{id}`
+   * Path of the status resource, with `{id}` for the identifier. Default: the path of the list,
+   * followed by `/{id}`. Items that name their resource need none.
    */
   readonly statusPath?: string
 }
@@ -41,8 +40,7 @@ export interface TaskPage<R = unknown> {
 /** A list of tasks. Iterating yields all tasks, page after page. Each iteration starts anew. */
 export interface TaskList<R = unknown> extends AsyncIterable<ListedTask<R>> {
   /**
-   * Reads one page: the first, or that of `next` of another page.
-   *
+   * Reads the first page, or that of `next` of another page.
    * @example
    * const list = api.tasks('/tasks', { limit: 20 })
    * const { items, next } = await list.page()

@@ -12,16 +12,11 @@ type SignalOptions = Pick<CallOptions, 'signal'>
 
 /** Options of `result`. */
 export interface ResultOptions<R = unknown> extends SignalOptions {
-  /**
-   * Called with the first status and with each change, the final status included. If it throws,
-   * `result` rejects with that error.
-   */
+  /** Called with the first status and each change, the final one included. */
   readonly onProgress?: (status: TaskStatus<R>) => void
 }
 
-/**
- * Plain JSON for `client.resume`. It identifies the task in another process or after a reload.
- */
+/** Plain JSON for `client.resume`. It identifies the task in another process or after a reload. */
 export interface SavedTask {
   readonly taskId?: string
   /** Absolute URL of the status resource. */
@@ -37,12 +32,9 @@ export interface TaskHandle<R = unknown> {
   /** Absolute URL of the status resource. `undefined` if the server responded at once. */
   readonly statusUrl: string | undefined
   /**
-   * Waits until the task is final and resolves with its result. Uses server-sent events, else long
-   * polls, else polls.
-   *
+   * Waits for the result by server-sent events, else long polls, else polls.
    * @throws {TaskFailedError} The task failed or was cancelled.
    * @throws {ClientError} The status cannot be read.
-   *
    * @example
    * const task = await api.submit('/reports', { year: 2025 })
    * await task.result({ onProgress: ({ progress }) => { console.log(progress?.done) } })
@@ -50,7 +42,6 @@ export interface TaskHandle<R = unknown> {
   result(options?: ResultOptions<R>): Promise<R>
   /**
    * Yields the current status and each change, until the task is final.
-   *
    * @example
    * const task = await api.submit('/reports', { year: 2025 })
    * for await (const { status, message } of task.changes()) console.log(status, message)
@@ -58,27 +49,22 @@ export interface TaskHandle<R = unknown> {
   changes(options?: SignalOptions): AsyncIterable<TaskStatus<R>>
   /**
    * Reads the current status once.
-   *
    * @example
    * const now = await api.resume({ statusUrl: '/tasks/1' }).status()
    * if (now.status === 'completed') console.log(now.result)
    */
   status(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
-   * Cancels the task and resolves with its status. If the task is final already, it stays as it is.
-   * If it has changed during each of three tries, such as by progress, the last try has no condition.
-   *
+   * Cancels the task, unless it is final, and resolves with its status. If it changes during each
+   * of three tries, the last try has no condition.
    * @example
    * const { status } = await api.resume({ statusUrl: '/tasks/1' }).cancel()
    */
   cancel(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
-   * Runs a failed or cancelled task again, with the same input, and resolves with its status. A task
-   * that is not final stays as it is.
-   *
-   * @throws {ClientError} 409 `task_already_completed`. Or the server does not support it: 404 or
-   * 405.
-   *
+   * Runs a failed or cancelled task again, with the same input, and resolves with its status. A
+   * task that is not final stays as it is.
+   * @throws {ClientError} 409 `task_already_completed`; 404 or 405: not supported by the server.
    * @example
    * const task = api.resume({ statusUrl: '/tasks/1' })
    * const { status } = await task.retry()
@@ -86,31 +72,22 @@ export interface TaskHandle<R = unknown> {
    */
   retry(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
-   * Deletes the task with its result and its files. Cancels it before, if it is not final. Resolves
-   * even if the server knows no such task any more. Sends `If-Match`, so that it deletes only the
-   * final task that it has read.
-   *
+   * Deletes the task with its result and its files, if it exists. Cancels it before, if it is not
+   * final. `If-Match` protects a task that has changed since it was read.
    * @throws {ClientError} 409 `task_already_final`: the server does not delete tasks.
-   *
    * @example
    * await api.resume({ statusUrl: '/tasks/1' }).forget()
    */
   forget(options?: SignalOptions): Promise<void>
   /**
    * Makes the server send the callback of a final task again, and resolves with its status.
-   *
    * @throws {ClientError} 409 `task_not_final` or `no_callback`.
-   *
    * @example
    * const { callback } = await api.resume({ statusUrl: '/tasks/1' }).redeliver()
    */
   redeliver(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
-   * Downloads a file that the task has written. It resumes after a broken connection, and its digest
-   * is verified. See `client.download`.
-   *
-   * @param file - its name, or its entry in the property `files` of the status
-   *
+   * Downloads a file of the task, by its name or its entry in `files`, and verifies its digest.
    * @example
    * const task = api.resume({ statusUrl: '/tasks/1' })
    * const blob = await task.file('users.ndjson').blob()
@@ -157,7 +134,7 @@ export function remoteTask<R>(
     }
     return (await read(signal)).task
   }
-  /** Posts below the task. If the server says that the task has changed so already, reads it. */
+  /** Posts below the task. If the task has changed in this way already, reads it. */
   const post = (
     name: 'retry' | 'callback', signal: AbortSignal | undefined, isDone: (code: string) => boolean,
   ): Promise<TaskStatus<R>> => after(signal, send('POST', signal, name), ({ status, code }) => (
@@ -245,7 +222,6 @@ function toUrlBelow(url: URL, path: string): URL {
   return below
 }
 
-/** Creates a handle for a result that the server sent at once. */
 export function directTask<R>(result: R): TaskHandle<R> {
   const body: Readonly<Record<string, unknown>> = isObject(result) ? result : {}
   const message = stringOf(body['message'])

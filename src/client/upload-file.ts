@@ -9,9 +9,7 @@ import type { TaskHandle } from './task.js'
 /** Content to upload. A stream is read once, so it cannot be resumed by another `uploadFile`. */
 export type UploadContent = Blob | Uint8Array | ByteSource
 
-/** Progress of an upload. */
 export interface FileUploadProgress {
-  /** Bytes that the server has stored. */
   readonly sent: number
   /** Size of the content in bytes. `undefined` for a stream that has not ended. */
   readonly total: number | undefined
@@ -27,26 +25,13 @@ export interface SavedFileUpload {
 
 /** Options of `uploadFile`. */
 export interface FileUploadOptions extends CallOptions {
-  /**
-   * HTTP method of the first request. Updates use PATCH.
-   * @default POST
-   */
+  /** HTTP method of the first request. Updates use PATCH. Default: POST. */
   readonly method?: string
-  /**
-   * Media type of the content.
-   * @default the type of the `Blob`, or application/octet-stream
-   */
+  /** Media type of the content. Default: the type of the `Blob`, or application/octet-stream. */
   readonly type?: string
-  /**
-   * Asks the server to do the work as a task.
-   * @default false
-   */
+  /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
-  /**
-   * Size of the body of one request in bytes. Progress is known after each. The limits of the
-   * server apply too.
-   * @default 8_388_608 (8 MiB)
-   */
+  /** Maximum size of the body of one request in bytes. Default: 8_388_608 (8 MiB). */
   readonly chunkBytes?: number
   /** Continues an upload of the same content. */
   readonly from?: SavedFileUpload
@@ -66,14 +51,11 @@ export interface FileUpload<R = unknown> extends FileUploadProgress {
   resume(): void
   /**
    * Ends the upload and deletes its bytes. `result` rejects with the code `upload_cancelled`.
-   *
    * @throws {ClientError} The server could not be reached. The bytes expire by themselves.
    */
   cancel(): Promise<void>
   /**
-   * Waits for the response to the whole upload: a handle for the task of a 202, or for the body of
-   * another response.
-   *
+   * Waits for the response to the whole upload: a handle for a task, or for another response.
    * @throws {ClientError} The server rejected the upload or its content, or could not be reached.
    */
   task(): Promise<TaskHandle<R>>
@@ -84,11 +66,9 @@ export interface FileUpload<R = unknown> extends FileUploadProgress {
 }
 
 const PROTOCOL = { 'accept': 'application/json', 'upload-draft-interop-version': '8' }
-/** Errors after which the client must ask for the current offset. */
 const OTHER_OFFSET = new Set(['upload_offset_mismatch', 'upload_superseded', 'http_409'])
 /** Statuses with which an ordinary endpoint may reject the empty body of the first request. */
 const NO_BODY = new Set([400, 405, 411, 415, 422, 501])
-/** Statuses of a server that has no OPTIONS at the endpoint. */
 const NO_OPTIONS = new Set([404, 405, 501])
 
 export class FileSender<R> implements FileUpload<R> {
@@ -104,7 +84,6 @@ export class FileSender<R> implements FileUpload<R> {
   private cancelled = false
   private answered = false
   private offsetKnown = false
-  /** Offset of the last call of `onProgress`. */
   private reported = -1
   private minBytes = 0
   private maxBytes: number
@@ -134,9 +113,7 @@ export class FileSender<R> implements FileUpload<R> {
     this.done.catch(() => {})
   }
 
-  get total(): number | undefined {
-    return this.content.total
-  }
+  get total(): number | undefined { return this.content.total }
 
   pause(): void {
     if (this.paused) return
@@ -314,7 +291,6 @@ function notResumable(cause?: unknown): ClientError {
 }
 
 interface Content {
-  /** Size in bytes; `undefined` if it is not known yet. */
   readonly total: number | undefined
   readonly type: string
   /** Returns at most `size` bytes from `start`. The same piece can be read again. */
@@ -323,7 +299,6 @@ interface Content {
 
 interface Piece {
   readonly body: Blob
-  /** True if nothing follows. */
   readonly last: boolean
 }
 
@@ -349,7 +324,6 @@ function toContent(content: UploadContent): Content {
 class StreamContent implements Content {
   readonly type = ''
   total: number | undefined
-  /** Bytes from `start` that were read. */
   private held = new Blob([])
   private start = 0
 
@@ -370,7 +344,6 @@ class StreamContent implements Content {
     return { body: this.held.slice(0, size), last: this.held.size <= size }
   }
 
-  /** Drops the bytes before `start`, which the server has. */
   private drop(start: number): void {
     const passed = Math.min(start - this.start, this.held.size)
     this.start += passed

@@ -9,22 +9,14 @@ import { FileSender } from './upload-file.js'
 /** Options of `upload`. */
 export interface UploadOptions
   extends Omit<SubmitOptions, 'wait'>, Pick<ResultOptions, 'onProgress'> {
-  /**
-   * HTTP method of the first request. Updates use PATCH.
-   * @default POST
-   */
+  /** HTTP method of the first request. Updates use PATCH. Default: POST. */
   readonly method?: string
-  /**
-   * Asks the server to do the work as a task.
-   * @default false
-   */
+  /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
   /**
    * Sends the records to an endpoint with resumable uploads. After a broken connection the upload
-   * continues after the last byte that the server has stored, even if the source can be read only
-   * once. The server reads the records when all of them have arrived. Not together with
-   * `idempotencyKey`.
-   * @default false
+   * continues, even if the source can be read only once. The server reads the records when all have
+   * arrived. Not together with `idempotencyKey`. Default: false.
    */
   readonly resumable?: boolean
 }
@@ -54,7 +46,6 @@ export type UploadRecords = Records | (() => Records) | Blob
 
 const TYPE = 'application/x-ndjson'
 
-/** Implements `Client.upload`. */
 export async function upload(
   settings: Settings, path: string, records: UploadRecords, options: UploadOptions = {},
 ): Promise<UploadReport> {
@@ -96,7 +87,6 @@ export async function upload(
   }
 }
 
-/** Yields the same records. Reports an error of their source. */
 async function* watched(
   records: Records, onError: (error: unknown) => void,
 ): AsyncGenerator<object, void, undefined> {

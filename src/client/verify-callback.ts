@@ -17,35 +17,26 @@ export interface CallbackMessage<R = unknown> {
 
 /** Options of `verifyCallback`. */
 export interface VerifyOptions {
-  /**
-   * Maximum difference between the time of the message and this clock, in seconds.
-   * @default 300
-   */
+  /** Maximum difference between the message's time and this clock, in seconds. Default: 300. */
   readonly toleranceSeconds?: number
 }
 
 /** Headers of a request of `fetch` or of Node. */
 export type CallbackHeaders =
-  | Headers
-  | Readonly<Record<string, string | readonly string[] | undefined>>
+  | Headers | Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** `CryptoKey`, whose name is global in browsers only. */
 type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 
-/** Signatures that are compared with each secret. Limits the work for a forged request. */
+/** Limits the work for a forged request. */
 const MAX_SIGNATURES = 20
 
 /**
- * Verifies the signature of a callback (Standard Webhooks) and returns its message. Requires
- * WebCrypto.
- *
+ * Verifies the signature of a callback (Standard Webhooks, by WebCrypto) and returns its message.
  * @param body - the bytes or the string as received, not JSON that was parsed and written again
  * @param secrets - base64, with or without `whsec_`; several while you replace one
- *
  * @throws {ClientError} `callback_headers_missing`, `callback_expired`,
  * `callback_signature_invalid` or `callback_malformed`.
  * @throws {TypeError} A secret is not base64, or there is none.
- *
  * @example
  * export async function receive(request: Request): Promise<Response> {
  *   const { data } = await verifyCallback(await request.text(), request.headers, 'whsec_c2VjcmV0')
@@ -54,9 +45,7 @@ const MAX_SIGNATURES = 20
  * }
  */
 export async function verifyCallback<R = unknown>(
-  body: string | Uint8Array,
-  headers: CallbackHeaders,
-  secrets: string | readonly string[],
+  body: string | Uint8Array, headers: CallbackHeaders, secrets: string | readonly string[],
   options: VerifyOptions = {},
 ): Promise<CallbackMessage<R>> {
   checkNames('verifyCallback', options, ['toleranceSeconds'])
@@ -98,7 +87,6 @@ async function toKey(secret: string): Promise<Key> {
   return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify'])
 }
 
-/** Returns whether one of the signatures is valid. `verify` compares in constant time. */
 async function isSigned(
   content: ArrayBuffer, signatures: string, keys: readonly Key[],
 ): Promise<boolean> {

@@ -13,30 +13,27 @@ import { checkSource, type ContentSource, type FindContent } from './source.js'
 /** Options of `content`. */
 export interface ContentOptions {
   /**
-   * Content codings for clients that accept them, best first. They apply to content of 1 KiB or
-   * more that is `compressible`. Each has its own entity tag. A request with Range gets uncompressed
-   * content. `zstd` is left out where Node does not support it. Default: none.
+   * Content codings, best first, for `compressible` content of 1 KiB or more. Each has its own
+   * entity tag. A request with Range gets uncompressed content. `zstd` is left out where Node does
+   * not support it. Default: none.
    */
   readonly codings?: readonly ContentCoding[]
   /**
-   * Returns `true` for media types that are worth compressing. Default: text, JSON, XML,
-   * JavaScript, SVG and similar types.
+   * Returns `true` for media types to compress. Default: text, JSON, XML, JavaScript and the like.
    */
   readonly compressible?: (type: string) => boolean
   /**
-   * Sends `Content-Disposition` (RFC 6266) with the source's `name`: `attachment` makes browsers
+   * Sends `Content-Disposition` (RFC 6266) with the source's `name`; `attachment` makes browsers
    * save it. Default: not sent.
    */
   readonly disposition?: 'inline' | 'attachment'
   /**
-   * The value of `Cache-Control`, on 200, 206 and 304. Default: `private, no-cache`, so that caches
-   * shared by users keep nothing, and a browser asks before it uses its copy. For public content:
-   * `public, max-age=3600`.
+   * Cache-Control of 200, 206 and 304. Public content: `public, max-age=3600`. Default: `private,
+   * no-cache`, so that a browser asks before it uses its copy.
    */
   readonly cacheControl?: string
 }
 
-/** The type of an option with a default. */
 interface Default<T> { readonly default: T }
 
 const OPTIONS = {
@@ -58,22 +55,15 @@ const OPTIONS = {
 
 /**
  * Serves something that may be larger than memory to GET and HEAD. Clients can pause and resume:
- * 200, 206 for one range or several (`multipart/byteranges`), 416, 304 and 412. Conditions follow
- * RFC 9110 section 13.2.2. If-Range compares strongly, so a client with an old copy gets the whole
- * new one. Memory for each client is bounded by the source's chunks, however slow the client is. If
- * a source fails midway or returns too little, the connection is cut.
+ * 200, 206 for one range or several, 416, 304 and 412 (RFC 9110 section 13.2.2). Sends the source's
+ * digests as `Repr-Digest` (RFC 9530). If a source fails midway, the connection is cut.
  *
- * Digests of the source are sent as `Repr-Digest`, and `Want-Repr-Digest` is honoured (RFC
- * 9530).
- *
- * `source` is one source, or a function that finds one for a request, such as
- * `folderSource('/srv/files')` of `longhaul/files`. If it finds none, the handler returns `undefined`
- * and your framework continues with its next handler. Other methods get 405.
- *
+ * `source` may be a function that finds a source for a request, such as
+ * `folderSource('/srv/files')` of `longhaul/files`. If it finds none, the handler declines. Other
+ * methods get 405.
  * @example
  * const find = ({ params }: HttpRequest) => blobSource(blobs, `report-${params['id']}`)
  * app.get('/reports/:id', toNode(content(find, { disposition: 'attachment' })))
- *
  * @throws {TypeError} The source or an option is not valid, or an option is unknown.
  */
 export function content<C = unknown>(
@@ -119,7 +109,6 @@ interface ContentOperationOptions {
   readonly headers?: Readonly<Record<string, Fragment>>
 }
 
-/** The OpenAPI operation of a content handler. `type` if all its content has one media type. */
 export function contentOperations(
   type = '*/*', { notFound = 'not_found', parameters = [], ...own }: ContentOperationOptions = {},
 ): readonly Operation[] {

@@ -13,7 +13,6 @@ import { evaluatePreconditions, ifRangeHolds } from '../http/fields/precondition
 import { contentRange, selectRanges, type Range } from '../http/fields/range.js'
 import { checkSource, notADigest, readPart, type ContentSource } from './source.js'
 
-/** A content coding that responses can have. */
 export type ContentCoding = 'gzip' | 'br' | 'zstd'
 
 export interface ContentPlan {
@@ -27,16 +26,9 @@ export const CODINGS: readonly unknown[] = ['gzip', 'br', 'zstd'] satisfies Cont
 /** Smaller content is not worth a coding. */
 const WORTH_CODING = 1024
 const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|wasm|x-ndjson|graphql|sql|toml|yaml|rtf)\b|image\/(?:svg|bmp)|[a-z]+\/[^;]*\+(?:json|xml)\b)/i
-/**
- * Characters that an extended parameter holds unencoded (RFC 8187 section 3.2.1), beside letters
- * and digits.
- */
+/** Characters that an extended parameter holds unencoded (RFC 8187 section 3.2.1). */
 const ATTRIBUTE_CHARS = new Set('!#$&+-.^_`|~')
 
-/**
- * Responds to GET or HEAD of one source: conditions first, then Range, then all of it (RFC 9110
- * section 13.2.2).
- */
 export async function respond(
   request: HttpRequest<unknown>, source: ContentSource, plan: ContentPlan,
 ): Promise<HttpResponse> {
@@ -146,10 +138,7 @@ export function isCompressible(type: string): boolean {
   return TEXT.test(type)
 }
 
-/**
- * Returns the value of `Repr-Digest` for the response to a request (RFC 9530 section 3).
- * `undefined` if it has none.
- */
+/** Returns the value of `Repr-Digest` (RFC 9530 section 3); `undefined` if there is none. */
 async function reprDigestOf(
   source: ContentSource, headers: RequestHeaders,
 ): Promise<string | undefined> {

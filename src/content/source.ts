@@ -7,9 +7,8 @@ import { checkNames } from '../runtime/option-names.js'
 import type { Blobs } from '../stores/blobs.js'
 
 /**
- * Content that may be larger than memory: its properties, and a function that reads any part of it.
- * A source is one version of the content. `open` returns bytes of the version that `size`, `etag`
- * and `lastModified` describe, or throws.
+ * One version of content that may be larger than memory. `open` returns bytes of the version that
+ * `size`, `etag` and `lastModified` describe, or throws.
  */
 export interface ContentSource {
   /** Bytes, 0 to 2^53 - 1. */
@@ -17,9 +16,8 @@ export interface ContentSource {
   /** Media type. Default: `application/octet-stream`. */
   readonly type?: string
   /**
-   * Entity tag with its quotes, such as `"a1"`. Other bytes must have another tag. Without a tag and
-   * without `lastModified`, clients cannot resume, because they cannot know that the content is
-   * unchanged. A weak tag (`W/"a1"`) serves for 304, not for resuming.
+   * Entity tag with its quotes, such as `"a1"`, of these bytes only. Without a tag and
+   * `lastModified`, clients cannot resume. A weak tag serves for 304 only.
    */
   readonly etag?: string | undefined
   /** Time of the last change, in milliseconds since 1970. */
@@ -27,31 +25,24 @@ export interface ContentSource {
   /** File name, for `Content-Disposition`. */
   readonly name?: string | undefined
   /**
-   * Digests of all bytes in base64, if they are known, such as those that were stored with the
-   * entity tag. Sent as `Repr-Digest` (RFC 9530) with 200, 206 and HEAD, unless the response is
+   * Known digests of all bytes in base64. Sent as `Repr-Digest` (RFC 9530), unless the response is
    * compressed. A client chooses among them with `Want-Repr-Digest`.
    */
   readonly digests?: Digests | undefined
   /**
-   * Computes a digest of all bytes in base64, or returns `undefined` if that would cost too much.
-   * Called if a client sends `Want-Repr-Digest` and `digests` has none that it wants. The response
-   * waits for it, so store the digest beside the entity tag.
+   * Computes a digest of all bytes in base64; `undefined` if that costs too much. Called if a
+   * client wants a digest that `digests` does not have. The response waits for it.
    */
   digest?(algorithm: DigestAlgorithm): MaybePromise<string | undefined>
   /**
-   * Returns the bytes from `start` up to, not including, `end`, at least one. They are read only when
-   * they are sent, a chunk at a time and at the speed of the client, so open nothing before the first
-   * chunk. May be called several times for one response. If it fails before the first chunk, the
-   * response is an error. If it fails later, or returns too few or too many bytes, the connection is
-   * cut.
+   * Returns the bytes from `start` up to, not including, `end`, at least one. They are read at the
+   * speed of the client, so open nothing before the first chunk. May be called several times for
+   * one response. If it fails after the first chunk, the connection is cut.
    */
   open(start: number, end: number): MaybePromise<AsyncIterable<Uint8Array> | Iterable<Uint8Array>>
 }
 
-/**
- * Finds the content for a request. If it returns `undefined`, your framework continues, usually with
- * a 404.
- */
+/** Finds the content for a request. `undefined` declines the request. */
 export type FindContent<C = unknown> = (
   request: HttpRequest<C>,
 ) => MaybePromise<ContentSource | undefined>
@@ -112,15 +103,13 @@ function checkDigests(digests: Digests): void {
   }
 }
 
-/** Returns the error of a source whose digest is not one of that algorithm. */
 export function notADigest(algorithm: DigestAlgorithm): TypeError {
   return new TypeError(`The ${algorithm} of a content source must be the digest in base64`)
 }
 
 /**
- * Opens a blob as a source, so that clients can resume it. Returns `undefined` if there is
- * none. If the blob is replaced before it is read, the client gets 503 and may retry at once.
- *
+ * Opens a blob as a source that clients can resume; `undefined` if there is none. If the blob is
+ * replaced before it is read, the client gets 503 and may retry at once.
  * @example
  * content(() => blobSource(blobs, 'report'))
  */

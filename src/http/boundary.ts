@@ -9,11 +9,10 @@ import { subscribe, unsubscribe, channel } from 'node:diagnostics_channel'
 import { HttpError, isHttpError } from './errors.js'
 
 /**
- * Receives every error that is not the client's: unknown errors, 5xx, a store that failed, and
- * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, the stored failure of a
- * task, nor what stopped because the client has disconnected. Rejected requests, such as those with 503
- * `queue_full`, are counted: it receives one for each code and minute, whose `stack` is one line. What it throws or
- * rejects with becomes a process warning.
+ * Receives every error that is not the client's: unknown errors, 5xx but 501, a store that failed,
+ * and `HttpError`s with a `cause`. It does not receive the stored failure of a task, nor what
+ * stopped because the client has disconnected. Of requests rejected because of a limit, such as 503
+ * `queue_full`, it receives one for each code and minute. What it throws becomes a process warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
@@ -34,10 +33,8 @@ type Result = MaybePromise<HttpResponse | undefined>
  * Wraps a handler in the error boundary, which belongs outside all policies. For an error, a
  * rejection or a value that is not a response, the client gets `errorResponse`. The result never
  * throws or rejects, and is synchronous if `handler` is.
- *
  * @example
  * const safe = guard(handler, { onError: (error) => logger.error(error) })
- *
  * @throws {TypeError} An option is not valid or unknown.
  */
 export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
@@ -45,10 +42,7 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
   const guarded = (request: HttpRequest<C>): Result => {
     try {
       const result: unknown = handler(request)
-      if (result === undefined || isResponse(result)) return result
-      return isPending(result)
-        ? settle(result, request, onError)
-        : failed(noResponse(), request, onError)
+      return isPending(result) ? settle(result, request, onError) : checked(result)
     } catch (error) {
       return failed(error, request, onError)
     }
@@ -58,16 +52,12 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
 
 /** Not an async function, which would cost each late response two more microtasks. */
 function settle(
-  pending: PromiseLike<unknown>,
-  request: HttpRequest,
-  onError: OnError | undefined,
+  pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined,
 ): Promise<HttpResponse | undefined> {
   return Promise.resolve(pending).then(
     (result) => {
       try {
-        return result === undefined || isResponse(result)
-          ? result
-          : failed(noResponse(), request, onError)
+        return checked(result)
       } catch (error) {
         return failed(error, request, onError)
       }
@@ -81,15 +71,10 @@ function failed(error: unknown, request: HttpRequest, onError: OnError | undefin
   return errorResponse(error, request)
 }
 
-function isResponse(result: unknown): result is HttpResponse {
-  return typeof (result as HttpResponse | null)?.status === 'number'
-}
-
-function noResponse(): TypeError {
-  return new TypeError(
-    'A handler must return a response { status, headers, body? }, ' +
-    'or undefined to decline the request',
-  )
+function checked(result: unknown): HttpResponse | undefined {
+  const isResponse = typeof (result as HttpResponse | null)?.status === 'number'
+  if (result === undefined || isResponse) return result as HttpResponse | undefined
+  throw new TypeError('A handler must return { status, headers, body? }, or undefined to decline')
 }
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
@@ -127,18 +112,15 @@ const NAME = 'longhaul:error'
 const reports = channel(NAME)
 
 /**
- * Calls `listener` for every error that this process masks to clients: in requests of all handlers,
- * in policies and in tasks. Call it once, where the process starts. An `onError` of a binding or of
- * `createTasks` is called as well. Process warnings, and the reports to the log of Fastify and to
- * the `error` event of Koa, stop. Rejected requests, such as those with 503 `queue_full`, are
- * counted: the listener gets one error for each code and minute. The messages also go through the diagnostics channel
- * `longhaul:error`, as `{ error, request }` or `{ error, task }`.
- *
+ * Calls `listener` for every error that this process masks to clients, in requests, policies and
+ * tasks, beside any `onError`. Call it once, where the process starts. Process warnings, and the
+ * reports to the log of Fastify and the `error` event of Koa, stop. Of requests rejected because of
+ * a limit, it gets one error for each code and minute. The messages also go through the diagnostics
+ * channel `longhaul:error`, as `{ error, request }` or `{ error, task }`.
  * @example
  * reportErrorsTo((error, { request, task }) => {
  *   console.error(error, task?.taskId ?? request?.path) // Sentry.captureException(error)
  * })
- *
  * @returns a function that removes the listener
  * @throws {TypeError} `listener` is not a function.
  */
@@ -160,40 +142,30 @@ export function hasErrorListener(): boolean {
   return reports.hasSubscribers
 }
 
-/** Reports an error to all listeners. Returns true if there are any. */
 export function publishError(report: ErrorReport): boolean {
   if (!reports.hasSubscribers) return false
   reports.publish(report)
   return true
 }
 
-/** Time between two reports of one code to one listener, in milliseconds. */
 const QUIET_MS = 60_000
 
-/**
- * Codes of requests that the server has rejected because of its own limits. Any client can cause
- * them at will, so a report for each request would fill the log.
- */
+/** Codes of requests that the server rejects because of its limits. Any client can cause them. */
 const REFUSALS = new Set([
   'overloaded', 'queue_full', 'run_timeout', 'service_unavailable', 'shutting_down', 'store_full',
   'sync_timeout',
 ])
 
 interface LastReport {
-  /** Time by `performance.now()`. */
   at: number
-  /** Number of rejected requests since then. */
   more: number
 }
 
 const lastReports = new WeakMap<object, Map<string, LastReport>>()
 
 /**
- * Returns the error that a listener gets. Of requests that the server has rejected it gets one error
- * for each code and minute. The stack of that error is one line, and its message has the number of
- * such requests since the last one.
- *
- * @returns `undefined`: the listener gets nothing
+ * Returns the error that a listener gets; `undefined` for none. Of requests that the server rejects
+ * because of its limits, it gets one for each code and minute, with the number of others.
  */
 export function dueReport(
   listener: object, error: unknown,
@@ -217,7 +189,6 @@ export function dueReport(
   return { error: line }
 }
 
-/** An error with a cause is a failure, except for a full store, which names the server's error. */
 function isRefusal(error: unknown, code: string): boolean {
   return code === 'store_full' || (isHttpError(error) && error.cause === undefined)
 }

@@ -10,14 +10,11 @@ type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 export interface ClientAddressOptions {
   /**
    * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`.
-   * `X-Forwarded-For` is read only from these, from right to left, up to the first address that is
-   * not a trusted proxy. Default: none, so the header is not read.
+   * `X-Forwarded-For` is read from right to left, up to the first other address. Default: none, so
+   * the header is not read.
    */
   readonly trustedProxies?: readonly string[]
-  /**
-   * Length of the IPv6 prefix that identifies a client, in bits. A customer usually has at least a
-   * /64. Default 64.
-   */
+  /** Length of the IPv6 prefix that identifies a client, in bits. Default: 64. */
   readonly ipv6Prefix?: number
 }
 
@@ -25,15 +22,11 @@ const OPTIONS = {
   trustedProxies: value<never>('an array of addresses and ranges', Array.isArray),
   ipv6Prefix: whole({ min: 1, max: 128, default: 64 }),
 } satisfies OptionTable<ClientAddressOptions>
-/** Maximum number of proxies in a row that are trusted. */
 const HOPS = 16
 
 /**
- * Returns a function that finds the network address of a request's client: an IPv4 address, or an
- * IPv6 prefix such as `2001:db8::/64`. An IPv4-mapped address (`::ffff:192.0.2.1`) counts as IPv4.
- * Returns `undefined` if the address of the peer is not known.
- *
- * @throws {TypeError} An option is unknown or out of range.
+ * Returns a function that finds the network of a request's client: an IPv4 address, or an IPv6
+ * prefix such as `2001:db8::/64`. An IPv4-mapped address counts as IPv4. `undefined`: unknown.
  */
 export function clientAddress(
   options: ClientAddressOptions = {},
@@ -55,14 +48,9 @@ export function clientAddress(
   }
 }
 
-/**
- * Returns the last address that a trusted proxy reported. Stops at text that is not an address,
- * because its writer cannot be trusted.
- */
+/** Returns the last address that a trusted proxy reported. */
 function behindProxies(
-  peer: string,
-  forwarded: string,
-  isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean,
+  peer: string, forwarded: string, isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean,
 ): string {
   let known = peer
   let rest = forwarded
@@ -96,8 +84,7 @@ function toNetwork(text: string, bits: number): string {
   const address = parse(text)
   if (address === undefined) return text
   if (address.kind() === 'ipv4') return address.toString()
-  const bytes = address
-    .toByteArray()
+  const bytes = address.toByteArray()
     .map((byte, at) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - at * 8))))
   return `${new ipaddr.IPv6(bytes).toString()}/${bits}`
 }

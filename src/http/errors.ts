@@ -9,8 +9,8 @@ export interface ErrorDetail {
 }
 
 /**
- * All error codes of longhaul, with status and message. Codes are stable, so clients may depend on
- * them. Messages may change. docs/errors.md explains each code.
+ * All error codes of longhaul, with status and message. Codes are stable; messages may change.
+ * docs/errors.md explains each code.
  */
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
@@ -34,22 +34,10 @@ export const ERROR_CODES = {
   version_unsupported: [400, 'This version is not served.'],
   invalid_callback_url: [400, 'The callback URL is not an absolute http or https URL.'],
   callback_url_forbidden: [400, 'The callback URL has credentials, or its host is not public.'],
-  callback_needs_async: [
-    400,
-    'A callback is for work in the background: send "Prefer: respond-async", or leave the callback URL out.',
-  ],
-  invalid_start_at: [
-    400,
-    'The start must be a time such as 2026-12-24T18:00:00Z, or a duration such as PT90M.',
-  ],
-  idempotency_needs_async: [
-    400,
-    'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.',
-  ],
-  idempotency_not_supported: [
-    400,
-    'This resource keeps no Idempotency-Key, and nothing was done. Leave the key out.',
-  ],
+  callback_needs_async: [400, 'A callback URL requires "Prefer: respond-async".'],
+  invalid_start_at: [400, 'The start must be a time (2026-12-24T18:00:00Z) or a duration (PT90M).'],
+  idempotency_needs_async: [400, 'An Idempotency-Key requires "Prefer: respond-async" here.'],
+  idempotency_not_supported: [400, 'This resource takes no Idempotency-Key. Nothing was done.'],
   invalid_idempotency_key: [400, 'The Idempotency-Key header is not valid.'],
   upload_length_inconsistent: [400, 'The lengths that were announced for this upload differ.'],
   upload_append_too_small: [400, 'This part of the upload is smaller than the server accepts.'],
@@ -74,7 +62,7 @@ export const ERROR_CODES = {
   attempt_replaced: [409, 'Another run of this task has begun, or the task has ended.'],
   task_cancelled: [409, 'The task was cancelled.'],
   idempotent_request_running: [409, 'A request with this Idempotency-Key is still running.'],
-  upload_offset_mismatch: [409, 'The upload continues at the Upload-Offset of this answer.'],
+  upload_offset_mismatch: [409, 'The upload continues at the Upload-Offset of this response.'],
   upload_superseded: [409, 'A newer request for this upload has replaced this one.'],
   gone: [410, 'This is no longer here.'],
   version_gone: [410, 'This version is no longer served.'],
@@ -97,10 +85,7 @@ export const ERROR_CODES = {
   too_many_uploads: [429, 'Too many unfinished uploads: complete one, or delete one.'],
   header_fields_too_large: [431, 'The header fields are too large.'],
   internal_error: [500, 'Something went wrong.'],
-  write_outcome_unknown: [
-    500,
-    'Something went wrong, and it is not known whether this was written.',
-  ],
+  write_outcome_unknown: [500, 'Something went wrong. It is unknown whether this was written.'],
   task_failed: [500, 'The task failed.'],
   result_too_large: [500, 'The result is too large to be stored.'],
   result_files_too_large: [500, 'The files of the result are too large to be stored.'],
@@ -108,7 +93,7 @@ export const ERROR_CODES = {
   checkpoint_dropped: [500, 'The checkpoint of the task was dropped, and the task starts over.'],
   task_interrupted: [500, 'The process that ran this task stopped or crashed.'],
   not_implemented: [501, 'The server does not implement this method.'],
-  bad_gateway: [502, 'An upstream server gave an invalid answer.'],
+  bad_gateway: [502, 'An upstream server sent an invalid response.'],
   service_unavailable: [503, 'The service is not available now.'],
   store_unavailable: [503, 'The service is not available now.'],
   store_full: [503, 'The service has no space for more data now.'],
@@ -116,8 +101,8 @@ export const ERROR_CODES = {
   shutting_down: [503, 'The server is shutting down.'],
   overloaded: [503, 'The server has too much to do now.'],
   run_timeout: [503, 'The work took too long.'],
-  sync_timeout: [503, 'The work took too long for a direct answer.'],
-  gateway_timeout: [504, 'An upstream server did not answer in time.'],
+  sync_timeout: [503, 'The work took too long for a synchronous response.'],
+  gateway_timeout: [504, 'An upstream server did not respond in time.'],
   task_timeout: [504, 'The task took longer than it may.'],
 } as const satisfies Record<string, readonly [number, string]>
 
@@ -130,10 +115,7 @@ export interface HttpErrorOptions {
   readonly message?: string
   /** Each problem of the request, with its place. */
   readonly details?: readonly ErrorDetail[]
-  /**
-   * Further properties of the error body, such as a report of items that were written. They cannot
-   * replace `error`, `code` and `details`.
-   */
+  /** Further properties of the error body, such as a report of items that were written. */
   readonly members?: Readonly<Record<string, unknown>>
   /** Response headers, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
@@ -141,20 +123,17 @@ export interface HttpErrorOptions {
   readonly cause?: unknown
 }
 
-const KNOWN = { message: 0, details: 0, members: 0, headers: 0, cause: 0 } satisfies Record<
-  keyof HttpErrorOptions,
-  0
->
+const KNOWN = {
+  message: 0, details: 0, members: 0, headers: 0, cause: 0,
+} satisfies Record<keyof HttpErrorOptions, 0>
 const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
  * A failure that the client may see. Its status, code, message and details are sent as they are.
- * Any other thrown value is masked as `internal_error`. Throw it with your own codes.
- * Test for it with `isHttpError`, because `instanceof` fails across copies of this package.
- *
+ * Any other thrown value is masked as `internal_error`. Throw it with your own codes. Test for it
+ * with `isHttpError`, because `instanceof` fails across copies of this package.
  * @example
  * throw new HttpError(409, 'seat_taken', { message: 'The seat is taken.' })
- *
  * @throws {RangeError} The status is not a whole number from 400 to 599.
  * @throws {TypeError} An option is unknown.
  */
@@ -167,10 +146,8 @@ export class HttpError extends Error {
   readonly members: Readonly<Record<string, unknown>> | undefined
   readonly headers: Readonly<Record<string, string>>
   constructor(status: number, code: string, options: HttpErrorOptions = {}) {
-    super(
-      options.message ?? code,
-      options.cause === undefined ? undefined : { cause: options.cause },
-    )
+    const { message = code, details, members, headers = {}, cause } = options
+    super(message, cause === undefined ? undefined : { cause })
     if (!Number.isInteger(status) || status < 400 || status > 599) {
       throw new RangeError(
         `HttpError: status must be a whole number from 400 to 599, not ${String(status)}`,
@@ -179,9 +156,9 @@ export class HttpError extends Error {
     checkNames('HttpError', options, KNOWN)
     this.status = status
     this.code = code
-    this.details = options.details
-    this.members = options.members
-    this.headers = options.headers ?? {}
+    this.details = details
+    this.members = members
+    this.headers = headers
   }
 }
 
@@ -190,22 +167,17 @@ export function isHttpError(error: unknown): error is HttpError {
   return typeof error === 'object' && error !== null && BRAND in error
 }
 
-/**
- * Returns true for the error that a write throws because another run of its task has stored a later
- * cursor. Then this run ends, and the task is not failed by it while it has another attempt.
- */
+/** Returns true if another run of the task has replaced the run that called a write. */
 export function isReplaced(error: unknown): boolean {
   return isHttpError(error) && error.code === 'attempt_replaced'
 }
 
 /**
  * Creates an `HttpError` with the status and message of one of longhaul's codes.
- *
  * @example
  * throw httpError('conflict', {
  *   details: [{ pointer: '/email', message: 'The address is in use.' }],
  * })
- *
  * @throws {TypeError} The code is not in `ERROR_CODES`, or an option is unknown.
  */
 export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): HttpError {
@@ -220,19 +192,18 @@ export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): Http
   return new HttpError(status, code, { ...options, message: options.message ?? message })
 }
 
-/** Error codes of Node and undici that mean a timeout. */
+/** Creates the 413 of a body that is larger than `maxBytes`. */
+export function bodyTooLarge(maxBytes: number): HttpError {
+  return httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+}
+
 const LATE = new Set([
-  'ETIMEDOUT',
-  'ESOCKETTIMEDOUT',
-  'UND_ERR_CONNECT_TIMEOUT',
-  'UND_ERR_HEADERS_TIMEOUT',
+  'ETIMEDOUT', 'ESOCKETTIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
 ])
-const UPSTREAM = { message: 0, details: 0, members: 0, headers: 0 } satisfies Record<
-  keyof Omit<HttpErrorOptions, 'cause'>,
-  0
->
-/** Maximum number of nested causes that are searched. `fetch` nests its error one level deep. */
+const UPSTREAM = {
+  message: 0, details: 0, members: 0, headers: 0,
+} satisfies Record<keyof Omit<HttpErrorOptions, 'cause'>, 0>
 const DEEP = 5
 
 /**
@@ -241,17 +212,14 @@ const DEEP = 5
  * Keeps the original error as `cause`, for `onError` only. Returns an `HttpError` unchanged.
  *
  * Works in handlers, repositories and tasks. A failed task shows the code on its status resource.
- *
  * @example
  * const rates = await fetch(url, { signal: AbortSignal.timeout(2000) })
  *   .catch((error) => { throw upstreamError(error) })
  * if (!rates.ok) throw upstreamError(new Error(`rates: ${rates.status}`))
- *
  * @throws {TypeError} An option is unknown.
  */
 export function upstreamError(
-  error: unknown,
-  options: Omit<HttpErrorOptions, 'cause'> = {},
+  error: unknown, options: Omit<HttpErrorOptions, 'cause'> = {},
 ): HttpError {
   checkNames('upstreamError', options, UPSTREAM)
   return isHttpError(error)
@@ -265,11 +233,7 @@ export function upstreamError(
 function isLate(error: unknown): boolean {
   let each = error
   for (let depth = 0; depth < DEEP && typeof each === 'object' && each !== null; depth++) {
-    const { name, code, cause } = each as {
-      readonly name?: unknown
-      readonly code?: unknown
-      readonly cause?: unknown
-    }
+    const { name, code, cause } = each as Readonly<Record<string, unknown>>
     if (name === 'TimeoutError' || (typeof code === 'string' && LATE.has(code))) return true
     each = cause
   }

@@ -6,33 +6,23 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
 /** Response headers with lower-case names. An array is sent as several field lines. */
 export type ResponseHeaders = Record<string, string | string[]>
 
-/** Body of a response. The binding sets `Content-Length` for text and bytes. */
 export type ResponseBody = string | Uint8Array | AsyncIterable<Uint8Array | string>
 
 /**
- * Body of a request. Nothing is read from the connection until a method is called. The body can be
- * read once. Handlers use `readBytes` and `readJson`.
+ * Body of a request, read when a method is called, once. Handlers use `readBytes` and `readJson`.
  */
 export interface BodySource {
   /** Value from your framework's body parser, wrapped so that `undefined` is a possible value. */
   readonly parsed: { readonly value: unknown } | undefined
-  /**
-   * Resolves to all bytes as sent, content codings included. Resolves to `undefined` and stops
-   * reading if there are more than `limit`. Rejects if the client disconnects.
-   */
+  /** Resolves to all bytes as sent; to `undefined` if there are more than `limit`. */
   bytes(limit: number): Promise<Uint8Array | undefined>
   /**
-   * Returns the bytes as they arrive, content codings included, with backpressure. For bodies
-   * larger than memory.
-   *
-   * @param isWhole - `true` if the reader collects all of the body. `timeouts` then limits the time
-   * of the whole body
+   * Returns the bytes as sent, as they arrive, with backpressure.
+   * @param isWhole - `true` if the reader collects all of them, so that `timeouts` limits their
+   * time
    */
   stream(isWhole?: boolean): AsyncIterable<Uint8Array>
-  /**
-   * Ends a running `stream()` that waits for the client: it rejects with `incomplete_body`. Absent
-   * if the binding cannot do that.
-   */
+  /** Makes a running `stream()` that waits for the client reject with `incomplete_body`. */
   stop?(): void
 }
 
@@ -40,9 +30,7 @@ export interface BodySource {
 export interface RequestChanges<C = unknown> {
   readonly method?: string
   readonly path?: string
-  /** The query as sent: `''`, or a string that starts with `?`. */
   readonly search?: string
-  /** All headers, with lower-case names. */
   readonly headers?: RequestHeaders
   readonly body?: BodySource
   readonly context?: C
@@ -54,17 +42,15 @@ export interface RequestChanges<C = unknown> {
 }
 
 /**
- * One request as a value, independent of any server. Bindings create it; handlers only read it. Its
- * properties are created when they are read, so a copy such as `{ ...request }` lacks them. Use `with`.
+ * One request as a value. Its properties are created when they are read, so a copy such as `{
+ * ...request }` lacks them. Use `with`.
  */
 export interface HttpRequest<C = unknown> {
   /** Upper-case method, as sent. */
   readonly method: string
   /** The path as the client sent it, mount path included, percent-encoded, without the query. */
   readonly path: string
-  /**
-   * Part of `path` under which this handler is mounted. `''` at the root; never ends in `/`.
-   */
+  /** Part of `path` under which this handler is mounted. `''` at the root; never ends in `/`. */
   readonly mountPath: string
   /** Path parameters of the router, percent-decoded. */
   readonly params: Readonly<Record<string, string>>
@@ -72,17 +58,13 @@ export interface HttpRequest<C = unknown> {
   readonly query: URLSearchParams
   /**
    * Query as sent: `''`, or a string that starts with `?`. Absent if the binding does not know it.
-   * Shows that there is no query without parsing it.
    */
   readonly search?: string | undefined
   readonly headers: RequestHeaders
   readonly body: BodySource
   /** Aborts if the client disconnects before the response is complete. Created on first access. */
   readonly signal: AbortSignal
-  /**
-   * Shows whether `signal` is aborted, without creating it. Absent if the binding does not know;
-   * read the signal then.
-   */
+  /** True if `signal` is aborted. Does not create it. Absent if the binding does not know. */
   readonly gone?: boolean | undefined
   /** Version that `versions` selected, as your code wrote it. Absent without `versions`. */
   readonly version?: string | undefined
@@ -93,20 +75,16 @@ export interface HttpRequest<C = unknown> {
   /** Request and response objects of your framework. */
   readonly raw: unknown
   /**
-   * Sends an informational response (RFC 9110 section 15.2), such as 104, before the final one.
-   * Does nothing if the client or the connection cannot take it. Absent if the binding cannot send
-   * one.
+   * Sends an informational response (RFC 9110 section 15.2), such as 104, before the final one, if
+   * the client can take it. Absent if the binding cannot send one.
    */
   inform?(status: number, headers: ResponseHeaders): void
   /**
-   * Returns this request with some properties replaced. This is the one way to pass a changed request
-   * to `next` or to another handler. The original stays as it is.
-   *
+   * Returns this request with some properties replaced, for `next` or another handler.
    * @example
    * const tenant: Policy = (request, next) => next(request.with({
    *   headers: { ...request.headers, 'x-tenant': 'acme' },
    * }))
-   *
    * @throws {TypeError} A name is unknown.
    */
   with<D>(changes: RequestChanges<D> & { readonly context: D }): HttpRequest<D>
@@ -125,10 +103,7 @@ export interface HttpResponse {
 export interface Operation {
   /** Upper-case method. */
   readonly method: string
-  /**
-   * Path template such as `/api/status/{id}`, without the mount path. Absent if only your framework
-   * knows it.
-   */
+  /** Path template such as `/api/status/{id}`, without the mount path, if it is known. */
   readonly path?: string
   /** First path segment, such as `v1`, if it selects this operation. See `byPath()`. */
   readonly versionSegment?: string
@@ -138,10 +113,7 @@ export interface Operation {
   readonly securitySchemes?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
-/**
- * A function from a request to a response. `undefined` declines the request, and your framework
- * continues.
- */
+/** A function from a request to a response. `undefined` declines the request. */
 export interface Handler<C = unknown> {
   (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined>
   /** Operations of the handler, for `openapi()`. */
@@ -152,8 +124,7 @@ export interface Handler<C = unknown> {
 
 /**
  * A rule around handlers. It responds itself, or calls `next` and may change the response. `C` is
- * the context that it reads. It passes the whole context on, so it fits in front of handlers that
- * read more.
+ * the context that it reads; it passes the whole context on.
  */
 export interface Policy<C = unknown> {
   (request: HttpRequest<C>, next: NextHandler<NoInfer<C>>): MaybePromise<HttpResponse | undefined>
@@ -166,9 +137,8 @@ export interface Policy<C = unknown> {
 }
 
 /**
- * The handler behind a policy. Its call is typed as a method, because TypeScript compares
- * parameters of methods in both directions: a policy passes on all of the context, so it fits in
- * front of a handler that reads more than the policy does.
+ * The handler behind a policy. Typed as a method, because TypeScript compares parameters of methods
+ * in both directions: so a policy fits in front of a handler that reads more of the context.
  */
 export type NextHandler<C> =
   & {
@@ -177,23 +147,19 @@ export type NextHandler<C> =
   }['handle']
   & Pick<Handler, 'operations' | 'places'>
 
-/** Position of a policy among others. `compose` rejects an order that would not work. */
 export interface PolicyPlace {
-  /** Name of the policy, such as `authorize`. */
   readonly name: string
   /** Policies that have to stand before this one if they are present, each with the reason. */
   readonly behind?: Readonly<Record<string, string>>
   /**
-   * Set if the policy needs more than the request head. `waits` runs until the response head is
-   * sent. `cuts` interrupts the run or the body, so it cannot stand before a handler of your framework.
-   * Absent: the policy reads the request head and adds headers.
+   * Set if the policy needs more than the request head. `waits`: runs until the response head is
+   * sent. `cuts`: interrupts the run or the body, so it needs a handler of longhaul.
    */
   readonly wholeRun?: 'waits' | 'cuts'
 }
 
 /**
  * Returns `handler` with the description that `openapi()` reads.
- *
  * @example
  * const responses = { 200: response('The server is up') }
  * describe(() => json(200, {}), [operation('GET', { summary: 'Check the server', responses })])
@@ -213,10 +179,8 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
  * `requestId`, `cors`, `crossSite`, `limitHeaders`, `rateLimit` by address, `authenticate`,
  * `rateLimit` by principal, `authorize`, `limitBody`, `timeouts`, `limitConcurrency`, `versions` or
  * `deprecated`, `idempotent`, the handler.
- *
  * @example
  * const handler = compose(requestId(), authenticate({ schemes }), endpoints.submit(report))
- *
  * @throws {TypeError} The order would not work, or a part is not a function. Policies inside a
  * composed handler count too.
  */
@@ -245,8 +209,7 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
   )
   const operations = handler.operations?.map((operation) =>
     policies.reduceRight(
-      (described, policy) => policy.describe?.(described) ?? described,
-      operation,
+      (described, policy) => policy.describe?.(described) ?? described, operation,
     ),
   )
   return Object.assign(wrapped, {
@@ -255,12 +218,18 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
   })
 }
 
-/** Checks the request of a handler that has no description. `describe` does so for the others. */
 function checked<C>(handler: Handler<C>): Handler<C> {
   return (request) => {
     checkCall(request)
     return handler(request)
   }
+}
+
+/** @throws {TypeError} `handler` is not a function. */
+export function checkHandler(handler: unknown): void {
+  if (typeof handler === 'function') return
+  const advice = 'Pass a handler, such as submit(report) or status of taskEndpoints'
+  throw new TypeError(`${advice}, not ${handler === null ? 'null' : typeof handler}`)
 }
 
 function checkOrder(places: readonly PolicyPlace[]): void {
@@ -277,19 +246,13 @@ function checkOrder(places: readonly PolicyPlace[]): void {
 }
 
 /**
- * Key of a property that each request of our bindings has, and that refers to the request itself. A
- * copy refers to its original, and so do a proxy and an object that inherits from a request.
+ * Key of a property of each request of our bindings: the request itself. Shows copies and proxies.
  */
 export const ITSELF = Symbol.for('longhaul.request')
 
 /**
- * Throws if a handler is called with something else than a request of a binding, such as a copy, which
- * lacks what the original creates when it is read.
- *
- * @param extra - second argument of the call. Express and Fastify pass their response. A function
- * is the next handler of `compose` or `toMiddleware`.
- * @throws {TypeError} `extra` is an object, or the request is `{ ...request }`, a proxy of a request,
- * or an object that inherits from one
+ * Throws if a handler is called with something else than a request of a binding, such as a copy.
+ * @param extra - second argument: the response of Express or Fastify, or the next handler
  */
 export function checkCall(request: object, extra?: unknown): void {
   if (typeof extra === 'object') throw new TypeError(NOT_BOUND)

@@ -2,21 +2,15 @@ import { cutText } from '../runtime/text.js'
 import { ERROR_CODES, isHttpError, type ErrorDetail, type HttpError } from './errors.js'
 import { isFieldValue, isToken } from './fields/reader.js'
 
-/** Public view of a thrown value. */
 export interface Failure {
-  /** From 400 to 599. */
   readonly status: number
   readonly code: string
   /** One sentence, cut to 2048 UTF-16 code units. */
   readonly message: string
   /** At most 16 KiB as JSON. A last entry says how many were left out. */
   readonly details: readonly ErrorDetail[] | undefined
-  /** Further properties of the error body. */
   readonly members: Readonly<Record<string, unknown>> | undefined
-  /**
-   * Response headers with lower-case names, checked for validity. Limited to 8 KiB, because clients
-   * read at most 16 KiB of headers.
-   */
+  /** Lower-case names. Limited to 8 KiB, because clients read at most 16 KiB of headers. */
   readonly headers: Readonly<Record<string, string>>
   /** True for an error of the client that was thrown on purpose. It is not reported. */
   readonly expected: boolean
@@ -31,74 +25,39 @@ type Fields = Readonly<Record<string, unknown>>
 
 /** Reason phrases of the error statuses, as node:http writes them. */
 const PHRASES: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  402: 'Payment Required',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  406: 'Not Acceptable',
-  407: 'Proxy Authentication Required',
-  408: 'Request Timeout',
-  409: 'Conflict',
-  410: 'Gone',
-  411: 'Length Required',
-  412: 'Precondition Failed',
-  413: 'Payload Too Large',
-  414: 'URI Too Long',
-  415: 'Unsupported Media Type',
-  416: 'Range Not Satisfiable',
-  417: 'Expectation Failed',
-  421: 'Misdirected Request',
-  422: 'Unprocessable Entity',
-  423: 'Locked',
-  424: 'Failed Dependency',
-  425: 'Too Early',
-  426: 'Upgrade Required',
-  428: 'Precondition Required',
-  429: 'Too Many Requests',
-  431: 'Request Header Fields Too Large',
-  451: 'Unavailable For Legal Reasons',
-  500: 'Internal Server Error',
-  501: 'Not Implemented',
-  502: 'Bad Gateway',
-  503: 'Service Unavailable',
-  504: 'Gateway Timeout',
-  505: 'HTTP Version Not Supported',
-  507: 'Insufficient Storage',
-  508: 'Loop Detected',
+  400: 'Bad Request', 401: 'Unauthorized', 402: 'Payment Required', 403: 'Forbidden',
+  404: 'Not Found', 405: 'Method Not Allowed', 406: 'Not Acceptable',
+  407: 'Proxy Authentication Required', 408: 'Request Timeout', 409: 'Conflict', 410: 'Gone',
+  411: 'Length Required', 412: 'Precondition Failed', 413: 'Payload Too Large',
+  414: 'URI Too Long', 415: 'Unsupported Media Type', 416: 'Range Not Satisfiable',
+  417: 'Expectation Failed', 421: 'Misdirected Request', 422: 'Unprocessable Entity',
+  423: 'Locked', 424: 'Failed Dependency', 425: 'Too Early', 426: 'Upgrade Required',
+  428: 'Precondition Required', 429: 'Too Many Requests', 431: 'Request Header Fields Too Large',
+  451: 'Unavailable For Legal Reasons', 500: 'Internal Server Error', 501: 'Not Implemented',
+  502: 'Bad Gateway', 503: 'Service Unavailable', 504: 'Gateway Timeout',
+  505: 'HTTP Version Not Supported', 507: 'Insufficient Storage', 508: 'Loop Detected',
   511: 'Network Authentication Required',
 }
 
-/** First code of longhaul for each status, with its message. */
 const FIRST_CODES = new Map<number, { code: string; message: string }>()
 for (const [code, [status, message]] of Object.entries(ERROR_CODES)) {
   if (!FIRST_CODES.has(status)) FIRST_CODES.set(status, { code, message })
 }
 
-/** Headers that the response itself sets. */
 const BODY_HEADERS = new Set([
-  'content-type',
-  'content-length',
-  'content-encoding',
-  'transfer-encoding',
-  'connection',
+  'content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection',
 ])
 const LIST_HEADERS = ['vary', 'link', 'ratelimit', 'ratelimit-policy']
 const MAX_CODE = 128
 const MAX_MESSAGE = 2048
 const MAX_DETAILS_TEXT = 16_384
 const MAX_HEADERS = 8192
-const MASKED: Failure = failure(500, { expected: false })
+const MASKED: Failure = failure(500, {}, false)
 
 /**
- * Returns the public view of any thrown value. Never throws.
- *
- * - `HttpError`: as it is.
- * - `StoreUnavailableError`: 503.
- * - Errors of your framework (http-errors, Boom, Fastify): by status. The message is kept
- *   only for a 4xx that is marked as public.
- * - Everything else: a masked 500.
+ * Returns the public view of any thrown value. Never throws. An `HttpError` is shown as it is, a
+ * `StoreUnavailableError` as 503, an error of your framework (http-errors, Boom, Fastify) by its
+ * status and, if it is public, its message. Everything else is a masked 500.
  */
 export function readFailure(error: unknown): Failure {
   const known = read(error)
@@ -108,14 +67,9 @@ export function readFailure(error: unknown): Failure {
     : { ...known, headers: { ...added, ...known.headers, ...joinLists(added, known.headers) } }
 }
 
-/**
- * Adds response headers to a thrown value. Policies use it for errors that pass through them, for
- * example for the state of a rate limit. Headers that the error has itself take precedence. `vary`,
- * `link` and the rate limit headers are joined. Does nothing for a thrown primitive.
- */
+/** Adds response headers to a thrown object. Its own headers take precedence; lists are joined. */
 export function addFailureHeaders(
-  error: unknown,
-  headers: Readonly<Record<string, string | string[]>>,
+  error: unknown, headers: Readonly<Record<string, string | string[]>>,
 ): void {
   if (!isFields(error)) return
   const before = additions.get(error) ?? {}
@@ -123,14 +77,10 @@ export function addFailureHeaders(
   additions.set(error, { ...more, ...before, ...joinLists(more, before) })
 }
 
-/**
- * Headers by thrown value. Kept apart, because a thrown object may be frozen or belong to others.
- */
 const additions = new WeakMap<object, Readonly<Record<string, string>>>()
 
 function joinLists(
-  added: Readonly<Record<string, string>>,
-  own: Readonly<Record<string, string>>,
+  added: Readonly<Record<string, string>>, own: Readonly<Record<string, string>>,
 ): Record<string, string> {
   const both: Record<string, string> = {}
   for (const name of LIST_HEADERS) {
@@ -154,60 +104,44 @@ function read(error: unknown): Failure {
 }
 
 function ofHttpError(error: HttpError): Failure {
-  const { status, code, message, details, members, headers, cause } = error
-  if (!isErrorStatus(status)) return MASKED
-  return failure(status, {
-    code,
-    message,
-    details,
-    members,
-    headers,
-    expected: (status < 500 || status === NOT_IMPLEMENTED) && cause === undefined,
-  })
+  const { status, cause } = error
+  const isClients = status < 500 || status === NOT_IMPLEMENTED
+  return failure(status, error, isClients && cause === undefined)
 }
 
 function ofStore(full: boolean): Failure {
   const code = full ? 'store_full' : 'store_unavailable'
   const headers = { 'retry-after': full ? '30' : '5' }
-  return failure(503, { code, message: ERROR_CODES[code][1], headers, expected: false })
+  return failure(503, { code, message: ERROR_CODES[code][1], headers }, false)
 }
 
 function ofHost(error: Fields): Failure {
-  const { isBoom, output, expose, statusCode, code } = error
+  const { isBoom, output, expose, status, statusCode = status, message, headers } = error
   if (isBoom === true && isFields(output)) {
     const payload = isFields(output['payload']) ? output['payload'] : {}
-    return ofStatus(output['statusCode'], payload['message'], output['headers'])
+    const { statusCode, headers } = output
+    return ofStatus(statusCode, { message: payload['message'], headers })
   }
   if (typeof expose === 'boolean') {
-    return ofStatus(
-      statusCode ?? error['status'],
-      expose ? error['message'] : undefined,
-      error['headers'],
-    )
+    return ofStatus(statusCode, expose ? { message, headers } : { headers })
   }
-  // A `status` alone proves nothing, because HTTP clients put the status of an upstream response
-  // there.
-  return typeof code === 'string' ? ofStatus(statusCode, undefined, undefined) : MASKED
+  // A `status` alone proves nothing: HTTP clients put that of an upstream response there.
+  return typeof error['code'] === 'string' ? ofStatus(error['statusCode'], {}) : MASKED
 }
 
-function ofStatus(status: unknown, message: unknown, headers: unknown): Failure {
-  if (!isErrorStatus(status)) return MASKED
-  return failure(status, status < 500 ? { message, headers, expected: true } : { expected: false })
+function ofStatus(status: unknown, parts: FailureParts): Failure {
+  const isClients = Number(status) < 500
+  return failure(status, isClients ? parts : {}, isClients)
 }
 
-interface FailureParts {
-  readonly code?: unknown
-  readonly message?: unknown
-  readonly details?: readonly ErrorDetail[] | undefined
-  readonly members?: unknown
-  readonly headers?: unknown
-  readonly expected: boolean
+type FailureParts = {
+  readonly [N in 'code' | 'message' | 'details' | 'members' | 'headers']?: unknown
 }
 
 function failure(
-  status: number,
-  { code, message, details, members, headers, expected }: FailureParts,
+  status: unknown, { code, message, details, members, headers }: FailureParts, expected: boolean,
 ): Failure {
+  if (!isErrorStatus(status)) return MASKED
   const general = generalError(status)
   return {
     status,
@@ -220,42 +154,30 @@ function failure(
   }
 }
 
-/**
- * Limits the details to 16 KiB. Failures are stored in records and reports, and their text may come
- * from the client's input.
- */
+/** Limits the details to 16 KiB, because they are stored and may come from the client's input. */
 function limitDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] | undefined {
   let left = MAX_DETAILS_TEXT
   try {
     const beyond = details.findIndex((detail) => (left -= JSON.stringify(detail).length) < 0)
-    return beyond === -1
-      ? details
-      : [
-        ...details.slice(0, beyond),
-        { pointer: '', message: `… and ${details.length - beyond} more` },
-      ]
+    if (beyond === -1) return details
+    const more = { pointer: '', message: `… and ${details.length - beyond} more` }
+    return [...details.slice(0, beyond), more]
   } catch {
     // The details cannot be written as JSON.
     return undefined
   }
 }
 
-/** Returns the headers that are valid and do not describe the body of the response. */
 function sendable(headers: unknown): Record<string, string> {
   const kept: Record<string, string> = {}
   if (!isFields(headers)) return kept
   let left = MAX_HEADERS
   for (const [key, value] of Object.entries(headers)) {
     const name = key.toLowerCase()
-    const text = Array.isArray(value)
-      ? value.join(', ')
-      : typeof value === 'number'
-      ? String(value)
-      : value
-    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text)
-      || BODY_HEADERS.has(name)) {
-      continue
-    }
+    const single = typeof value === 'number' ? String(value) : value
+    const text = Array.isArray(value) ? value.join(', ') : single
+    const isSendable = typeof text === 'string' && isFieldValue(text) && isToken(name)
+    if (!isSendable || BODY_HEADERS.has(name)) continue
     const size = name.length + text.length
     if (size > left) continue
     left -= size
@@ -278,11 +200,9 @@ function isFields(value: unknown): value is Fields {
 
 interface ConnectionState {
   readonly signal: AbortSignal
-  /** Shows whether `signal` is aborted without creating it. */
   readonly gone?: boolean | undefined
 }
 
-/** Returns true if `error` only means that the client of `request` has disconnected. */
 export function isDisconnect(error: unknown, request: ConnectionState): boolean {
   if (!(request.gone ?? request.signal.aborted)) return false
   const { reason } = request.signal as { readonly reason: unknown }
@@ -294,10 +214,7 @@ export function reasonPhrase(status: number): string {
   return PHRASES[status] ?? (status < 500 ? 'Client Error' : 'Server Error')
 }
 
-/**
- * Returns a code and a message for an error that has only a status. Derives both from the reason
- * phrase if longhaul has no code for the status.
- */
+/** Returns a code and a message for an error that has only a status. */
 export function generalError(status: number): { readonly code: string; readonly message: string } {
   const known = FIRST_CODES.get(status)
   if (known !== undefined) return known

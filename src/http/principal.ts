@@ -1,30 +1,21 @@
 import type { HttpRequest } from './exchange.js'
 
-/**
- * Authenticated sender of a request. Applications may add properties such as roles, a tenant or the
- * claims of a token.
- */
+/** Authenticated sender of a request. Applications may add properties such as roles or a tenant. */
 export interface Principal {
-  /**
-   * Permanent id of the caller, independent of the credentials. Tasks belong to it and limits are
-   * counted for it.
-   */
+  /** Permanent id, independent of the credentials. Tasks belong to it and limits count it. */
   readonly subject: string
 }
 
 /** The context that the bindings of Express, Connect, Fastify and Koa make by default. */
 export interface HostContext {
   /**
-   * The user that your framework has authenticated: `req.user`, `request.user` or `ctx.state.user`.
-   * Its type is known to your application only.
+   * The user that your framework has authenticated: `req.user`, `request.user`, `ctx.state.user`.
    */
   readonly user?: any
 }
 
 /**
- * Returns the principal that `authenticate` or your framework stored in `context.principal`, or
- * `undefined` for an anonymous request.
- *
+ * Returns the principal of a request; `undefined` for an anonymous one.
  * @example
  * const subject = principalOf(request)?.subject
  */
@@ -35,15 +26,11 @@ export function principalOf<P extends Principal = Principal>(
 }
 
 /**
- * Returns the principal, for code that treats a request without one as anonymous. Rejects a user in
- * `context.user` (such as Express' `req.user`) without a principal, because its requests must not
- * count as anonymous.
- *
- * @throws {TypeError} The context has a `user` but no `principal`.
+ * Returns the principal; `undefined` for an anonymous request.
+ * @throws {TypeError} The context has a `user` but no `principal`: such a request is not anonymous.
  */
 export function principalOrNobody<P extends Principal = Principal>(
-  request: HttpRequest<unknown>,
-  where: string,
+  request: HttpRequest<unknown>, where: string,
 ): P | undefined {
   const principal = principalOf<P>(request)
   if (principal !== undefined) return principal

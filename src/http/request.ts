@@ -9,7 +9,6 @@ const KNOWN = {
   signal: 0,
 } satisfies Record<keyof RequestChanges, 0>
 
-/** Properties that the requests of all bindings share. */
 export abstract class BaseRequest {
   readonly [ITSELF]: unknown = this
 
@@ -26,9 +25,8 @@ export function plainRequest<C>(members: Omit<HttpRequest<C>, 'with'>): HttpRequ
 class PlainRequest extends BaseRequest {}
 
 /**
- * A request that differs from another one in some properties. Reads all other properties from the
- * original when they are needed. A copy would run lazy getters, and a prototype would lose private
- * fields.
+ * A request that differs from another one in some properties. Not a copy, which would run lazy
+ * getters, and no prototype, which would lose private fields.
  */
 export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly #request: HttpRequest<unknown>
@@ -48,35 +46,21 @@ export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
     return root
   }
 
-  get method(): string {
-    return this.#changes.method ?? this.#request.method
-  }
-  get path(): string {
-    return this.#changes.path ?? this.#request.path
-  }
-  get mountPath(): string {
-    return this.#changes.mountPath ?? this.#request.mountPath
-  }
+  get method(): string { return this.#changes.method ?? this.#request.method }
+  get path(): string { return this.#changes.path ?? this.#request.path }
+  get mountPath(): string { return this.#changes.mountPath ?? this.#request.mountPath }
   get params(): Readonly<Record<string, string>> {
     return this.#changes.params ?? this.#request.params
   }
-  get version(): string | undefined {
-    return this.#changes.version ?? this.#request.version
-  }
+  get version(): string | undefined { return this.#changes.version ?? this.#request.version }
   get query(): URLSearchParams {
     const { search } = this.#changes
     if (search === undefined) return this.#request.query
     return (this.#query ??= new URLSearchParams(search))
   }
-  get search(): string | undefined {
-    return this.#changes.search ?? this.#request.search
-  }
-  get headers(): RequestHeaders {
-    return this.#changes.headers ?? this.#request.headers
-  }
-  get body(): BodySource {
-    return this.#changes.body ?? this.#request.body
-  }
+  get search(): string | undefined { return this.#changes.search ?? this.#request.search }
+  get headers(): RequestHeaders { return this.#changes.headers ?? this.#request.headers }
+  get body(): BodySource { return this.#changes.body ?? this.#request.body }
   get signal(): AbortSignal {
     return (this.#signal ??= this.#changes.signal?.() ?? this.#request.signal)
   }
@@ -86,21 +70,14 @@ export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
   get context(): C {
     return 'context' in this.#changes ? this.#changes.context : this.#request.context as C
   }
-  get peerAddress(): string | undefined {
-    return this.#request.peerAddress
-  }
-  get raw(): unknown {
-    return this.#request.raw
-  }
+  get peerAddress(): string | undefined { return this.#request.peerAddress }
+  get raw(): unknown { return this.#request.raw }
 
   inform(status: number, headers: ResponseHeaders): void {
     this.#request.inform?.(status, headers)
   }
 
-  /**
-   * Changes the original request rather than this one, unless this one creates a signal. This keeps
-   * chains short.
-   */
+  /** Changes the original request rather than this one, unless this one creates a signal. */
   override with<D>(changes: RequestChanges<D>): HttpRequest<D> {
     checkNames('request.with', changes, KNOWN)
     return this.#changes.signal === undefined
@@ -109,10 +86,6 @@ export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
   }
 }
 
-/**
- * Returns the request with more properties in its context. Policies use it to pass values to the
- * handlers behind them.
- */
 export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
   return request.with({ context: Object.assign({}, request.context, more) })
 }
@@ -120,12 +93,10 @@ export function withContext<C>(request: HttpRequest<C>, more: object): HttpReque
 /** Request ids. Keyed by the binding's request, because the error boundary sees only that one. */
 const requestIds = new WeakMap<object, string>()
 
-/** Stores the id of a request. */
 export function setRequestId(request: HttpRequest, id: string): void {
   requestIds.set(DerivedRequest.root(request), id)
 }
 
-/** Returns the id of a request, or `undefined` if the `requestId` policy has not run. */
 export function getRequestId(request: HttpRequest<unknown>): string | undefined {
   return requestIds.get(DerivedRequest.root(request))
 }
@@ -133,10 +104,8 @@ export function getRequestId(request: HttpRequest<unknown>): string | undefined 
 const SLASH = 0x2f
 
 /**
- * Splits a request target into path and query, both percent-encoded. The query is `''` or starts
- * with `?`. Accepts the origin form (RFC 9112 section 3.2) and the absolute form that proxies send.
- * Returns `*` and `host:port` as the path. Much faster than `new URL`, which matters because every
- * request passes here.
+ * Splits a request target, in origin form (RFC 9112 section 3.2) or absolute form, into path and
+ * query, both percent-encoded. The query is `''` or starts with `?`. Much faster than `new URL`.
  */
 export function splitTarget(target: string): { path: string; search: string } {
   let origin = target
@@ -154,9 +123,7 @@ export function splitTarget(target: string): { path: string; search: string } {
 }
 
 /**
- * Returns a mount path in the form of `HttpRequest.mountPath`: `''`, or `/…` without a trailing
- * slash.
- *
+ * Returns a mount path as `''`, or `/…` without a trailing slash.
  * @throws {TypeError} The path does not start with `/`.
  */
 export function cleanMountPath(mountPath: string): string {
@@ -178,11 +145,7 @@ function isUnder(path: string, mountPath: string): boolean {
   )
 }
 
-/**
- * Returns the path as the client sent it, if a mount path is set. `hostMount` is the prefix that the
- * framework removed. Restores the prefix that a proxy or router removed, unless the
- * path still has it.
- */
+/** Returns the path with the prefix that a proxy or router (`hostMount`) removed. */
 export function pathUnder(mountPath: string, path: string, hostMount: string): string {
   if (hostMount === '' && isUnder(path, mountPath)) return path
   return mountPath + path.slice(hostMount.length)
@@ -191,9 +154,8 @@ export function pathUnder(mountPath: string, path: string, hostMount: string): s
 const BACKSLASH = /\\/g
 
 /**
- * Returns a path as a reference for `Location`, `Link` and the like (RFC 3986 section 4.2). Clients
- * take `//` at its start for another host, and `\` for `/`. So a request for `/\evil.example` would
- * name another origin. `/.//` leads to the same path on this origin.
+ * Returns a path as a reference for `Location` and `Link` (RFC 3986 section 4.2). Clients read `//`
+ * at its start as another host, and `\` as `/`.
  */
 export function toReference(path: string): string {
   if (path.charCodeAt(1) !== SLASH && !path.includes('\\')) return path
@@ -201,14 +163,11 @@ export function toReference(path: string): string {
   return escaped.startsWith('//') ? `/.${escaped}` : escaped
 }
 
-/** Properties that the default context of a binding has, or that `authenticate` adds. */
 type HostMember = 'user' | 'principal'
 
 /**
  * Arguments after the handler in a binding, or after the request in a handler that a binding made.
- *
- * They are optional if the default context of the binding is enough for the handler. Otherwise
- * `context` is required. `Given` names the properties of the default context.
+ * They are optional if the default context, with the properties `Given`, is enough for the handler.
  */
 export type ContextArguments<C, Argument extends object, Given extends string = HostMember> =
   object extends Omit<C, Given>

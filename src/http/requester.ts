@@ -6,13 +6,13 @@ import { principalOf, principalOrNobody } from './principal.js'
 /**
  * Finds the owner of a request.
  *
- * - A function: returns the owner's id, a string that is not empty. A request for which it returns
- *   `undefined` gets 401 `unauthorized`, unless anonymous clients are allowed: they create tasks
+ * - A function returns the owner's id, a string that is not empty. If it returns `undefined`, the
+ *   request gets 401 `unauthorized`, unless anonymous clients are allowed: they create tasks
  *   without an owner, and can see only such tasks.
- * - `'principal'`: the `subject` of the principal that `authenticate` has found, or that your
- *   framework has set as `context.principal`. A request without a principal gets 401 `unauthorized`.
- * - `'anyone'`: all tasks are without an owner. Whoever knows the id of a task may see and cancel
- *   it.
+ * - `'principal'`: the `subject` of the principal that `authenticate` or your framework has found.
+ *   A request without a principal gets 401 `unauthorized`.
+ * - `'anyone'`: all tasks are without an owner. Anyone who knows the id of a task may see and
+ *   cancel it.
  */
 export type OwnerOption<C = unknown> =
   ((request: HttpRequest<C>) => string | undefined) | 'principal' | 'anyone'
@@ -26,20 +26,14 @@ const ANONYMOUS: Requester = { kind: 'anonymous', owner: undefined }
 const ANYONE: Requester = { kind: 'anyone', owner: undefined }
 
 export interface RequesterOption {
-  /** Name of the public function. */
   readonly where: string
   readonly name: 'owner' | 'caller'
   readonly question: string
   readonly anyone: string
-  /** True if the function may return `undefined`. */
   readonly anonymous: boolean
 }
 
-/**
- * Makes the function that finds the requester of a request.
- *
- * @throws {TypeError} `option` is missing or is none of the three choices.
- */
+/** @throws {TypeError} `option` is missing or is none of the three choices. */
 export function findRequester<C>(
   option: OwnerOption<C>, about: RequesterOption,
 ): (request: HttpRequest<C>) => Requester {
@@ -56,10 +50,8 @@ export function findRequester<C>(
 }
 
 /**
- * Returns the id if it can name an owner or a caller. Ids are compared as text, so a number, an
- * object or a promise would merge owners or match none.
- *
- * @throws {TypeError} the id is neither `undefined` nor a text that is not empty.
+ * Returns the id if it can name an owner or a caller. Otherwise throws a `TypeError`, because a
+ * number, an object or a promise would merge owners or match none.
  */
 export function checkOwnerId(where: string, id: unknown): string | undefined {
   if (id === undefined || (typeof id === 'string' && id !== '')) return id
@@ -102,17 +94,13 @@ const addressOf = clientAddress()
 
 /**
  * Names the caller that limits count a request for: its owner, else the subject of its principal,
- * else the network of the client. Credentials do not count, because anybody can make them up. Behind
- * a proxy, all anonymous clients count as one.
- *
- * @param owner - as an `owner` or `caller` option found it
+ * else the network of the client. Credentials do not count, because anybody can make them up.
  */
 export function countedAs(request: HttpRequest<unknown>, owner?: string): string {
   const known = owner ?? principalOf(request)?.subject
   return known === undefined ? countedWithoutOwner(addressOf(request)) : countedAsOwner(known)
 }
 
-/** Returns the name of an owner for limits. No name of an anonymous client equals it. */
 export function countedAsOwner(owner: string): string {
   return `owner ${owner}`
 }

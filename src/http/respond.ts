@@ -13,36 +13,23 @@ const JSON_TYPE = 'application/json'
 /**
  * Returns a response with `value` as JSON. `headers` (lower-case names) are copied and may set
  * another `content-type`.
- *
  * @example
  * return json(201, user, { location: `/users/${user.id}` })
  */
 export function json(
-  status: number,
-  value: unknown,
-  headers?: Readonly<ResponseHeaders>,
+  status: number, value: unknown, headers?: Readonly<ResponseHeaders>,
 ): HttpResponse {
   // `JSON.stringify` returns undefined for undefined and for functions.
   return jsonText(status, JSON.stringify(value) ?? 'null', headers)
 }
 
-/**
- * Evaluates the conditions of a request for something that has this entity tag. Returns `true` if
- * the response is a 304.
- *
- * @throws {HttpError} 412 `precondition_failed`
- */
 export function isNotModified({ method, headers }: HttpRequest<unknown>, etag: string): boolean {
   const outcome = evaluatePreconditions({ method, headers, exists: true, etag })
   if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
   return outcome === 'not-modified'
 }
 
-/**
- * Responds to a method that a resource does not have: to OPTIONS with `Allow`, to others with a 405.
- *
- * @throws {HttpError} 405 `method_not_allowed`
- */
+/** Responds to OPTIONS with `Allow`. Throws 405 `method_not_allowed` for other methods. */
 export function respondAllow({ method }: HttpRequest<unknown>, allow: string): HttpResponse {
   if (method === 'OPTIONS') return { status: 200, headers: { allow }, body: '' }
   throw httpError('method_not_allowed', { headers: { allow } })
@@ -50,14 +37,11 @@ export function respondAllow({ method }: HttpRequest<unknown>, allow: string): H
 
 /**
  * Returns a response with `text`, which is JSON already.
- *
  * @example
  * return jsonText(200, await cache.get('report'))
  */
 export function jsonText(
-  status: number,
-  text: string,
-  headers?: Readonly<ResponseHeaders>,
+  status: number, text: string, headers?: Readonly<ResponseHeaders>,
 ): HttpResponse {
   return {
     status,
@@ -71,7 +55,6 @@ export function jsonText(
 
 /**
  * Returns a response without a body.
- *
  * @example
  * return empty(204)
  */
@@ -82,7 +65,6 @@ export function empty(status: number, headers?: Readonly<ResponseHeaders>): Http
 /**
  * Returns a response with a streamed body. `headers` should set `content-type`. If the body fails
  * midway, the binding breaks the connection, so that clients notice the truncation.
- *
  * @example
  * import { createReadStream } from 'node:fs'
  *
@@ -95,9 +77,8 @@ export function stream(
 }
 
 /**
- * Returns the response for any thrown value: `{ error, code, details? }`. If the client accepts
- * `application/problem+json`, adds `status`, `title` and `detail` (RFC 9457). Masks what the client
- * may not see, as `readFailure` describes. Never throws.
+ * Returns the response for any thrown value: `{ error, code, details? }`, or problem+json (RFC
+ * 9457) if the client asks for that. Masks what the client may not see. Never throws.
  */
 export function errorResponse(error: unknown, request: HttpRequest): HttpResponse {
   const failure = readFailure(error)
@@ -132,11 +113,7 @@ function errorText(failure: Failure, problem: boolean): string {
 const JSON_RANGE = { type: JSON_TYPE, params: new Map<string, string>() }
 const problems = new Memo((text: string) => ({ wanted: wantsProblem(parseAccept(text)) }))
 
-/**
- * Returns true if errors are sent as `application/problem+json`. Requires that `Accept` names this
- * type with a `q` above 0. The `q` must not be lower than that of `application/json`, named or by
- * wildcard.
- */
+/** Returns true if `Accept` names `application/problem+json` with a `q` not below that of JSON. */
 export function prefersProblem(header: string | readonly string[] | undefined): boolean {
   return header !== undefined && header !== '*/*' && problems.get(fieldText(header)).wanted
 }
@@ -148,13 +125,11 @@ function wantsProblem(asked: readonly MediaRange[]): boolean {
   return named !== undefined && named.q > 0 && named.q >= (closest(asked, JSON_RANGE)?.q ?? 0)
 }
 
-/** Adds headers to `headers`, in place. Called for responses and for failures alike. */
 export type AddHeaders = (headers: ResponseHeaders) => void
 
 /**
- * Calls `next` and adds headers to its outcome: a response, a failure, or the 404 for a
- * request that it declines. The response is copied, because a handler may return the same object
- * every time. Returns a promise only if `next` does.
+ * Calls `next` and adds headers to its outcome: a copy of the response, a failure, or the 404 for a
+ * request that it declines. Returns a promise only if `next` does.
  */
 export function withHeaders<C>(
   next: Handler<C>, request: HttpRequest<C>, addHeaders: AddHeaders,
@@ -194,8 +169,7 @@ function toFailure(error: unknown, addHeaders: AddHeaders): unknown {
 }
 
 /**
- * Headers for the 404 that the binding sends if every handler declines a request. Keyed by
- * the binding's request. The outer policies add to the headers of the inner ones.
+ * Headers for the 404 that the binding sends if every handler declines. By the binding's request.
  */
 const notFoundHeaders = new WeakMap<object, ResponseHeaders>()
 
@@ -216,8 +190,7 @@ const CONTENT_FIELDS = new Set([
 ])
 
 /**
- * Copies the headers of a response that describe the exchange, such as the request id, to the error
- * that is sent instead. A streamed response can fail before its headers are sent.
+ * Copies the headers that describe the exchange to the error that is sent instead of a response.
  */
 export function copyHeadersToError(
   error: unknown, { headers }: { readonly headers: ResponseHeaders },
@@ -228,20 +201,16 @@ export function copyHeadersToError(
 }
 
 /**
- * Rejects a request with an Idempotency-Key. For endpoints that change something and keep no keys:
- * a client that sends a key may repeat its request, so the key must not be ignored. The policy
- * `idempotent()` hides the key from the handlers behind it.
- *
- * @throws {HttpError} 400 `idempotency_not_supported`
+ * Throws 400 `idempotency_not_supported`. For endpoints that change something and keep no keys: a
+ * client that sends a key may repeat its request.
  */
 export function refuseIdempotencyKey({ headers }: HttpRequest<unknown>): void {
   if (headers['idempotency-key'] !== undefined) throw httpError('idempotency_not_supported')
 }
 
 /**
- * Does the work of a request, and acknowledges its Idempotency-Key if it has one: the response
- * header `Idempotency-Key` repeats it, on failures too. So a client knows that it may send such a
- * request again.
+ * Does the work of a request. Repeats its Idempotency-Key in the response, failures included, to
+ * show the client that the request may be repeated.
  */
 export function acknowledged<R extends HttpResponse | undefined>(
   { headers }: HttpRequest<unknown>, work: () => Promise<R>,
@@ -263,10 +232,7 @@ async function withKey<R extends HttpResponse | undefined>(
   }
 }
 
-/**
- * Adds names to the Vary header, in place. Does not repeat a name that is present in any case. `*`
- * includes all names and stays alone (RFC 9110 section 12.5.5).
- */
+/** Adds names to the Vary header (RFC 9110 section 12.5.5), in place and without duplicates. */
 export function addVary(headers: ResponseHeaders, ...names: readonly string[]): void {
   const present = headers['vary']
   if (present === undefined) {

@@ -13,10 +13,8 @@ interface Part {
   readonly hint: string
   readonly value: Fragment
   readonly length: number
-  /** Always a component, even if it is used once. */
   readonly isNamed: boolean
   uses: number
-  /** Name of the component, once it has one. */
   name: string | undefined
 }
 
@@ -29,7 +27,6 @@ class Use {
   }
 }
 
-/** The parts of the operations of a document. */
 export class Components {
   readonly #uses = new Map<string, Use>()
   readonly #components: Record<string, Record<string, unknown>> = {}
@@ -38,7 +35,6 @@ export class Components {
     this.#use(section, name, section === 'schemas' ? this.#inSchema(name, value) : value, true)
   }
 
-  /** Collects the parts of an operation object. */
   operation(id: string, { parameters, requestBody, responses, ...rest }: Fragment): Fragment {
     const title = capitalized(id)
     const body = requestBody as Fragment | undefined
@@ -97,7 +93,6 @@ export class Components {
     return this.#use('schemas', hint, this.#inSchema(hint, schema as Fragment))
   }
 
-  /** Collects the schemas inside a schema. */
   #inSchema(name: string, schema: Fragment): Fragment {
     return mapped(schema, (value, keyword) => {
       if (value === null || typeof value !== 'object') return value

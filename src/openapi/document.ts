@@ -4,10 +4,7 @@ import { Components } from './components.js'
 import { mergeOperations, type Fragment } from './operation.js'
 import { errorContent, errorSchema, problemSchema } from './responses.js'
 
-/**
- * Parts of a document beside the operations: properties of the OpenAPI object (OpenAPI 3.1 section
- * 4.8.1).
- */
+/** Parts of a document beside the operations (OpenAPI 3.1 section 4.8.1). */
 export interface DocumentOptions {
   /** `title` and `version` are required by the specification. */
   readonly info: Fragment & { readonly title: string, readonly version: string }
@@ -26,25 +23,21 @@ const OPTIONS = {
   servers: value(), tags: value(), security: value(), securitySchemes: value(),
 } satisfies OptionTable<DocumentOptions>
 
-/** Operations that OpenAPI 3.1 has a place for; others (CONNECT, QUERY) can't be written down. */
+/** OpenAPI 3.1 has no place for other methods, such as CONNECT and QUERY. */
 const METHODS: readonly string[] = ['GET', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'TRACE']
 const UNEXPECTED: Fragment = {
   description: 'Any other error. All errors have the same form', content: errorContent,
 }
 
 /**
- * Returns the OpenAPI 3.1 document of a `router()`, or of handlers whose paths are known, as a
- * plain value. Several handlers at one method and path, as under `versions()`, become one operation
- * with the responses of all of them. Schemas, responses, headers and parameters that occur more
- * than once are components that operations refer to. HEAD is left out if there is a GET. If the
- * handlers are behind a mount path, pass `servers: [{ url: '/mount' }]`.
- *
+ * Returns the OpenAPI 3.1 document of a `router()`, or of handlers whose paths are known. Several
+ * handlers at one method and path become one operation. Parts that occur more than once are
+ * components. HEAD is left out if there is a GET. Behind a mount path, pass `servers: [{ url:
+ * '/mount' }]`.
  * @example
  * const document = openapi(handler, { info: { title: 'Reports', version: '1.0.0' } })
  * app.get('/openapi.json', toNode(() => json(200, document)))
- *
- * @throws {TypeError} There is no description, or an operation has no path: put its handler into a
- * `router()`.
+ * @throws {TypeError} There is no description, or an operation has no path: use a `router()`.
  */
 export function openapi(
   handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions,

@@ -5,10 +5,7 @@ import { isSchema, toJsonSchema, type Schema } from '../schema/schema.js'
 /** A piece of an OpenAPI document: plain data, never changed. */
 export type Fragment = Readonly<Record<string, unknown>>
 
-/**
- * Schema of a body: a JSON Schema, or a Standard Schema whose library may provide its JSON
- * Schema.
- */
+/** Schema of a body: a JSON Schema, or a Standard Schema. */
 export type BodySchema = Fragment | Schema
 
 /** Options of `operation`. */
@@ -40,9 +37,7 @@ const OPERATION = {
 } satisfies OptionTable<OperationOptions>
 
 /**
- * Creates the OpenAPI 3.1 operation of a handler for one method (upper case). The path comes from
- * the route.
- *
+ * Creates the OpenAPI 3.1 operation of a handler for one method (upper case).
  * @example
  * const described = describe(handler, [operation('GET', {
  *   summary: 'Shows the time', responses: { 200: response('The time') },
@@ -79,7 +74,6 @@ const PARAMETER = {
 
 /**
  * Creates a parameter object.
- *
  * @example
  * parameter('query', 'limit', { schema: { type: 'integer' } })
  */
@@ -109,7 +103,6 @@ const BODY = {
 
 /**
  * Creates a request body object.
- *
  * @example
  * body({ type: 'object' }, { required: true })
  */
@@ -134,7 +127,6 @@ const RESPONSE = {
 
 /**
  * Creates a response object.
- *
  * @example
  * response('The user', { schema: { type: 'object' } })
  */
@@ -149,7 +141,6 @@ export function response(description: string, options: ResponseOptions = {}): Fr
 
 /**
  * Creates a header object, for responses.
- *
  * @example
  * header('Requests that are left', { type: 'integer' })
  */
@@ -163,7 +154,6 @@ function content(schema: Fragment, mediaTypes: readonly string[] = ['application
 
 type Responses = Readonly<Record<string, Fragment>>
 
-/** Adds responses to an operation. Responses of a status that it already has are merged. */
 export function addResponses(
   operation: Operation, responses: Readonly<Record<string, Fragment>>,
 ): Operation {
@@ -174,7 +164,6 @@ export function addResponses(
 
 /**
  * Adds headers to each response of an operation, errors included.
- *
  * @example
  * const [described] = handler.operations ?? []
  * if (described) addResponseHeaders(described, { 'X-Region': header('The region of the server') })
@@ -195,7 +184,6 @@ export function addResponseHeaders(
   }
 }
 
-/** Adds parameters that an operation does not have yet. */
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
   const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
   const added = parameters.filter((one) => !own.some((other) => (
@@ -205,7 +193,6 @@ export function addParameters(operation: Operation, parameters: readonly Fragmen
   return { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
 }
 
-/** Merges two operations of one method and path into one that may respond like either. */
 export function mergeOperations(first: Operation, second: Operation): Operation {
   const joined = addResponses(first, second.openapi['responses'] as Responses)
   // One that is partly deprecated is not deprecated.
@@ -240,7 +227,6 @@ function joinContents(first: Fragment, second: Fragment): Fragment {
   return { ...first, ...Object.keys(content).length > 0 && { content } }
 }
 
-/** Returns `anyOf` without duplicates. */
 function eitherOf(first: unknown, second: unknown): unknown {
   const all = [...choicesOf(first), ...choicesOf(second)]
   const distinct = [...new Map(all.map((schema) => [JSON.stringify(schema), schema])).values()]

@@ -2,7 +2,6 @@ import { ERROR_CODES, type ErrorCode } from '../http/errors.js'
 import type { Operation } from '../http/exchange.js'
 import { addResponses, header, parameter, type Fragment } from './operation.js'
 
-/** Request headers that several operations read. */
 export const requestFields = {
   prefer: parameter('header', 'Prefer', {
     description: 'Preferences (RFC 7240), such as `respond-async` or `wait=10`',
@@ -27,7 +26,6 @@ export const requestFields = {
   ),
 } as const satisfies Record<string, Fragment>
 
-/** Response headers that several operations send, by their name in a response object. */
 export const responseFields = {
   'Location': header('Path of the resource that was made (RFC 9110 section 10.2.2)'),
   'Content-Location': header(
@@ -58,7 +56,6 @@ export const responseFields = {
 
 /**
  * Picks some of `responseFields` for the headers of one response.
- *
  * @example
  * fields('Location', 'Retry-After')
  */
@@ -86,9 +83,7 @@ const properties: Fragment = {
   },
 }
 
-export const errorSchema: Fragment = {
-  type: 'object', required: ['error', 'code'], properties,
-}
+export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties }
 
 /** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
 export const problemSchema: Fragment = {
@@ -107,7 +102,6 @@ const ALL = fields('Cache-Control', 'Vary')
 
 const retryAfter = { 'Retry-After': header('Seconds, or an HTTP date (RFC 9110 section 10.2.3)') }
 
-/** Headers that belong to one error status. */
 const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = {
   401: { 'WWW-Authenticate': header('The schemes that are accepted (RFC 9110 section 11.6.1)') },
   405: { 'Allow': header('The methods that are (RFC 9110 section 10.2.1)') },
@@ -122,9 +116,7 @@ const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = 
 }
 
 /**
- * Builds the response objects, by status, for the error codes of an operation. Codes of one status
- * share a response that names them.
- *
+ * Builds the response objects for error codes, one for each status.
  * @example
  * errorResponses('invalid_input', 'malformed_json') // { 400: … }
  */

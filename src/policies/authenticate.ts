@@ -18,15 +18,11 @@ import { secretDigest, type Scheme } from './schemes.js'
 export interface AuthenticateOptions<P extends Principal> {
   /** The accepted kinds of credentials, tried in this order. */
   readonly schemes: readonly Scheme<P>[]
-  /**
-   * Named in the challenges (RFC 9110 section 11.5). Printable ASCII without `"` and `\`. Default
-   * `longhaul`.
-   */
+  /** Named in the challenges (RFC 9110 section 11.5), in printable ASCII. Default `longhaul`. */
   readonly realm?: string
   /**
-   * If `true`, a request without valid credentials passes as anonymous, for handlers that are
-   * partly public. An `authorize` behind it still responds with 401.
-   * @default false
+   * If `true`, a request without valid credentials passes as anonymous. An `authorize` behind it
+   * still responds with 401. Default: false.
    */
   readonly optional?: boolean
   /** Remembers verified credentials. Default: every request is verified. */
@@ -43,8 +39,8 @@ export interface CredentialCache {
   /** Lifetime of an entry in milliseconds. Revoked credentials may be accepted until it ends. */
   readonly ttlMs: number
   /**
-   * Returns all that `verify` reads of the request beside the credentials, such as the client's
-   * address, as one string. Without it, a `verify` that reads the request fails.
+   * Returns all that `verify` reads of the request beside the credentials, as one string. Without
+   * it, a `verify` that reads the request fails.
    */
   readonly key?: (request: HttpRequest) => string
 }
@@ -70,16 +66,13 @@ const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...AFTER_ID, cors: 
 const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: AFTER_ID }
 
 /**
- * Identifies the sender of a request from its headers, before the body is read. Handlers behind it
- * call `principalOf(request)`. Without valid credentials the client gets 401 `unauthorized` with a
+ * Identifies the sender of a request from its headers. Handlers behind it call
+ * `principalOf(request)`. Without valid credentials the client gets 401 `unauthorized` with a
  * challenge for each scheme (RFC 9110 section 15.5.2). A `verify` that throws causes a 503 or 500,
- * never a 401. The context of your framework must be a plain object or absent; it is copied with
- * `principal` added.
- *
+ * never a 401. The context of your framework must be a plain object or absent.
  * @example
  * const verify = tokens({ s3cret: { subject: 'ann' } })
  * compose(authenticate({ schemes: [bearer({ verify })] }), handler)
- *
  * @throws {TypeError} There is no scheme, `realm` or `cache` is not valid, or an option is unknown.
  */
 export function authenticate<P extends Principal, C = unknown>(
@@ -182,7 +175,6 @@ const NO_REQUEST = new Proxy({} as HttpRequest, {
   },
 })
 
-/** Describes that one of the schemes is needed. With `optional`, only operations with a 401 need it. */
 function securedBy(
   schemes: readonly Scheme[], optional: boolean,
 ): (operation: Operation) => Operation {
@@ -209,10 +201,7 @@ function securedBy(
 
 /** Options of `authorize`. */
 export interface AuthorizeOptions<P extends Principal, C = unknown> {
-  /**
-   * Returns `true` if the principal may send this request. It decides from the headers: the body is
-   * not read yet.
-   */
+  /** Returns `true` if the principal may send this request. The body is not read yet. */
   readonly allow: (principal: P, request: HttpRequest<C>) => MaybePromise<boolean>
   /** The property `reason` of the 403, for programs, such as `needs_writer`. */
   readonly reason: string | ((principal: P, request: HttpRequest<C>) => string)
@@ -241,16 +230,13 @@ const AUTHORIZE_PLACE: PolicyPlace = {
 }
 
 /**
- * Responds with 403 `forbidden` and `reason` beside `code` if `allow` returns anything but `true`,
- * and with 401 `unauthorized` to an anonymous request. Put it behind `authenticate`, or set
- * `context.principal` in your framework.
- *
+ * Responds with 403 `forbidden` and `reason` if `allow` returns anything but `true`, and with 401
+ * `unauthorized` to an anonymous request. Put it behind `authenticate`, or set `context.principal`.
  * @example
  * interface Member extends Principal { readonly role: string }
  * const allow = ({ role }: Member) => role === 'writer'
  * const writersOnly = authorize<Member>({ allow, reason: 'needs_writer' })
  * compose(authenticate({ schemes }), writersOnly, handler)
- *
  * @throws {TypeError} `allow` or `reason` is missing, or an option is unknown.
  */
 export function authorize<P extends Principal, C = unknown>(

@@ -1,30 +1,19 @@
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { isCrossSite } from '../http/cross-site.js'
+import { areOrigins, isCrossSite } from '../http/cross-site.js'
 import { addFailures } from '../openapi/responses.js'
 import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { AFTER_ID } from './request-id.js'
 
 /** Options of `crossSite`. */
 export interface CrossSiteOptions {
-  /**
-   * Origins as browsers send them, such as `https://app.example.com`. Origins that `cors` lets in
-   * by name need not be named again. Default: none.
-   */
+  /** Origins to allow, in addition to those that `cors` allows by name. Default: none. */
   readonly origins?: readonly string[]
   /**
    * Treatment of other origins of the same site, such as `https://blog.example.com` for
-   * `https://api.example.com`. Use `'refuse'` if you do not trust all subdomains.
-   * @default 'allow'
+   * `https://api.example.com`. `'refuse'`: subdomains are not trusted. Default: 'allow'.
    */
   readonly sameSite?: 'allow' | 'refuse'
-}
-
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
-
-function areOrigins(list: unknown): boolean {
-  return Array.isArray(list)
-    && list.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))
 }
 
 const OPTIONS = {
@@ -35,7 +24,6 @@ const OPTIONS = {
   sameSite: oneOf(['allow', 'refuse'], { default: 'allow' }),
 } satisfies OptionTable<CrossSiteOptions>
 
-/** Methods that change nothing (RFC 9110 section 9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 const PLACE: PolicyPlace = {
   name: 'crossSite',
@@ -47,20 +35,17 @@ const PLACE: PolicyPlace = {
 
 /**
  * Rejects requests that a page of another site makes a browser send with its user's cookies: 403
- * `cross_site`. Put it in front of everything that is protected by cookies, HTTP authentication,
- * client certificates or the network.
+ * `cross_site`. For everything that is protected by cookies, HTTP authentication, client
+ * certificates or the network.
  *
- * - GET, HEAD, OPTIONS and TRACE pass, so links, navigations and preflights do. Handlers must
- *   change nothing on them.
- * - Any other method passes if `Sec-Fetch-Site` (Fetch Metadata) is `same-origin` or `none`, and if
- *   it is `same-site` unless `sameSite` is `'refuse'`.
- * - Without `Sec-Fetch-Site` (older browsers, and `http` beyond the local machine), `Origin` must
- *   name the host of `Host`. `Origin: null` is rejected.
+ * - GET, HEAD, OPTIONS and TRACE pass. Handlers must change nothing on them.
+ * - Other methods pass if `Sec-Fetch-Site` (Fetch Metadata) is `same-origin` or `none`, or
+ *   `same-site` unless `sameSite` is `'refuse'`.
+ * - Without `Sec-Fetch-Site` (older browsers, and plain `http`), `Origin` must name the host of
+ *   `Host`.
  * - Without both headers the request passes, because no browser sends it.
- *
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), crossSite(), handler)
- *
  * @throws {TypeError} An origin is not written as browsers send it, or an option is unknown.
  */
 export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C> {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { isParsedLarger } from '../http/body/body.js'
 import { isTooDeep } from '../http/body/json.js'
-import { httpError, type HttpError } from '../http/errors.js'
+import { bodyTooLarge, httpError } from '../http/errors.js'
 import type { BodySource, HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { principalOrNobody } from '../http/principal.js'
 import { clientAddress } from '../http/client-address.js'
@@ -16,30 +16,26 @@ export interface LimitBodyOptions {
   readonly maxBodyBytes: number
 }
 
-const BODY = {
-  maxBodyBytes: whole({ required: true }),
-} satisfies OptionTable<LimitBodyOptions>
+const BODY = { maxBodyBytes: whole({ required: true }) } satisfies OptionTable<LimitBodyOptions>
 const BODY_PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: AFTER_ID }
 
 /**
- * Limits the bodies of all handlers behind it: 413 `body_too_large` (RFC 9110 section 15.5.14). It
- * checks `Content-Length` before anything is read, and then counts what arrives. If the parser of
- * your framework has read the body and there is no `Content-Length`, the size as JSON counts.
- *
+ * Limits the bodies of all handlers behind it: 413 `body_too_large` (RFC 9110 section 15.5.14).
+ * Checks `Content-Length` first, and then counts what arrives. Without `Content-Length`, a body
+ * that your framework has parsed counts as JSON.
  * @example
  * compose(limitBody({ maxBodyBytes: 1_048_576 }), handler)
- *
  * @throws {TypeError} `maxBodyBytes` is not a whole number from 0, or an option is unknown.
  */
 export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
   const { maxBodyBytes } = readOptions('limitBody', options, BODY)
   const policy: Policy<C> = (request, next) => {
     const { headers, body } = request
-    if (Number(headers['content-length'] ?? 0) > maxBodyBytes) throw tooLarge(maxBodyBytes)
+    if (Number(headers['content-length'] ?? 0) > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     if (body.parsed !== undefined) {
       const { value: parsed } = body.parsed
       if (isTooDeep(parsed)) throw httpError('nested_too_deep')
-      if (isParsedLarger(parsed, headers, maxBodyBytes)) throw tooLarge(maxBodyBytes)
+      if (isParsedLarger(parsed, headers, maxBodyBytes)) throw bodyTooLarge(maxBodyBytes)
     }
     return next(request.with({ body: new LimitedBody(body, maxBodyBytes) }))
   }
@@ -49,13 +45,11 @@ export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
 class LimitedBody implements BodySource {
   constructor(private readonly body: BodySource, private readonly max: number) {}
 
-  get parsed(): BodySource['parsed'] {
-    return this.body.parsed
-  }
+  get parsed(): BodySource['parsed'] { return this.body.parsed }
 
   async bytes(limit: number): Promise<Uint8Array | undefined> {
     const bytes = await this.body.bytes(Math.min(limit, this.max))
-    if (bytes === undefined && limit > this.max) throw tooLarge(this.max)
+    if (bytes === undefined && limit > this.max) throw bodyTooLarge(this.max)
     return bytes
   }
 
@@ -63,27 +57,17 @@ class LimitedBody implements BodySource {
     let left = this.max
     for await (const piece of this.body.stream(isWhole)) {
       left -= piece.byteLength
-      if (left < 0) throw tooLarge(this.max)
+      if (left < 0) throw bodyTooLarge(this.max)
       yield piece
     }
   }
 }
 
-function tooLarge(maxBytes: number): HttpError {
-  return httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
-}
-
 /** Options of `limitHeaders`. */
 export interface LimitHeadersOptions {
-  /**
-   * Names and values of all headers together, in bytes. Node itself rejects more than 16 KiB, or
-   * `maxHeaderSize`. Default: no limit.
-   */
+  /** Names and values of all headers, in bytes. Node's own limit is 16 KiB. Default: no limit. */
   readonly maxHeaderBytes?: number
-  /**
-   * Number of headers. Each value of a list counts; Node joins some repeated headers into one value.
-   * Default: no limit.
-   */
+  /** Number of headers. Node joins some repeated headers into one. Default: no limit. */
   readonly maxFields?: number
 }
 
@@ -94,14 +78,10 @@ const HEADERS_PLACE: PolicyPlace = { name: 'limitHeaders', behind: AFTER_ID }
 
 /**
  * Rejects requests with more headers than an API needs: 431 `header_fields_too_large` (RFC 6585
- * section 5). Node's parser has its own limit for the whole server; `attach` responds to that
- * with the same code.
- *
+ * section 5). Node has its own limit for the server, for which `attach` sends the same code.
  * @example
  * compose(limitHeaders({ maxHeaderBytes: 4096, maxFields: 50 }), handler)
- *
- * @throws {TypeError} Neither limit is set, a limit is not a whole number above 0, or an option is
- * unknown.
+ * @throws {TypeError} No limit is set, one is not a whole number above 0, or an option is unknown.
  */
 export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<C> {
   const { maxHeaderBytes, maxFields } = readOptions('limitHeaders', options, HEADERS)
@@ -132,30 +112,23 @@ export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<
 export interface LimitConcurrencyOptions<C = unknown> {
   /** Maximum number of requests that run at once in this process. */
   readonly maxConcurrent: number
-  /**
-   * Maximum number of waiting requests, first in, first out.
-   * @default 0
-   */
+  /** Maximum number of waiting requests, first in, first out. Default: 0. */
   readonly maxQueued?: number
-  /**
-   * Maximum time that a request waits, in milliseconds.
-   * @default 1000
-   */
+  /** Maximum time that a request waits, in milliseconds. Default: 1000. */
   readonly maxWaitMs?: number
   /**
-   * Maximum number of requests of one caller that run or wait at once; one more gets a
-   * 429 `too_many_requests`. Default: no limit, so one caller can take all places.
+   * Maximum number of requests of one caller that run or wait; one more gets a 429
+   * `too_many_requests`. Default: no limit, so one caller can take all places.
    */
   readonly maxPerCaller?: number
   /**
    * The caller that `maxPerCaller` counts. `principal` (default): the subject of the principal,
-   * else the network of the connection. `address`: always that network. A function returns a string,
+   * else the network of the connection. `address`: always the network. A function returns a string,
    * or `undefined` for no limit.
    */
   readonly by?: LimitBy<C>
 }
 
-/** The caller that a limit counts. */
 export type LimitBy<C> = 'principal' | 'address' | ((request: HttpRequest<C>) => string | undefined)
 
 export const BY = value("'principal', 'address' or a function", (by) => (
@@ -179,13 +152,11 @@ const CONCURRENCY_PLACE: PolicyPlace = {
 }
 
 /**
- * Limits how many requests run at once in this process, and how many wait. Any other request gets
- * 503 `overloaded` with `Retry-After: 1` at once. A request counts until its response begins, so a
- * slow reader blocks nobody. A client that disconnects loses its place.
- *
+ * Limits how many requests run in this process, and how many wait. Any other request gets 503
+ * `overloaded` with `Retry-After: 1`. A request counts until its response begins, or until the
+ * client disconnects while it waits.
  * @example
  * compose(limitConcurrency({ maxConcurrent: 20, maxQueued: 100, maxPerCaller: 5 }), handler)
- *
  * @throws {TypeError} A limit is not a whole number, or an option is unknown.
  */
 export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C>): Policy<C> {
@@ -250,8 +221,8 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C
 const PLAIN = /^[A-Za-z0-9._~@:/-]{1,128}$/
 
 /**
- * Returns the function that makes the key of a caller's counter; `undefined` if the caller is not
- * limited. A principal cannot be named so that it shares the counter of an address.
+ * Returns the function that makes the key of a caller's counter; `undefined` for no limit. No name
+ * of a principal makes the key of an address.
  */
 export function limitKeys<C>(
   start: string, by: LimitBy<C>, addressOf: (request: HttpRequest) => string | undefined,

@@ -14,24 +14,21 @@ import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { BY, limitKeys, type LimitBy } from './limits.js'
 import { AFTER_ID } from './request-id.js'
 
-/** One limit: a number of requests in a number of seconds. */
 export interface RateLimitPolicy<C = unknown> {
   /**
-   * Name in the headers and in the keys of the store: a token of up to 64 characters, such as
-   * `default`.
+   * Name in headers and in keys of the store: a token of up to 64 characters, such as `default`.
    */
   readonly name: string
   /** Requests in one window, or units of `cost`. */
   readonly limit: number
   readonly windowSeconds: number
   /**
-   * Returns the cost of a request from its headers, a whole number from 0. Use `bodyBytes()` to count
-   * bytes, and `consume` for costs that only the handler knows. Default: 1.
+   * Returns the cost of a request from its headers, a whole number from 0, such as `bodyBytes()`.
+   * For costs that only the handler knows, use `consume`. Default: 1.
    */
   readonly cost?: (request: HttpRequest<C>) => number
   /**
-   * The caller that is counted. Default `principal`: its subject, or the address of an anonymous
-   * client.
+   * The caller that is counted. Default `principal`: its subject, else the address of the client.
    */
   readonly by?: LimitBy<C>
 }
@@ -40,24 +37,15 @@ export interface RateLimitPolicy<C = unknown> {
 export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
   /** Keeps the counters. Processes that share it share the limits. */
   readonly store: Store
-  /**
-   * The limits, in this order; name the tightest first. If one rejects a request, those after it are
-   * not charged.
-   */
+  /** The limits, the tightest first. If one rejects a request, those after it are not charged. */
   readonly policies: readonly RateLimitPolicy<C>[]
   /** While the store fails, `allow` lets requests pass without a limit, and `deny` responds with 503. */
   readonly onStoreError: 'allow' | 'deny'
-  /**
-   * Prefix of the keys in the store.
-   * @default 'rl'
-   */
+  /** Prefix of the keys in the store. Default: 'rl'. */
   readonly prefix?: string
 }
 
-/**
- * A message of the diagnostics channel `longhaul:rate-limit`: a request was rejected, or passed
- * because the store failed.
- */
+/** Message of the channel `longhaul:rate-limit`: a request was rejected, or the store failed. */
 export interface RateLimitEvent {
   readonly outcome: 'refused' | 'store_away'
   /** The name of the policy that rejected the request. */
@@ -104,17 +92,13 @@ const NO_PRINCIPAL = 'it counts by principal, and the client is not authenticate
 
 /**
  * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is
- * fixed and begins with the first request. One atomic increment counts a request, so the limit
- * holds for all processes on the store. All responses have `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a whole window gets
- * 413 `body_too_large`.
- *
+ * fixed and begins with its first request. One atomic increment counts a request for all processes
+ * on the store. Responses have `RateLimit-Policy` and `RateLimit`
+ * (draft-ietf-httpapi-ratelimit-headers-10). A cost above the limit gets 413 `body_too_large`.
  * @example
  * const policies = [{ name: 'default', limit: 100, windowSeconds: 60 }]
  * compose(rateLimit({ store, policies, onStoreError: 'allow' }), handler)
- *
- * @throws {TypeError} `store`, `policies` or `onStoreError` is missing, a limit is not valid, or an
- * option is unknown.
+ * @throws {TypeError} A required option is missing, a limit is not valid, or an option is unknown.
  */
 export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> {
   const { store, policies, onStoreError, prefix, trustedProxies, ipv6Prefix } =
@@ -123,10 +107,8 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
     ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix },
   })
   const limits = policies.map((policy): Limit<C> => {
-    const { name, limit, windowSeconds, cost, by } =
-      readOptions('rateLimit: a policy', policy, POLICY)
-    const keyOf = limitKeys<C>(`${prefix}:${name}`, by, addressOf)
-    return { name, limit, windowSeconds, cost, keyOf, by }
+    const read = readOptions('rateLimit: a policy', policy, POLICY)
+    return { ...read, keyOf: limitKeys<C>(`${prefix}:${read.name}`, read.by, addressOf) }
   })
   if (new Set(limits.map(({ name }) => name)).size < limits.length) {
     throw new TypeError('rateLimit: two policies have one name')
@@ -170,13 +152,10 @@ function append(headers: ResponseHeaders, name: string, added: string): void {
 }
 
 /**
- * Charges a cost that only the handler knows, such as the number of records in a body. Call it
- * before the work. It charges all limits of `rateLimit` around this handler, or only the one named.
- * Without `rateLimit` it does nothing.
- *
+ * Charges a cost that only the handler knows, such as the number of records, before the work. It
+ * charges all limits of `rateLimit` around this handler, or only the one named.
  * @example
  * await consume(request, users.length)
- *
  * @throws {HttpError} 429 `too_many_requests`: do nothing more. Nothing was charged.
  */
 export async function consume(
@@ -189,13 +168,10 @@ export async function consume(
 }
 
 /**
- * Creates a `cost` from the length of a body: 1 for each started `unit` bytes, at least 1. A body
- * without `Content-Length` costs 1.
- *
+ * Creates a `cost` from Content-Length: 1 for each started `unit` bytes, at least 1.
  * @example
  * const policies = [{ name: 'kib', limit: 10_240, windowSeconds: 60, cost: bodyBytes() }]
  * rateLimit({ store, policies, onStoreError: 'deny' })
- *
  * @throws {TypeError} `unit` is not a whole number above 0.
  */
 export function bodyBytes(unit = 1024): (request: HttpRequest) => number {
@@ -214,10 +190,7 @@ function chargeOf(request: HttpRequest<unknown>): Charge<never> | undefined {
   return (request.context as { readonly [CHARGE]?: Charge<never> } | null | undefined)?.[CHARGE]
 }
 
-interface Limit<C> extends Omit<RateLimitPolicy<C>, 'cost'> {
-  /** Cost of a request; absent: 1. */
-  readonly cost: RateLimitPolicy<C>['cost']
-  /** Key of a request's counter; `undefined` if the request is not limited. */
+interface Limit<C> extends RateLimitPolicy<C> {
   readonly keyOf: (request: HttpRequest<C>) => string | undefined
 }
 
@@ -228,21 +201,16 @@ interface Count {
 }
 
 class Charge<C> {
-  /** Name of the limit that rejected the request. */
   rejectedBy: string | undefined
-  /** Keys of the limits that have been charged so far. */
   readonly #keys: (string | undefined)[] = []
-  /** Last known counters of the limits. */
   readonly #counts: (Count | undefined)[] = []
 
   constructor(
-    private readonly store: Store,
-    private readonly limits: readonly Limit<C>[],
+    private readonly store: Store, private readonly limits: readonly Limit<C>[],
     private readonly passes: (error: unknown) => boolean,
     private readonly outer: Charge<never> | undefined,
   ) {}
 
-  /** Returns the value of RateLimit: rest and seconds of each limit. */
   left(): string {
     return this.limits.flatMap(({ name, limit }, at) => {
       const count = this.#counts[at]
@@ -259,7 +227,6 @@ class Charge<C> {
     }
   }
 
-  /** Charges more to all limits or to the one named, here and in front. */
   async more(amount: number, policy: string | undefined): Promise<void> {
     await this.outer?.more(amount, policy)
     try {
@@ -309,9 +276,7 @@ function secondsTo({ resetAt }: Count): number {
 }
 
 function publish(
-  outcome: RateLimitEvent['outcome'],
-  policy: string | undefined,
-  { method, path }: HttpRequest,
+  outcome: RateLimitEvent['outcome'], policy: string | undefined, { method, path }: HttpRequest,
   error: unknown,
 ): void {
   if (events.hasSubscribers) {

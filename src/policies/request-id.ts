@@ -8,15 +8,11 @@ import { newId } from '../runtime/random-id.js'
 
 /** Options of `requestId`. */
 export interface RequestIdOptions {
-  /**
-   * The header of the response.
-   * @default 'x-request-id'
-   */
+  /** The header of the response. Default: 'x-request-id'. */
   readonly header?: string
   /**
-   * If `true`, uses the id in the same header of the request, if it is 1 to 128 harmless characters.
-   * For servers behind a proxy that sets it.
-   * @default false
+   * If `true`, uses the same header of the request, if it is 1 to 128 harmless characters. For
+   * servers behind a proxy that sets it. Default: false.
    */
   readonly trust?: boolean
 }
@@ -34,12 +30,9 @@ export const AFTER_ID = { requestId: 'its errors would have no id' }
 const HARMLESS = /^[A-Za-z0-9._~+/=:@-]{1,128}$/
 
 /**
- * Gives each request an id, in `requestIdOf(request)` and in a header of every response, errors
- * included.
- *
+ * Gives each request an id, for `requestIdOf(request)` and a header of every response.
  * @example
  * compose(requestId(), handler)
- *
  * @throws {TypeError} `header` is not the name of a header, or an option is unknown.
  */
 export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C> {
@@ -60,7 +53,6 @@ export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C
 
 /**
  * Returns the id from `requestId`, even for the request that `onError` gets.
- *
  * @example
  * reportErrorsTo((error, { request }) => {
  *   console.error(request && requestIdOf(request), error)

@@ -4,51 +4,39 @@ import type { HostContext, Principal } from '../http/principal.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { func, readOptions, text } from '../runtime/options.js'
 
-/** Credentials longer than this are not read, in characters. */
 const LONGEST_CREDENTIALS = 8192
 
-/**
- * Credentials of a request. `''` means malformed; `undefined` means that there are none.
- */
+/** Credentials of a request. `''` means malformed; `undefined` means that there are none. */
 export type Credentials = string | undefined
 
-/**
- * One kind of credentials. `bearer`, `basic`, `apiKey` and `hostUser` create such schemes; you can
- * write your own.
- */
+/** One kind of credentials, made by `bearer`, `basic`, `apiKey`, `hostUser` or your own code. */
 export interface Scheme<P extends Principal = Principal> {
   readonly name: string
   /** Reads the credentials from the headers or the query of the request. */
   readonly read: (request: HttpRequest) => Credentials
   /**
-   * Returns the principal of the credentials; `undefined` if they are not valid. It throws if it
-   * cannot find out, which is not a 401.
+   * Returns the principal; `undefined` if the credentials are not valid. Throws if it cannot tell.
    */
   readonly verify: (credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
   /** If `true`, the cache of `authenticate` may keep results. */
   readonly cacheable: boolean
   /**
-   * Returns the challenge of a 401 (RFC 9110 section 11.6.1). `rejected` is `true` if the request
-   * had credentials of this kind.
+   * Returns the challenge of a 401 (RFC 9110 section 11.6.1). `rejected`: the request had
+   * credentials of this kind.
    */
   readonly challenge: (realm: string, rejected: boolean) => string
   /** The OpenAPI security scheme object, if there is one. */
   readonly openapi?: Readonly<Record<string, unknown>>
 }
 
-/**
- * Returns the principal of a token or key; `undefined` if it is not valid. If `authenticate` has a
- * `cache`, see its `key` for what this may read of the request.
- */
+/** Returns the principal of a token or key; `undefined` if it is not valid. */
 export type VerifyToken<P extends Principal> = (
   token: string, request: HttpRequest,
 ) => MaybePromise<P | undefined>
-/** Returns the principal of a name and password; `undefined` if they are not valid. */
 export type VerifyPassword<P extends Principal> = (
   name: string, password: string, request: HttpRequest,
 ) => MaybePromise<P | undefined>
 
-/** RFC 6750 section 2.1 (token68). */
 const TOKEN68 = /^[A-Za-z0-9._~+/-]+=*$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/
 const VERIFY = { verify: func({ required: true }) }
@@ -60,12 +48,9 @@ const CONTROL = /[\0-\x1f\x7f]/
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Accepts `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, the function of
- * a JWT library, or your own.
- *
+ * Accepts `Authorization: Bearer <token>` (RFC 6750).
  * @example
  * authenticate({ schemes: [bearer({ verify: tokens({ s3cret: { subject: 'ann' } }) })] })
- *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
 export function bearer<P extends Principal>(options: {
@@ -87,13 +72,11 @@ export function bearer<P extends Principal>(options: {
 
 /**
  * Accepts `Authorization: Basic <base64 of name:password>` (RFC 7617), in UTF-8. Store passwords as
- * scrypt or argon2 hashes. Such hashes are slow on purpose, so give `authenticate` a `cache`.
- *
+ * scrypt or argon2 hashes. Those are slow on purpose, so give `authenticate` a `cache`.
  * @example
  * const verify = (name: string, password: string) => (
  *   name === 'ann' && sameSecret(password, 's3cret') ? { subject: name } : undefined)
  * authenticate({ schemes: [basic({ verify })], cache: { maxEntries: 1000, ttlMs: 60_000 } })
- *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
 export function basic<P extends Principal>(options: {
@@ -130,13 +113,10 @@ export type ApiKeyPlace = { readonly header: string } | { readonly query: string
 
 /**
  * Accepts an API key in a header such as `x-api-key`, or in a query parameter.
- *
  * @example
  * const verify = tokens({ k3y: { subject: 'billing' } })
  * authenticate({ schemes: [apiKey({ header: 'x-api-key', verify })] })
- *
- * @throws {TypeError} The header or query parameter is no token, `verify` is not a function, or an
- * option is unknown.
+ * @throws {TypeError} The header or parameter is no token, or an option is invalid or unknown.
  */
 export function apiKey<P extends Principal>(options: ApiKeyPlace & {
   /** Returns the principal of a token or key, or `undefined` if it is not valid. */
@@ -161,21 +141,18 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & {
       const key = read(request)
       return key !== undefined && (key.length > LONGEST_CREDENTIALS || CONTROL.test(key)) ? '' : key
     },
-    challenge: (realm) =>
-      `ApiKey realm="${realm}", in="${place}", name="${name}"`,
+    challenge: (realm) => `ApiKey realm="${realm}", in="${place}", name="${name}"`,
   }
 }
 
 /**
  * Trusts the authentication of your framework: a session, Passport's `req.user`, a mutual TLS peer.
  * `find` returns the principal; `undefined` for an anonymous request.
- *
  * @example
  * const signedIn = authenticate({
  *   schemes: [hostUser(({ context }) => context.user && { subject: String(context.user.id) })],
  * })
  * app.use('/api', toNode(compose(signedIn, handler)))
- *
  * @throws {TypeError} `find` is not a function.
  */
 export function hostUser<P extends Principal, C = HostContext>(
@@ -191,12 +168,9 @@ export function hostUser<P extends Principal, C = HostContext>(
 }
 
 /**
- * Creates a `verify` for some fixed tokens or keys. They are compared by digests under a salt of
- * this process, so the time of a comparison reveals nothing.
- *
+ * Creates a `verify` for some fixed tokens or keys. The time of a comparison reveals nothing.
  * @example
  * bearer({ verify: tokens({ s3cret: { subject: 'ann' } }) })
- *
  * @throws {TypeError} A token is empty, or a principal has no `subject`.
  */
 export function tokens<P extends Principal>(
@@ -229,9 +203,7 @@ export function secretDigest(secret: string): string {
 }
 
 /**
- * Compares two secrets in a time that does not depend on where they differ, for a `verify` of your
- * own. The time reveals at most their lengths.
- *
+ * Compares two secrets, for your own `verify`. The time reveals at most their lengths.
  * @example
  * sameSecret(String(request.headers['x-api-key']), 's3cret')
  */
@@ -246,9 +218,8 @@ function single(field: string | string[] | undefined): Credentials {
 }
 
 /**
- * Returns the credentials in an Authorization header of a scheme (RFC 9110 section 11.4; the name in
- * any case). `undefined` if the header is missing or names another scheme; `''` if they are missing
- * or too long, or if there are several headers.
+ * Returns the credentials in Authorization (RFC 9110 section 11.4). `undefined` if the header is
+ * missing or names another scheme; `''` if they are malformed.
  */
 function authorization(request: HttpRequest, scheme: string): Credentials {
   const field = request.headers['authorization']

@@ -16,9 +16,9 @@ export interface TimeoutsOptions {
    */
   readonly readMs?: number
   /**
-   * Time from the request to the start of the response, in milliseconds. Then `request.signal` aborts
-   * and the client gets 503 `run_timeout`, with `Retry-After: 5`. POST and PATCH get none, because a part
-   * of their work may be done and the same request would repeat it. Default: no limit.
+   * Time until the response starts, in milliseconds. Then `request.signal` aborts and the client
+   * gets 503 `run_timeout`, with `Retry-After: 5` except for POST and PATCH, whose work may be done
+   * in part. Default: no limit.
    */
   readonly runMs?: number
 }
@@ -27,15 +27,12 @@ const OPTIONS = { readMs: timer(), runMs: timer() } satisfies OptionTable<Timeou
 const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: AFTER_ID }
 
 /**
- * Limits how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a
- * handler may take to respond (503). After the abort the handler is not waited for, and its late
- * response is dropped. If the handler is late because the body is, the client gets a 408.
- *
+ * Limits how long a client may take to send a body (408, RFC 9110 section 15.5.9) and a handler to
+ * respond (503, or 408 if the body is late). A late response is dropped.
  * @example
  * compose(timeouts({ readMs: 10_000, runMs: 30_000 }), handler)
- *
- * @throws {TypeError} Neither time is set, a time is not whole milliseconds above 0, or an option
- * is unknown.
+ * @throws {TypeError} No time is set, one is not whole milliseconds above 0, or an option is
+ * unknown.
  */
 export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   const { readMs, runMs } = readOptions('timeouts', options, OPTIONS)
@@ -52,9 +49,7 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
     return new Promise<HttpResponse | undefined>((resolve, reject) => {
       let late: HttpError | undefined
       const timeout = setTimeout(() => {
-        late = body.waiting
-          ? httpError('request_timeout')
-          : tooLong(request.method)
+        late = body.waiting ? httpError('request_timeout') : tooLong(request.method)
         controller.abort(late)
         // A handler that rejects with this error at once may add what it has done so far.
         setImmediate(reject, late)
@@ -76,7 +71,6 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   return Object.assign(policy, { place: PLACE, describe })
 }
 
-/** Methods whose requests may be repeated (RFC 9110 section 9.2.2). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 function tooLong(method: string): HttpError {
@@ -84,7 +78,6 @@ function tooLong(method: string): HttpError {
 }
 
 class TimedBody implements BodySource {
-  /** `true` while a reader waits for the client. */
   waiting = false
 
   constructor(private readonly body: BodySource, private readonly ms: number | undefined) {}

@@ -32,36 +32,28 @@ export interface Collection<C = unknown> extends Handler<C> {
 }
 
 /**
- * Serves the records of a repository over HTTP, at `path` and `path/{id}`. The resources
- * of both are also available as `list` and `item`. A method that the repository does not have gets a 405.
+ * Serves the records of a repository over HTTP, at `path` and `path/{id}`, also as `list` and
+ * `item`. A method that the repository does not have gets a 405.
  *
  * - GET and HEAD: a page (see `list`), or the record with its ETag; 304, 404.
  * - POST creates: 201 with Location, ETag and the record.
- * - PUT replaces: 200, or creates: 201 with Location. The body needs no id. If it has another id
- * than the path, the client gets a 400.
- * - PATCH changes the properties that the body names: 200. It takes `application/json` and
- * `application/merge-patch+json`, both as a merge patch (RFC 7396). Another media type gets a 415
- * with Accept-Patch.
+ * - PUT replaces: 200, or creates: 201 with Location. An id in the body must be that of the path.
+ * - PATCH changes the properties that the body names (a merge patch, RFC 7396): 200. It takes
+ *   `application/json` and `application/merge-patch+json`; others get a 415 with Accept-Patch.
  * - DELETE: 204, or 404.
- * - `Prefer: return=minimal` (RFC 7240 section 4.2): a POST or PUT that creates a record
- * gets 201 without a body, other requests 204.
- * - If-Match and If-None-Match (RFC 9110 section 13.1): 412 if they do not hold. If the repository
- * offers `transaction`, the check and the write are in one transaction. Its `get` must lock the
- * record there, or transactions must be serialisable. Otherwise a concurrent request may write in
- * between.
+ * - `Prefer: return=minimal` (RFC 7240 section 4.2): 201 or 204 without a body.
+ * - If-Match and If-None-Match (RFC 9110 section 13.1): 412 if they do not hold. Concurrent writes
+ *   are excluded if the repository has `transaction`, whose `get` must lock the record unless
+ *   transactions are serialisable.
  *
- * A request that changes something and has an Idempotency-Key gets a 400
- * `idempotency_not_supported`, unless the policy `idempotent()` is in front.
- *
- * A body that does not fit the schema gets a 400 `invalid_input`. For a duplicate, the repository
- * throws: 409 `conflict`.
- *
+ * A change with an Idempotency-Key gets a 400 `idempotency_not_supported`, unless `idempotent()` is
+ * in front. A body that does not fit the schema gets a 400 `invalid_input`. For a duplicate, the
+ * repository throws 409 `conflict`.
  * @example
  * const users = collection({ repository, schema, path: '/users' })
  * router({ '/users': users, '/users/{id}': users })
- *
- * @throws {TypeError} The repository has none of the methods, or no `get` where one is needed, or
- * an option is not valid.
+ * @throws {TypeError} The repository has no method, or no `get` for conditions, or an option is not
+ * valid.
  */
 export function collection<
   Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string, C = unknown,
@@ -97,9 +89,7 @@ export function collection<
   return Object.assign(router<C>(routes), parts)
 }
 
-function keyless<R>(
-  handler: (request: HttpRequest) => R,
-): (request: HttpRequest) => R {
+function keyless<R>(handler: (request: HttpRequest) => R): (request: HttpRequest) => R {
   return (request) => {
     refuseIdempotencyKey(request)
     return handler(request)

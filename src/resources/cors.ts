@@ -1,9 +1,8 @@
 import { withHeaders, addVary } from '../http/respond.js'
-import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import type {
   Handler, HttpRequest, HttpResponse, Policy, PolicyPlace, ResponseHeaders,
 } from '../http/exchange.js'
-import { KNOWN_ORIGIN } from '../http/cross-site.js'
+import { areOrigins, KNOWN_ORIGIN } from '../http/cross-site.js'
 import { withContext } from '../http/request.js'
 import { readFailure } from '../http/failure.js'
 import { flag, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
@@ -14,37 +13,18 @@ export interface CorsOptions<C = unknown> {
   /** `*` for any origin, a list such as `https://app.example.com`, or a function that decides. */
   readonly origins: '*' | readonly string[] | ((origin: string, request: HttpRequest<C>) => boolean)
   /**
-   * Methods that a preflight allows. Default: the methods of the resource. If it requires
-   * credentials, which a preflight never has: GET, HEAD, POST, PUT, PATCH and DELETE.
+   * Methods that a preflight allows. Default: those of the resource, or, if it requires
+   * credentials: GET, HEAD, POST, PUT, PATCH and DELETE.
    */
   readonly methods?: readonly string[]
   /** Request headers that a preflight allows. Default: those that it asks for. */
   readonly headers?: readonly string[]
-  /**
-   * Response headers that pages may read, beside the few that they always may. Default: the headers
-   * that longhaul sends.
-   */
+  /** Additional response headers that pages may read. Default: those that longhaul sends. */
   readonly exposeHeaders?: readonly string[]
-  /**
-   * If `true`, requests may carry cookies. Requires origins by name.
-   * @default false
-   */
+  /** If `true`, requests may carry cookies. Requires origins by name. Default: false. */
   readonly credentials?: boolean
-  /**
-   * Time for which browsers cache the response to a preflight, in seconds, up to 86,400. Default:
-   * that of the browser, about 5 s.
-   */
+  /** Seconds for which browsers cache a preflight, up to 86,400. Default: theirs, about 5 s. */
   readonly maxAgeSeconds?: number
-}
-
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
-
-function areOrigins(origins: unknown): boolean {
-  if (Array.isArray(origins)) {
-    return origins.length > 0
-      && origins.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))
-  }
-  return origins === '*' || typeof origins === 'function'
 }
 
 const NAMES = value('a list of names', (names) => (
@@ -53,7 +33,8 @@ const NAMES = value('a list of names', (names) => (
 const OPTIONS = {
   origins: value(
     "'*', a function, or a list of origins such as https://app.example.com, lower-case and without a path",
-    areOrigins, { required: true },
+    (origins) => origins === '*' || typeof origins === 'function'
+      || (areOrigins(origins) && origins.length > 0), { required: true },
   ),
   methods: NAMES,
   headers: NAMES,
@@ -62,7 +43,6 @@ const OPTIONS = {
   maxAgeSeconds: whole({ max: 86_400 }),
 } satisfies OptionTable<CorsOptions>
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
-/** Methods that no page can send. */
 const NEVER = ['TRACE', 'CONNECT']
 const EXPOSED = [
   'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location',
@@ -71,28 +51,19 @@ const EXPOSED = [
   'Upload-Complete', 'Upload-Length', 'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate',
   'X-Request-Id',
 ]
-/** Maximum length of the requested header names that a preflight repeats. */
 const LONGEST = 2048
-/** Maximum length of an origin: a scheme, a name of up to 253 characters and a port. */
 const LONGEST_ORIGIN = 512
 
-const PLACE: PolicyPlace = {
-  name: 'cors', behind: { requestId: 'its responses would have no id' },
-}
+const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'its responses would have no id' } }
 
 /**
  * Lets pages of other origins read responses, errors included. Responds to their preflights with
- * 200 and without credentials (Fetch standard, section 3.2). Put it in front of
- * `authenticate`. Other OPTIONS requests pass. `crossSite` behind it accepts origins that are
- * allowed by name, or by a function with `credentials`. An origin that is not allowed gets no CORS
- * headers, so its browser hides the response. Responses that depend on the origin have `Vary:
- * Origin`.
- *
+ * 200 (Fetch standard, section 3.2), so put it in front of `authenticate`. `crossSite` behind it
+ * accepts origins that are allowed by name, or by a function with `credentials`. Other origins get
+ * no CORS headers, so their browser hides the response.
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), handler)
- *
- * @throws {TypeError} There are no origins, an origin or name is not valid, or `*` is used with
- * credentials.
+ * @throws {TypeError} An origin or name is missing or invalid, or `*` is used with credentials.
  */
 export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   const { origins, methods, headers, exposeHeaders = EXPOSED, credentials, maxAgeSeconds } =
@@ -168,26 +139,19 @@ function methodsOf(allow: string | string[] | undefined): readonly string[] {
   return allow.split(', ').filter((method) => !NEVER.includes(method))
 }
 
-/**
- * Sends OPTIONS to the resource, whose response lists its methods. If the resource fails, for example
- * because it does not exist, the preflight gets the same error.
- */
-function askResource<C>(
+/** Sends OPTIONS to the resource. If that fails, the preflight gets the same error. */
+async function askResource<C>(
   request: HttpRequest<C>, next: Handler<C>,
   preflight: (request: HttpRequest<C>, found: Answer) => HttpResponse,
-): MaybePromise<Answer> {
-  const good = (found: Answer): Answer => found && preflight(request, found)
-  const bad = (error: unknown): Answer => {
+): Promise<Answer> {
+  try {
+    const found = await next(request)
+    return found && preflight(request, found)
+  } catch (error) {
     const { status } = readFailure(error)
     // The resource requires credentials, and a preflight has none.
     if (status === 401 || status === 403) return preflight(request, undefined)
     throw error
-  }
-  try {
-    const answer = next(request)
-    return isPending(answer) ? answer.then(good, bad) : good(answer)
-  } catch (error) {
-    return bad(error)
   }
 }
 

@@ -15,7 +15,6 @@ import { toJsonSchema, validate, type Schema } from '../schema/schema.js'
 import type { ListOptions } from './list.js'
 import { PATCH_TYPES } from './operations.js'
 
-/** Conversion between ids and path segments. */
 export interface IdFormat<Item, Id> {
   /** Reads a percent-decoded path segment. Returns `undefined` if it is not an id: a 404. */
   readonly parse: (text: string) => Id | undefined
@@ -34,29 +33,22 @@ export interface CollectionOptions<
   readonly schema: Schema<Draft>
   /**
    * Schema of a patch. The repository gets the validated value. Default: the record with the patch
-   * merged into it must satisfy `schema`. The repository then gets the patched properties, `null` for
-   * a removed one.
+   * merged into it must satisfy `schema`; the repository gets the patched properties, `null` for a
+   * removed one.
    */
   readonly changeSchema?: Schema<Change>
   /** Conversion between ids and paths. Default: a string, the property `id` of the record. */
   readonly id?: IdFormat<Item, Id>
   /** Path of the collection, if it routes requests itself. Default `/`. */
   readonly path?: string
-  /**
-   * Name of the path parameter with the id, if your framework routes requests to `item`. Default
-   * `id`.
-   */
+  /** Path parameter with the id, if your framework routes requests to `item`. Default `id`. */
   readonly param?: string
   /**
-   * If `true`, PUT, PATCH and DELETE require `If-Match` or `If-None-Match`, so that no client
-   * overwrites a change that it has not seen. Without them the client gets 428
+   * If `true`, PUT, PATCH and DELETE without `If-Match` or `If-None-Match` get 428
    * `precondition_required` (RFC 6585 section 3). Default `false`.
    */
   readonly requirePreconditions?: boolean
-  /**
-   * Returns the strong entity tag of a record with its quotes, made of its version, for example.
-   * Default: a hash of its JSON.
-   */
+  /** Returns the strong entity tag of a record with its quotes. Default: a hash of its JSON. */
   readonly etag?: (item: Item) => string
   /** Maximum size of a body, in bytes. Default 1 MiB. */
   readonly maxBodyBytes?: number
@@ -76,32 +68,30 @@ function counting(handler: Handle): Handle {
 /** The state before a write; `undefined` if it was not read. */
 type Before<Item> = { readonly item: Item | undefined } | undefined
 
-/** The records of a collection. Each method is a handler for one HTTP method. */
+type ItemsOptions<Item extends object, Draft, Change, Id> =
+  & CollectionOptions<Item, Draft, Change, Id>
+  & { readonly param: string, readonly maxBodyBytes: number, readonly cacheControl: string }
+
 export class Items<Item extends object, Draft, Change, Id> {
-  readonly #repository: Repository<Item, Draft, Change, Id>
-  readonly #options: CollectionOptions<Item, Draft, Change, Id>
+  readonly #options: ItemsOptions<Item, Draft, Change, Id>
   readonly #id: IdFormat<Item, Id>
-  readonly #param: string
-  readonly #maxBodyBytes: number
   readonly #schemaHasId: boolean
   readonly #changeHasId: boolean
 
-  constructor(options: CollectionOptions<Item, Draft, Change, Id>) {
-    const { repository, id, param = 'id', maxBodyBytes = 1_048_576 } = options
+  constructor(options: ItemsOptions<Item, Draft, Change, Id>) {
+    const { id, schema, changeSchema } = options
     this.#options = options
-    this.#repository = repository
     this.#id = id ?? {
       parse: (text) => text as Id, of: (item) => (item as { readonly id?: Id }).id as Id,
     }
-    this.#param = param
-    this.#maxBodyBytes = maxBodyBytes
-    this.#schemaHasId = mayHaveId(options.schema)
-    this.#changeHasId = options.changeSchema === undefined || mayHaveId(options.changeSchema)
+    this.#schemaHasId = mayHaveId(schema)
+    this.#changeHasId = changeSchema === undefined || mayHaveId(changeSchema)
   }
 
   readonly create = counting(async (request) => {
-    const draft = await validated(this.#options.schema, await readBody(request, this.#maxBodyBytes))
-    const item = await this.#repository.create?.(draft, callOf(request))
+    const { schema, maxBodyBytes } = this.#options
+    const draft = await validated(schema, await readBody(request, maxBodyBytes))
+    const item = await this.#options.repository.create?.(draft, callOf(request))
     if (item === undefined) {
       throw new TypeError('collection: create of the repository must give the record')
     }
@@ -118,12 +108,11 @@ export class Items<Item extends object, Draft, Change, Id> {
     if (negotiate(request.headers['accept'], OFFERS) === undefined) {
       throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
     }
-    const item = await this.#repository.get?.(this.#idOf(request), callOf(request))
+    const item = await this.#options.repository.get?.(this.#idOf(request), callOf(request))
     if (item === undefined) throw httpError('not_found')
     const { body, etag } = this.#shown(item)
-    const headers: ResponseHeaders = {
-      etag, 'vary': 'Accept', 'cache-control': this.#options.cacheControl ?? 'private, no-cache',
-    }
+    const { cacheControl } = this.#options
+    const headers: ResponseHeaders = { etag, 'vary': 'Accept', 'cache-control': cacheControl }
     if (isNotModified(request, etag)) return { status: 304, headers }
     headers['content-type'] = 'application/json'
     return { status: 200, headers, body }
@@ -132,7 +121,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly replace = counting(async (request) => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
-    const body = await readBody(request, this.#maxBodyBytes)
+    const body = await readBody(request, this.#options.maxBodyBytes)
     const wanted = this.#withoutId(body, request, this.#schemaHasId)
     const draft = await validated(this.#options.schema, wanted)
     const write: Write<Item, Draft, Change, Id, Replaced<Item>> = async (repository, before) => {
@@ -154,7 +143,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly update = counting(async (request) => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
-    const patch = await readBody(request, this.#maxBodyBytes, PATCH_TYPES)
+    const patch = await readBody(request, this.#options.maxBodyBytes, PATCH_TYPES)
     if (!isJsonObject(patch)) throw invalidInput('', 'must be object')
     const { changeSchema } = this.#options
     const hasId = changeSchema ? this.#changeHasId : this.#schemaHasId
@@ -181,15 +170,15 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   /**
-   * Reads the record, evaluates the conditions, and writes; in one transaction if the repository
-   * supports it. Without conditions it only writes, unless the record must be read anyway.
+   * Reads the record, evaluates the conditions, and writes, if possible in one transaction. Without
+   * conditions it only writes, unless the record must be read anyway.
    */
   async #guarded<Result>(
     request: Request, id: Id, record: 'may be new' | 'there' | 'looked at',
     write: Write<Item, Draft, Change, Id, Result>,
   ): Promise<Result> {
     const { method, headers } = request
-    const repository = this.#repository
+    const repository = this.#options.repository
     if (record !== 'looked at' && !isConditional(request)) return await write(repository, undefined)
     const call = callOf(request)
     const work = async (inside: Repository<Item, Draft, Change, Id>): Promise<Result> => {
@@ -223,10 +212,10 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   #idOf({ params }: Request): Id {
-    const text = params[this.#param]
+    const text = params[this.#options.param]
     if (text === undefined) {
-      const advice = `mount item at a path such as /users/{${this.#param}}`
-      throw new TypeError(`collection: no path parameter named ${this.#param}; ${advice}`)
+      const advice = `mount item at a path such as /users/{${this.#options.param}}`
+      throw new TypeError(`collection: no path parameter named ${this.#options.param}; ${advice}`)
     }
     const id = this.#id.parse(text)
     if (id === undefined) throw httpError('not_found')
@@ -234,14 +223,13 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   /**
-   * Checks that a body names no other record than the path. Removes the id if the schema does not
-   * know it, because the schema may reject unknown properties.
+   * Checks that a body names no other record than the path. Removes the id if the schema has none.
    */
   #withoutId<T>(body: T, { params }: Request, schemaHasId: boolean): T {
     if (!isJsonObject(body) || !Object.hasOwn(body, 'id')) return body
     const { id, ...rest } = body as Readonly<Record<string, unknown>>
     const isId = typeof id === 'string' || typeof id === 'number'
-    if (id !== undefined && !(isId && String(id) === params[this.#param])) {
+    if (id !== undefined && !(isId && String(id) === params[this.#options.param])) {
       throw invalidInput('/id', 'must be the id in the path, or left out')
     }
     return schemaHasId ? body : rest as T
@@ -259,7 +247,6 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 }
 
-/** Performs a write. Gets the state before it, if that was read. */
 type Write<Item extends object, Draft, Change, Id, Result> = (
   repository: Repository<Item, Draft, Change, Id>, before: Before<Item>,
 ) => MaybePromise<Result>
@@ -293,7 +280,6 @@ async function readBody(
   }
 }
 
-/** Validates a value. Throws `invalid_input` (400). */
 async function validated<T>(schema: Schema<T>, value: unknown): Promise<T> {
   const result = await validate(schema, value)
   if ('details' in result) throw httpError('invalid_input', { details: result.details })
@@ -309,7 +295,6 @@ interface Shown {
   readonly etag: string
 }
 
-/** Path of a record, and true if the write has created it. */
 interface Place {
   readonly path: string
   readonly created: boolean
@@ -317,8 +302,7 @@ interface Place {
 
 /** Responses a write: 201 with Location, 200, or 204 for a client that prefers no body. */
 function written(
-  { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown,
-  { path, created }: Place,
+  { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown, { path, created }: Place,
 ): HttpResponse {
   const wish = parsePrefer(asked['prefer']).return
   const minimal = wish === 'minimal'

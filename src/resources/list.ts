@@ -29,8 +29,7 @@ export interface ListOptions<Item extends object = object> {
   readonly maxBatchSize?: number
   /**
    * Addressing of pages: by position, or by an opaque cursor of the repository. Clients can change
-   * a cursor. A repository that must trust its content signs it, and throws
-   * `httpError('invalid_query')` for one that it did not issue. Default `position`.
+   * a cursor, so a repository may have to sign it. Default `position`.
    */
   readonly paging?: 'position' | 'cursor'
   /** Schema of a record, for OpenAPI. */
@@ -61,25 +60,18 @@ const OFFERS = [JSON_TYPE, NDJSON_TYPE]
 const UNIT = 'items'
 
 /**
- * Serves the records of a repository in pages, to GET and HEAD. The query has
- * `batch_size` (default 100, at most 1000) and `start` (default 0), or `cursor`. The body is `{
- * items, start, batch_size, total?, next? }`; `next` is the path of the next page. `Link` names
- * `first`, `prev`, `next` and `last` as far as they are known. A client that prefers
- * `application/x-ndjson` gets one record a line.
+ * Serves the records of a repository in pages, to GET and HEAD. The query has `batch_size` (default
+ * 100, at most 1000) and `start` (default 0), or `cursor`. The body is `{ items, start, batch_size,
+ * total?, next? }`; `next` is a path. `Link` names `first`, `prev`, `next` and `last`. A client
+ * that prefers `application/x-ndjson` gets one record a line.
  *
- * Lists by position understand `Range: items=0-24` (RFC 9110 section 14) if the query names no
- * page: 206 with `Content-Range: items 0-24/1200` (`/*` if the repository does not count), cut to
- * the largest page; 416 past the end.
+ * Lists by position understand `Range: items=0-24` (RFC 9110 section 14): 206 with `Content-Range:
+ * items 0-24/1200` (`/*` if the repository does not count); 416 past the end. Every page has an
+ * ETag; a 206 has that of the 200 with the same records.
  *
- * Every page has an ETag. A 206 has the ETag of the 200 with the same records. Conditions and
- * If-Range use that ETag. `Link` has at most 4 KiB: a longer one keeps only `next`, or nothing.
- *
- * Errors: `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416) and what the
- * repository throws.
- *
+ * Errors: `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416).
  * @example
  * router({ 'GET /users': list({ repository }) })
- *
  * @throws {TypeError} An option is not valid or unknown.
  */
 export function list<Item extends object = object, C = unknown>(
@@ -198,10 +190,8 @@ async function wantedRange<Item extends object>(
   return { start: first.start, limit: Math.min(first.end - first.start, maxBatchSize) }
 }
 
-/** Conditions are evaluated before Range. */
 const CONDITIONS = ['if-range', 'if-match', 'if-none-match']
 
-/** Throws `range_not_satisfiable` (416). */
 function unsatisfiable(asked: RequestHeaders, total: number | undefined): undefined {
   if (CONDITIONS.some((name) => asked[name] !== undefined)) return undefined
   const headers: Record<string, string> = { 'accept-ranges': UNIT }

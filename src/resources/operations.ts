@@ -20,7 +20,6 @@ interface Described {
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Answer = (request: HttpRequest) => MaybePromise<HttpResponse>
 
-/** Gives the handlers of records their descriptions. */
 export function collectionOperations(
   { item = { type: 'object' }, schema, changeSchema, requirePreconditions = false }: Described,
 ) {
@@ -33,8 +32,7 @@ export function collectionOperations(
   }
   const refused = errorResponses(
     'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
-    'nested_too_deep',
-    'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
+    'nested_too_deep', 'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
     'idempotency_not_supported', 'too_many_requests', 'overloaded',
   )
   // RFC 5789 section 2.2.

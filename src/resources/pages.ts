@@ -3,11 +3,8 @@ import type { HttpRequest } from '../http/exchange.js'
 import { pageLinkValue, type Link } from '../http/fields/link.js'
 import { toReference } from '../http/request.js'
 
-/** Paging of a list. */
 export interface PageSizes {
-  /** Number of records in a page if the client does not name one. */
   readonly batchSize: number
-  /** Maximum number of records in a page. */
   readonly maxBatchSize: number
   readonly paging: 'position' | 'cursor'
 }
@@ -20,7 +17,6 @@ export interface PageQuery {
   readonly explicit: boolean
 }
 
-/** Maximum length of a cursor. */
 export const MAX_CURSOR = 1024
 
 /** Reads the paging parameters of a query. Throws `invalid_query` (400). */
@@ -62,11 +58,9 @@ function invalid(message: string): HttpError {
   return httpError('invalid_query', { message })
 }
 
-/** Position of a page in its list. */
 export interface PagePlace {
   readonly start: number
   readonly limit: number
-  /** Number of records in the page. */
   readonly count: number
   readonly total: number | undefined
 }

@@ -1,8 +1,6 @@
 import { httpError } from '../http/errors.js'
 import { type Handler, type HttpRequest, checkCall } from '../http/exchange.js'
-import {
-  allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
-} from './methods.js'
+import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
 import { parseRoute, routeOperations, RouteTree, shapeOf, type Route } from './routes.js'
 
 interface Entry<C> {
@@ -11,28 +9,22 @@ interface Entry<C> {
 }
 
 /**
- * Combines handlers by method and path, for servers without a router of their own.
+ * Combines handlers by method and path, for servers without a router.
  *
  * Keys are one method, several or any, and a path below the mount path: `'POST /start-job'`,
  * `'GET|DELETE /jobs/{id}'`, `'* /x'` or `'/x'`. A parameter fills one segment and is never empty.
- * It is percent-decoded in `request.params`, beside the parameters of your framework.
+ * It is percent-decoded in `request.params`.
  *
  * - A path without a route is declined: the next handler of your framework gets it.
- * - Literal segments win over parameters, from left to right, and a path belongs to one template:
- * with `POST /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
- * - HEAD calls the handler of GET. OPTIONS without a handler: 200 with `Allow`, and with
- * `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the handlers describe them. `OPTIONS *` at
- * the root lists the methods of all routes.
- * - Another method: 405 `method_not_allowed` with `Allow` (RFC 9110 section 15.5.6). A method that
- * is neither standard nor in any route: 501 `not_implemented` (15.6.2).
+ * - Literal segments win over parameters, and a path belongs to one template: with `POST
+ *   /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
+ * - HEAD, OPTIONS and other methods: see `resource`. `OPTIONS *` at the root lists all methods.
  * - Paths are compared as sent. Case matters, nothing is decoded before matching (`%2F` stays
- * inside its segment), and `//` matches nothing. One slash at the end makes no difference.
+ *   inside its segment), and `//` matches nothing. One slash at the end makes no difference.
  * - A parameter that is badly percent-encoded, is `.` or `..`, or has a NUL: 400 `invalid_path`.
- *
  * @example
  * const { submit, status } = endpoints
  * const api = router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
- *
  * @throws {TypeError} A route is malformed, or two routes conflict.
  */
 export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>): Handler<C> {
@@ -43,9 +35,6 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
 
   for (const [key, handler] of Object.entries(routes)) {
     const route = parseRoute(key)
-    if (typeof handler !== 'function') {
-      throw new TypeError(`router: the route ${JSON.stringify(key)} needs a handler, a function`)
-    }
     let entry = shapes.get(route.shape)
     if (entry === undefined) {
       entry = { route, table: new MethodTable() }
@@ -57,14 +46,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
       throw new TypeError(`router: ${both} are the same path; ${advice}`)
     }
     for (const method of route.methods.length > 0 ? route.methods : [undefined]) {
-      const fault = method === undefined ? undefined : unknownMethod(method)
-      if (fault !== undefined) {
-        throw new TypeError(`router: the route ${JSON.stringify(key)}: ${fault}`)
-      }
-      if (!entry.table.add(method, handler)) {
-        const taken = `${method ?? 'any method'} already has a handler there; leave one out`
-        throw new TypeError(`router: ${JSON.stringify(key)}: ${taken}`)
-      }
+      entry.table.add(`router: the route ${JSON.stringify(key)}`, method, handler)
       if (method !== undefined) known.add(method)
     }
     described.push({ route, table: entry.table, handler })
@@ -128,9 +110,7 @@ function localPath({ path, mountPath }: HttpRequest): string | undefined {
 type Params = Record<string, string>
 
 /** Percent-decodes `params` in place, a new object without a prototype. */
-function finishParams(
-  params: Params, names: readonly string[], outer: Readonly<Params>,
-): Params {
+function finishParams(params: Params, names: readonly string[], outer: Readonly<Params>): Params {
   for (const name of names) params[name] = decode(params[name] ?? '')
   for (const name in outer) {
     if (!(name in params)) params[name] = outer[name] ?? ''

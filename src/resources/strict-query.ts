@@ -24,18 +24,13 @@ type Known = ReadonlyMap<string, boolean>
 const OPTIONS = {
   also: value('a list of names', Array.isArray),
 } satisfies OptionTable<StrictQueryOptions>
-/** Maximum length of an unknown name in a message. */
 const LONGEST = 64
 
 /**
- * Rejects query parameters that the handler's description does not name, and repeated ones: 400
- * `invalid_query`. So `?batchsize=2` is an error instead of a page of 100. All handlers of this
- * package have a description; add one to your own handlers with `describe`. A method without a
- * description is not checked.
- *
+ * Rejects repeated query parameters, and those that the handler's description does not name: 400
+ * `invalid_query`. Your own handlers get a description from `describe`.
  * @example
  * router({ 'GET /api/users': strictQuery(list({ repository })) })
- *
  * @throws {TypeError} The handler has no description.
  */
 export function strictQuery<C = unknown>(

@@ -6,8 +6,7 @@ import type {
 import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { ContentDigest } from '../http/fields/digests.js'
 import { notFound } from '../http/respond.js'
-import { buffered, oncePerKey } from '../idempotency/once.js'
-import { claimOf } from '../idempotency/claim.js'
+import { buffered, oncePerKey, claimOf } from '../idempotency/once.js'
 import { CREDENTIALS } from '../idempotency/key.js'
 import { gather } from '../runtime/text.js'
 import type { Blobs } from '../stores/blobs.js'
@@ -156,7 +155,10 @@ class ReceivedBody implements BodySource {
     }
   }
 
-  /** Reads all bytes and compares them with `Repr-Digest` (RFC 9530 section 3), if the request has one. */
+  /**
+   * Reads all bytes and compares them with `Repr-Digest` (RFC 9530 section 3), if the request has
+   * one.
+   */
   async check(headers: RequestHeaders): Promise<void> {
     const digest = ContentDigest.of(headers, 'repr-digest')
     if (digest === undefined) return

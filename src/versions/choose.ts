@@ -8,7 +8,6 @@ import type { HttpRequest } from '../http/exchange.js'
 import type { Candidate, Selector } from './selectors.js'
 
 export interface Chosen {
-  /** Name of the version, as in the options. */
   readonly name: string
   /** The first way, in the order of the selectors, that named it; `default` if none did. */
   readonly way: Selector['way'] | 'default'
@@ -25,7 +24,6 @@ interface Judged {
   readonly text: string
 }
 
-/** Returns the version that a request names; `undefined` if it names none. */
 export function choose(
   request: HttpRequest, select: readonly Selector[], best: Best, all: string,
 ): Chosen | undefined {
@@ -96,14 +94,11 @@ export function toFull(name: string): SemVer {
   return full
 }
 
-/** One version that is served. */
 export interface Named {
-  /** As in the options. */
   readonly name: string
   readonly full: SemVer
 }
 
-/** Sorts versions, oldest first. */
 export function sortVersions(names: readonly string[]): readonly Named[] {
   const sorted = names.map((name) => ({ name, full: toFull(name) })).sort(
     (a, b) => compare(a.full, b.full)
@@ -121,8 +116,7 @@ export function sortVersions(names: readonly string[]): readonly Named[] {
 
 /**
  * Returns the newest version that a client's string allows: `1` allows every 1.x.y, `1.2` every
- * 1.2.x, `1.2.3` itself. A pre-release must be named in full. `undefined` if no version matches, or
- * the string is no version.
+ * 1.2.x. A pre-release must be named in full.
  */
 export function bestVersion(asked: string, served: readonly Named[]): string | undefined {
   const wanted = readVersion(asked)

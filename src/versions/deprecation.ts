@@ -6,10 +6,7 @@ import { addResponseHeaders } from '../openapi/operation.js'
 import { fields } from '../openapi/responses.js'
 import { oneOf, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 
-/**
- * Options of the deprecation of a version, or of any handler. Dates are `Date`s or anything that
- * `new Date` reads.
- */
+/** Options of the deprecation of a version, or of any handler. Dates are read by `new Date`. */
 export interface DeprecationOptions {
   /** The time at which the version became, or will become, deprecated. */
   readonly deprecated: Date | string
@@ -22,10 +19,9 @@ export interface DeprecationOptions {
   /** The replacement; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
-   * Format of `Deprecation`. `rfc9745` is the date of RFC 9745 section 2.1: an at sign and the seconds
-   * since 1970. `http-date`, such as `Sun, 11 Nov 2026 23:59:59 GMT`, is the form of earlier drafts, which
-   * parsers of RFC 9745 ignore.
-   * @default 'rfc9745'
+   * Format of `Deprecation`. `rfc9745` is the date of RFC 9745 section 2.1: an at sign and the
+   * seconds since 1970. `http-date` is the form of earlier drafts, which parsers of RFC 9745
+   * ignore. Default: 'rfc9745'.
    */
   readonly format?: 'rfc9745' | 'http-date'
 }
@@ -39,7 +35,6 @@ export const DEPRECATION = {
   format: oneOf(['rfc9745', 'http-date'], { default: 'rfc9745' }),
 } satisfies OptionTable<DeprecationOptions>
 
-/** The headers of a deprecation, made once. */
 export interface Deprecation {
   readonly headers: Readonly<Record<string, string>>
   readonly links: string | undefined
@@ -47,7 +42,6 @@ export interface Deprecation {
   readonly sunsetAt: number
 }
 
-/** Computes the headers of a deprecation. */
 export function toDeprecation(
   { deprecated: since, sunset, link, sunsetLink, successor, format }: DeprecationOptions,
   where: string,
@@ -80,12 +74,10 @@ export function addDeprecation(
 
 /**
  * Adds `Deprecation`, `Sunset` and `Link` to the responses of any handler.
- *
  * @example
  * const old = deprecated({ deprecated: '2026-01-01', sunset: '2027-01-01' })
  * app.use('/v1', toMiddleware(old))
- *
- * @throws {TypeError} A date is not valid, the sunset is before the deprecation, or an option is
+ * @throws {TypeError} A date is not valid, `sunset` is before `deprecated`, or an option is
  * unknown.
  */
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {

@@ -5,19 +5,15 @@ import { readOptions, text } from '../runtime/options.js'
 import { fieldText } from '../http/fields/reader.js'
 import { parameter as describeParameter } from '../openapi/operation.js'
 
-/** A version that a request names. */
 export interface Candidate {
   /** The string as sent. It may be no version at all. */
   readonly text: string
-  /** Weight of the preference, above 0 up to 1. */
   readonly q: number
   /** Index in the header, which orders equal weights. */
   readonly at: number
-  /** The media type that named it, for the response. */
   readonly mediaType?: string
 }
 
-/** The versions that a request names in one way. */
 export interface Asked {
   readonly candidates: readonly Candidate[]
   /** True if the client also accepts a response of any version. */
@@ -59,10 +55,8 @@ const PARAMETER = text({ pattern: NAME, expects, default: 'version' })
 const HEADER = text({ pattern: /^[A-Za-z][A-Za-z0-9-]{0,63}$/, expects: 'letters, digits and -', default: 'API-Version' })
 
 /**
- * Reads the version from the first segment below the mount path: `/v1/users`. A segment that is no
- * version, such as `v8-engine`, belongs to a path without a version. `prefix` is the string before
- * the number.
- *
+ * Reads the version from the first segment below the mount path: `/v1/users`. Another segment, such
+ * as `v8-engine`, belongs to a path without a version.
  * @example
  * versions({ '1.0.0': handler }, { select: [byPath()] })
  */
@@ -86,9 +80,7 @@ export function byPath(options: {
     unsupported: 404,
     ask: (request) => {
       const text = versionIn(segment(request))
-      return text === undefined
-        ? undefined
-        : { candidates: [{ text, q: 1, at: 0 }], optional: false }
+      return text === undefined ? undefined : askedFor([text])
     },
     mountPath: (request) => {
       const text = segment(request)
@@ -100,7 +92,6 @@ export function byPath(options: {
 
 /**
  * Reads the version from a query parameter: `?version=1`. Two different values get a 400.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byQuery({ parameter: 'api-version' })] })
  */
@@ -112,21 +103,14 @@ export function byQuery(options: {
   return {
     way: 'query',
     unsupported: 400,
-    ask: (request) => {
-      if (request.search === '') return undefined
-      const texts = request.query.getAll(parameter)
-      return texts.length === 0
-        ? undefined
-        : { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
-    },
+    ask: ({ search, query }) => (search === '' ? undefined : askedFor(query.getAll(parameter))),
     describe: { parameter: describeParameter('query', parameter, { description: 'The version that is wanted' }) },
   }
 }
 
 /**
- * Reads the version from a request header of its own: `API-Version: 2`. Two different values get a 400.
- * Responses have the header in `Vary`. Browsers of other sites may send it only if CORS allows it.
- *
+ * Reads the version from a request header: `API-Version: 2`. Two different values get a 400.
+ * Responses have the header in `Vary`.
  * @example
  * versions({ '1.0.0': handler }, { select: [byHeader({ header: 'X-Acme-Version' })] })
  */
@@ -141,9 +125,8 @@ export function byHeader(options: {
     unsupported: 400,
     vary: header,
     ask: ({ headers: { [name]: field } }) => {
-      if (field === undefined) return undefined
-      const candidates = fieldText(field).split(',').map((each, at) => ({ text: each.trim(), q: 1, at }))
-      return { candidates, optional: false }
+      const texts = field === undefined ? [] : fieldText(field).split(',')
+      return askedFor(texts.map((each) => each.trim()))
     },
     describe: { parameter: describeParameter('header', header, { description: 'The version that is wanted' }) },
   }
@@ -151,7 +134,6 @@ export function byHeader(options: {
 
 /**
  * Reads the version from a media type in Accept, by its `q` value: `application/vnd.acme.v1+json`.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byVendorMediaType({ vendor: 'acme' })] })
  */
@@ -179,7 +161,6 @@ export function byVendorMediaType(options: {
 /**
  * Reads the version from a parameter of a media type in Accept, by its `q` value:
  * `application/vnd.acme+json;version=1.2`. Without the parameter any version matches.
- *
  * @example
  * versions({ '1.0.0': handler }, { select: [byMediaTypeParameter({ vendor: 'acme' })] })
  */
@@ -205,11 +186,15 @@ export function byMediaTypeParameter(options: {
   }
 }
 
+function askedFor(texts: readonly string[]): Asked | undefined {
+  if (texts.length === 0) return undefined
+  return { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
+}
+
 function accepted(
   isVendorType: (type: string, subtype: string) => boolean,
-  read: (
-    subtype: string, params: ReadonlyMap<string, string>,
-  ) => string | undefined, mediaType: (version: string) => string,
+  read: (subtype: string, params: ReadonlyMap<string, string>) => string | undefined,
+  mediaType: (version: string) => string,
 ): (request: HttpRequest) => Asked | undefined {
   const askedIn = (accept: string): Asked | undefined => {
     const candidates: Candidate[] = []
@@ -231,8 +216,8 @@ function accepted(
 }
 
 /**
- * Returns a function that makes the request for the handler of one version: a version in the path
- * is part of the mount path, and `application/json` replaces the media types of the vendor.
+ * Makes the request for the handler of one version: a version in the path is part of the mount
+ * path, and `application/json` replaces the media types of the vendor.
  */
 export function innerRequests<C>(
   select: readonly Selector[],
@@ -255,8 +240,7 @@ export function innerRequests<C>(
 }
 
 /**
- * Returns Accept with one `application/json` for all media types of the vendor; `undefined` if it
- * names none of them.
+ * Returns Accept with one `application/json` for all media types of the vendor, if it names any.
  */
 function plainAccept(accept: string, select: readonly Selector[]): string | undefined {
   const ranges = parseAccept(accept)

@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import { blobsConformance } from 'longhaul/conformance'
 import { FolderBlobs } from 'longhaul/files'
 import { isStoreUnavailable } from 'longhaul/stores'
-import { openBelow } from '../http/content/kit.js'
+import { openBelow } from '../http/kit/content.js'
 
 const base = await mkdtemp(join(tmpdir(), 'longhaul-blobs-'))
 runner.after(() => rm(base, { recursive: true, force: true }))
@@ -149,7 +149,7 @@ runner.describe('FolderBlobs', () => {
     await blobs.close()
   })
 
-  runner.it('what makes no sense is refused when it is made', async () => {
+  runner.it('what makes no sense is rejected when it is made', async () => {
     const path = folder()
     await mkdir(path)
     await writeFile(join(path, 'file'), '')

@@ -7,8 +7,8 @@ import type { AppControllerRoute, AppViewRoute, BullBoardQueues, IServerAdapter 
 import { Redis } from 'ioredis'
 import { createTasks, defineTask } from 'longhaul'
 import { redis } from 'longhaul/redis'
-import { eventually } from '../../src/conformance/waiting.js'
 import { redisForFile } from '../servers/redis-server.js'
+import { eventually } from '../kit/wait.js'
 
 const { url } = await redisForFile()
 

@@ -3,10 +3,10 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { test, type TestContext } from 'node:test'
 import { createTasks, defineTask } from 'longhaul'
 import type { StoreEvent } from 'longhaul/stores'
-import { eventually } from '../../src/conformance/waiting.js'
-import { engineOf } from '../faults/clocks/engine-of.js'
+import { openDatabase } from '../servers/open-database.js'
 import { postgresForFile } from '../servers/postgres-server.js'
 import { redisForFile } from '../servers/redis-server.js'
+import { eventually } from '../kit/wait.js'
 
 function listen(t: TestContext): StoreEvent[] {
   const heard: StoreEvent[] = []
@@ -18,12 +18,11 @@ function listen(t: TestContext): StoreEvent[] {
 
 for (const [name, server] of Object.entries({ Redis: await redisForFile(), PostgreSQL: await postgresForFile() })) {
   test(`longhaul:store publishes each call of the task engine, and those of an idle worker while ${name} is away`, async (t) => {
-    const { parts, close } = engineOf(server.url, 'events')
+    const { parts, close } = openDatabase(server.url, { name: 'events', leaseMs: 2000 })
     const work = defineTask({ name: 'work', run: ({ ms }: { ms: number }) => new Promise((resolve) => { setTimeout(resolve, ms) }) })
     const tasks = createTasks({ ...parts, definitions: [work], onError: () => undefined })
     t.after(async () => {
       await tasks.close({ drainMs: 0 })
-      await parts.store.close()
       await close()
     })
     await tasks.submit(work, { ms: 0 })

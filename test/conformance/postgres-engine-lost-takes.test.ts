@@ -5,9 +5,9 @@ import { PGlite } from '@electric-sql/pglite'
 import type { PgliteClient } from '../../adapters/postgres/connections.js'
 import { Database } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
-import { eventually } from '../../src/conformance/waiting.js'
 import { Places, type TaskRun } from '../../src/engine/engine.js'
 import { Json } from '../../src/runtime/json.js'
+import { eventually } from '../kit/wait.js'
 
 const pglite = new PGlite()
 await pglite.waitReady

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { type RedisClient } from 'longhaul/redis'
 import { RedisStore } from '../../adapters/redis/store.js'
 import { redisForFile } from '../servers/redis-server.js'
-import { eventually } from '../../src/conformance/waiting.js'
+import { eventually } from '../kit/wait.js'
 
 const { url } = await redisForFile()
 const redis = new Redis(url)

@@ -6,11 +6,11 @@ import { Redis } from 'ioredis'
 import { redis as makeParts, type RedisClient } from 'longhaul/redis'
 import { RedisTaskEngine } from '../../adapters/redis/engine.js'
 import { BEGIN, DUE } from '../../adapters/redis/work-scripts.js'
-import { eventually, Latch } from '../../src/conformance/waiting.js'
 import { Places, type TaskRun } from '../../src/engine/engine.js'
 import type { NewTask } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
 import { redisForFile } from '../servers/redis-server.js'
+import { deferred, eventually } from '../kit/wait.js'
 
 const server = await redisForFile()
 const redis = new Redis(server.url, { maxRetriesPerRequest: null })
@@ -59,15 +59,15 @@ test('tickets that BullMQ has lost are added again', async (t) => {
 
 test('a job that is repeated, stale or foreign begins no run, and goes', async (t) => {
   const { engine } = open(t)
-  const latch = new Latch()
-  const begun = work(engine, () => latch.opened)
+  const latch = deferred()
+  const begun = work(engine, () => latch.promise)
   await engine.create(task('one'))
   await eventually(() => begun.length === 1, 5000, 'the task runs')
   for (const jobId of ['one.again', 'one.once-more']) await engine.bull().add('report', { taskId: 'one' }, { jobId, removeOnComplete: true })
   await engine.bull().add('report', { taskId: 'nobody' }, { removeOnComplete: true })
   await engine.create(task('two'))
   await eventually(() => begun.length === 2, 5000, 'a later task runs')
-  latch.open()
+  latch.resolve()
   await eventually(async () => await engine.bull().getJobCountByTypes('waiting', 'active', 'failed', 'completed') === 0, 5000, 'all jobs go')
   assert.deepEqual(begun, ['one', 'two'])
 })
@@ -115,11 +115,11 @@ test('a task whose start has come is listed as queued and as processing after a 
     (await engine.list({ of: 'all', statuses: ['queued', 'processing'], order: 'oldest', limit: 10 })).length
   )
   assert.equal(await listed(), 1)
-  const latch = new Latch()
-  const begun = work(engine, () => latch.opened)
+  const latch = deferred()
+  const begun = work(engine, () => latch.promise)
   await eventually(() => begun.length === 1, 5000, 'it runs')
   assert.equal(await listed(), 1)
-  latch.open()
+  latch.resolve()
 })
 
 test('a board shows a waiting and a running task with its name and id', async (t) => {
@@ -127,12 +127,12 @@ test('a board shows a waiting and a running task with its name and id', async (t
   const adapter = new BullMQAdapter(engine.bull())
   await engine.create(task('one', { priority: 3 }))
   await eventually(async () => (await adapter.getJobs(['prioritized'])).length === 1, 5000, 'it waits')
-  const latch = new Latch()
-  const begun = work(engine, () => latch.opened)
+  const latch = deferred()
+  const begun = work(engine, () => latch.promise)
   await eventually(() => begun.length === 1, 5000, 'it runs')
   const [job] = await adapter.getJobs(['active'])
   assert.deepEqual([job?.name, job?.data, job?.opts.priority], ['report', { taskId: 'one' }, 3])
-  latch.open()
+  latch.resolve()
 })
 
 test('a command that the client sends twice is one change', async (t) => {

@@ -6,9 +6,9 @@ import { Redis as Redis5 } from 'ioredis5'
 import { storeConformance } from 'longhaul/conformance'
 import { type RedisClient } from 'longhaul/redis'
 import { RedisStore } from '../../adapters/redis/store.js'
-import { eventually } from '../../src/conformance/waiting.js'
 import { say } from '../servers/redis-server.js'
 import { sentinelForFile } from '../servers/redis-sentinel.js'
+import { eventually } from '../kit/wait.js'
 
 const { master, replica, sentinel, name } = await sentinelForFile()
 const options = { sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name, sentinelRetryStrategy: () => 100, retryStrategy: () => 100 }

@@ -9,7 +9,7 @@ import { httpError } from '../../src/http/errors.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { errorResponse } from '../../src/http/respond.js'
 import { jsonSchema } from '../../src/schema/json-schema.js'
-import { fakeRequest } from '../unit/http/fake-request.js'
+import { fakeRequest } from '../unit/kit/request.js'
 import { linear } from './frame/linear.js'
 import { mutated, mutatedBytes } from './frame/mutate.js'
 

@@ -8,7 +8,7 @@ import {
 } from '../../src/versions/selectors.js'
 import { versions } from '../../src/versions/versions.js'
 import { bestVersion, isVersion, sortVersions } from '../../src/versions/choose.js'
-import { fakeRequest } from '../unit/http/fake-request.js'
+import { fakeRequest } from '../unit/kit/request.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'
 import { refusal } from './frame/rule.js'

@@ -1,5 +1,5 @@
 import { ContentDigest, isCoded } from '../fields/digests.js'
-import { httpError, type HttpError } from '../errors.js'
+import { bodyTooLarge, httpError, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
@@ -16,28 +16,21 @@ export interface ReadBytesOptions {
 
 /** Options of `readJson`. */
 export interface ReadJsonOptions extends ReadBytesOptions {
-  /**
-   * Media types to read, lower-case. Default: `application/json` and everything that ends in
-   * `+json`.
-   */
+  /** Media types to read, lower-case. Default: `application/json` and all that end in `+json`. */
   readonly mediaTypes?: readonly string[]
 }
 
 const BYTES = { maxBodyBytes: 0 } satisfies Record<keyof ReadBytesOptions, 0>
 const JSON_BODY = { maxBodyBytes: 0, mediaTypes: 0 } satisfies Record<keyof ReadJsonOptions, 0>
 const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
-const DIGITS = /^[0-9]+$/
 
 /**
- * Reads the body as bytes. Uses the bytes or the string that your framework's parser has read. An
- * error of the connection is passed on unchanged.
- *
+ * Reads the body as bytes, even if your framework has read it as bytes or a string.
  * @example
  * const csv = await readBytes(request, { maxBodyBytes: 1_048_576 })
- *
- * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read),
- * `unsupported_content_coding` (415), `digest_mismatch` (400). Of a body that may be larger than
- * 64 KiB also `too_many_requests` (429) and `overloaded` (503): other bodies take the memory
+ * @throws {HttpError} `body_too_large` (413), `unsupported_content_coding` (415), `digest_mismatch`
+ * (400). If the body may be larger than 64 KiB also `too_many_requests` (429) and `overloaded`
+ * (503): other bodies take the memory
  */
 export async function readBytes(
   request: HttpRequest, options: ReadBytesOptions,
@@ -48,31 +41,25 @@ export async function readBytes(
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
   if (left instanceof Uint8Array) {
-    if (left.byteLength > maxBodyBytes) throw tooLarge(maxBodyBytes)
+    if (left.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     return checkedAsSent(request.headers, left)
   }
   checkCoding(request.headers)
   const bytes = await countingBody(request, ({ body }) => body.bytes(maxBodyBytes))
-  if (bytes === undefined) throw tooLarge(maxBodyBytes)
+  if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
   return bytes
 }
 
 /**
- * Reads the body as JSON. A value that your framework's parser has made is returned without a
- * promise, after the same checks of its keys, depth and size. A string from that parser stays a
- * string, and bytes are parsed. Errors are thrown if the value is there, and else rejected.
- *
- * A body without Content-Type is rejected, because a page of another site can make a browser send
- * one with the user's cookies and without a preflight. `charset` must be UTF-8 or US-ASCII.
- *
+ * Reads the body as JSON. A value that your framework has parsed is returned without a promise,
+ * after the same checks. A body without Content-Type is rejected, because a page of another site
+ * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII.
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
- *
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
- * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (says where),
- * `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`. Of a body that may
- * be larger than 64 KiB also `too_many_requests` (429) and `overloaded` (503): other bodies take
- * the memory
+ * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (with the
+ * place), `unsafe_key`, `nested_too_deep`, `digest_mismatch`. If the body may be larger than 64 KiB
+ * also `too_many_requests` (429) and `overloaded` (503): other bodies take the memory
  */
 export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
   checkNames('readJson', options, JSON_BODY)
@@ -88,7 +75,7 @@ export function readJsonBody(
   const isTyped = request.headers['content-type'] !== undefined
   if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
   if (parsed?.value instanceof Uint8Array) {
-    if (parsed.value.byteLength > maxBodyBytes) throw tooLarge(maxBodyBytes)
+    if (parsed.value.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     return jsonOfBytes(checkedAsSent(request.headers, parsed.value))
   }
   if (parsed !== undefined) {
@@ -96,7 +83,7 @@ export function readJsonBody(
   }
   checkCoding(request.headers)
   const parse = (bytes: Uint8Array | undefined): Json => {
-    if (bytes === undefined) throw tooLarge(maxBodyBytes)
+    if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
     // Not every binding and version of HTTP announces a body.
     if (!isTyped && bytes.byteLength > 0) throw unsupported(mediaTypes)
     return jsonOfBytes(bytes)
@@ -109,7 +96,6 @@ export function readJsonBody(
   })
 }
 
-/** Checks the Content-Digest of bytes that your framework's parser has read, and returns them. */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
   return ContentDigest.ofParsed(headers)?.check(bytes) ?? bytes
 }
@@ -118,41 +104,29 @@ function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): 
   if (value === undefined) throw httpError('missing_body')
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
   if (isTooDeep(value)) throw httpError('nested_too_deep')
-  if (isParsedLarger(value, headers, maxBodyBytes)) throw tooLarge(maxBodyBytes)
+  if (isParsedLarger(value, headers, maxBodyBytes)) throw bodyTooLarge(maxBodyBytes)
   return value
 }
 
 /**
- * Returns true if the body that your framework has parsed is larger than `maxBodyBytes`. Compares
- * Content-Length, or measures the value if the body was chunked or coded. The value must not be
- * nested too deeply.
+ * Returns true if a body that your framework has parsed is too large, by Content-Length or as JSON.
  */
 export function isParsedLarger(
   value: unknown, headers: RequestHeaders, maxBodyBytes: number,
 ): boolean {
-  const length = headers['content-length']
-  const isExact = typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)
-  if (isExact) return Number(length) > maxBodyBytes
+  const length = readContentLength(headers)
+  if (length !== undefined && !isCoded(headers)) return length > maxBodyBytes
   if (typeof value === 'string') return Buffer.byteLength(value) > maxBodyBytes
   return isJsonLarger(value, maxBodyBytes)
 }
 
-function tooLarge(maxBodyBytes: number): HttpError {
-  return httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
-}
-
-/** Returns Content-Length; `NaN` if it is not known. */
 function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
-  const field = headers['content-length']
-  const length = typeof field === 'string' && DIGITS.test(field) ? Number(field) : NaN
-  if (length > maxBodyBytes) throw tooLarge(maxBodyBytes)
+  const length = Number(headers['content-length'])
+  if (length > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
   return length
 }
 
-/**
- * Throws `unsupported_media_type` unless the body is JSON by its Content-Type, or of one of
- * `mediaTypes`; see `readJson`. Without Content-Type, only a request that announces no body passes.
- */
+/** Throws 415 unless the Content-Type is JSON or one of `mediaTypes`, or no body is announced. */
 export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly string[]): void {
   const field = headers['content-type']
   if (field === 'application/json' && mediaTypes === undefined) return

@@ -3,19 +3,15 @@ import { codeGenerationAdvice } from '../../runtime/warning.js'
 import { loadFastJson } from './fast-json.js'
 
 /**
- * Compiles a function that writes values of one JSON Schema as JSON text. It leaves out properties
- * that the schema does not name, and throws if a required property is missing. Compile it once, at
- * start.
- *
+ * Compiles a function that writes values of one JSON Schema as JSON, once, at start. It leaves out
+ * properties that the schema does not name, and throws if a required one is missing.
  * @example
  * const toText = compileJson<{ name: string }>({
  *   type: 'object', properties: { name: { type: 'string' } },
  * })
  * toText({ name: 'Ada' }) // '{"name":"Ada"}'
- *
  * @throws {Error} The schema is not valid.
- * @throws {TypeError} The runtime forbids code generation. A Worker allows it only while its module
- * is loaded.
+ * @throws {TypeError} The runtime forbids code generation, which a Worker allows at load only.
  */
 export function compileJson<T>(schema: Readonly<Record<string, unknown>>): (value: T) => string {
   const fastJson = loadFastJson()

@@ -8,14 +8,9 @@ import { type HttpError, httpError } from '../errors.js'
 export const PARSED = new SharedLimit(heapShare(8 / 3, Infinity))
 /** Maximum bytes of heap for each byte of JSON: `{},` takes 64 bytes. */
 export const HEAP_PER_BYTE = 24
-/** Smaller bodies are not counted. In bytes. */
 export const SMALL_BYTES = 65_536
 
-/**
- * Runs work on a request. If its body may be large, the work gets a request whose body counts for its
- * caller until the work has ended or has released it. If the body counts already for outer work, its
- * memory counts until the outer work has ended.
- */
+/** Runs work on a request. If the body may be large, its memory counts until the work has ended. */
 export function countingBody<C, R>(
   request: HttpRequest<C>, work: (request: HttpRequest<C>, counted?: CountedBody) => Promise<R>,
 ): Promise<R> {
@@ -53,9 +48,7 @@ export class CountedBody implements BodySource {
   get parsed(): BodySource['parsed'] { return this.#request.body.parsed }
 
   /**
-   * Returns all bytes, again if they were read before.
-   *
-   * @throws {HttpError} 429 `too_many_requests` or 503 `overloaded`: other bodies take the memory
+   * Returns all bytes, again if they were read before. Rejects with 429 or 503 if memory is short.
    */
   async bytes(limit: number): Promise<Uint8Array | undefined> {
     if (!this.#isRead && !await this.#read(limit)) return undefined
@@ -72,12 +65,10 @@ export class CountedBody implements BodySource {
     if (!await this.#heap.acquire(bytes * HEAP_PER_BYTE, request)) throw request.signal.reason
   }
 
-  /** Releases the heap, because the JSON is no longer used or counts elsewhere. */
   releaseJson(): void {
     this.#heap.release()
   }
 
-  /** Releases all memory. */
   release(): void {
     this.#heap.release()
     this.#received.release()
@@ -101,14 +92,12 @@ export class CountedBody implements BodySource {
 /** The bodies that the requests of this process hold, in bytes as sent. Outside the heap. */
 const RECEIVED = new SharedLimit(heapShare(2, 512))
 
-/** Bodies that are still arriving, by the time of their last bytes. */
 const arriving = new Set<CountedBytes>()
 
 /**
- * The bytes of a request body in memory, as sent. They count from their arrival on. If all bodies
- * together become too large, the one whose client has been silent for longest is rejected with
- * `overloaded`, so that clients that stop in the middle of a body keep nobody else out. If those of
- * one caller become too large, one of them is rejected in the same way with `too_many_requests`.
+ * The bytes of a request body in memory, as sent. If all bodies together become too large, rejects
+ * the one whose client has been silent for longest: 503 `overloaded`. So clients that stop in the
+ * middle of a body block nobody. If those of one caller become too large, rejects one of them: 429.
  */
 export class CountedBytes {
   readonly #memory: Share
@@ -120,16 +109,9 @@ export class CountedBytes {
     this.#memory = RECEIVED.open(countedAs(request))
   }
 
-  /** Number of bytes. */
-  get size(): number {
-    return this.#bytes.size
-  }
+  get size(): number { return this.#bytes.size }
 
-  /**
-   * Reads until the source ends, or has more than `maxBytes`. Returns true if it has ended.
-   *
-   * @throws {HttpError} 429 `too_many_requests`, 503 `overloaded`
-   */
+  /** Reads until the source ends, or has more than `maxBytes`. Returns true if it has ended. */
   async read(source: AsyncIterator<Uint8Array>, maxBytes: number): Promise<boolean> {
     arriving.add(this)
     try {
@@ -146,17 +128,14 @@ export class CountedBytes {
     }
   }
 
-  /** Yields the bytes from an offset on. */
   pieces(start?: number): Iterable<Uint8Array> {
     return this.#bytes.pieces(start)
   }
 
-  /** Yields the bytes from an offset on. */
   async* open(start?: number): AsyncGenerator<Uint8Array, void, undefined> {
     yield* this.pieces(start)
   }
 
-  /** Frees the memory. Call it once nobody reads the body any more. */
   release(): void {
     this.#memory.release()
     this.#bytes.clear()
@@ -197,10 +176,7 @@ const DECODERS = new SharedLimit(heapShare(1, 256))
 /** Memory of a decoder beside its window: its tables, and a chunk of output. */
 const BASE_BYTES = 262_144
 
-/**
- * Memory of the decoder of one request body. Decoders of the same body that are open one after the
- * other may share it.
- */
+/** Memory of a decoder. Decoders of one body that are open one after the other may share it. */
 export class DecoderMemory {
   readonly #memory: Share
 
@@ -208,12 +184,7 @@ export class DecoderMemory {
     this.#memory = DECODERS.open(countedAs(request))
   }
 
-  /**
-   * Acquires the memory for a window of this size. Keeps what it has if that is enough.
-   *
-   * @throws {HttpError} 429 `too_many_requests`: other requests of this caller use its part. 503
-   * `overloaded`: all requests together use all of it
-   */
+  /** Acquires the memory for a window of this size. Throws 429 or 503 if there is not enough. */
   hold(windowBytes: number): void {
     const more = BASE_BYTES + windowBytes - this.#memory.amount
     if (more <= 0) return
@@ -227,11 +198,7 @@ export class DecoderMemory {
   }
 }
 
-/**
- * Returns the error for a request that gets no memory: 429 `too_many_requests` or 503 `overloaded`.
- *
- * @param bodies - what takes the memory, such as `large bodies`
- */
+/** @param bodies - what takes the memory, such as `large bodies` */
 export function memoryRefused(code: Refusal, bodies: string): HttpError {
   const whose = code === 'overloaded' ? 'The server' : 'This client'
   return httpError(code, {

@@ -1,8 +1,8 @@
 import * as zlib from 'node:zlib'
-import { httpError, type HttpError } from '../errors.js'
+import { bodyTooLarge, httpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { DecoderMemory } from './counted-body.js'
-import { ZlibPump, type ZlibEngine, ZstdFrames } from './zlib.js'
+import { ZlibPump, type ZlibEngine, zlibConstants, zstd, ZstdFrames } from './zlib.js'
 
 /** Limits for reading a body with a content coding. */
 export interface DecodeOptions {
@@ -10,42 +10,23 @@ export interface DecodeOptions {
   readonly maxBodyBytes: number
   /** Maximum size of the decoded body, in bytes. Default: `maxBodyBytes`. */
   readonly maxDecodedBytes?: number
-  /**
-   * Maximum number of decoded bytes for each byte sent, once more than 1 MiB is decoded. Default
-   * 250; gzip can reach 1032.
-   */
+  /** Maximum number of decoded bytes for each byte sent, after 1 MiB of them. Default: 250. */
   readonly maxRatio?: number
 }
 
 const CHUNK_BYTES = 65_536
 const RATIO_FROM_BYTES = 1_048_576
-/** Window of gzip and deflate, in bytes. */
 const DEFLATE_WINDOW = 32_768
 
-type MakeZstd = (options: object) => ZlibEngine
-const zlibMembers = zlib as unknown as Readonly<Record<string, MakeZstd | undefined>>
-const zlibConstants = zlib.constants as unknown as Readonly<Record<string, number>>
-// Node 22.15 and later; the types are those of Node 20.
-const makeZstd = zlibMembers['createZstdDecompress']
-const zstdWindowParam = zlibConstants['ZSTD_d_windowLogMax'] ?? 0
+const { createZstdDecompress: makeZstd } = zstd
 
-/**
- * The content codings that request bodies may have: `gzip`, `deflate`, `br`, and `zstd` if Node has
- * it.
- */
 export const REQUEST_CODINGS: readonly string[] = [
   'gzip', 'deflate', 'br', ...(makeZstd ? ['zstd'] : []),
 ]
 
 const ACCEPTED = REQUEST_CODINGS.join(', ')
 
-/**
- * Returns the content coding of a request, `identity` by default. `x-gzip` is `gzip` (RFC 9110
- * section 8.4.1.3).
- *
- * @throws {HttpError} 415 `unsupported_content_coding`: the coding is another one, or there are
- * several
- */
+/** Returns the content coding of a request. Throws 415 for an unknown coding, or for several. */
 export function requestCoding(headers: RequestHeaders): string {
   const field = headers['content-encoding']
   if (field === undefined || field === '') return 'identity'
@@ -57,17 +38,11 @@ export function requestCoding(headers: RequestHeaders): string {
 }
 
 /**
- * Decodes one of `REQUEST_CODINGS`, or `identity`, with backpressure. Holds no more than a few chunks. A body that ends
- * inside its coding is an `incomplete_body`. Bytes after the end of the coding are malformed, except further members of
- * gzip and frames of zstd.
- *
- * Reading rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400). It
- * rejects with `unsupported_content_coding` (415) if the window is above 4 MiB (br) or 8 MiB (zstd).
- * If the decoders that are open take too much memory, it rejects with `too_many_requests` (429) or
- * `overloaded` (503). The bytes before the error are valid.
- *
- * @param owner - the request that needs the bytes; its decoder counts against the limits of open
- * decoders. Or the memory that its decoders share, which the caller releases
+ * Decodes one of `REQUEST_CODINGS`, or `identity`, with backpressure. The bytes before an error are
+ * valid. Rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400),
+ * `unsupported_content_coding` (415: the window is above 4 MiB for br, 8 MiB for zstd),
+ * `too_many_requests` (429) or `overloaded` (503: open decoders take too much memory).
+ * @param owner - the request that the memory counts for, or memory that the caller releases
  */
 export function decodeBytes(
   source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions,
@@ -78,40 +53,26 @@ export function decodeBytes(
   return coding === 'identity' ? sent : inflate(sent, coding, caps, owner)
 }
 
-/** Counts the bytes of a body and enforces its limits. */
 class Caps {
-  readonly maxBodyBytes: number
-  readonly maxDecodedBytes: number
-  readonly maxRatio: number
   sent = 0
   decoded = 0
 
-  constructor({ maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio = 250 }: DecodeOptions) {
-    this.maxBodyBytes = maxBodyBytes
-    this.maxDecodedBytes = maxDecodedBytes
-    this.maxRatio = maxRatio
-  }
+  constructor(private readonly limits: DecodeOptions) {}
 
   addSent(bytes: number): void {
     this.sent += bytes
-    if (this.sent > this.maxBodyBytes) throw tooLarge(this.maxBodyBytes)
+    if (this.sent > this.limits.maxBodyBytes) throw bodyTooLarge(this.limits.maxBodyBytes)
   }
 
   addDecoded(bytes: number): void {
+    const { maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio = 250 } = this.limits
     this.decoded += bytes
-    if (this.decoded > this.maxDecodedBytes) {
-      const message = `The body is larger than ${this.maxDecodedBytes} bytes once decoded.`
-      throw httpError('body_too_large', { message })
-    }
-    if (this.decoded > RATIO_FROM_BYTES && this.decoded > this.sent * this.maxRatio) {
-      const message = `The body is more than ${this.maxRatio} times as large once decoded.`
-      throw httpError('body_too_large', { message })
-    }
+    const isLarge = this.decoded > maxDecodedBytes
+    if (!isLarge && this.decoded <= Math.max(RATIO_FROM_BYTES, this.sent * maxRatio)) return
+    const size = isLarge
+      ? `larger than ${maxDecodedBytes} bytes` : `more than ${maxRatio} times as large`
+    throw httpError('body_too_large', { message: `The body is ${size} once decoded.` })
   }
-}
-
-function tooLarge(maxBodyBytes: number): HttpError {
-  return httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
 }
 
 async function* countSent(
@@ -148,7 +109,7 @@ async function* inflate(
         pump.write(part)
         fed += size
         yield* outputOf(pump, caps)
-        // Node continues by itself with the next property of gzip.
+        // Node continues by itself with the next member of gzip.
         if (pump.used < fed) throw httpError('malformed_coding')
       }
     }
@@ -163,35 +124,25 @@ async function* inflate(
   }
 }
 
-/**
- * Returns the window of a body in bytes. `part` is its first one, but for zstd.
- *
- * @throws {HttpError} 415 `unsupported_content_coding`: it is too large
- */
+/** Returns the window in bytes. `part` is the first one, except for zstd. */
 function windowOf(coding: string, part: Uint8Array, frames: ZstdFrames | undefined): number {
-  if (frames) {
-    checkZstdWindow(frames.window)
-    return frames.window
-  }
-  return coding === 'br' ? brotliWindow(part[0] as number) : DEFLATE_WINDOW
+  if (frames) return checkedWindow('zstd', frames.window, MAX_ZSTD_WINDOW_LOG)
+  if (coding !== 'br') return DEFLATE_WINDOW
+  const log = brotliWindowLog(part[0] as number)
+  if (log === undefined) throw httpError('malformed_coding')
+  return checkedWindow('br', 2 ** log, MAX_BROTLI_WINDOW_LOG)
 }
 
 async function* outputOf(pump: ZlibPump, caps: Caps): AsyncGenerator<Uint8Array, void, undefined> {
   for (;;) {
-    const bytes = await nextOf(pump)
+    const bytes = await pump.next().catch((error: unknown) => {
+      // No cause, because bytes from a client are no failure of the server.
+      const isCut = (error as { code?: unknown }).code === 'Z_BUF_ERROR'
+      throw httpError(isCut ? 'incomplete_body' : 'malformed_coding')
+    })
     if (bytes === undefined) return
     caps.addDecoded(bytes.byteLength)
     yield bytes
-  }
-}
-
-async function nextOf(pump: ZlibPump): Promise<Uint8Array | undefined> {
-  try {
-    return await pump.next()
-  } catch (error) {
-    // No cause, because bytes from a client are no failure of the server.
-    const isCut = (error as { code?: unknown }).code === 'Z_BUF_ERROR'
-    throw httpError(isCut ? 'incomplete_body' : 'malformed_coding')
   }
 }
 
@@ -205,28 +156,17 @@ function makeEngine(coding: string, firstByte: number): ZlibEngine {
     return hasHeader ? zlib.createInflate(options) : zlib.createInflateRaw(options)
   }
   if (coding === 'zstd' && makeZstd) {
-    return makeZstd({ ...options, params: { [zstdWindowParam]: MAX_ZSTD_WINDOW_LOG } })
+    const param = zlibConstants['ZSTD_d_windowLogMax'] ?? 0
+    return makeZstd({ ...options, params: { [param]: MAX_ZSTD_WINDOW_LOG } })
   }
   throw new TypeError(`decodeBytes: ${coding} is not one of ${ACCEPTED}`)
 }
 
-/** Largest window of brotli that is decoded, as its base-2 logarithm: 4 MiB. */
 const MAX_BROTLI_WINDOW_LOG = 22
-/** RFC 9659: the largest window of zstd that a decoder must support, as its logarithm: 8 MiB. */
-export const MAX_ZSTD_WINDOW_LOG = 23
+/** RFC 9659: the largest window that a decoder must support. */
+const MAX_ZSTD_WINDOW_LOG = 23
 
-/**
- * Returns the window of a brotli stream in bytes, by its first byte (RFC 7932 section 9.1).
- *
- * @throws {HttpError} 415 `unsupported_content_coding`: it is above 4 MiB. 400 `malformed_coding`
- */
-export function brotliWindow(firstByte: number): number {
-  const log = brotliWindowLog(firstByte)
-  if (log === undefined) throw httpError('malformed_coding')
-  if (log > MAX_BROTLI_WINDOW_LOG) throw windowTooLarge('br', 2 ** log, MAX_BROTLI_WINDOW_LOG)
-  return 2 ** log
-}
-
+/** Returns the window of a brotli stream by its first byte (RFC 7932 section 9.1). */
 function brotliWindowLog(bits: number): number | undefined {
   if ((bits & 1) === 0) return 16
   const long = bits >> 1 & 7
@@ -237,13 +177,9 @@ function brotliWindowLog(bits: number): number | undefined {
   return short === 1 ? undefined : 8 + short
 }
 
-/** @throws {HttpError} 415 `unsupported_content_coding`: a zstd window is above 8 MiB. */
-export function checkZstdWindow(bytes: number): void {
-  if (bytes > 2 ** MAX_ZSTD_WINDOW_LOG) throw windowTooLarge('zstd', bytes, MAX_ZSTD_WINDOW_LOG)
-}
-
-function windowTooLarge(coding: string, bytes: number, maxLog: number): Error {
-  return httpError('unsupported_content_coding', {
+function checkedWindow(coding: string, bytes: number, maxLog: number): number {
+  if (bytes <= 2 ** maxLog) return bytes
+  throw httpError('unsupported_content_coding', {
     message: `The ${coding} window of the body is ${bytes} bytes. Compress it with a window of at`
       + ` most ${2 ** maxLog} bytes (window log ${maxLog}).`,
   })

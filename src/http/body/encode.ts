@@ -1,5 +1,5 @@
 import * as zlib from 'node:zlib'
-import { ZlibPump, type ZlibEngine } from './zlib.js'
+import { ZlibPump, type ZlibEngine, zlibConstants, zstd } from './zlib.js'
 
 export interface Piece {
   readonly bytes: Uint8Array
@@ -7,30 +7,20 @@ export interface Piece {
   readonly flush: boolean
 }
 
-type MakeZstd = (options: object) => ZlibEngine
-const constants = zlib.constants as unknown as Readonly<Record<string, number>>
-const zlibMembers = zlib as unknown as Readonly<Record<string, MakeZstd | undefined>>
-// Node 22.15 and later; the types are those of Node 20.
-const makeZstd = zlibMembers['createZstdCompress']
+const { createZstdCompress: makeZstd } = zstd
 
-/** The content codings that responses can have, cheapest first. */
 export const RESPONSE_CODINGS: readonly string[] = [...(makeZstd ? ['zstd'] : []), 'gzip', 'br']
 
 /** If more bytes wait for the engine, the source is not read until the engine has caught up. */
 const WAITING_BYTES = 131_072
 const CHUNK_BYTES = 65_536
 
-/**
- * Encodes pieces as they arrive, with backpressure. The source makes its next piece while the
- * engine encodes the last one on another thread. Closes the source if reading stops early.
- *
- * @param coding - one of `RESPONSE_CODINGS`
- */
+/** Encodes pieces as they arrive, with backpressure. Closes the source if reading stops early. */
 export async function* encodePieces(
   source: AsyncIterable<Piece>, coding: string,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const pump = new ZlibPump(makeEngine(coding))
-  const flushKind = flushKindOf(coding)
+  const flushKind = zlibConstants[FLUSH_KINDS[coding] as string] as number
   try {
     for await (const { bytes, flush } of source) {
       pump.write(bytes)
@@ -48,7 +38,6 @@ export async function* encodePieces(
   }
 }
 
-/** Waits for all output of the input written so far. */
 async function* allOf(pump: ZlibPump): AsyncGenerator<Uint8Array, void, undefined> {
   for (;;) {
     const coded = await pump.next()
@@ -57,14 +46,11 @@ async function* allOf(pump: ZlibPump): AsyncGenerator<Uint8Array, void, undefine
   }
 }
 
-function flushKindOf(coding: string): number {
-  if (coding === 'gzip') return constants['Z_SYNC_FLUSH'] as number
-  return constants[coding === 'br' ? 'BROTLI_OPERATION_FLUSH' : 'ZSTD_e_flush'] as number
+const FLUSH_KINDS: Readonly<Record<string, string>> = {
+  gzip: 'Z_SYNC_FLUSH', br: 'BROTLI_OPERATION_FLUSH', zstd: 'ZSTD_e_flush',
 }
 
-/**
- * Makes an engine with a fast level: the highest levels take 100 times as long for some percent.
- */
+/** The levels are fast ones: the highest take 100 times as long for some percent. */
 function makeEngine(coding: string): ZlibEngine {
   const chunkSize = CHUNK_BYTES
   if (coding === 'gzip') return zlib.createGzip({ chunkSize, level: 3 })

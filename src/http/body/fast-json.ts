@@ -1,9 +1,6 @@
 import fastJson from 'fast-json-stringify'
 
-/**
- * Returns fast-json-stringify's function. Application bundlers follow this import. The builds for
- * Node replace this file with fast-json.node.ts, which loads the package at the first call.
- */
+/** Bundlers follow this import. Builds for Node replace this file with fast-json.node.ts. */
 export function loadFastJson(): typeof fastJson {
   return fastJson
 }

@@ -1,23 +1,15 @@
 export interface JsonFault {
   /** Index of the first unexpected character, in UTF-16 units from 0. */
   readonly offset: number
-  /** From 1; a line ends with LF, CR or CRLF. */
   readonly line: number
-  /** From 1, in UTF-16 units. */
   readonly column: number
   /** The expected token: `a value`, `':'` and so on. Never quotes the text. */
   readonly expected: string
 }
 
-const NUMBER_END = new Set([0x20, 0x09, 0x0a, 0x0d, 0x2c, 0x5d, 0x7d])
-const LITERALS = ['true', 'false', 'null']
-const HEX = /^[0-9a-fA-F]$/
-
 /**
- * Finds the first fault of a text that is not JSON (RFC 8259). Error messages of engines are not
- * used: they differ between versions, may lack the position and may quote the text. Takes linear
- * time, does not recurse and never throws.
- *
+ * Finds the first fault of a text that is not JSON (RFC 8259). Messages of JavaScript engines are
+ * not used, because they differ and may quote the text. Never throws.
  * @returns `undefined` if the text is JSON
  */
 export function jsonFault(text: string): JsonFault | undefined {
@@ -39,16 +31,20 @@ function place(text: string, offset: number): { line: number; column: number } {
   return { line, column: offset - start + 1 }
 }
 
+const SPACE = /[ \t\n\r]*/y
+const CHARACTERS = /[^"\\\0-\x1f]*/y
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
+const HEX = /[0-9a-fA-F]*/y
+const NUMBER = /-?(?:(?:0|[1-9]\d*)(?:\.(?:\d+(?:[eE][+-]?\d*)?)?|[eE][+-]?\d*)?)?/y
+const NUMBER_END = /^[ \t\n\r,\]}]?$/
+const LITERALS = ['true', 'false', 'null']
+
 /** A scanner. Each step returns what it expected where it stopped, or `undefined` on success. */
 class Scan {
-  readonly text: string
   at = 0
-  /** Closing brackets that are still missing, innermost last. */
   readonly #open: ('}' | ']')[] = []
 
-  constructor(text: string) {
-    this.text = text
-  }
+  constructor(readonly text: string) {}
 
   run(): string | undefined {
     for (;;) {
@@ -77,13 +73,11 @@ class Scan {
   #afterValue(): string | undefined {
     for (let close = this.#open.at(-1); close !== undefined; close = this.#open.at(-1)) {
       const char = this.#next()
-      if (char === close) {
-        this.at++
-        this.#open.pop()
-      } else if (char === ',') {
-        this.at++
-        return close === '}' ? this.#key('a property name in double quotes') : undefined
-      } else return `',' or '${close}'`
+      if (char !== close && char !== ',') return `',' or '${close}'`
+      this.at++
+      if (char === ',' && close === '}') return this.#key('a property name in double quotes')
+      if (char === ',') return undefined
+      this.#open.pop()
     }
     return undefined
   }
@@ -99,78 +93,48 @@ class Scan {
 
   #scalar(char: string): string | undefined {
     if (char === '"') return this.#string()
-    if (char === '-' || isDigit(char)) return this.#number()
     const literal = LITERALS.find((word) => word[0] === char)
-    if (literal === undefined) return 'a value'
-    for (const letter of literal) {
-      if (this.text[this.at] !== letter) return 'a value'
-      this.at++
+    if (literal !== undefined) {
+      for (const letter of literal) {
+        if (this.#char !== letter) return 'a value'
+        this.at++
+      }
+      return undefined
     }
-    return undefined
+    const number = this.#skip(NUMBER)
+    if (number === '') return 'a value'
+    if (!/\d$/.test(number)) return 'a digit'
+    return NUMBER_END.test(this.#char) ? undefined : 'the end of the number'
   }
 
   #string(): string | undefined {
     this.at++
-    while (this.at < this.text.length) {
-      const code = this.text.charCodeAt(this.at)
-      if (code < 0x20) {
-        return 'an escaped character, since control characters cannot stand in a string'
-      }
-      this.at++
-      if (code === 0x22) return undefined
-      if (code === 0x5c) {
-        const fault = this.#escape()
-        if (fault !== undefined) return fault
-      }
+    do this.#skip(CHARACTERS)
+    while (this.#skip(ESCAPE) !== '')
+    const char = this.#char
+    if (char === '') return 'the closing double quote'
+    if (char !== '"' && char !== '\\') {
+      return 'an escaped character, since control characters cannot stand in a string'
     }
-    return 'the closing double quote'
-  }
-
-  #escape(): string | undefined {
-    const char = this.text[this.at] ?? ''
-    if (char === '' || !'"\\/bfnrtu'.includes(char)) return 'an escape sequence'
     this.at++
-    if (char !== 'u') return undefined
-    for (let digits = 0; digits < 4; digits++) {
-      if (!HEX.test(this.text[this.at] ?? '')) return 'four hexadecimal digits'
-      this.at++
-    }
-    return undefined
+    if (char === '"') return undefined
+    if (this.#char !== 'u') return 'an escape sequence'
+    this.at++
+    this.#skip(HEX)
+    return 'four hexadecimal digits'
   }
 
-  #number(): string | undefined {
-    if (this.text[this.at] === '-') this.at++
-    if (this.text[this.at] === '0') this.at++
-    else if (!this.#digits()) return 'a digit'
-    if (this.text[this.at] === '.') {
-      this.at++
-      if (!this.#digits()) return 'a digit'
-    }
-    if (this.text[this.at] === 'e' || this.text[this.at] === 'E') {
-      this.at++
-      if (this.text[this.at] === '+' || this.text[this.at] === '-') this.at++
-      if (!this.#digits()) return 'a digit'
-    }
-    const ended = this.at >= this.text.length || NUMBER_END.has(this.text.charCodeAt(this.at))
-    return ended ? undefined : 'the end of the number'
-  }
-
-  #digits(): boolean {
-    const start = this.at
-    while (isDigit(this.text[this.at] ?? '')) this.at++
-    return this.at > start
-  }
-
-  /** Skips white space. Returns the next character, `''` at the end. */
   #next(): string {
-    for (; this.at < this.text.length; this.at++) {
-      const char = this.text[this.at] as string
-      if (char !== ' ' && char !== '\n' && char !== '\r' && char !== '\t') return char
-    }
-    return ''
+    this.#skip(SPACE)
+    return this.#char
   }
-}
 
-function isDigit(char: string): boolean {
-  return char >= '0' && char <= '9'
+  get #char(): string { return this.text[this.at] ?? '' }
+
+  #skip(pattern: RegExp): string {
+    pattern.lastIndex = this.at
+    const [found = ''] = pattern.exec(this.text) ?? []
+    this.at += found.length
+    return found
+  }
 }

@@ -4,36 +4,20 @@ import { Json } from '../../runtime/json.js'
 import { jsonFault } from './json-fault.js'
 import { Buffer } from 'node:buffer'
 
-/**
- * Words in every rejected key, or in its value, unless some of their letters are written as escapes.
- */
+/** Words in every rejected key or its value, unless some of their letters are escaped. */
 const UNSAFE_WORDS = /__proto__|prototype/
 const ESCAPED_LETTER = /\\u00[4-7]/
 const BYTE_ORDER_MARK = 0xfeff
 /** Leaves a byte order mark out. */
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/**
- * Parses JSON from bytes: UTF-8 (RFC 8259 section 8.1). Ignores a byte order mark.
- *
- * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, `nested_too_deep`, or
- * `missing_body` if there are no bytes
- */
-export function parseJsonBytes(bytes: Uint8Array): unknown {
-  return parseJson(jsonTextOf(bytes))
-}
-
-/** Does the same as `parseJsonBytes`, and keeps the text. */
+/** Parses UTF-8 (RFC 8259 section 8.1). Throws what `parseJson` does, or `missing_body`. */
 export function jsonOfBytes(bytes: Uint8Array): Json {
   const text = jsonTextOf(bytes)
   return Json.of(parseJson(text), text)
 }
 
-/**
- * Decodes bytes that should be JSON, without parsing them.
- *
- * @throws {HttpError} `malformed_json` if they are not UTF-8, or `missing_body` if there are none
- */
+/** Decodes bytes that should be JSON. Throws `malformed_json` or `missing_body`. */
 export function jsonTextOf(bytes: Uint8Array): string {
   if (bytes.byteLength === 0) throw httpError('missing_body')
   try {
@@ -48,11 +32,9 @@ export function jsonTextOf(bytes: Uint8Array): string {
 }
 
 /**
- * Parses JSON from text. Refuses keys that could change a prototype once copied: `__proto__`, and
+ * Parses JSON. Rejects keys that could change a prototype once copied: `__proto__`, and
  * `constructor` with a `prototype` in it. Errors never quote the text.
- *
- * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, in UTF-16
- * units), `unsafe_key`, or `nested_too_deep` beyond `maxDepth` levels, 512 by default
+ * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, or `nested_too_deep`
  */
 export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
   let value: unknown
@@ -68,10 +50,7 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
   return value
 }
 
-/**
- * Returns true if JSON text may have a rejected key. Most strings have none, and this check costs a
- * fiftieth of parsing them.
- */
+/** Returns true if JSON text may have a rejected key. Costs a fiftieth of parsing it. */
 export function mayHoldUnsafeKey(text: string): boolean {
   return UNSAFE_WORDS.test(text) || (text.includes('\\u00') && ESCAPED_LETTER.test(text))
 }
@@ -87,10 +66,7 @@ function faultOf(text: string): HttpError {
   })
 }
 
-/**
- * Returns true if a parsed value has a key that `parseJson` rejects. Reads every object once, so
- * circular values are allowed.
- */
+/** Returns true if a parsed value has a key that `parseJson` rejects. It may be circular. */
 export function hasUnsafeKey(value: unknown): boolean {
   if (!isObject(value)) return false
   const seen = new Set<object>([value])
@@ -120,18 +96,15 @@ function isObject(value: unknown): value is object {
 /** Maximum depth of JSON. Deeper values would overflow the stack of recursive code. */
 export const MAX_JSON_DEPTH = 512
 
-/**
- * A text of this many UTF-16 units or fewer cannot be deeper, since each level takes two brackets.
- */
+/** A text of this many UTF-16 units or fewer is not too deep: each level takes two brackets. */
 export const SHALLOW_UNITS = 2 * MAX_JSON_DEPTH + 1
 
 /** Maximum number of opening brackets that `shallowUnits` counts. */
 const MOST_LISTS = 256
 
 /**
- * Returns the length in UTF-16 units up to which a line of `text` cannot be nested too deeply. With
- * few arrays that is more than `SHALLOW_UNITS`, because a level of an object takes five units, such
- * as `{"":` and `}`.
+ * Returns the length in UTF-16 units up to which a line of `text` cannot be nested too deeply: a
+ * level of an object takes five units, such as `{"":` and `}`.
  */
 export function shallowUnits(text: string): number {
   let lists = 0
@@ -170,15 +143,11 @@ export function isJsonObject(value: unknown): value is Readonly<Record<string, u
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/**
- * Returns true if a parsed value takes more than `limit` bytes as JSON, without white space and
- * escapes. Stops reading at the limit. The value must not be nested too deeply, see `isTooDeep`.
- */
+/** Returns true if a value takes more than `limit` bytes as JSON. It must not be too deep. */
 export function isJsonLarger(value: unknown, limit: number): boolean {
   return left(value, limit) < 0
 }
 
-/** Returns the bytes of `limit` that remain after the value; negative if it does not fit. */
 function left(value: unknown, limit: number): number {
   if (typeof value === 'string') return limit - Buffer.byteLength(value) - 2
   if (value === null) return limit - 4

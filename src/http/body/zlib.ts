@@ -1,18 +1,21 @@
 import type { Transform } from 'node:stream'
+import * as zlib from 'node:zlib'
 
-/** Any engine of node:zlib. */
 export type ZlibEngine = Transform & { readonly bytesWritten: number }
 
-/** The property that the types of Node have for some engines only. */
+export const zlibConstants = zlib.constants as unknown as Readonly<Record<string, number>>
+/** Node 22.15 and later have them; the types are those of Node 20. */
+export const zstd = zlib as unknown as Partial<
+  Record<'createZstdCompress' | 'createZstdDecompress', (options: object) => ZlibEngine>
+>
+
 interface Flushable { flush(kind: number, done: () => void): void }
 
 /**
- * Drives an engine step by step: write bytes, then read all output they produce. The caller waits
- * for one thing at a time, so that it can stop at any point with nothing pending. The engine makes
+ * Drives an engine step by step: write bytes, then read all output they produce. The engine makes
  * no more than a chunk or two ahead of the reader.
  */
 export class ZlibPump {
-  private readonly engine: ZlibEngine
   private underWay = 0
   private ending = false
   private closed = false
@@ -20,8 +23,7 @@ export class ZlibPump {
   private wake: () => void = ignore
   private ended = false
 
-  constructor(engine: ZlibEngine) {
-    this.engine = engine
+  constructor(private readonly engine: ZlibEngine) {
     const woken = (): void => { this.wake() }
     engine.on('readable', woken)
     engine.on('end', () => {
@@ -35,51 +37,39 @@ export class ZlibPump {
     engine.on('close', woken)
   }
 
-  /**
-   * Number of input bytes that the engine has used. Less than was written if the coding ended
-   * earlier.
-   */
-  get used(): number {
-    return this.engine.bytesWritten
-  }
+  get used(): number { return this.engine.bytesWritten }
 
-  /** Number of bytes that were written and are not processed yet. */
-  get waiting(): number {
-    return this.engine.writableLength
-  }
+  get waiting(): number { return this.engine.writableLength }
 
   write(bytes: Uint8Array): void {
-    this.underWay++
-    this.engine.write(bytes, () => {
-      this.underWay--
-      this.wake()
-    })
+    this.engine.write(bytes, this.begun())
   }
 
   /** Makes the engine output all that it holds back, after the input written so far. */
   flush(kind: number): void {
-    this.underWay++
     const engine = this.engine as unknown as Flushable
-    engine.flush(kind, () => {
-      this.underWay--
-      this.wake()
-    })
+    engine.flush(kind, this.begun())
   }
 
-  /** Ends the input. */
+  private begun(): () => void {
+    this.underWay++
+    return () => {
+      this.underWay--
+      this.wake()
+    }
+  }
+
   end(): void {
     this.ending = true
     this.engine.end()
   }
 
-  /** Returns output that is already available. Throws the engine's error. */
   ready(): Uint8Array | undefined {
     const bytes = this.engine.read() as Uint8Array | null
     if (bytes === null && this.failure !== undefined) throw this.failure
     return bytes ?? undefined
   }
 
-  /** Returns the next output of the input written so far, `undefined` if there is no more. */
   async next(): Promise<Uint8Array | undefined> {
     for (;;) {
       const bytes = this.ready()
@@ -89,7 +79,6 @@ export class ZlibPump {
     }
   }
 
-  /** Stops the engine at once. */
   close(): void {
     this.closed = true
     this.engine.destroy()
@@ -108,13 +97,11 @@ type Part =
   | 'magic' | 'skippable size' | 'descriptor' | 'window' | 'dictionary' | 'size' | 'block header'
   | 'content' | 'checksum'
 
-/** Parts whose bytes are not read. */
 const SKIPPED: ReadonlySet<Part> = new Set(['dictionary', 'content', 'checksum'])
 
 /**
- * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them. Finds their ends, so
- * that one decoder can decode them all, and their windows. Detects a text that ends inside a frame,
- * which the decoder of Node 22 accepts. All other faults are left to the decoder.
+ * Follows the frames of a zstd text (RFC 8878 section 3): their ends, so that one decoder can
+ * decode all, and their windows. Detects a text that ends inside a frame, which Node 22 accepts.
  */
 export class ZstdFrames {
   private part: Part = 'magic'
@@ -123,13 +110,10 @@ export class ZstdFrames {
   private read = 0
   private descriptor = 0
   private lastBlock = false
-  /** Largest window of the frames so far, in bytes. */
   window = 0
 
   /** True if the text may end here: no frame is open. */
-  get complete(): boolean {
-    return this.part === 'magic' && this.read === 0
-  }
+  get complete(): boolean { return this.part === 'magic' && this.read === 0 }
 
   /** Reads bytes up to the end of a frame. Returns their number; all if no frame ends in them. */
   push(bytes: Uint8Array): number {
@@ -208,12 +192,10 @@ function isSingle(descriptor: number): boolean {
   return (descriptor & 0x20) !== 0
 }
 
-/** Returns the number of bytes of the content size (section 3.1.1.1.1.1). */
 function sizeBytes(descriptor: number): number {
   return [isSingle(descriptor) ? 1 : 0, 2, 4, 8][descriptor >> 6] as number
 }
 
-/** Returns the window of a descriptor, in bytes (section 3.1.1.1.2). */
 function windowOf(descriptor: number): number {
   const base = 2 ** (10 + (descriptor >> 3))
   return base + base / 8 * (descriptor & 7)

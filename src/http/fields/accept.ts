@@ -3,13 +3,9 @@ import { FieldReader, fieldText, readWeight } from './reader.js'
 
 /** One range of an Accept header. Shared between requests: do not change it. */
 export interface MediaRange {
-  /** Lower-case, or `*`. */
   readonly type: string
-  /** Lower-case, or `*`. */
   readonly subtype: string
-  /** Parameters but `q`, by lower-case name. */
   readonly params: ReadonlyMap<string, string>
-  /** Weight from 0 (not wanted) to 1. */
   readonly q: number
 }
 
@@ -20,9 +16,8 @@ const ranges = new Memo(parseRanges)
 const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | undefined }>>()
 
 /**
- * Reads an Accept header (RFC 9110 section 12.5.1), in the order sent. `q` may be anywhere among
- * the parameters, have more than three decimals, and lack its leading zero. Skips a malformed
- * range, and a range whose `q` is not from 0 to 1. Never throws. Takes linear time.
+ * Reads an Accept header (RFC 9110 section 12.5.1), in the order sent. Skips malformed ranges. A
+ * `q` may have more than three decimals. Never throws.
  */
 export function parseAccept(header: Header): readonly MediaRange[] {
   return header === undefined ? NOTHING : ranges.get(fieldText(header))
@@ -30,16 +25,13 @@ export function parseAccept(header: Header): readonly MediaRange[] {
 
 /**
  * Chooses the offer that the client prefers: by `q` of the most specific range that matches it,
- * then by the specificity of that range, then by the order of `offers`. Without a header, or with
- * no valid range in it, returns the first offer. `charset=utf-8` in a range is no condition,
- * because all text here is UTF-8.
+ * then by the specificity of that range, then by the order of `offers`. Without a valid range,
+ * returns the first offer. `charset=utf-8` in a range is no condition.
  *
  * Keep `offers` in a constant array that nobody changes: choices are cached for each array.
- *
  * @example
  * const OFFERS = ['application/json', 'text/csv']
  * const type = negotiate(request.headers.accept, OFFERS)
- *
  * @returns `undefined` if the client accepts no offer: respond with 406, or ignore the header
  * @throws {TypeError} An offer is not a media type.
  */
@@ -75,7 +67,6 @@ function choose(asked: readonly MediaRange[], offers: readonly string[]): string
   return best
 }
 
-/** Returns the most specific range that matches, the first of equals. */
 export function closest(asked: readonly MediaRange[], offer: MediaType): MediaRange | undefined {
   let found: MediaRange | undefined
   let most = 0
@@ -90,8 +81,7 @@ export function closest(asked: readonly MediaRange[], offer: MediaType): MediaRa
 }
 
 /**
- * Returns how specific a range is, 0 if it does not match: any type < any subtype < exact. Among
- * these, a range with more parameters is more specific.
+ * Returns how specific a matching range is, else 0: any type < any subtype < exact < parameters.
  */
 function specificity(range: MediaRange, offer: MediaType): number {
   let rank = 1
@@ -120,41 +110,26 @@ function specificity(range: MediaRange, offer: MediaType): number {
 }
 
 function parseRanges(text: string): readonly MediaRange[] {
-  const found: MediaRange[] = []
   const reader = new FieldReader(text)
-  while (!reader.done) {
-    if (reader.itemEnds()) continue
-    const name = readType(reader)
-    const params = name === undefined ? undefined : reader.parameters()
-    if (name === undefined || params === undefined || !reader.itemEnds()) {
-      reader.skipItem()
-      continue
-    }
-    const slash = name.indexOf('/')
-    const type = name.slice(0, slash)
-    const subtype = name.slice(slash + 1)
+  const found = reader.items(() => readMediaType(reader)).flatMap(({ type: name, params }) => {
+    const [type = '', subtype = ''] = name.split('/')
     const q = readWeight(params)
     params.delete('q')
     const isValid = q !== undefined && (type !== '*' || subtype === '*')
-    if (isValid) found.push({ type, subtype, params, q })
-  }
+    return isValid ? [{ type, subtype, params, q }] : []
+  })
   return Object.freeze(found)
 }
 
 const codingMemo = new Memo(parseCodings)
 
 /**
- * Chooses the content coding of a response (RFC 9110 section 12.5.3): the one of `codings` with the
- * highest `q`, then the first of equals. Returns `identity` if the client wants none of them, and
- * `undefined` if it rejects `identity`, too. Without the header, returns `identity`.
- *
- * `identity` is always available. If the header has neither `identity` nor `*`, it comes after
- * every coding that the header wants. Codings are case-insensitive, and `x-gzip` is `gzip`. Skips
- * malformed items. Never throws. Takes linear time.
+ * Chooses the content coding of a response (RFC 9110 section 12.5.3): the one with the highest `q`,
+ * then the first of `codings`; `identity` if the client wants none; `undefined` if it rejects
+ * `identity` too. Codings are case-insensitive, and `x-gzip` is `gzip`. Never throws.
  */
 export function negotiateCoding(
-  header: string | readonly string[] | undefined,
-  codings: readonly string[],
+  header: string | readonly string[] | undefined, codings: readonly string[],
 ): string | undefined {
   if (header === undefined) return 'identity'
   const asked = codingMemo.get(fieldText(header))
@@ -177,15 +152,12 @@ export function negotiateCoding(
 function parseCodings(text: string): ReadonlyMap<string, number> {
   const asked = new Map<string, number>()
   const reader = new FieldReader(text)
-  while (!reader.done) {
-    if (reader.itemEnds()) continue
+  const items = reader.items(() => {
     const name = canonical(reader.token())
     const params = name === '' ? undefined : reader.parameters()
-    const ended = params !== undefined && reader.itemEnds()
-    if (!ended) reader.skipItem()
-    const q = ended ? readWeight(params) : undefined
-    if (q !== undefined && !asked.has(name)) asked.set(name, q)
-  }
+    return params && { name, q: readWeight(params) }
+  })
+  for (const { name, q } of items) if (q !== undefined && !asked.has(name)) asked.set(name, q)
   return asked
 }
 
@@ -196,7 +168,6 @@ function canonical(coding: string): string {
 
 /** A media type (RFC 9110 section 8.3.1). Shared between requests: do not change it. */
 export interface MediaType {
-  /** Type and subtype, lower-case, such as `application/json`. */
   readonly type: string
   /** Parameters by lower-case name, with unquoted values as sent. The first one of a name wins. */
   readonly params: ReadonlyMap<string, string>
@@ -205,10 +176,7 @@ export interface MediaType {
 const SLASH = 0x2f
 const mediaTypes = new Memo((text: string) => ({ parsed: toMediaType(text) }))
 
-/**
- * Reads a media type such as a Content-Type. Returns `undefined` if it is malformed or a list.
- * Takes linear time.
- */
+/** Reads a media type such as a Content-Type; `undefined` if it is malformed or a list. */
 export function parseMediaType(text: string): MediaType | undefined {
   return mediaTypes.get(text).parsed
 }
@@ -216,13 +184,16 @@ export function parseMediaType(text: string): MediaType | undefined {
 function toMediaType(text: string): MediaType | undefined {
   const reader = new FieldReader(text)
   reader.space()
-  const type = readType(reader)
-  const params = type === undefined ? undefined : reader.parameters()
-  return type !== undefined && params !== undefined && reader.done ? { type, params } : undefined
+  const read = readMediaType(reader)
+  return reader.done ? read : undefined
 }
 
-export function readType(reader: FieldReader): string | undefined {
+function readMediaType(
+  reader: FieldReader,
+): { type: string, params: Map<string, string> } | undefined {
   const start = reader.at
   if (reader.token() === '' || !reader.eat(SLASH) || reader.token() === '') return undefined
-  return reader.text.slice(start, reader.at).toLowerCase()
+  const type = reader.text.slice(start, reader.at).toLowerCase()
+  const params = reader.parameters()
+  return params && { type, params }
 }

@@ -4,10 +4,8 @@ const LAST_SECOND = 253_402_300_799
 const httpDates = new SecondTexts((ms) => new Date(ms).toUTCString())
 
 /**
- * Formats a time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), in whole seconds. Times
- * outside the years 1970 to 9999 become the nearest valid one.
- *
- * @param ms - milliseconds since 1970
+ * Formats a time as an HTTP date (RFC 9110 section 5.6.7). Times outside the years 1970 to 9999
+ * become the nearest valid one.
  * @throws {RangeError} `ms` is NaN.
  */
 export function httpDate(ms: number): string {
@@ -17,50 +15,45 @@ export function httpDate(ms: number): string {
 }
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
-const MONTH = `(${MONTHS.join('|')})`
+const MONTH = `(?<month>${MONTHS.join('|')})`
 const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'
 const LONG_DAY = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day'
-const TIME = '(\\d{2}):(\\d{2}):(\\d{2})'
-const IMF_FIXDATE = new RegExp(`^${DAY}, (\\d{2}) ${MONTH} (\\d{4}) ${TIME} GMT$`)
-const RFC850 = new RegExp(`^${LONG_DAY}, (\\d{2})-${MONTH}-(\\d{2}) ${TIME} GMT$`)
-const ASCTIME = new RegExp(`^${DAY} ${MONTH} (\\d{2}| \\d) ${TIME} (\\d{4})$`)
+const TIME = '(?<hour>\\d\\d):(?<minute>\\d\\d):(?<second>\\d\\d)'
+/** IMF-fixdate, asctime and RFC 850. */
+const HTTP_DATES = [
+  `${DAY}, (?<day>\\d\\d) ${MONTH} (?<year>\\d{4}) ${TIME} GMT`,
+  `${DAY} ${MONTH} (?<day>\\d\\d| \\d) ${TIME} (?<year>\\d{4})`,
+  `${LONG_DAY}, (?<day>\\d\\d)-${MONTH}-(?<shortYear>\\d\\d) ${TIME} GMT`,
+].map((form) => new RegExp(`^${form}$`))
 const LONGEST = 'Wednesday, 06-Nov-94 08:49:37 GMT'.length
 
+type Parts = Readonly<Record<string, string | undefined>>
+
 /**
- * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7). The name of the day must
- * be valid, but may be wrong for the date. A two-digit year more than 50 years ahead is in the last
- * century.
- *
- * @returns milliseconds since 1970, or `undefined` if the text is not a date
+ * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7) into milliseconds since
+ * 1970. A two-digit year more than 50 years ahead is in the last century.
  */
 export function parseHttpDate(text: string): number | undefined {
   if (text.length > LONGEST) return undefined
-  const fixed = IMF_FIXDATE.exec(text)
-  if (fixed) return instant(Number(fixed[3]), fixed[2], fixed[1], fixed, 4)
-  const asctime = ASCTIME.exec(text)
-  if (asctime) return instant(Number(asctime[6]), asctime[1], asctime[2], asctime, 3)
-  const old = RFC850.exec(text)
-  return old ? twoDigitYear(old) : undefined
+  for (const form of HTTP_DATES) {
+    const { groups } = form.exec(text) ?? {}
+    if (groups === undefined) continue
+    const { year, shortYear, month = '' } = groups as Parts
+    const at = (year: number) => instant(year, MONTHS.indexOf(month), groups)
+    if (shortYear === undefined) return at(Number(year))
+    const now = new Date()
+    const thisYear = now.getUTCFullYear()
+    const fullYear = thisYear - (thisYear % 100) + Number(shortYear)
+    const ms = at(fullYear)
+    const isPast = ms !== undefined && ms > now.setUTCFullYear(thisYear + 50)
+    return isPast ? at(fullYear - 100) : ms
+  }
+  return undefined
 }
 
-function twoDigitYear(match: RegExpExecArray): number | undefined {
-  const now = new Date()
-  const thisYear = now.getUTCFullYear()
-  const year = thisYear - (thisYear % 100) + Number(match[3])
-  const ms = instant(year, match[2], match[1], match, 4)
-  const limit = new Date(now).setUTCFullYear(thisYear + 50)
-  return ms !== undefined && ms > limit ? instant(year - 100, match[2], match[1], match, 4) : ms
-}
-
-function instant(
-  year: number, monthName: string | undefined, dayText: string | undefined,
-  time: RegExpExecArray, at: number,
-): number | undefined {
-  const month = MONTHS.indexOf(monthName ?? '')
-  const day = Number(dayText)
-  const hour = Number(time[at])
-  const minute = Number(time[at + 1])
-  const second = Number(time[at + 2])
+function instant(year: number, month: number, parts: Parts): number | undefined {
+  const [day = NaN, hour = NaN, minute = NaN, second = NaN] =
+    [parts['day'], parts['hour'], parts['minute'], parts['second']].map(Number)
   if (hour > 23 || minute > 59 || second > 60) return undefined
   const date = new Date(0)
   date.setUTCFullYear(year, month, day)
@@ -75,25 +68,14 @@ const TIMESTAMP = new RegExp([
   /(?:[Zz]|(?<sign>[+-])(?<zoneHour>\d\d):(?<zoneMinute>\d\d))$/,
 ].map(({ source }) => source).join(''))
 
-/**
- * Parses a timestamp of RFC 3339 (section 5.6), such as `2026-03-01T09:30:00+01:00`, into
- * milliseconds since 1970. Returns `undefined` if it is malformed, or names a day or a time that
- * does not exist. A leap second is the first second of the next minute.
- */
+/** Parses a timestamp of RFC 3339 (section 5.6) into milliseconds since 1970. */
 export function parseTimestamp(text: string): number | undefined {
   const { groups } = TIMESTAMP.exec(text) ?? {}
   if (groups === undefined) return undefined
-  const part = (name: string): number => Number(groups[name] ?? 0)
-  const [hour, minute, second] = [part('hour'), part('minute'), part('second')]
-  const [zoneHour, zoneMinute] = [part('zoneHour'), part('zoneMinute')]
-  if (hour > 23 || minute > 59 || second > 60 || zoneHour > 23 || zoneMinute > 59) return undefined
-  const date = new Date(0)
-  date.setUTCFullYear(part('year'), part('month') - 1, part('day'))
-  // A day or a month that does not exist has become one of the next month or year.
-  if (date.getUTCMonth() !== part('month') - 1 || date.getUTCDate() !== part('day')) {
-    return undefined
-  }
-  const offset = (zoneHour * 60 + zoneMinute) * (groups['sign'] === '-' ? -60_000 : 60_000)
-  const milliseconds = Number((groups['fraction'] ?? '').padEnd(3, '0').slice(0, 3))
-  return date.setUTCHours(hour, minute, second, milliseconds) - offset
+  const { year, month, fraction = '', sign, zoneHour = 0, zoneMinute = 0 } = groups as Parts
+  if (Number(zoneHour) > 23 || Number(zoneMinute) > 59) return undefined
+  const ms = instant(Number(year), Number(month) - 1, groups)
+  if (ms === undefined) return undefined
+  const offset = (Number(zoneHour) * 60 + Number(zoneMinute)) * (sign === '-' ? -60_000 : 60_000)
+  return ms + Number(fraction.padEnd(3, '0').slice(0, 3)) - offset
 }

@@ -9,7 +9,6 @@ export type DigestAlgorithm = 'sha-256' | 'sha-512'
 /** Digests of the same bytes by algorithm, in base64. */
 export type Digests = Readonly<Partial<Record<DigestAlgorithm, string>>>
 
-/** Size of a digest, and the name of its algorithm in node:crypto. */
 export const DIGEST_ALGORITHMS = {
   'sha-256': { bytes: 32, hash: 'sha256' },
   'sha-512': { bytes: 64, hash: 'sha512' },
@@ -26,9 +25,8 @@ export function isDigest(algorithm: DigestAlgorithm, text: unknown): text is str
 }
 
 /**
- * Reads the known digests of a Content-Digest or Repr-Digest field (RFC 9530 sections 2 and 3).
- * Ignores other algorithms. Returns `undefined` if the field is malformed, or has another value for
- * a known algorithm.
+ * Reads the known digests of a Content-Digest or Repr-Digest header (RFC 9530 sections 2 and 3);
+ * `undefined` if it is malformed.
  */
 export function parseDigests(field: string | readonly string[]): Digests | undefined {
   const members = parseDictionary(fieldText(field))
@@ -49,21 +47,14 @@ export function digestField(digests: Digests): string {
   return known.map((name) => `${name}=:${digests[name]}:`).join(', ')
 }
 
-/** Preferences of a Want-Repr-Digest or Want-Content-Digest field. */
 export interface WantedDigests {
-  /** Known algorithms that the client wants, the most preferred first. */
   readonly wanted: readonly DigestAlgorithm[]
-  /** Known algorithms that the client rejects with 0. */
   readonly refused: readonly DigestAlgorithm[]
 }
 
 const NOTHING: WantedDigests = { wanted: [], refused: [] }
 
-/**
- * Reads a Want-Repr-Digest field (RFC 9530 section 4): integers from 0, which rejects an algorithm,
- * to 10. Of two equal ones, `sha-256` comes first. Ignores other algorithms and other values, and a
- * field that is malformed. Never throws.
- */
+/** Reads a Want-Repr-Digest header (RFC 9530 section 4). Ignores a malformed one. Never throws. */
 export function parseWantedDigests(field: string | readonly string[] | undefined): WantedDigests {
   const members = field === undefined ? undefined : parseDictionary(fieldText(field))
   if (members === undefined) return NOTHING
@@ -78,29 +69,18 @@ export function parseWantedDigests(field: string | readonly string[] | undefined
   }
 }
 
-/** A digest that the body must have, and the hash of what was read. */
 interface Expected {
   readonly digest: Buffer
   readonly hash: Hash
 }
 
-/**
- * Compares the bytes of a body, as sent, with its `Content-Digest` (RFC 9530 section 2), or the
- * bytes of a representation with `Repr-Digest` (section 3).
- */
+/** Compares the bytes of a body with its `Content-Digest` or `Repr-Digest` (RFC 9530). */
 export class ContentDigest {
-  readonly #expected: readonly Expected[]
-
-  private constructor(expected: readonly Expected[]) {
-    this.#expected = expected
-  }
+  private constructor(private readonly expected: readonly Expected[]) {}
 
   /**
-   * Returns the check for one body, `undefined` if the field is absent or names neither `sha-256`
-   * nor `sha-512`. Ignores other algorithms.
-   *
-   * @throws {HttpError} 400 `invalid_header`: the field is malformed, or the value of `sha-256` or
-   * `sha-512` is not a digest of that algorithm.
+   * Returns the check for one body; `undefined` without a known digest.
+   * @throws {HttpError} 400 `invalid_header`: the header is malformed
    */
   static of(
     headers: RequestHeaders, name: 'content-digest' | 'repr-digest' = 'content-digest',
@@ -120,28 +100,17 @@ export class ContentDigest {
     return expected.length === 0 ? undefined : new ContentDigest(expected)
   }
 
-  /**
-   * Returns the check for bytes that your framework's parser has read. With a content coding they are not
-   * the bytes that were sent, so they are not checked.
-   *
-   * @throws {HttpError} as `of` does
-   */
+  /** For bytes that your framework has read. It has decoded coded ones, so they are not checked. */
   static ofParsed(headers: RequestHeaders): ContentDigest | undefined {
     return isCoded(headers) ? undefined : ContentDigest.of(headers)
   }
 
-  /**
-   * Checks a whole body, and returns it.
-   *
-   * @throws {HttpError} 400 `digest_mismatch`
-   */
   check(bytes: Uint8Array): Uint8Array {
     this.#add(bytes)
     this.#end()
     return bytes
   }
 
-  /** Passes a body on as it arrives. Rejects with 400 `digest_mismatch` at its end. */
   async* checked(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const piece of pieces) {
       this.#add(piece)
@@ -151,11 +120,11 @@ export class ContentDigest {
   }
 
   #add(bytes: Uint8Array): void {
-    for (const { hash } of this.#expected) hash.update(bytes)
+    for (const { hash } of this.expected) hash.update(bytes)
   }
 
   #end(): void {
-    for (const { digest, hash } of this.#expected) {
+    for (const { digest, hash } of this.expected) {
       if (!timingSafeEqual(hash.digest(), digest)) throw httpError('digest_mismatch')
     }
   }
@@ -168,7 +137,6 @@ const NUMBER = '-?(?:[0-9]{1,12}\\.[0-9]{1,3}|[0-9]{1,15})'
 const TEXT = '"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"'
 const TOKEN = '[A-Za-z*][\\w!#$%&\'*+.^`|~:/-]*'
 const SEXTET = '[A-Za-z0-9+/]'
-/** Padding may be missing (section 4.2.7). */
 const BYTE_SEQUENCE = `:(?:${SEXTET}{4})*(?:${SEXTET}{2}(?:==)?|${SEXTET}{3}=?)?:`
 const DATE = '@-?[0-9]{1,15}'
 const DISPLAY_TEXT = '%"(?:[ !#$&-~]|%[0-9a-f]{2})*"'
@@ -177,14 +145,13 @@ const PARAMETERS = `(?:; *${KEY}(?:=${BARE_ITEM})?)*`
 const ITEM = `${BARE_ITEM}${PARAMETERS}`
 // After `( *` comes an item or the end, so that spaces can be divided in one way only.
 const INNER_LIST = `\\( *(?:${ITEM}(?: +${ITEM})* *)?\\)`
-/** A property: its key, its value without parameters, and its parameters. */
 const MEMBER = new RegExp(`(${KEY})(?:=(${BARE_ITEM}|${INNER_LIST}))?${PARAMETERS}`, 'y')
 const COMMA = /[ \t]*,[ \t]*/y
 const END = /[ \t]*$/y
 
 /**
- * Reads a dictionary. Returns the text of each value, without parameters, by its key: `?1` if there
- * is no value. The last value of a key wins. Returns `undefined` if the text is malformed.
+ * Reads a dictionary: the text of each value, without parameters; `?1` for a key without a value.
+ * `undefined` if it is malformed.
  */
 export function parseDictionary(text: string): ReadonlyMap<string, string> | undefined {
   const members = new Map<string, string>()
@@ -203,13 +170,11 @@ export function parseDictionary(text: string): ReadonlyMap<string, string> | und
   }
 }
 
-/** Matches a sticky pattern at an index. */
 function match(pattern: RegExp, text: string, at: number): RegExpExecArray | undefined {
   pattern.lastIndex = at
   return pattern.exec(text) ?? undefined
 }
 
-/** Returns true if the content of a request has a content coding (RFC 9110 section 8.4). */
 export function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
   if (field === undefined || field === '') return false
   return !(typeof field === 'string' && field.toLowerCase() === 'identity')

@@ -3,7 +3,6 @@ import { isToken } from './reader.js'
 export interface Link {
   /** A URI reference. Characters that are not allowed in one are percent-encoded. */
   readonly target: string
-  /** One or more relation types, separated by spaces. */
   readonly rel: string
   readonly [param: string]: string | undefined
 }
@@ -14,26 +13,16 @@ const NOT_IN_URI = /[^!#$&-;=?-Z_a-z~[\]%]/gu
 const NOT_IN_EXTENDED = /[^!#$&+.^_`|~0-9A-Za-z-]/gu
 
 /**
- * Returns the value of a Link header (RFC 8288). It is always one line of printable ASCII: targets
- * are percent-encoded, and parameters are quoted. A parameter with other characters, such as line
- * breaks, is sent as `name*=UTF-8''…` (RFC 8187).
- *
- * @throws {TypeError} `rel` is not a relation type, or the name of a parameter is not a token.
+ * Returns the value of a Link header (RFC 8288), printable ASCII: targets are percent-encoded,
+ * parameters quoted or, with other characters, `name*=UTF-8''…` (RFC 8187).
  */
 export function linkValue(links: readonly Link[]): string {
   return links.map(oneLink).join(', ')
 }
 
-/**
- * Maximum length of Link, in bytes. Links of pages repeat the query, which may be as long as the
- * request line. Clients read 8 to 16 KiB of headers in all.
- */
+/** Maximum length of Link in bytes. Links repeat the query; clients read 8 to 16 KiB of headers. */
 const MAX_PAGE_LINKS = 4096
 
-/**
- * Returns the value of Link for a page of a list: all links, only `next` if they are too long
- * together, or `undefined` if even that is too long.
- */
 export function pageLinkValue(links: readonly Link[]): string | undefined {
   const value = linkValue(links)
   if (value.length <= MAX_PAGE_LINKS) return value

@@ -1,37 +1,24 @@
 import type { RequestHeaders } from '../exchange.js'
 import { parseHttpDate } from './dates.js'
 import { fieldText } from './reader.js'
-import { COMMA, QUOTE } from '../../runtime/text.js'
 import { createHash } from 'node:crypto'
 
 export interface PreconditionFacts {
   readonly method: string
   readonly headers: RequestHeaders
-  /**
-   * True if the target has a current representation. For GET and HEAD that is the one that would be
-   * sent.
-   */
+  /** True if the target has a representation. For GET and HEAD, the one that would be sent. */
   readonly exists: boolean
-  /** Its entity tag with its quotes, such as `"a1"` or `W/"a1"`, if it has one. */
   readonly etag?: string | undefined
-  /** Time of its last change, in milliseconds since 1970, if known. */
   readonly lastModified?: number | undefined
 }
 
-/**
- * `proceed`: perform the request. `not-modified`: respond with 304, the `ETag` and the caching fields
- * of a 200. `failed`: respond with 412 (`precondition_failed`), and change nothing.
- */
+/** `not-modified`: respond with 304. `failed`: respond with 412, and change nothing. */
 export type PreconditionOutcome = 'proceed' | 'not-modified' | 'failed'
 
 /**
  * Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since in the order of RFC
- * 9110 section 13.2.2. For If-Range see `ifRangeHolds`. Call this when the request would otherwise
- * succeed (section 13.2.1): authentication, 404 and validation come first.
- *
- * Ignores invalid dates, dates if there is no `lastModified`, and If-Modified-Since for methods
- * other than GET and HEAD. A malformed If-Match matches nothing, so it fails. Never throws. Takes
- * linear time.
+ * 9110 section 13.2.2. Call it when the request would otherwise succeed (section 13.2.1). Ignores
+ * invalid dates. A malformed If-Match fails. Never throws.
  */
 export function evaluatePreconditions(facts: PreconditionFacts): PreconditionOutcome {
   const { method, headers } = facts
@@ -53,11 +40,9 @@ export function evaluatePreconditions(facts: PreconditionFacts): PreconditionOut
 }
 
 /**
- * Returns true if a Range request may get a part (RFC 9110 section 13.1.5): it has no
- * If-Range, or If-Range matches the current representation. If false, ignore Range. Never throws.
- *
- * An entity tag is compared strongly. A date must equal `lastModified` to the second. That second
- * must be over at `now`, because a further change within it would not change the date.
+ * Returns true if a Range request may get a part (RFC 9110 section 13.1.5). Tags are compared
+ * strongly. A date must equal `lastModified`, whose second must be over at `now`: a further change
+ * within that second would not change the date.
  */
 export function ifRangeHolds(
   facts: Pick<PreconditionFacts, 'headers' | 'etag' | 'lastModified'>, now: number,
@@ -81,7 +66,6 @@ function matches(
   return fieldText(field).trim() === '*' || etagMatches(field, etag, comparison)
 }
 
-/** Compares a date with the last change. Returns `undefined` if either is absent or invalid. */
 function changedSince(
   field: string | readonly string[] | undefined, { exists, lastModified }: PreconditionFacts,
 ): boolean | undefined {
@@ -95,17 +79,11 @@ function wholeSecond(ms: number): number {
 }
 
 /**
- * Returns true if a list of entity tags (If-Match, If-None-Match) has `etag` (RFC 9110 sections
- * 8.8.3 and 13.1). `strong`: both must be strong and equal. `weak`: equal except for `W/`. A lone
- * `*` matches every `etag`, but not `undefined`, which means that there is no representation.
- * Malformed properties match nothing. Takes linear time.
- *
- * @param field - the header as received; `undefined` matches nothing
- * @param etag - the current entity tag with its quotes, such as `"a1"` or `W/"a1"`
+ * Returns true if a list of entity tags (If-Match, If-None-Match) has `etag`, or is `*` (RFC 9110
+ * sections 8.8.3 and 13.1). `strong`: both must be strong. Malformed elements match nothing.
  */
 export function etagMatches(
-  field: string | readonly string[] | undefined,
-  etag: string | undefined,
+  field: string | readonly string[] | undefined, etag: string | undefined,
   comparison: 'strong' | 'weak',
 ): boolean {
   if (field === undefined || etag === undefined) return false
@@ -120,48 +98,11 @@ function isWeak(etag: string): boolean {
   return etag.startsWith('W/')
 }
 
+const ELEMENT = /[ \t]*(?:(W\/)?("[\x21\x23-\x7e\x80-\uffff]*")[ \t]*|(?:[^",]|"[^"]*(?:"|$))*)(?:,|$)/gy
+
 function names(text: string, opaque: string, weakToo: boolean): boolean {
-  let at = 0
-  while (at < text.length) {
-    at = skipBlank(text, at)
-    const weak = text.startsWith('W/', at)
-    const start = weak ? at + 2 : at
-    const end = tagEnd(text, start)
-    const next = skipBlank(text, end)
-    const whole = end > start && (next >= text.length || text.charCodeAt(next) === COMMA)
-    const matches = whole && (weakToo || !weak) && end - start === opaque.length
-    if (matches && text.startsWith(opaque, start)) return true
-    at = whole ? next + 1 : memberEnd(text, start)
-  }
-  return false
-}
-
-function skipBlank(text: string, from: number): number {
-  let at = from
-  while (text.charCodeAt(at) === 0x20 || text.charCodeAt(at) === 0x09) at++
-  return at
-}
-
-/** Returns the index after the quoted tag that starts at `from`; `from` if there is none. */
-function tagEnd(text: string, from: number): number {
-  if (text.charCodeAt(from) !== QUOTE) return from
-  for (let at = from + 1; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) return at + 1
-    if (code < 0x21 || code === 0x7f) return from
-  }
-  return from
-}
-
-/** Returns the index after the next comma outside quotes. Entity tags have no escapes. */
-function memberEnd(text: string, from: number): number {
-  let quoted = false
-  for (let at = from; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) quoted = !quoted
-    else if (code === COMMA && !quoted) return at + 1
-  }
-  return text.length
+  return [...text.matchAll(ELEMENT)]
+    .some(([, weak, tag]) => tag === opaque && (weakToo || weak === undefined))
 }
 
 /** Returns a strong entity tag of a text (RFC 9110 section 8.8.3). */

@@ -1,7 +1,6 @@
 import { Memo } from '../../runtime/collections.js'
 import { FieldReader, fieldText } from './reader.js'
 
-/** One preference as sent. */
 export interface Preference {
   /** The unquoted value; `''` if there is none, which RFC 7240 treats like an empty value. */
   readonly value: string
@@ -13,10 +12,7 @@ export interface Preference {
 export interface Preferences {
   /** `respond-async`, without a value (RFC 7240 section 4.1). */
   readonly respondAsync: boolean
-  /**
-   * `wait` in whole seconds, from 0 to 2147483647 (larger values are cut). `undefined` if it is
-   * absent or not digits.
-   */
+  /** `wait` in seconds, from 0 to 2147483647 (larger values are cut); `undefined` if not digits. */
   readonly wait: number | undefined
   readonly return: 'minimal' | 'representation' | undefined
   readonly handling: 'strict' | 'lenient' | undefined
@@ -31,10 +27,7 @@ const memo = new Memo(parse)
 
 /**
  * Reads the Prefer header (RFC 7240 with errata 4439). Names are case-insensitive, values are not.
- * A token and a quoted string with the same text are the same value. The first preference of a name
- * wins, even if its value has no meaning. Empty and malformed items are skipped. An unclosed quote
- * hides the rest. Never throws. Takes linear time.
- *
+ * The first preference of a name wins. Malformed items are skipped. Never throws.
  * @example
  * const { respondAsync, wait } = parsePrefer(request.headers.prefer)
  */
@@ -45,14 +38,13 @@ export function parsePrefer(header: string | readonly string[] | undefined): Pre
 function parse(text: string): Preferences {
   const all = new Map<string, Preference>()
   const reader = new FieldReader(text)
-  while (!reader.done) {
-    if (reader.itemEnds()) continue
+  const items = reader.items(() => {
     const name = reader.token().toLowerCase()
     const value = name === '' ? undefined : reader.assigned()
     const params = value === undefined ? undefined : reader.parameters()
-    if (value === undefined || params === undefined || !reader.itemEnds()) reader.skipItem()
-    else if (!all.has(name)) all.set(name, { value, params })
-  }
+    return value === undefined || params === undefined ? undefined : { name, value, params }
+  })
+  for (const { name, value, params } of items) if (!all.has(name)) all.set(name, { value, params })
   return preferences(all)
 }
 

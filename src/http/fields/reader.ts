@@ -22,30 +22,19 @@ export function isToken(text: string): boolean {
   return text.length > 0
 }
 
-/**
- * Reads a list-based header (RFC 9110 section 5.6). Moves forward only, except that it reads
- * a malformed quoted string twice, so parsing takes linear time.
- */
+/** Reads a list-based header (RFC 9110 section 5.6) in linear time. */
 export class FieldReader {
-  readonly text: string
-  /** Index of the next character. */
   at = 0
 
-  constructor(text: string) {
-    this.text = text
-  }
+  constructor(readonly text: string) {}
 
-  get done(): boolean {
-    return this.at >= this.text.length
-  }
+  get done(): boolean { return this.at >= this.text.length }
 
-  /** Skips spaces and tabs (OWS, BWS). */
   space(): void {
     let code = this.text.charCodeAt(this.at)
     while (code === SPACE || code === TAB) code = this.text.charCodeAt(++this.at)
   }
 
-  /** Skips `code` if it is next. Returns true if it was. */
   eat(code: number): boolean {
     if (this.text.charCodeAt(this.at) !== code) return false
     this.at++
@@ -64,9 +53,8 @@ export class FieldReader {
   }
 
   /**
-   * Reads the parameters after the name of an item: `; name=value; flag`. Names are lower-case. The
-   * first one of a name wins, a name without a value has `''`, and empty parameters are skipped.
-   * Returns `undefined` if they are malformed.
+   * Reads `; name=value; flag` after the name of an item. Names are lower-case, and the first one
+   * of a name wins. Returns `undefined` if they are malformed.
    */
   parameters(): Map<string, string> | undefined {
     const found = new Map<string, string>()
@@ -90,12 +78,21 @@ export class FieldReader {
     return this.word()
   }
 
-  /**
-   * Returns true at the end of an item: at a comma, which is skipped, or at the end of the text.
-   */
   itemEnds(): boolean {
     this.space()
     return this.done || this.eat(COMMA)
+  }
+
+  /** Reads the items of the list. Skips those that `read` rejects or does not read to their end. */
+  items<T>(read: () => T | undefined): T[] {
+    const found: T[] = []
+    while (!this.done) {
+      if (this.itemEnds()) continue
+      const item = read()
+      if (item === undefined || !this.itemEnds()) this.skipItem()
+      else found.push(item)
+    }
+    return found
   }
 
   /** Skips all up to the next comma outside a quoted string. An unclosed quote hides the rest. */
@@ -137,10 +134,7 @@ export function fieldText(field: string | readonly string[]): string {
 
 const QVALUE = /^(?:0(?:\.[0-9]*)?|\.[0-9]+|1(?:\.0*)?)$/
 
-/**
- * Reads the weight among parameters (RFC 9110 section 12.4.2): 1 without a `q`, `undefined` if it
- * is malformed. Accepts more than three decimals and a missing leading zero.
- */
+/** Reads the weight `q` (RFC 9110 section 12.4.2): 1 if it is absent, `undefined` if malformed. */
 export function readWeight(params: ReadonlyMap<string, string>): number | undefined {
   const text = params.get('q')
   if (text === undefined) return 1
@@ -149,10 +143,7 @@ export function readWeight(params: ReadonlyMap<string, string>): number | undefi
 
 const UNSAFE = /[^\t\x20-\x7e\x80-\xff]/
 
-/**
- * Returns true if a text can be sent as the value of a header: no line breaks or other
- * controls, and nothing above U+00FF.
- */
+/** Returns true if a header can have this value: no controls, and nothing above U+00FF. */
 export function isFieldValue(text: string): boolean {
   return !UNSAFE.test(text)
 }

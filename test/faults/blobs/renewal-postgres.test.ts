@@ -4,10 +4,10 @@ import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { after, test, type TestContext } from 'node:test'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { Database } from '../../../adapters/postgres/database.js'
 import { PostgresBlobs } from '../../../adapters/postgres/blobs/blobs.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
+import { eventually } from '../../kit/wait.js'
 
 const server = await postgresForFile()
 const pool = new pg.Pool({ connectionString: server.url })

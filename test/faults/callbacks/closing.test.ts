@@ -3,17 +3,17 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { createTasks, defineTask, type Tasks } from 'longhaul'
-import { eventually } from '../../../src/conformance/waiting.js'
-import { receiver, SECRET } from '../../http/callbacks/kit.js'
+import { receiver, SECRET } from '../../http/kit/callbacks.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
-import { engineOf } from '../clocks/engine-of.js'
+import { openDatabase } from '../../servers/open-database.js'
+import { eventually } from '../../kit/wait.js'
 
 const work = defineTask({ name: 'work', run: () => 1 })
 
 /** A process that sends callbacks, and the way to end it. */
 function start(t: TestContext, url: string): { readonly tasks: Tasks, readonly end: (drainMs: number) => Promise<void> } {
-  const { parts, close } = engineOf(url, 'closing')
+  const { parts, close } = openDatabase(url, { name: 'closing', leaseMs: 2000 })
   const tasks = createTasks({
     ...parts, definitions: [work], onError: () => undefined,
     callbacks: callbacks({ sender: httpSender({ allow: ['127.0.0.1'], timeoutMs: 15_000 }), secrets: () => [SECRET] }),
@@ -21,7 +21,6 @@ function start(t: TestContext, url: string): { readonly tasks: Tasks, readonly e
   let ended: Promise<void> | undefined
   const end = (drainMs: number): Promise<void> => ended ??= (async () => {
     await tasks.close({ drainMs })
-    await parts.store.close()
     await close()
   })()
   t.after(() => end(0))

@@ -4,7 +4,7 @@ import { createServer, type Server, type AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { httpSender } from '../../../src/callbacks/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
-import { site } from '../../http/callbacks/kit.js'
+import { site } from '../../http/kit/callbacks.js'
 import { serviceOf } from '../../../src/tasks/tasks.js'
 
 let touched = 0
@@ -63,7 +63,7 @@ const URLS = [
 
 describe('a callback URL', () => {
   const forms = [...HOSTS.map((host) => `http://${host}:PORT/`), ...URLS]
-  test(`SPEC 4.8: is refused at once in ${String(forms.length)} forms that are no way to a public host, and none is ever called`, async (t) => {
+  test(`SPEC 4.8: is rejected at once in ${String(forms.length)} forms that are no way to a public host, and none is ever called`, async (t) => {
     const { tasks, submit } = site(t, { allow: [] })
     const sender = httpSender({ timeoutMs: 500 })
     assert.ok(forms.length >= 60, 'a table of at least 60')

@@ -8,8 +8,8 @@ import { describe, test, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { httpSender } from '../../../src/callbacks/index.js'
 import { publicResolve } from '../../../src/callbacks/http-sender.js'
-import { receiver, site } from '../../http/callbacks/kit.js'
-import { eventually } from '../../unit/tasks/kit.js'
+import { receiver, site } from '../../http/kit/callbacks.js'
+import { eventually } from '../../kit/wait.js'
 
 type Answer = (name: string, type: number) => Buffer | undefined | 'silent'
 

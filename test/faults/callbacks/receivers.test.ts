@@ -4,8 +4,8 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { httpSender } from '../../../src/callbacks/index.js'
-import { eventually } from '../../unit/tasks/kit.js'
-import { receiver, site } from '../../http/callbacks/kit.js'
+import { receiver, site } from '../../http/kit/callbacks.js'
+import { eventually } from '../../kit/wait.js'
 
 /** A receiver without manners; `serve` gets each connection. */
 async function rude(t: TestContext, serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<{ url: string, sockets: Set<Socket>, total: () => number }> {
@@ -38,7 +38,7 @@ describe('a receiver', () => {
     })
   }
 
-  test('that answers 410 is called once', async (t) => {
+  test('that responds with 410 is called once', async (t) => {
     const { url, seen } = await receiver(t, (res) => { res.writeHead(410).end() })
     const { submit, settled } = site(t)
     const { state, fault, attempts } = await settled(await submit(url))
@@ -60,7 +60,7 @@ describe('a receiver', () => {
     assert.ok(first && second && second.at - first.at >= 990, `${String(second && first && second.at - first.at)} ms`)
   })
 
-  test('that hangs, with no answer or after half a head, fails in time', async (t) => {
+  test('that hangs, with no response or after half a head, fails in time', async (t) => {
     for (const start of ['', 'HTTP/1.1 200 OK\r\nx: ']) {
       const { url, sockets } = await rude(t, (socket) => { socket.write(start) })
       const { submit, settled } = site(t, { timeoutMs: 100, attempts: 2 })
@@ -70,7 +70,7 @@ describe('a receiver', () => {
     }
   })
 
-  test('that resets, sends invalid HTTP, endless interim answers or an endless head is unreachable', async (t) => {
+  test('that resets, sends invalid HTTP, endless interim responses or an endless head is unreachable', async (t) => {
     const kinds: ((socket: Socket) => void)[] = [
       (socket) => { socket.resetAndDestroy() },
       (socket) => { socket.once('data', () => { socket.resetAndDestroy() }) },
@@ -132,7 +132,7 @@ describe('a receiver', () => {
     assert.ok(process.memoryUsage().arrayBuffers - before.arrayBuffers < 10_000_000)
   })
 
-  test('that answers 200 and then sends for ever counts as called, and its socket is closed', async (t) => {
+  test('that responds with 200 and then sends for ever counts as called, and its socket is closed', async (t) => {
     const { url, sockets } = await rude(t, (socket) => {
       socket.once('data', () => {
         socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { httpSender } from '../../../src/callbacks/index.js'
+import { listen } from '../../kit/listen.js'
 
 interface Certificate { readonly key: string, readonly cert: string }
 
@@ -39,12 +39,9 @@ async function receiver(t: TestContext, { key, cert }: Certificate): Promise<{ u
     })
   })
   server.on('tlsClientError', () => undefined)
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  t.after(() => new Promise<void>((resolve) => {
-    server.close(() => { resolve() })
-    server.closeAllConnections()
-  }))
-  return { url: `https://${NAME}:${String((server.address() as AddressInfo).port)}/hook`, seen }
+  const { port, close } = await listen(server)
+  t.after(close)
+  return { url: `https://${NAME}:${String(port)}/hook`, seen }
 }
 
 const send = (url: string, ca?: string | string[]) => httpSender({

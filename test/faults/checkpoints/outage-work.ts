@@ -10,7 +10,7 @@ import { attach } from 'longhaul/node'
 import type { Blobs } from 'longhaul/stores'
 import type { Call } from 'longhaul/resources'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
-import { listen } from '../../http/kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 
 export interface Row { readonly n: number }
 interface Written { readonly id: number }

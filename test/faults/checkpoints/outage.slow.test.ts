@@ -10,11 +10,11 @@ import { memory } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import pg from 'pg'
-import { eventually, pause } from '../../../src/conformance/waiting.js'
 import { ask } from '../../http/kit/wire.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { BATCH, serve, TABLES, type Storage } from './outage-work.js'
+import { eventually, pause } from '../../kit/wait.js'
 
 /** Time without a connection, in milliseconds. */
 const OUTAGE_MS = 6000

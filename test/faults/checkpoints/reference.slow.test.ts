@@ -5,7 +5,7 @@ import { startProcess, stopAfterwards, type ServerProcess } from '../../http/kit
 import { Client } from '../../http/kit/reference.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
-import { databaseOf, startWeb, startWorker } from '../workers/reference-cluster.js'
+import { databaseOf, startWeb, startWorker } from '../kit/reference-cluster.js'
 
 stopAfterwards()
 /** The same 50 users again and again, and a bad line in each thousand. */

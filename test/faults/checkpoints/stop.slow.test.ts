@@ -36,7 +36,7 @@ for (const { name, tasks, definitions: { count }, worker } of webs) describe(`a 
     assert.equal((end.result as unknown as { from: number }).from, last + 1)
   })
 
-  test('SIGSTOP: the save of a worker that was suspended is refused and ends its run, and the task is completed by the other', async (t) => {
+  test('SIGSTOP: the save of a worker that was suspended is rejected and ends its run, and the task is completed by the other', async (t) => {
     const first = await worker(t)
     const { taskId } = await tasks.submit(count, { to: 150 })
     await said(first, /step 20\n/)

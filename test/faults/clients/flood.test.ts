@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { Agent, createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { toNode } from '../../../adapters/node/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { eventually } from '../../unit/tasks/kit.js'
+import { eventually } from '../../kit/wait.js'
+import { listen } from '../../kit/listen.js'
 
 const SUBMISSIONS = 10_000
 const CONNECTIONS = 200
@@ -21,13 +21,11 @@ test('10,000 submissions over 200 connections against room for 1,000 unfinished 
   const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   // A full engine is a 503, which the framework's onError receives.
   const server = createServer(toNode(submit(work), { onError: (error) => { if ((error as { code?: string }).code !== 'queue_full') failures.push(error) } }))
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  const { port } = server.address() as AddressInfo
+  const { port, close } = await listen(server)
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
   t.after(async () => {
     agent.destroy()
-    server.closeAllConnections()
-    await new Promise<void>((resolve) => { server.close(() => { resolve() }) })
+    await close()
     await tasks.close({ drainMs: 0 })
     await store.close()
   })

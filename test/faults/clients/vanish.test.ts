@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
-import { members, site, type Site } from '../../http/tasks/kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { members, site, type Site } from '../../http/kit/tasks.js'
 import { serviceOf } from '../../../src/tasks/tasks.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 interface Vanishing {
   readonly site: Site

@@ -1,6 +1,6 @@
 // A process that runs its tasks itself: node process.ts <redis or postgres url> <name>. Says what it has begun.
 import { createTasks, defineTask } from 'longhaul'
-import { engineOf } from './engine-of.js'
+import { openDatabase } from '../../servers/open-database.js'
 
 const [, , url = '', name = ''] = process.argv
 const quick = defineTask({ name: 'quick', run: () => 'done' })
@@ -9,7 +9,7 @@ const endless = defineTask({ name: 'endless', run: (_input, { signal }) => new P
 }) })
 // Lifetimes that are much shorter than the skew.
 const tasks = createTasks({
-  ...engineOf(url, name).parts, definitions: [quick, endless], pendingMs: 20_000, retentionMs: 20_000,
+  ...openDatabase(url, { name, leaseMs: 2000 }).parts, definitions: [quick, endless], pendingMs: 20_000, retentionMs: 20_000,
 })
 const running = await tasks.submit(endless, {})
 const ended = await tasks.submit(quick, {})

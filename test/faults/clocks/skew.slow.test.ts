@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test, type TestContext } from 'node:test'
 import { createTasks, defineTask, type Tasks } from 'longhaul'
-import { pause } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { ServerProcess, startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { skewedBy, skewedByFile } from '../../servers/faketime.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
-import { engineOf } from './engine-of.js'
+import { openDatabase } from '../../servers/open-database.js'
 import { program } from '../../servers/program.js'
+import { pause } from '../../kit/wait.js'
 
 stopAfterwards()
 const redis = await redisForFile()
@@ -42,11 +42,10 @@ async function until(child: ServerProcess, what: string): Promise<void> {
 
 /** A worker that would give the task back if its lease had ended. */
 function tasksHere(t: TestContext, url: string, name: string): Tasks {
-  const { parts, close } = engineOf(url, name)
+  const { parts, close } = openDatabase(url, { name, leaseMs: 2000 })
   const tasks = createTasks({ ...parts, definitions: [defineTask({ name: 'none', run: () => 1 })], onError: () => undefined })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
-    await parts.store.close()
     await close()
   })
   return tasks

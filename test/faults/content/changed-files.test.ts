@@ -7,9 +7,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { fileSource } from 'longhaul/files'
 import { isHttpError } from '../../../src/http/errors.js'
-import { fakeRequest } from '../../unit/http/fake-request.js'
+import { fakeRequest } from '../../unit/kit/request.js'
 import { content } from '../../../src/content/content.js'
-import { closed, folder, piece, serve, sha256, type Site } from '../../http/content/kit.js'
+import { closed, folder, piece, serve, sha256, type Site } from '../../http/kit/content.js'
 import { eventually, open } from '../../http/kit/wire.js'
 
 setFlagsFromString('--expose-gc')

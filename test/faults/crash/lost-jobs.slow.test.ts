@@ -1,9 +1,9 @@
 // BullMQ's jobs are lost, by real processes on a real Redis.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
-import { crashCluster } from './cluster.js'
+import { crashCluster } from '../kit/crash-cluster.js'
 import { crashRedis } from './redis.js'
+import { eventually } from '../../kit/wait.js'
 
 const database = await crashRedis()
 const { redis, runs } = database

@@ -2,7 +2,7 @@ import { after } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { postgresForFile } from '../../servers/postgres-server.js'
-import type { CrashDatabase, CrashEngine } from './database.js'
+import type { CrashDatabase, CrashEngine } from '../kit/database.js'
 import { LEASE_MS } from './work.js'
 
 export function openPostgres(url: string): CrashEngine {

@@ -2,7 +2,7 @@ import { after } from 'node:test'
 import { Redis } from 'ioredis'
 import { redis } from 'longhaul/redis'
 import { redisForFile } from '../../servers/redis-server.js'
-import type { CrashDatabase, CrashEngine } from './database.js'
+import type { CrashDatabase, CrashEngine } from '../kit/database.js'
 import { LEASE_MS } from './work.js'
 
 export function openRedis(url: string): CrashEngine {

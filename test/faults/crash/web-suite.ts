@@ -1,11 +1,11 @@
 // What a web process leaves behind that ends before or after a call of the engine: rows of the table of ADR 0010.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
-import { receiver } from '../../http/callbacks/kit.js'
+import { receiver } from '../../http/kit/callbacks.js'
 import { Client } from '../../http/kit/reference.js'
-import type { CrashCluster } from './cluster.js'
-import type { CrashDatabase } from './database.js'
+import type { CrashCluster } from '../kit/crash-cluster.js'
+import type { CrashDatabase } from '../kit/database.js'
+import { eventually } from '../../kit/wait.js'
 
 /** Tests of web processes that end before or after each call of the engine that writes. */
 export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
@@ -25,7 +25,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
     })
 
     for (const where of ['before create', 'after create']) {
-      test(`${where}: the client has no answer, and its retry with the key gets one task that runs once`, async () => {
+      test(`${where}: the client has no response, and its retry with the key gets one task that runs once`, async () => {
         const crashing = await start('web', where)
         const key = where.replace(' ', '-')
         await assert.rejects(submit(new Client(await crashing.url()), {}, key))

@@ -1,4 +1,4 @@
-import { crashCluster } from './cluster.js'
+import { crashCluster } from '../kit/crash-cluster.js'
 import { crashRedis } from './redis.js'
 import { webSuite } from './web-suite.js'
 

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
-import { eventually } from '../../../src/conformance/waiting.js'
-import { receiver, type Seen } from '../../http/callbacks/kit.js'
-import type { CrashCluster } from './cluster.js'
-import type { CrashDatabase } from './database.js'
+import { receiver, type Seen } from '../../http/kit/callbacks.js'
+import type { CrashCluster } from '../kit/crash-cluster.js'
+import type { CrashDatabase } from '../kit/database.js'
 import { SECRET } from './work.js'
+import { eventually } from '../../kit/wait.js'
 
 /** An attempt at a callback whose process died is made again after a minute. */
 const CALLBACK_MS = 90_000

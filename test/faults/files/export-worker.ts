@@ -1,7 +1,7 @@
 // A worker that exports: node export-worker.ts KIND URL NAME FOLDER. SIGTERM closes it.
 import { createTasks } from 'longhaul'
 import { exporting } from './export-work.js'
-import { openParts } from './parts.js'
+import { openParts } from '../kit/parts.js'
 
 const [kind = '', url = '', name = '', folder = ''] = process.argv.slice(2)
 const { parts, close } = openParts(kind, { url, name, folder })

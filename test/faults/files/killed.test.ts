@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { createTasks } from 'longhaul'
-import { eventually } from '../../unit/tasks/kit.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { PROGRAM_OPTIONS, programFile } from '../../servers/program.js'
-import { openParts } from './parts.js'
+import { openParts } from '../kit/parts.js'
 import { writing } from './work.js'
+import { eventually } from '../../kit/wait.js'
 
 const urls = { redis: await redisUrl(), postgres: await postgresUrl() }
 const file = join(import.meta.dirname, 'worker.ts')

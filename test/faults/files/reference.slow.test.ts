@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { startProcess, stopAfterwards, type ServerProcess } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
+import { eventually } from '../../kit/wait.js'
 
 stopAfterwards()
 const USERS = 25_000

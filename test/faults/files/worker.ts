@@ -1,7 +1,7 @@
 // A worker that writes files and is killed meanwhile: node worker.ts KIND URL NAME FOLDER.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createTasks } from 'longhaul'
-import { openParts } from './parts.js'
+import { openParts } from '../kit/parts.js'
 import { writing } from './work.js'
 
 const [kind = '', url = '', name = '', folder = ''] = process.argv.slice(2)

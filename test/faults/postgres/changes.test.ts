@@ -5,10 +5,10 @@ import { describe, test, type TestContext } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import type { Store } from 'longhaul/stores'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { pgBouncerForFile } from '../../servers/pgbouncer.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
+import { eventually } from '../../kit/wait.js'
 
 const server = await postgresForFile()
 const pooler = await pgBouncerForFile(server)

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { postgres, type PostgresOptions } from 'longhaul/postgres'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
+import { eventually } from '../../kit/wait.js'
 
 const server = await postgresForFile()
 const later = { ttlMs: 60_000 }
@@ -74,10 +74,10 @@ describe('the store on PostgreSQL', () => {
     // Reads of one turn are one statement.
     await new Promise(setImmediate)
     await assert.rejects(async () => store.get('black-holed'), {
-      ...unavailable, message: 'PostgreSQL does not answer',
+      ...unavailable, message: 'PostgreSQL does not respond',
     })
     await assert.rejects(async () => probe, {
-      ...unavailable, message: /has not answered within 400 ms/,
+      ...unavailable, message: /has not responded within 400 ms/,
     })
     assert.ok(performance.now() - began < 5000)
     proxy.heal()
@@ -177,7 +177,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal(await store.get('key'), undefined)
   })
 
-  test('reports a database that does not exist, and refuses text that PostgreSQL cannot hold', async (t) => {
+  test('reports a database that does not exist, and rejects text that PostgreSQL cannot hold', async (t) => {
     const pool = new pg.Pool({ connectionString: server.url.replace(/\/postgres$/, '/nowhere') })
     const { store } = postgres({ pool })
     t.after(async () => {

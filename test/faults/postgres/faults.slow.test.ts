@@ -1,8 +1,8 @@
 import { after, describe, test } from 'node:test'
 import pg from 'pg'
-import { pause } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { Site } from './site.js'
+import { pause } from '../../kit/wait.js'
 
 const database = await postgresForFile({ fsync: true, settings: { max_connections: 30 } })
 await database.kill()
@@ -11,13 +11,13 @@ const site = await Site.start(database)
 describe('a server whose PostgreSQL', () => {
   after(() => site.lostNothing())
 
-  test('is down at boot starts, refuses, and serves once it is there', async () => {
+  test('is down at boot starts, rejects, and serves once it is there', async () => {
     await site.refused()
     await database.run()
     await site.works()
   })
 
-  test('is stopped for 5 s refuses meanwhile, and loses nothing', async () => {
+  test('is stopped for 5 s rejects meanwhile, and loses nothing', async () => {
     const path = await site.begun(2000)
     await database.shutDown()
     await Promise.all([site.refused(), pause(5000)])
@@ -35,7 +35,7 @@ describe('a server whose PostgreSQL', () => {
     await site.works()
   })
 
-  test('does not answer for 5 s refuses meanwhile, and loses nothing', async () => {
+  test('does not answer for 5 s rejects meanwhile, and loses nothing', async () => {
     const path = await site.begun(2000)
     database.freeze()
     await Promise.all([site.refused(), pause(5000)])
@@ -44,7 +44,7 @@ describe('a server whose PostgreSQL', () => {
     await site.works()
   })
 
-  test('is behind a black hole refuses in time, and serves when it is back', async () => {
+  test('is behind a black hole rejects in time, and serves when it is back', async () => {
     const path = await site.begun(500)
     site.proxy.swallow()
     await site.refused()
@@ -67,7 +67,7 @@ describe('a server whose PostgreSQL', () => {
     await site.works()
   })
 
-  test('has no connections left refuses, and serves when there are some again', async () => {
+  test('has no connections left rejects, and serves when there are some again', async () => {
     const path = await site.begun(500)
     const taken = await takeAllConnections()
     await site.refused()

@@ -6,9 +6,9 @@ import { after, describe, test } from 'node:test'
 import { isStoreUnavailable } from 'longhaul/stores'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { Site } from './site.js'
+import { eventually } from '../../kit/wait.js'
 
 const MIB = 1 << 20
 const database = await postgresForFile({ tablespaceBytes: 24 * MIB })
@@ -36,7 +36,7 @@ describe('a server whose PostgreSQL has no space', () => {
     await site.lostNothing()
   })
 
-  test('a blob without space is refused as full, the old one stays, and a sweep makes space', async () => {
+  test('a blob without space is rejected as full, the old one stays, and a sweep makes space', async () => {
     const pool = new pg.Pool({ connectionString: database.url })
     const { blobs } = postgres({ pool, schema: 'small' })
     after(() => blobs.close().then(() => pool.end()))

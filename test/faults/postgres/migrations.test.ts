@@ -9,9 +9,9 @@ import { postgres, type PostgresOptions } from 'longhaul/postgres'
 import pg from 'pg'
 import { runCommand, USAGE } from '../../../adapters/postgres/command.js'
 import { MIGRATIONS, migrationSql, type Migration } from '../../../adapters/postgres/migrations.js'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { program } from '../../servers/program.js'
+import { eventually } from '../../kit/wait.js'
 
 const server = await postgresForFile()
 const later = { ttlMs: 60_000 }

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { PoolConnections } from '../../../adapters/postgres/pool.js'
-import { eventually } from '../../../src/conformance/waiting.js'
+import { PoolConnections } from '../../../adapters/postgres/connections.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
+import { eventually } from '../../kit/wait.js'
 
 const server = await postgresForFile()
 const later = { ttlMs: 60_000 }

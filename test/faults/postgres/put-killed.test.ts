@@ -4,9 +4,9 @@ import { request } from 'node:http'
 import { after, test } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { Site } from './site.js'
+import { eventually } from '../../kit/wait.js'
 
 test('a blob of a process that was killed is not there, the old one is, and its chunks are swept', async () => {
   const database = await postgresForFile({ fsync: true })

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { eventually, inTime, pause } from '../../../src/conformance/waiting.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { Client, type Answer } from '../../http/kit/reference.js'
 import type { PostgresServer } from '../../servers/postgres-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { program } from '../../servers/program.js'
+import { eventually, within, pause } from '../../kit/wait.js'
 
 /** Maximum time until a request is answered, whatever the database does, in milliseconds. */
 const ANSWER_MS = 5000
@@ -103,7 +103,7 @@ export class Site {
   }
 
   private async ask(...request: Parameters<Client['ask']>): Promise<Answer> {
-    return inTime(this.client.ask(...request), ANSWER_MS, `an answer to ${request[0]} ${request[1]}`)
+    return within(this.client.ask(...request), ANSWER_MS, `an answer to ${request[0]} ${request[1]}`)
   }
 
   private async submitAlways(): Promise<void> {

@@ -1,10 +1,10 @@
 // SIGTERM while PostgreSQL cannot be reached: the drain time is kept, whatever PostgreSQL does.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { type ServerProcess, startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
+import { eventually } from '../../kit/wait.js'
 
 stopAfterwards()
 

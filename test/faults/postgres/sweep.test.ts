@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { after, describe, test, type TestContext } from 'node:test'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { Database } from '../../../adapters/postgres/database.js'
 import { expiredRows, Sweeper, type SweepBatch } from '../../../adapters/postgres/expiry.js'
 import { PostgresBlobs } from '../../../adapters/postgres/blobs/blobs.js'
 import type { Query } from '../../../adapters/postgres/connections.js'
 import { EXPIRED, PostgresStore } from '../../../adapters/postgres/store.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
+import { eventually } from '../../kit/wait.js'
 
 const server = await postgresForFile()
 const pool = new pg.Pool({ connectionString: server.url })

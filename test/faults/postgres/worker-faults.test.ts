@@ -4,13 +4,13 @@ import { describe, test, type TestContext } from 'node:test'
 import { createTasks } from 'longhaul'
 import { migrate, postgres, type PostgresOptions } from 'longhaul/postgres'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { pgBouncerForFile } from '../../servers/pgbouncer.js'
 import { postgresForFile, startPostgres } from '../../servers/postgres-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { work } from './work.js'
 import { said, startWorker } from './worker-processes.js'
+import { eventually } from '../../kit/wait.js'
 
 stopAfterwards()
 const server = await postgresForFile()

@@ -1,4 +1,4 @@
-import { crashCluster } from '../crash/cluster.js'
+import { crashCluster } from '../kit/crash-cluster.js'
 import { crashPostgres } from '../crash/postgres.js'
 import { workerSuite } from '../crash/worker-suite.js'
 

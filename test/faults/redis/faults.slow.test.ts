@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { eventually, pause } from '../../../src/conformance/waiting.js'
 import { Client, type Answer } from '../../http/kit/reference.js'
 import { startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
+import { eventually, pause } from '../../kit/wait.js'
 
 stopAfterwards()
 const redis = await redisForFile(['--appendonly', 'yes', '--appendfsync', 'always'])
@@ -71,13 +71,13 @@ describe('a server whose Redis', () => {
     assert.doesNotMatch(server.err, /unhandled/i)
   })
 
-  test('is down at boot starts, refuses, and serves once it is there', async () => {
+  test('is down at boot starts, rejects, and serves once it is there', async () => {
     await refused()
     await redis.run()
     await works()
   })
 
-  test('does not answer for 5 s refuses requests meanwhile, and loses nothing', async () => {
+  test('does not answer for 5 s rejects requests meanwhile, and loses nothing', async () => {
     const path = await begun(2000)
     redis.freeze()
     // However long the refusals take on this machine, Redis answers after them.
@@ -104,7 +104,7 @@ describe('a server whose Redis', () => {
     proxy.latencyMs = 0
   })
 
-  test('is behind a black hole refuses in time, and serves when it is back', async () => {
+  test('is behind a black hole rejects in time, and serves when it is back', async () => {
     const path = await begun(500)
     proxy.swallow()
     await refused()
@@ -114,7 +114,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('is full answers writes with 503 and reads with 200, and serves again when there is room', async () => {
+  test('is full responds to writes with 503 and reads with 200, and serves again when there is room', async () => {
     const { json: { taskId } } = await works()
     await admin.config('SET', 'maxmemory', '1')
     await refused(/store_full/)
@@ -123,7 +123,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('was flushed answers 404 for earlier tasks, and serves', async () => {
+  test('was flushed responds with 404 for earlier tasks, and serves', async () => {
     const { json: { taskId } } = await works()
     const running = await begun(400)
     await admin.flushall()

@@ -5,12 +5,12 @@ import { Cluster, Redis } from 'ioredis'
 import { createTasks, defineTask, jsonSchema } from 'longhaul'
 import { redis as parts } from 'longhaul/redis'
 import { RedisStore } from '../../../adapters/redis/store.js'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { clusterForFile } from '../../servers/redis-cluster.js'
 import { redisForFile, type RedisServer } from '../../servers/redis-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
+import { eventually } from '../../kit/wait.js'
 
 stopAfterwards()
 const redis = await redisForFile()

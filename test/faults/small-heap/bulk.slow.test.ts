@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 import { gzipSync } from 'node:zlib'
 import { CEILING_MS, repeat, upload, whilePinging, type Result } from './upload.js'
 
@@ -102,7 +102,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
   })
 
   for (const [name, filling] of [['a text without end', 'a'], ['nesting without end', '[']] as const) {
-    test(`${name} before a deep array is refused, and nothing is written`, async () => {
+    test(`${name} before a deep array is rejected, and nothing is written`, async () => {
       function* body(): Generator<Uint8Array> {
         yield Buffer.from(filling === 'a' ? '{"meta":"' : '{"meta":')
         yield* repeat(Buffer.alloc(65_536, filling), 200_000_000)
@@ -131,7 +131,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
   })
 
   for (const [name, piece] of [['a text of 200 MB', 'a'], ['nesting without end', '[']] as const) {
-    test(`${name} is refused, and nothing is written`, async () => {
+    test(`${name} is rejected, and nothing is written`, async () => {
       function* pieces(): Generator<Uint8Array> {
         yield Buffer.concat([...users(30_000)]).subarray(0, -1)
         yield Buffer.from(piece === 'a' ? ',{"name":"' : ',')
@@ -189,7 +189,7 @@ describe('ten bodies at once for a process with a heap of 256 MiB, default optio
     for (const coded of [false, true]) {
       // The others are refused as they are: their decoded size is more than 250 times as large.
       if (coded && gzipSync(make()).byteLength * 250 < make().byteLength) continue
-      test(`${name}${coded ? ', gzipped' : ''}: each is written or refused, and the process lives`, async (t) => {
+      test(`${name}${coded ? ', gzipped' : ''}: each is written or rejected, and the process lives`, async (t) => {
         const server = await SmallProcess.start('bulk-server.ts', { heapMiB: 256 })
         t.after(() => server.stop())
         const plain = make()

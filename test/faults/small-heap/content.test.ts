@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ask, open } from '../../http/kit/wire.js'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 
 const MIB = 1 << 20
 /** `npm run test:large` serves more than 32 bits can count. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
+import { eventually } from '../../kit/wait.js'
 
 const MIB = 1 << 20
 const STREAMS = 200

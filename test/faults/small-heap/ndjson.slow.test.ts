@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as zlib from 'node:zlib'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 import { CEILING_MS, repeat, upload, whilePinging, type Result } from './upload.js'
 
 /** `npm run test:large` sends 2 GiB each way. */
@@ -58,7 +58,7 @@ describe('a process with a heap of 64 MiB', () => {
       await calm(slowest)
     })
   }
-  test('a body of 1 MB that decompresses to 1 GB is refused', async () => {
+  test('a body of 1 MB that decompresses to 1 GB is rejected', async () => {
     const bomb = zlib.gzipSync(Buffer.alloc(32 * MIB, '{"a":1}\n'), { level: 9 })
     const members = Array.from({ length: 32 }, () => bomb)
     const { result, slowest } = await whilePinging(server.port, upload(server.port, members, { 'content-encoding': 'gzip' }))
@@ -83,7 +83,7 @@ describe('a process with a heap of 64 MiB', () => {
       await calm(slowest)
     }
   })
-  test('JSON that is nested a million deep is refused or skipped', async () => {
+  test('JSON that is nested a million deep is rejected or skipped', async () => {
     const deep = '['.repeat(1_000_000)
     const object = `${'{"a":'.repeat(1_000_000)}1${'}'.repeat(1_000_000)}`
     const { result, slowest } = await whilePinging(server.port, upload(server.port, [Buffer.from(`${deep}\n{"a":${deep}\n${object}\n{"ok":1}\n`)]))

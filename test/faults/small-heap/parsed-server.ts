@@ -3,20 +3,9 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Redis } from 'ioredis'
-import { createTasks, defineTask, router, taskEndpoints, type Schema, type TasksOptions } from 'longhaul'
-import { memory } from 'longhaul/memory'
+import { createTasks, defineTask, router, taskEndpoints, type Schema } from 'longhaul'
 import { attach } from 'longhaul/node'
-import { postgres } from 'longhaul/postgres'
-import { redis } from 'longhaul/redis'
-import pg from 'pg'
-
-function engineOf(url: string): Pick<TasksOptions, 'engine' | 'store'> {
-  if (url.startsWith('postgres')) return postgres({ pool: new pg.Pool({ connectionString: url }) })
-  if (!url.startsWith('redis')) return memory()
-  const client = new Redis(url, { maxRetriesPerRequest: null })
-  return redis({ client })
-}
+import { openDatabase } from '../../servers/open-database.js'
 
 /** Copies its value, as most schemas do. */
 const copies: Schema<object[], object[]> = { '~standard': {
@@ -31,7 +20,9 @@ const count = defineTask({
     return input.length
   },
 })
-const tasks = createTasks({ ...engineOf(process.env['ENGINE'] ?? ''), definitions: [count], onError: (error) => { console.error(error) } })
+const url = process.env['ENGINE'] ?? 'memory'
+const { parts } = openDatabase(url === 'memory' ? undefined : url)
+const tasks = createTasks({ ...parts, definitions: [count], onError: (error) => { console.error(error) } })
 const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone', maxWaitSeconds: 600, syncTimeoutMs: 60_000 })
 const server = createServer()
 attach(server, router({

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { ask } from '../../http/kit/wire.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 
 const LENGTH = 349_000
 /** Nearly 1 MiB as text, some 22 MiB once parsed. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 
 const MIB = 1 << 20
 const BYTES = 63 * 1024

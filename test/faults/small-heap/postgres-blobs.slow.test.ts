@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { postgresForFile } from '../../servers/postgres-server.js'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 
 const MIB = 1 << 20
 /** `npm run test:large` writes and reads 10 GiB. */

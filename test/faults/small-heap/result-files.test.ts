@@ -5,7 +5,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
 
 const MIB = 1 << 20
 const isLarge = process.env['LONGHAUL_LARGE'] !== undefined

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { ask, type Answer } from '../../http/kit/wire.js'
-import { SmallProcess } from './small-process.js'
+import { SmallProcess } from '../kit/small-process.js'
+import { eventually } from '../../kit/wait.js'
 
 const MIB = 1 << 20
 const LENGTH = 88_000
@@ -98,11 +98,11 @@ describe('accepted bodies of 0.25 MiB of empty objects, in a process with a heap
     await hold(() => ({ prefer: 'respond-async, wait=600' }))
   })
 
-  test('waiting direct answers hold no body in memory', async () => {
+  test('waiting synchronous responses hold no body in memory', async () => {
     await hold(() => ({}))
   })
 
-  test('waiting direct answers with a key hold no body in memory', async () => {
+  test('waiting synchronous responses with a key hold no body in memory', async () => {
     await hold((at) => ({ 'idempotency-key': `"${String(at)}"` }))
   })
 })

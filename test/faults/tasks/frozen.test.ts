@@ -7,7 +7,7 @@ import { createTasks, defineTask } from 'longhaul'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
-import { engineOf } from '../clocks/engine-of.js'
+import { openDatabase } from '../../servers/open-database.js'
 import { program } from '../../servers/program.js'
 
 stopAfterwards()
@@ -26,12 +26,11 @@ async function startWorker(url: string, name: string): Promise<ServerProcess> {
 }
 
 function openFront(t: TestContext, url: string, name: string) {
-  const { parts, close } = engineOf(url, name)
+  const { parts, close } = openDatabase(url, { name, leaseMs: 2000 })
   const work = defineTask({ name: 'work', run: ({ ms }: { ms: number }) => ms })
   const tasks = createTasks({ ...parts, definitions: [work], worker: false })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
-    await parts.store.close()
     await close()
   })
   return { tasks, work }

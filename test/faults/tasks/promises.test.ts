@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isFinalStatus } from '../../../src/engine/task.js'
-import { eventually, pause } from '../../../src/conformance/waiting.js'
-import { receiver } from '../../http/callbacks/kit.js'
-import { databases, idOf, openSites, type Site } from './kit.js'
+import { receiver } from '../../http/kit/callbacks.js'
+import { databases, idOf, openSites, type Site } from '../kit/tasks.js'
+import { eventually, pause } from '../../kit/wait.js'
 
 const ends = async ({ tasks }: Site, id: string, status = 'completed'): Promise<void> => {
   assert.equal((await tasks.wait(id, { timeoutMs: 60_000 }))?.status, status)
@@ -15,7 +15,7 @@ for (const { name, url } of databases) {
     for (const reason of ['429', 'shutdown'] as const) {
       // In memory nothing is accepted after a shutdown.
       if (reason === 'shutdown' && url === undefined) continue
-      test(`a request with a key that is slow, one that is refused (${reason}), and a third one are one task`, async (t) => {
+      test(`a request with a key that is slow, one that is rejected (${reason}), and a third one are one task`, async (t) => {
         const { sites: [slow, other = slow, ...more], ran } = await openSites(t, url, 3, { maxPerOwner: 1 })
         const key = 'one'
         let release = (): void => undefined
@@ -143,7 +143,7 @@ for (const { name, url } of databases) {
       })
     }
 
-    test('maxPerOwner refuses nothing while no task is unfinished, whichever replies are lost', async (t) => {
+    test('maxPerOwner rejects nothing while no task is unfinished, whichever replies are lost', async (t) => {
       const { sites: [site, other = site] } = await openSites(t, url, 2, { maxPerOwner: 1 })
       for (const call of ['create', 'change'] as const) {
         for (const fault of ['failed', 'lost'] as const) {

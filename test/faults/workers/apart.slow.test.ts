@@ -3,7 +3,7 @@ import { before, describe, test } from 'node:test'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
-import { startWeb, startWorker, type Web } from './reference-cluster.js'
+import { startWeb, startWorker, type Web } from '../kit/reference-cluster.js'
 
 stopAfterwards()
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }

@@ -2,36 +2,20 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import { createTasks, defineTask } from 'longhaul'
 import { cron } from 'longhaul/cron'
-import { memory } from 'longhaul/memory'
-import { postgres } from 'longhaul/postgres'
-import { redis } from 'longhaul/redis'
-import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
+import { openDatabase } from '../../servers/open-database.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
+import { eventually } from '../../kit/wait.js'
 
 const { url } = await redisForFile()
 const connectionString = await postgresUrl()
 
-/** Each opens the parts of one process, and returns how to close them. */
-const ENGINES = {
-  memory: () => ({ parts: memory(), close: async () => undefined }),
-  redis: () => {
-    const client = new Redis(url, { maxRetriesPerRequest: null })
-    const parts = redis({ client })
-    return { parts, close: async () => { await parts.store.close(); client.disconnect() } }
-  },
-  postgres: () => {
-    const pool = new pg.Pool({ connectionString })
-    const parts = postgres({ pool })
-    return { parts, close: async () => { await parts.store.close(); await pool.end() } }
-  },
-}
+/** Opens the parts of one process. */
+const ENGINES = { memory: () => openDatabase(undefined), redis: () => openDatabase(url), postgres: () => openDatabase(connectionString) }
 
-function processOf(t: TestContext, { parts, close }: ReturnType<(typeof ENGINES)[keyof typeof ENGINES]>, ran: string[]) {
+function processOf(t: TestContext, { parts, close }: ReturnType<typeof openDatabase>, ran: string[]) {
   const tick = defineTask({
     name: `tick-${t.name.length}`, schedule: cron('* * * * * *', { input: (time) => ({ at: time.toISOString() }) }),
     run: (input, { taskId }) => {

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { program } from '../../servers/program.js'
+import { eventually } from '../../kit/wait.js'
 
 stopAfterwards()
 const { url } = await redisForFile()

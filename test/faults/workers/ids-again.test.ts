@@ -4,8 +4,8 @@ import { test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask } from 'longhaul'
 import { redis } from 'longhaul/redis'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { redisForFile } from '../../servers/redis-server.js'
+import { eventually } from '../../kit/wait.js'
 
 const { url } = await redisForFile()
 

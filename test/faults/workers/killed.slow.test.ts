@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pause } from '../../../src/conformance/waiting.js'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
-import { startWeb, startWorker } from './reference-cluster.js'
+import { startWeb, startWorker } from '../kit/reference-cluster.js'
+import { pause } from '../../kit/wait.js'
 
 stopAfterwards()
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }

@@ -3,12 +3,12 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { createTasks, defineTask, type Tasks } from 'longhaul'
-import { eventually, pause } from '../../../src/conformance/waiting.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { redisForFile } from '../../servers/redis-server.js'
-import { openDatabase } from './open-database.js'
+import { openDatabase } from '../../servers/open-database.js'
 import { program } from '../../servers/program.js'
+import { eventually, pause } from '../../kit/wait.js'
 
 stopAfterwards()
 const servers = { Redis: await redisForFile(), PostgreSQL: await postgresForFile() }

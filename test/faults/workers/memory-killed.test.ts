@@ -1,10 +1,10 @@
 // What docs/guarantees.md says no to.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pause } from '../../../src/conformance/waiting.js'
-import { receiver } from '../../http/callbacks/kit.js'
+import { receiver } from '../../http/kit/callbacks.js'
 import { startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { Client } from '../../http/kit/reference.js'
+import { pause } from '../../kit/wait.js'
 
 stopAfterwards()
 

@@ -1,10 +1,10 @@
 // An old worker and a new one on one Redis, and two applications on one Redis, by real processes.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { completed, startWorker, webOf } from './life-cluster.js'
+import { eventually } from '../../kit/wait.js'
 
 stopAfterwards()
 const { url } = await redisForFile()

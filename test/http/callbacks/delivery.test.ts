@@ -6,8 +6,8 @@ import { acceptTask } from '../../../src/tasks/core/accept-task.js'
 import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { eventually } from '../../unit/tasks/kit.js'
-import { receiver, SECRET, site } from './kit.js'
+import { receiver, SECRET, site } from '../kit/callbacks.js'
+import { eventually } from '../../kit/wait.js'
 
 const OTHER = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD'
 
@@ -117,7 +117,7 @@ describe('without callbacks', () => {
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
   })
 
-  test('a submission for an owner without a usable secret is refused', async (t) => {
+  test('a submission for an owner without a usable secret is rejected', async (t) => {
     for (const secrets of [[], ['whsec_%%%'], ['']]) {
       const { submit } = site(t, { secrets: () => secrets })
       await assert.rejects(submit('http://127.0.0.1:1/'), TypeError, secrets.join())

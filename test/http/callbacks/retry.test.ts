@@ -5,8 +5,8 @@ import { describe, test } from 'node:test'
 import { createTasks, defineTask, HttpError, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { inject } from 'longhaul/testing'
-import { eventually } from '../../unit/tasks/kit.js'
-import { receiver, site } from './kit.js'
+import { receiver, site } from '../kit/callbacks.js'
+import { eventually } from '../../kit/wait.js'
 
 /** The endpoint, and a way to call it. */
 function endpointOf(tasks: Parameters<typeof taskEndpoints>[0]) {
@@ -52,7 +52,7 @@ describe('a retried task', () => {
 })
 
 describe('POST {status}/callback', () => {
-  test('that a page of another site sends is 403, also of a browser that says so in Origin alone', async (t) => {
+  test('that a page of another site sends gets a 403, also of a browser that says so in Origin alone', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     const post = endpointOf(tasks)
@@ -81,7 +81,7 @@ describe('POST {status}/callback', () => {
     await eventually(() => seen.length === 2)
   })
 
-  test('is 409 while the task runs, without a callback, and while a delivery is under way', async (t) => {
+  test('gets a 409 while the task runs, without a callback, and while a delivery is under way', async (t) => {
     const { url, seen } = await receiver(t, () => undefined)
     const { submit, tasks } = site(t, { timeoutMs: 60_000 })
     const post = endpointOf(tasks)

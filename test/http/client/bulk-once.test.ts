@@ -9,7 +9,7 @@ import { bulkCreate, bulkUpdate } from 'longhaul/bulk'
 import { createClient, isBulkFailed, type BulkReport, type ClientError } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 
 interface Item { readonly n: number, readonly text?: string }
 

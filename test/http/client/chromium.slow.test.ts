@@ -6,7 +6,7 @@ import type { Browser, Page } from 'playwright-core'
 import type * as Longhaul from '../../../src/client/index.js'
 import { LARGE_FILE_BYTES, largeFile } from '../../../examples/reference-server/large-file.js'
 import { openBrowser } from '../../servers/chromium.js'
-import { bundled } from '../../unit/client/bundle.js'
+import { bundled } from '../../unit/kit/bundle.js'
 import { useReference } from '../kit/reference.js'
 
 declare const longhaul: typeof Longhaul

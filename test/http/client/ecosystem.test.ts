@@ -4,11 +4,11 @@ import { describe, test } from 'node:test'
 import { EventSource, type FetchLike } from 'eventsource'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
-import { deferred, eventually, within } from '../../unit/tasks/kit.js'
 import { jq } from './jq.js'
 import { useReference } from '../kit/reference.js'
-import { members, site } from '../tasks/kit.js'
+import { members, site } from '../kit/tasks.js'
 import { serviceOf } from '../../../src/tasks/tasks.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 /** Connecting again takes the two seconds of `retry`, and more on a busy machine. */
 const PATIENCE_MS = 30_000

@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
 import { attach } from '../../../adapters/node/index.js'
 import { list } from '../../../src/resources/index.js'
+import { listen } from '../../kit/listen.js'
 
 const server = createServer()
 attach(server, list({ repository: { list: ({ start, limit }) => ({ items: Array.from({ length: limit }, (_, n) => ({ id: start + n })), total: 1000 }) } }))
-server.listen(0, '127.0.0.1')
-await once(server, 'listening')
-const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-after(() => { server.close() })
+const { url: origin, close } = await listen(server)
+after(close)
 
 test('fetch of Node, which reads 16 KiB of fields, gets a list whose query has 8 kB', async () => {
   const answer = await fetch(`${origin}/?start=200&filter=${'x'.repeat(8000)}`)

@@ -4,14 +4,14 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import { test } from 'node:test'
 import type * as Longhaul from '../../../src/client/index.js'
 import { openBrowser } from '../../servers/chromium.js'
-import { bundled } from '../../unit/client/bundle.js'
-import { listen } from '../kit/hosts.js'
+import { bundled } from '../../unit/kit/bundle.js'
+import { listen } from '../../kit/listen.js'
 
 declare const longhaul: typeof Longhaul
 
 const CORS = { 'access-control-allow-origin': '*', 'access-control-allow-headers': '*, authorization', 'access-control-allow-methods': '*' }
 
-test('a request without secrets is followed; one with a body or header fields of the application is not', async (t) => {
+test('a request without secrets is followed; one with a body or headers of the application is not', async (t) => {
   const script = await bundled("import * as longhaul from 'longhaul/client'\nglobalThis.__name = (named) => named\nglobalThis.longhaul = longhaul", 'iife')
   const received: { readonly method: string | undefined, readonly headers: IncomingHttpHeaders }[] = []
   const other = await listen(createServer(({ method, headers }, response) => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { describe, test, type TestContext } from 'node:test'
 import { createClient, type Client, type ClientError } from 'longhaul/client'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 
 interface Received { readonly method: string, readonly path: string, readonly headers: IncomingMessage['headers'], readonly body: string }
 type Serve = (request: Received, response: ServerResponse) => void

@@ -9,7 +9,7 @@ import { LARGE_FILE_BYTES, largeFile } from '../../../examples/reference-server/
 import { startServer, type RunningServer } from '../../../examples/reference-server/server.js'
 import type { wait } from '../../../examples/reference-server/tasks/wait.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
-import { receiver } from '../callbacks/kit.js'
+import { receiver } from '../kit/callbacks.js'
 import { TOKENS } from '../kit/reference.js'
 
 const tokens = parseTokens(TOKENS)

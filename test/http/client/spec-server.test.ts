@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { createClient, type Client } from '../../../src/client/index.js'
-import { startSpecServer, type SpecServer } from './spec-server.js'
+import { startSpecServer, type SpecServer } from '../kit/spec-server.js'
 
 let server: SpecServer
 let client: Client

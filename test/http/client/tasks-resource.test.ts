@@ -1,13 +1,12 @@
 // The client against real handlers: lists of tasks, and what their items lead to.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { createTasks, defineTask, HttpError, jobFormat, router, taskEndpoints, type HttpRequest } from 'longhaul'
 import { createClient, type Client } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
+import { listen } from '../../kit/listen.js'
 
 const report = defineTask({
   name: 'report',
@@ -50,18 +49,13 @@ const handler = router({
 })
 const server = createServer((request, response) => { toNode(handler, { mountPath: '/v1' })(request, response) })
 
-let baseUrl = ''
+const { url, close } = await listen(server)
+const baseUrl = `${url}/v1`
 const clientOf = (user: string): Client => createClient({ baseUrl, headers: { 'x-user': user }, retry: { baseMs: 1 } })
 
-before(async () => {
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
-})
 after(async () => {
   await tasks.close({ drainMs: 0 })
-  server.close()
-  server.closeAllConnections()
+  await close()
 })
 
 describe('client.tasks on real handlers', () => {

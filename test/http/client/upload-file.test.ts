@@ -7,8 +7,8 @@ import type { FileUploadProgress } from '../../../src/client/upload-file.js'
 import { httpError } from '../../../src/http/errors.js'
 import type { Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { sha256 } from '../../unit/uploads/kit.js'
-import { CuttingProxy, open } from '../uploads/kit.js'
+import { sha256 } from '../../unit/kit/uploads.js'
+import { CuttingProxy, open } from '../kit/uploads.js'
 
 const retry = { baseMs: 1, maxMs: 20 }
 const bytes = randomBytes(500_000)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { createClient } from 'longhaul/client'
 import { ndjsonUpload } from 'longhaul/ndjson'
-import { CuttingProxy, open } from '../uploads/kit.js'
+import { CuttingProxy, open } from '../kit/uploads.js'
 
 const COUNT = 12_000
 const records = Array.from({ length: COUNT }, (_, id) => ({ id, text: 'x'.repeat(180) }))
@@ -17,7 +17,7 @@ async function start(t: TestContext, cuts: number[]) {
   const proxy = await CuttingProxy.to(port, cuts)
   t.after(() => {
     proxy.close()
-    close()
+    return close()
   })
   const retry = { baseMs: 1, maxMs: 20, attempts: 20 }
   return { written, proxy, client: createClient({ baseUrl: `http://127.0.0.1:${proxy.port}`, retry }) }

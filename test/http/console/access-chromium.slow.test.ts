@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { describe, test } from 'node:test'
 import type { AxeResults, RunOptions } from 'axe-core'
 import type { Page } from 'playwright-core'
-import { useConsole, type OpenOptions } from './kit.js'
+import { useConsole, type OpenOptions } from '../kit/console.js'
 
 declare const axe: { run(options: RunOptions): Promise<AxeResults> }
 

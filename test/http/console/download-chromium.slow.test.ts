@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { Request } from 'playwright-core'
 import { LARGE_FILE_BYTES } from '../../../examples/reference-server/large-file.js'
-import { between, hashOfFile, share, useConsole } from './kit.js'
+import { between, hashOfFile, share, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 
@@ -57,7 +57,7 @@ describe('download', () => {
     assert.deepEqual(await page.locator('#download-verdict .hash').allInnerTexts(), [otherHash, hashOfFile()])
   })
 
-  test('a reader gets the file; only the checksum is refused', async () => {
+  test('a reader gets the file; only the checksum is rejected', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     await page.route('**/api/files/large-file', (route) => route.fulfill(OTHER))
     await page.getByRole('button', { name: 'Start', exact: true }).click()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { rowOf, state, submitWait, useConsole, type ConsoleKit } from './kit.js'
+import { rowOf, state, submitWait, useConsole, type ConsoleKit } from '../kit/console.js'
 
 let redis: RedisServer
 let postgres: PostgresServer

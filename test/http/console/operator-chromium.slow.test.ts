@@ -1,11 +1,10 @@
 // The console of the reference server: the operator's view of all owners' tasks in a real browser.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { useConsole } from './kit.js'
+import { useConsole } from '../kit/console.js'
+import { listen } from '../../kit/listen.js'
 
 const kit = useConsole()
 
@@ -43,11 +42,10 @@ describe('the view of the operator', () => {
 
   test('shows callbacks that failed, with their owner', async () => {
     // 410 means that the receiver wants no callbacks any more, so there is one attempt.
-    const receiver = createServer((_, res) => { res.writeHead(410).end() }).listen(0, '127.0.0.1')
-    await once(receiver, 'listening')
+    const receiver = createServer((_, res) => { res.writeHead(410).end() })
+    const { url: callbackUrl, close } = await listen(receiver)
     try {
       const token = kit.newToken()
-      const callbackUrl = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`
       const id = await kit.submitAndWait(token, 'wait', { ms: 0 }, { callbackUrl })
       const page = await kit.open({ token: 'demo-admin' })
       const failed = page.locator('#operator-callbacks tr', { hasText: id.slice(0, 6) })
@@ -61,8 +59,7 @@ describe('the view of the operator', () => {
       const owner = token.replace('own', 'owner')
       assert.equal(words, `wait ${id.slice(0, 6)} ${owner} failed, 1 attempt, the last answer was 410, gone`)
     } finally {
-      receiver.close()
-      receiver.closeAllConnections()
+      await close()
     }
   })
 

@@ -1,7 +1,7 @@
 // The console of the reference server: tokens, and what the page may do.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { useConsole } from './kit.js'
+import { useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
-import { useConsole } from './kit.js'
+import { useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 
@@ -71,7 +71,7 @@ describe('NDJSON upload', () => {
     assert.equal(await page.evaluate('document.activeElement.textContent'), 'Upload the lines')
   })
 
-  test('a refusal has its code', async () => {
+  test('a rejection has its code', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     await page.getByRole('button', { name: 'Example with mistakes' }).first().click()
     await page.getByRole('button', { name: 'Upload the lines' }).click()
@@ -120,7 +120,7 @@ describe('bulk create', () => {
     await page.locator('#requests-table', { hasText: '207 Multi-Status' }).waitFor()
   })
 
-  test('a refusal of all of it has its code', async () => {
+  test('a rejection of all of it has its code', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     await page.locator('#bulk-example').click()
     await page.getByRole('button', { name: 'Create them' }).click()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { text } from 'node:stream/consumers'
 import { describe, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
-import { rowOf, share, useConsole } from './kit.js'
+import { rowOf, share, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 const FILE = '**/files/users.ndjson'
@@ -56,7 +56,7 @@ describe('files of a task', () => {
     kit.forgiveBlobs()
   })
 
-  test('whose bytes were changed on the way are refused', async () => {
+  test('whose bytes were changed on the way are rejected', async () => {
     const { page, row } = await exported()
     await page.route(FILE, async (route) => {
       const response = await route.fetch()

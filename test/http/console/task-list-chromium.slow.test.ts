@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
-import { rowOf, state, submitWait, useConsole } from './kit.js'
+import { rowOf, state, submitWait, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 

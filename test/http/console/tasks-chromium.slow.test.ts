@@ -1,7 +1,7 @@
 // The console of the reference server: its tasks, as somebody with a browser meets them.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { between, hashOfFile, share, state, submitWait, useConsole } from './kit.js'
+import { between, hashOfFile, share, state, submitWait, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 
@@ -43,7 +43,7 @@ describe('tasks', () => {
     await state(row, 'completed')
   })
 
-  test('a failure and a refusal have their code and their words', async () => {
+  test('a failure and a rejection have their code and their words', async () => {
     const page = await kit.open()
     await page.getByLabel('Fail in the end').check()
     const row = await submitWait(page, 0.1)

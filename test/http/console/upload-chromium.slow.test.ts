@@ -12,7 +12,7 @@ import type { Page, Request } from 'playwright-core'
 import { openBrowser } from '../../servers/chromium.js'
 import { startPostgres } from '../../servers/postgres-server.js'
 import { startProcess, stopAfterwards } from '../kit/process.js'
-import { CEILING_MS, share, useConsole } from './kit.js'
+import { CEILING_MS, share, useConsole } from '../kit/console.js'
 
 declare const axe: { run(options: RunOptions): Promise<AxeResults> }
 
@@ -105,7 +105,7 @@ describe('the upload of a file', () => {
     assert.equal(await page.locator('#sending').isVisible(), false)
   })
 
-  test('is cancelled, and a refusal has its code', async () => {
+  test('is cancelled, and a rejection has its code', async () => {
     const page = await kit.open()
     const { held } = await holding(page, 2)
     await choose(page)

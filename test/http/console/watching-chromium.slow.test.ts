@@ -1,24 +1,22 @@
 // The console of the reference server: how it follows tasks, as somebody with a browser meets it.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
-import { state, submitWait, useConsole } from './kit.js'
+import { state, submitWait, useConsole } from '../kit/console.js'
+import { listen } from '../../kit/listen.js'
 
 const kit = useConsole()
 
 describe('following tasks', () => {
-  test('a callback is shown until it is delivered, or refused', async () => {
+  test('a callback is shown until it is delivered, or rejected', async () => {
     const got: string[] = []
     const receiver = createServer((req, res) => {
       req.on('data', (chunk) => got.push(String(chunk))).on('end', () => { res.writeHead(204).end() })
     })
-    receiver.listen(0, '127.0.0.1')
-    await once(receiver, 'listening')
+    const { url, close } = await listen(receiver)
     try {
       const page = await kit.open()
-      await page.getByLabel('Callback URL').fill(`http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`)
+      await page.getByLabel('Callback URL').fill(`${url}/hook`)
       const row = await submitWait(page, 3)
       await row.getByText(/^Callback: waiting/).waitFor()
       await row.getByText(/^Callback: delivered, 1 attempt, the last answer was 204, at /).waitFor()
@@ -28,8 +26,7 @@ describe('following tasks', () => {
       await page.getByRole('button', { name: 'Submit the task' }).click()
       await page.locator('#task-error', { hasText: 'callback_url_forbidden' }).waitFor()
     } finally {
-      receiver.close()
-      receiver.closeAllConnections()
+      await close()
     }
   })
 

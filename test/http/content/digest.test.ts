@@ -14,7 +14,7 @@ import { toNode } from 'longhaul/node'
 import { collection } from 'longhaul/resources'
 import { ndjsonUpload } from 'longhaul/ndjson'
 import type { Handler } from 'longhaul'
-import { fakeRequest } from '../../unit/http/fake-request.js'
+import { fakeRequest } from '../../unit/kit/request.js'
 import { useReference } from '../kit/reference.js'
 
 const digestOf = (body: string | Buffer, name = 'sha-256'): string => `${name}=:${createHash(name.replace('-', '')).update(body).digest('base64')}:`

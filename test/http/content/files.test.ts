@@ -9,7 +9,7 @@ import { fileSource, folderSource } from 'longhaul/files'
 import type { FolderSourceOptions } from '../../../adapters/files/sources.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { content } from '../../../src/content/content.js'
-import { closed, folder, openBelow, piece, rawStatus, serve, type Site } from './kit.js'
+import { closed, folder, openBelow, piece, rawStatus, serve, type Site } from '../kit/content.js'
 import { ask } from '../kit/wire.js'
 
 interface Tree extends Site {

@@ -13,7 +13,7 @@ import { createClient } from 'longhaul/client'
 import { blobSource, content } from 'longhaul/content'
 import { fileSource, folderSource } from 'longhaul/files'
 import { MemoryBlobs } from 'longhaul/memory'
-import { folder, serve } from './kit.js'
+import { folder, serve } from '../kit/content.js'
 
 const run = promisify(execFile)
 const digestOf = (bytes: Uint8Array | string, algorithm = 'sha256'): string => (

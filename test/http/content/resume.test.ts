@@ -9,7 +9,7 @@ import ts from 'typescript'
 import { fileSource } from 'longhaul/files'
 import { content } from '../../../src/content/content.js'
 import type { ContentSource } from '../../../src/content/source.js'
-import { closed, folder, piece, serve, sha256, type Site } from './kit.js'
+import { closed, folder, piece, serve, sha256, type Site } from '../kit/content.js'
 import { blocks } from '../kit/doc-page.js'
 
 const SIZE = 3 * 1024 * 1024 + 17

@@ -5,7 +5,7 @@ import { fastify } from 'fastify'
 import { createTasks, defineTask, taskEndpoints } from 'longhaul'
 import { toFastify } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
-import { deferred } from '../../unit/tasks/kit.js'
+import { deferred } from '../../kit/wait.js'
 
 test('app.close of Fastify ends event streams and gives running tasks time to finish, if preClose drains the tasks', async () => {
   const gate = deferred()

@@ -47,7 +47,7 @@ async function seenBy(origin: string): Promise<number[]> {
   return [accepted.status, ...asked.map((answer) => answer.status)]
 }
 
-describe('the user of the host is the owner of the task', () => {
+describe('the user of the application is the owner of the task', () => {
   test('express', async (t) => {
     const { tasks, api } = setUp()
     t.after(() => tasks.close())

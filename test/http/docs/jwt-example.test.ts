@@ -7,7 +7,7 @@ import { exportJWK, exportSPKI, generateKeyPair, SignJWT, UnsecuredJWT } from 'j
 import { jwt } from '../../../examples/jwt/scheme.js'
 import { compose, guard, json, principalOf, type HttpResponse } from '../../../src/index.js'
 import { authenticate, authorize } from '../../../src/policies/index.js'
-import { request } from '../../unit/policies/request.js'
+import { request } from '../../unit/kit/request.js'
 
 const issuer = 'https://login.example'
 const audience = 'api'
@@ -58,7 +58,7 @@ describe('JSON Web Tokens', () => {
     assert.equal((await ask(`bearer ${await sign({ sub: 'eve' })}`)).status, 403)
   })
 
-  test('SPEC 5.2: an invalid token is a 401, whatever is wrong with it', async () => {
+  test('SPEC 5.2: an invalid token gets a 401, whatever is wrong with it', async () => {
     const ask = api()
     heard.length = 0
     const good = await sign()
@@ -87,7 +87,7 @@ describe('JSON Web Tokens', () => {
     assert.equal((await ask(`Bearer ${good}`)).status, 200)
   })
 
-  test('SPEC 7.502, 7.504: a provider that fails is a 502 or 504, and only onError receives the reason', { timeout: 20_000 }, async () => {
+  test('SPEC 7.502, 7.504: a provider that fails gets a 502 or 504, and only onError receives the reason', { timeout: 20_000 }, async () => {
     for (const [how, status] of [['broken', 502], ['silent', 504]] as const) {
       heard.length = 0
       provider = how

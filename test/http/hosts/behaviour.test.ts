@@ -34,7 +34,7 @@ for (const host of HOSTS) {
         assert.deepEqual(JSON.parse(body), { path: '/api/a%20b/c', mountPath: '/api', q: '1+1', method: 'GET' })
       }))
 
-    test('see the user that the host knows', () =>
+    test('see the user that the application knows', () =>
       running(host, (request) => json(200, request.context), async (port) => {
         assert.deepEqual(JSON.parse((await ask(port, 'GET', '/api/x')).body), { user: { name: 'ann' } })
       }))
@@ -45,7 +45,7 @@ for (const host of HOSTS) {
         assert.deepEqual(await ask(port, 'POST', '/api/x', sent).then(({ body }) => JSON.parse(body)), { a: [1] })
       }))
 
-    test('refuse repeated credentials, a repeated Content-Type and a repeated Host', async () => {
+    test('reject repeated credentials, a repeated Content-Type and a repeated Host', async () => {
       const verify = tokens({ one: { subject: 'one' }, two: { subject: 'two' } })
       const read: Handler<Context> = async (request) => json(200, [principalOf(request), await readJson(request, { maxBodyBytes: 1000 })])
       const handler = compose<Context>(crossSite(), authenticate({ schemes: [bearer({ verify }), basic({ verify: () => undefined })] }), read)
@@ -86,13 +86,13 @@ for (const host of HOSTS) {
         }
       }))
 
-    test("take what the host's parser made of the body", () =>
+    test("take what the application's parser made of the body", () =>
       running(host, { parse: true, handler: async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })) }, async (port) => {
         const sent = { body: '{"a":[2]}', headers: { 'content-type': 'application/json' } }
         assert.deepEqual(JSON.parse((await ask(port, 'POST', '/api/x', sent)).body), { a: [2] })
       }))
 
-    test('continue with the host when they return undefined', () =>
+    test('continue with the application when they return undefined', () =>
       running(host, { fallback: true, handler: async () => undefined }, async (port) => {
         const { status, body } = await ask(port, 'GET', '/api/x')
         assert.deepEqual([status, body], [200, 'host'])
@@ -118,7 +118,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('answer 204 and 304 without a body and without a length', () =>
+    test('respond with 204 and 304 without a body and without a length', () =>
       running(host, ({ path }) => ({ status: Number(path.slice(-3)), headers: { etag: '"1"' } }), async (port) => {
         for (const status of [204, 304]) {
           const answer = await ask(port, 'GET', `/api/${status}`)
@@ -192,7 +192,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('are aborted when the client disconnects before there is an answer', () => {
+    test('are aborted when the client disconnects before there is a response', () => {
       const { promise: asked, resolve: arrived } = gate()
       const { promise: aborted, resolve: abort } = gate()
       return running(host, async (request) => {
@@ -208,7 +208,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('are not aborted when the client disconnects after its answer', () => {
+    test('are not aborted when the client disconnects after its response', () => {
       let signal: AbortSignal | undefined
       return running(host, (request) => {
         signal = request.signal
@@ -328,7 +328,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('may answer without reading a large body, and the answer arrives', { timeout: 15_000 }, () =>
+    test('may answer without reading a large body, and the response arrives', { timeout: 15_000 }, () =>
       running(host, async (request) => {
         if (await request.body.bytes(1_000_000) === undefined) throw httpError('body_too_large')
         return json(200, {})
@@ -341,7 +341,7 @@ for (const host of HOSTS) {
       }))
 
     if (host.middleware) {
-      test('leave the headers that the host has set, and join the lists', () =>
+      test('leave the headers that the application has set, and join the lists', () =>
         running(host, ({ path }) => ({
           status: 200,
           headers: { 'vary': 'Accept, origin', 'set-cookie': 'ours=2', 'content-type': 'text/plain' },
@@ -356,7 +356,7 @@ for (const host of HOSTS) {
           }
         }))
     } else {
-      test('answer 404 not_found if the host has no answer', () =>
+      test('respond with 404 not_found if the application has no response', () =>
         running(host, () => undefined, async (port) => {
           const { status, headers, body } = await ask(port, 'GET', '/api/x')
           assert.deepEqual([status, headers['content-type'], JSON.parse(body).code], [404, 'application/json', 'not_found'])

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterEach, describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
@@ -17,6 +15,7 @@ import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { testClock } from 'longhaul/testing'
+import { listen } from '../../kit/listen.js'
 
 const fault = new Error('password=123')
 const broken: Handler = () => { throw fault }
@@ -25,17 +24,16 @@ let stop: (() => void) | undefined
 afterEach(() => { stop?.() })
 
 /** Listens as an application would, once for all handlers. */
-function listen(): [unknown, ErrorPlace][] {
+function report(): [unknown, ErrorPlace][] {
   const heard: [unknown, ErrorPlace][] = []
   stop = reportErrorsTo((error, place) => { heard.push([error, place]) })
   return heard
 }
 
 async function statusOf(t: TestContext, listener: RequestListener): Promise<number> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  t.after(() => { server.closeAllConnections(); server.close() })
-  await once(server, 'listening')
-  const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/x`)
+  const { url, close } = await listen(createServer(listener))
+  t.after(close)
+  const answer = await fetch(`${url}/x`)
   assert.doesNotMatch(await answer.text(), /password/)
   return answer.status
 }
@@ -81,7 +79,7 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
   }
   for (const [name, host] of Object.entries(hosts)) {
     test(name, async (t) => {
-      const heard = listen()
+      const heard = report()
       const seen = warnings(t)
       const answered: string[] = []
       assert.equal(await statusOf(t, await host(answered)), 500)
@@ -94,7 +92,7 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
 
   test('tasks, with the attempt, also beside an onError of theirs', async (t) => {
     for (const own of [[], ['own', 'own']]) {
-      const heard = listen()
+      const heard = report()
       const seen = warnings(t)
       const called: string[] = []
       const clock = testClock()
@@ -114,7 +112,7 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
 })
 
 test('errors that are meant for clients are not reported, and a removed listener is not called', async (t) => {
-  const heard = listen()
+  const heard = report()
   assert.equal(await statusOf(t, toNode(() => { throw httpError('forbidden') })), 403)
   stop?.()
   const seen = warnings(t)
@@ -124,7 +122,7 @@ test('errors that are meant for clients are not reported, and a removed listener
   assert.equal(seen.length, 1)
 })
 
-test('a listener that throws changes no answer, and causes a warning', async (t) => {
+test('a listener that throws changes no response, and causes a warning', async (t) => {
   const seen = warnings(t)
   stop = reportErrorsTo(() => { throw new Error('Sentry is away') })
   assert.equal(await statusOf(t, toNode(broken)), 500)

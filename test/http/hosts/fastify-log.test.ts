@@ -41,7 +41,7 @@ async function site(t: TestContext) {
 }
 
 describe('the log of Fastify', () => {
-  test('has one line without a stack for many refusals', async (t) => {
+  test('has one line without a stack for many rejections', async (t) => {
     const { post, lines } = await site(t)
     assert.equal((await post('/slow', { prefer: 'respond-async' }))[0], 202)
     for (let n = 0; n < 20; n++) assert.deepEqual(await post('/slow', { prefer: 'respond-async' }), [503, 'queue_full'])

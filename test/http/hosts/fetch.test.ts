@@ -18,7 +18,7 @@ describe('toFetch: requests', () => {
     })
   })
 
-  test('have the facts that the host passes', async () => {
+  test('have the facts that the application passes', async () => {
     const handle = toFetch(place, { mountPath: '/api', context: (request) => ({ url: request.url }) })
     assert.deepEqual(await (await handle(new Request('http://h/x#y'))).json(),
       { method: 'GET', path: '/api/x', mountPath: '/api', params: {}, query: [], context: { url: 'http://h/x#y' } })
@@ -27,7 +27,7 @@ describe('toFetch: requests', () => {
       { method: 'GET', path: '/m/x', mountPath: '/m', params: { id: '1' }, query: [], context: { url: 'u' }, peerAddress: '::1' })
   })
 
-  test('an invalid mount path is refused at construction, or masked in a call', async () => {
+  test('an invalid mount path is rejected at construction, or masked in a call', async () => {
     assert.throws(() => toFetch(place, { mountPath: 'api' }), /write "\/api"/)
     assert.throws(() => toFetch(undefined as never), /[Pp]ass a handler/)
     const errors: unknown[] = []
@@ -90,14 +90,14 @@ describe('toFetch: bodies', () => {
     assert.equal(request.body?.locked, false)
   })
 
-  test('that break off are a 400', async () => {
+  test('that break off get 400', async () => {
     const errors: unknown[] = []
     const broken = new ReadableStream<Uint8Array>({ pull(controller) { controller.error(new Error('reset')) } })
     const response = await toFetch(async ({ body }) => json(200, await size(body, 10)), { onError: (error) => errors.push(error) })(post(broken))
     assert.deepEqual([response.status, (await response.json() as { code: string }).code, errors], [400, 'incomplete_body', []])
   })
 
-  test('that were read before are taken from the host; without its value an error says what to do', async () => {
+  test('that were read before are taken from the application; without its value an error says what to do', async () => {
     const errors: unknown[] = []
     const handle = toFetch(async (request) => json(200, await readJson(request, { maxBodyBytes: 100 })), { onError: (error) => errors.push(error) })
     const used = async (): Promise<Request> => {
@@ -120,8 +120,8 @@ describe('toFetch: bodies', () => {
   })
 })
 
-describe('toFetch: answers', () => {
-  test('undefined continues with the host, and is a 404 if the host has no answer', async () => {
+describe('toFetch: responses', () => {
+  test('undefined continues with the application, and gets a 404 if the application has no response', async () => {
     const handle = toFetch(() => undefined)
     assert.equal(await (await handle(new Request('http://h/'), { next: () => new Response('host') })).text(), 'host')
     for (const extra of [{}, { next: async () => undefined }]) {
@@ -130,7 +130,7 @@ describe('toFetch: answers', () => {
     }
   })
 
-  test('an error of the host after undefined is not masked', async () => {
+  test('an error of the application after undefined is not masked', async () => {
     await assert.rejects(toFetch(() => undefined)(new Request('http://h/'), { next: () => { throw new Error('host') } }), /^Error: host$/)
   })
 

@@ -10,9 +10,9 @@ import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { deferred, within } from '../../unit/tasks/kit.js'
 import { HOSTS, type Host, type Setup } from '../kit/hosts.js'
 import { ask, Wire } from '../kit/wire.js'
+import { deferred, within } from '../../kit/wait.js'
 
 type Context = { user?: unknown }
 type Body = Record<string, unknown>
@@ -51,7 +51,7 @@ async function site(host: Host, setup: Partial<Setup> = {}) {
 for (const host of HOSTS) {
   describe(`the flows under ${host.name}`, () => {
     for (const parse of [false, true]) {
-      test(`202, the status below the mount path, the host's user as the owner${parse ? ', from a body that is parsed already' : ''}`, async (t) => {
+      test(`202, the status below the mount path, the application's user as the owner${parse ? ', from a body that is parsed already' : ''}`, async (t) => {
         const { port, tasks, end } = await site(host, { parse })
         t.after(end)
         const accepted = await ask(port, 'POST', '/api/greet', { body: '{"name":"Ann"}', headers: { ...JSON_TYPE, prefer: 'respond-async' } })
@@ -69,7 +69,7 @@ for (const host of HOSTS) {
       })
     }
 
-    test('the direct answer, and a refusal with its pointer', async (t) => {
+    test('the synchronous response, and a rejection with its pointer', async (t) => {
       const { port, end } = await site(host)
       t.after(end)
       const done = await ask(port, 'POST', '/api/greet', { body: '{"name":"Ann"}', headers: JSON_TYPE })

@@ -63,7 +63,7 @@ describe('longhaul/fastify', () => {
 })
 
 describe('longhaul/koa', () => {
-  test('middleware in front continues after the answer, and failures reach the app', async () => {
+  test('middleware in front continues after the response, and failures reach the app', async () => {
     const app = new Koa()
     const seen: unknown[] = []
     app.on('error', (error: Error, ctx: Koa.Context) => { seen.push(error.message, ctx.path) })

@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { describe, test } from 'node:test'
 import { attach, limitSending } from '../../../adapters/node/index.js'
 import { json, stream } from '../../../src/http/respond.js'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 import { ask, open } from '../kit/wire.js'
 
 /** A connection as the rule sees it. */
@@ -114,7 +114,7 @@ describe('limitSending: the rule', () => {
 describe('slow clients', () => {
   const megabyte = Buffer.alloc(1024 * 1024)
 
-  test('SPEC 8.3: a client that stops reading is cut, its source is closed, and others are not delayed; a client that waits for its answer is not cut', async () => {
+  test('SPEC 8.3: a client that stops reading is cut, its source is closed, and others are not delayed; a client that waits for its response is not cut', async () => {
     let closed: () => void = () => {}
     const sourceClosed = new Promise<void>((resolve) => { closed = resolve })
     let answerLate: (() => void) | undefined
@@ -152,7 +152,7 @@ describe('slow clients', () => {
     await close()
   })
 
-  test('a client that reads slowly gets the whole answer', async () => {
+  test('a client that reads slowly gets the whole response', async () => {
     const server = createServer((_, res) => { res.end(Buffer.alloc(8 * 1024 * 1024)) })
     limitSending(server, 1000)
     const { port, close } = await listen(server)

@@ -15,7 +15,7 @@ import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { toReference } from '../../../src/http/request.js'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 
 /** The mount path of `/<tenant>/…`, with its parameter as the client sent it. */
 const mountOf = (url = '') => /^\/+[^/]*/.exec(url)?.[0] ?? ''

@@ -16,7 +16,7 @@ async function * pieces(...values: string[]): AsyncGenerator<string> {
   }
 }
 
-describe('toNode: whole answers', () => {
+describe('toNode: whole responses', () => {
   test('the length is counted in bytes, and a wrong one is corrected', () =>
     serving(toNode(({ path }) => path === '/text' ? text('größer', { 'content-length': '3' }) : text(new Uint8Array([65, 66]))), async (port) => {
       const first = await ask(port, 'GET', '/text')
@@ -25,7 +25,7 @@ describe('toNode: whole answers', () => {
       assert.deepEqual([second.headers['content-length'], second.body], ['2', 'AB'])
     }))
 
-  test('an answer without a body has the length 0, but HEAD leaves open what GET says', () =>
+  test('a response without a body has the length 0, but HEAD leaves open what GET says', () =>
     serving(toNode(() => ({ status: 200, headers: {} })), async (port) => {
       assert.equal((await ask(port, 'GET', '/')).headers['content-length'], '0')
       assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], undefined)
@@ -36,7 +36,7 @@ describe('toNode: whole answers', () => {
       assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], '1234')
     }))
 
-  test('headers that a handler shares between answers are not changed', () => {
+  test('headers that a handler shares between responses are not changed', () => {
     const shared = Object.freeze({ 'content-type': 'text/plain' })
     return serving(toNode(({ path }) => ({ status: 200, headers: shared, body: path })), async (port) => {
       assert.equal((await ask(port, 'GET', '/a')).headers['content-length'], '2')
@@ -60,7 +60,7 @@ describe('toNode: whole answers', () => {
   })
 
   for (const name of ['end', 'write'] as const) {
-    test(`a host that has put its own ${name} in place gets the text in one call, by end`, () => {
+    test(`an application that has put its own ${name} in place gets the text in one call, by end`, () => {
       const calls: unknown[][] = []
       const handle = toNode(() => text('größer'))
       return serving((req, res) => {
@@ -90,7 +90,7 @@ describe('toNode: whole answers', () => {
     })
   })
 
-  test("a length that the host has set does not outlive the handler's answer", () => {
+  test("a length that the application has set does not outlive the handler's answer", () => {
     const handle = toNode(({ path }) => path === '/stream' ? text(pieces('a', 'b')) : text('abc'))
     return serving((req, res) => {
       res.setHeader('Content-Length', 1)
@@ -101,7 +101,7 @@ describe('toNode: whole answers', () => {
     })
   })
 
-  test('an answer that comes after the host has answered is dropped, and its source closed', () => {
+  test('a response that comes after the application has answered is dropped, and its source closed', () => {
     let closed = false
     const source = { [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true as const, value: undefined }), return: async () => { closed = true; return { done: true as const, value: undefined } } }) }
     const errors: unknown[] = []
@@ -141,7 +141,7 @@ describe('toNode: whole answers', () => {
   })
 })
 
-describe('toNode: streamed answers', () => {
+describe('toNode: streamed responses', () => {
   test('a Node stream that nobody reads is destroyed', async () => {
     const { Readable } = await import('node:stream')
     let destroyed = false
@@ -229,7 +229,7 @@ describe('toNode: streamed answers', () => {
       wire.socket.destroy()
     }))
 
-  test('an empty source is an empty answer', () =>
+  test('an empty source is an empty response', () =>
     serving(toNode(() => text(pieces())), async (port) => {
       const answer = await ask(port, 'GET', '/')
       assert.deepEqual([answer.status, answer.body], [200, ''])

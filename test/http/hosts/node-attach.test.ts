@@ -7,7 +7,7 @@ import type { NodeServer } from '../../../adapters/node/limit-sending.js'
 import { httpError } from '../../../src/http/errors.js'
 import type { Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 import { ask, Wire } from '../kit/wire.js'
 
 const hello: Handler = () => json(200, { hello: true })
@@ -40,7 +40,7 @@ const refused: [string, string, number, string][] = [
   ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, 'bad_request']
 ]
 
-describe('attach: what Node refuses', () => {
+describe('attach: what Node rejects', () => {
   for (const [what, text, status, code] of refused) {
     test(`${status === 501 ? 'SPEC 7: ' : ''}${what} gets ${status} with the error body`, () =>
       serving(hello, {}, async (port) => {
@@ -68,7 +68,7 @@ describe('attach: what Node refuses', () => {
     }))
 
   for (const [what, bad, status] of [['an unknown method', 'BREW /', 501], ['garbage', '\x16\x03 /', 400]] as const) {
-    test(`${what} in the same packet as a good request gets ${status}, after its answer`, () =>
+    test(`${what} in the same packet as a good request gets ${status}, after its response`, () =>
       serving(hello, {}, async (port) => {
         const text = await new Wire(port, `GET / HTTP/1.1\r\nHost: a\r\n\r\n${bad} HTTP/1.1\r\nHost: a\r\n\r\n`).end()
         const [, good, refusal] = /^(HTTP\/1.1 200 [^]*?true\})(HTTP[^]*)$/.exec(text) ?? []
@@ -77,7 +77,7 @@ describe('attach: what Node refuses', () => {
       }))
   }
 
-  test('nothing is written into an answer that has begun', () => {
+  test('nothing is written into a response that has begun', () => {
     const never: Handler = () => ({
       status: 200, headers: { 'content-type': 'text/plain' },
       body: (async function * () { yield 'begun'; await new Promise(() => {}) })()
@@ -98,7 +98,7 @@ describe('attach: what Node refuses', () => {
       assert.equal((await ask(port, 'GET', '/')).status, 200)
     }))
 
-  test("the host's own clientError listener stays in charge", () => {
+  test("the application's own clientError listener stays in charge", () => {
     const server = createServer()
     server.on('clientError', (_error, socket) => socket.end('HTTP/1.1 418 Mine\r\n\r\n'))
     return serving(hello, {}, async (port) => {
@@ -120,7 +120,7 @@ describe('attach: Expect', () => {
       wire.socket.destroy()
     }))
 
-  test("the host's own listener stays in charge", () => {
+  test("the application's own listener stays in charge", () => {
     const server = createServer()
     server.on('checkExpectation', (_req, res) => res.writeHead(418, { connection: 'close' }).end())
     return serving(hello, {}, async (port) => {
@@ -174,7 +174,7 @@ describe('attach: Expect: 100-continue', () => {
       wire.socket.destroy()
     }))
 
-  test('a refusal is sent in place of 100, and closes the connection', () =>
+  test('a rejection is sent in place of 100, and closes the connection', () =>
     serving(() => { throw httpError('unauthorized') }, {}, async (port) => {
       const wire = new Wire(port, head)
       const answer = parse(await wire.end())
@@ -190,7 +190,7 @@ describe('attach: Expect: 100-continue', () => {
       assert.equal(parse(await new Wire(port, head).end()).status, 413)
     }))
 
-  test("what the handler declines goes to the host's listener, which gets its body", () => {
+  test("what the handler declines goes to the application's listener, which gets its body", () => {
     const server = createServer((req, res) => {
       req.on('data', (chunk: Buffer) => res.end(chunk))
     })
@@ -204,14 +204,14 @@ describe('attach: Expect: 100-continue', () => {
   })
 })
 
-describe('attach: listeners of the host', () => {
+describe('attach: listeners of the application', () => {
   test('a request that the handler declines goes to the former listeners', () =>
     serving((request) => request.path === '/ours' ? json(200, {}) : undefined, {}, async (port) => {
       assert.equal((await ask(port, 'GET', '/ours')).status, 200)
       assert.equal((await ask(port, 'GET', '/theirs')).body, 'theirs')
     }, createServer((_req, res) => { res.end('theirs') })))
 
-  test('without such listeners it is a 404', () =>
+  test('without such listeners it gets a 404', () =>
     serving(() => undefined, {}, async (port) => {
       const answer = await ask(port, 'GET', '/')
       assert.deepEqual([answer.status, JSON.parse(answer.body).code], [404, 'not_found'])
@@ -228,7 +228,7 @@ describe('attach: listeners of the host', () => {
     assert.deepEqual(events.map((event) => server.rawListeners(event)), before)
   })
 
-  test('an invalid handler and an invalid mount path are refused at construction', () => {
+  test('an invalid handler and an invalid mount path are rejected at construction', () => {
     assert.throws(() => attach(createServer(), null as never), /[Pp]ass a handler/)
     assert.throws(() => attach(createServer(), hello, { mountPath: 'api' }), /write "\/api"/)
   })

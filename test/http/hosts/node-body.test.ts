@@ -205,7 +205,7 @@ describe('toNode: bodies that are not wanted', () => {
     }
   }
 
-  test('a client that wants the connection closed gets all of a streamed answer, too', { timeout: 20_000 }, () => {
+  test('a client that wants the connection closed gets all of a streamed response, too', { timeout: 20_000 }, () => {
     const long: Handler = async (request) => {
       for await (const _ of request.body.stream()) break
       return { status: 202, headers: {}, body: (async function* () { for (let at = 0; at < 40; at++) yield 'y'.repeat(50_000) })() }
@@ -267,7 +267,7 @@ describe('toNode: bodies that are not wanted', () => {
     })
   })
 
-  test('an answer may be streamed while the request is still read', () => {
+  test('a response may be streamed while the request is still read', () => {
     const handle = toNode((request) => ({
       status: 200, headers: { 'content-type': 'text/plain' },
       body: (async function * () { for await (const chunk of request.body.stream()) yield Buffer.from(chunk).toString().toUpperCase() })()

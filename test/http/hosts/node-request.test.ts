@@ -4,7 +4,6 @@ import express from 'express'
 import { type IncomingMessage, type RequestListener } from 'node:http'
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import { toNode, type NodeRaw } from '../../../adapters/node/index.js'
 import { DerivedRequest } from '../../../src/http/request.js'
@@ -12,6 +11,7 @@ import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { serving } from '../kit/hosts.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
+import { listen } from '../../kit/listen.js'
 
 const place: Handler = ({ path, mountPath, params, query }) => json(200, { path, mountPath, params, query: [...query] })
 
@@ -75,7 +75,7 @@ describe('toNode: where a request is', () => {
     })
   })
 
-  test('a mount path function that fails is a masked 500', () => {
+  test('a mount path function that fails gets a masked 500', () => {
     const errors: unknown[] = []
     const handle = toNode(place, { mountPath: () => { throw new Error('secret') }, onError: (error) => errors.push(error) })
     return serving(handle, async (port) => {
@@ -115,7 +115,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('it has the peer, the headers and the objects of the host', () => {
+  test('it has the peer, the headers and the objects of the application', () => {
     let same = false
     const listener: RequestListener = (req, res) => toNode((request) => {
       const raw = request.raw as NodeRaw
@@ -128,7 +128,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('a request behind a response of the host is aborted when the connection closes', () => {
+  test('a request behind a response of the application is aborted when the connection closes', () => {
     let aborted = false
     let got = false
     const handle = toNode(({ signal }) => new Promise(() => {
@@ -181,8 +181,7 @@ describe('toNode: what a request carries', () => {
         : json(201, { path: request.path, size: bytes?.byteLength })
     })
     const server = createHttp2Server((req, res) => handle(req as unknown as IncomingMessage, res as never))
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const client = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const client = connectHttp2((await listen(server)).url)
     try {
       const read = async (path: string, body?: string): Promise<[number, string]> => {
         const stream = client.request({ ':path': path, ':method': body === undefined ? 'GET' : 'POST' })

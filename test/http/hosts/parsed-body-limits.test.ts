@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import express from 'express'
 import { createTasks, defineTask, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { toMiddleware } from 'longhaul/node'
+import { listen } from '../../kit/listen.js'
 
 test('behind express.json(), maxInputBytes bounds chunked and coded bodies too', async (t) => {
   const work = defineTask({ name: 'work', run: () => ({ message: 'done' }) })
@@ -15,15 +15,14 @@ test('behind express.json(), maxInputBytes bounds chunked and coded bodies too',
   const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const app = express().use(express.json()).use('/work', toMiddleware(submit(work)))
   const server = createServer(app)
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  const { url, close } = await listen(server)
   t.after(async () => {
-    server.closeAllConnections()
-    await new Promise((resolve) => { server.close(resolve) })
+    await close()
     await tasks.close({ drainMs: 0 })
     await engine.store.close()
   })
   const post = async (body: string | Uint8Array | ReadableStream, headers: Record<string, string> = {}) => {
-    const response = await fetch(`http://127.0.0.1:${String((server.address() as AddressInfo).port)}/work`, {
+    const response = await fetch(`${url}/work`, {
       method: 'POST', body, headers: { 'content-type': 'application/json', ...headers }, duplex: 'half',
     })
     return [response.status, (await response.json() as { code?: string }).code]

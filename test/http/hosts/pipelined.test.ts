@@ -110,14 +110,14 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     })
   })
 
-  test('that an unknown expectation refuses', async () => {
+  test('that an unknown expectation rejects', async () => {
     const { client } = await listen((server) => { attach(server, () => undefined) })
     client.write('GET / HTTP/1.1\r\nHost: x\r\nExpect: magic\r\n\r\n'.repeat(COUNT))
     await answers(client, 417)
     client.destroy()
   })
 
-  test('behind middleware of policies that wait, in front of a host', async () => {
+  test('behind middleware of policies that wait, in front of an application', async () => {
     await withoutWarnings(async () => {
       const seen = counting()
       const guard = toMiddleware(Object.assign<Parameters<typeof toMiddleware>[0], object>(
@@ -132,7 +132,7 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     })
   })
 
-  test('in turns with responses of the host', async () => {
+  test('in turns with responses of the application', async () => {
     const seen = counting()
     const handle = toNode(seen.handler)
     const { client } = await listen((server) => {

@@ -15,7 +15,7 @@ import { memory } from 'longhaul/memory'
 import { attach, requestOf, toMiddleware, toNode } from 'longhaul/node'
 import { requestId, timeouts } from 'longhaul/policies'
 import { inject } from 'longhaul/testing'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 
 type Run = (handler: Handler, onError: (error: unknown) => void) => Promise<{ readonly status: number, readonly text: string }>
 
@@ -109,7 +109,7 @@ test('endpoints of tasks see the changed request: its headers, and who owns the 
   assert.equal((await tasks.ownedBy('acme').get(taskId))?.taskId, taskId)
 })
 
-test('in front of the handlers of a host, requestOf is the changed request; a copy is refused there too', async (t) => {
+test('in front of the handlers of an application, requestOf is the changed request; a copy is rejected there too', async (t) => {
   for (const [change, status] of [[added, 200], [((request, next) => next({ ...request })) as Policy, 500]] as const) {
     const app = express()
     app.use(toMiddleware(change, { onError: () => undefined }))

@@ -12,7 +12,7 @@ import { router } from '../../../src/resources/router.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 import { ask } from '../kit/wire.js'
 
 /** Upstreams that fail in a way of their own, and what a client hears. */
@@ -20,8 +20,8 @@ const UPSTREAMS: readonly [path: string, status: number, code: string][] = [
   ['nobody', 502, 'bad_gateway'], ['cut', 502, 'bad_gateway'], ['garbage', 502, 'bad_gateway'], ['no-json', 502, 'bad_gateway'], ['refusing', 502, 'bad_gateway'],
   ['silent', 504, 'gateway_timeout'], ['half', 504, 'gateway_timeout'],
 ]
-let upstream: Running
-let ours: Running
+let upstream: Listening
+let ours: Listening
 let stop: () => Promise<void> = async () => {}
 const heard: unknown[] = []
 
@@ -100,7 +100,7 @@ describe('an upstream that fails', () => {
 describe('upstreamError', () => {
   const late = (code: string): Error => Object.assign(new Error('no'), { code })
 
-  test('a time-out is a 504, however deep in the causes; others are a 502', () => {
+  test('a time-out gets a 504, however deep in the causes; others get 502', () => {
     const rows: [unknown, string][] = [
       [new DOMException('', 'TimeoutError'), 'gateway_timeout'], [late('ETIMEDOUT'), 'gateway_timeout'], [late('UND_ERR_HEADERS_TIMEOUT'), 'gateway_timeout'],
       [late('UND_ERR_BODY_TIMEOUT'), 'gateway_timeout'], [late('UND_ERR_CONNECT_TIMEOUT'), 'gateway_timeout'], [late('ESOCKETTIMEDOUT'), 'gateway_timeout'],

@@ -7,12 +7,12 @@ import { Hono } from 'hono'
 import Koa from 'koa'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
 import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
 import { toNode } from '../../../adapters/node/index.js'
+import { listen, listening, type Listening } from '../../kit/listen.js'
 
 export interface Setup {
   readonly handler: Handler<{ user?: unknown }>
@@ -25,22 +25,12 @@ export interface Setup {
 
 type Context = { user?: unknown }
 
-export interface Running {
-  readonly port: number
-  close(): Promise<void>
-}
-
 /** A host with the handler mounted at `/api` and the user `ann` known. */
 export interface Host {
   readonly name: string
   /** It runs middleware in front of the handler that sets headers on the response. */
   readonly middleware: boolean
-  start(setup: Setup): Promise<Running>
-}
-
-export async function listen(server: Server): Promise<Running> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return { port: (server.address() as AddressInfo).port, close: () => closed(server) }
+  start(setup: Setup): Promise<Listening>
 }
 
 /** Runs `use` beside a server with this listener, and closes the server afterwards. */
@@ -53,13 +43,6 @@ export async function serving(
   } finally {
     await running.close()
   }
-}
-
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve())
-    server.closeAllConnections()
-  })
 }
 
 const ANN = { name: 'ann' }
@@ -173,7 +156,7 @@ const fastifyHost: Host = {
       })
     })
     await app.listen({ port: 0, host: '127.0.0.1' })
-    return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }
+    return { ...listening(app.server), close: () => app.close() }
   }
 }
 
@@ -227,7 +210,7 @@ const fastifyPlugin: Host = {
     if (!setup.parse) app.register(fastifyLonghaul<Context>, { prefix: '/api', handler: setup.handler, ...options(setup) })
     if (setup.fallback) app.setNotFoundHandler((_request, reply) => reply.code(200).send('host'))
     await app.listen({ port: 0, host: '127.0.0.1' })
-    return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }
+    return { ...listening(app.server), close: () => app.close() }
   }
 }
 
@@ -248,8 +231,8 @@ const hono: Host = {
       ...setup.fallback && { next: () => c.text('host') }
     }))
     return new Promise((resolve) => {
-      const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, ({ port }) => {
-        resolve({ port, close: () => closed(server) })
+      const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, () => {
+        resolve(listening(server))
       }) as Server
     })
   }

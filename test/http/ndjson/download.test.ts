@@ -6,12 +6,12 @@ import { after, before, describe, test } from 'node:test'
 import { ndjsonDownload } from 'longhaul/ndjson'
 import { router } from 'longhaul'
 import { attach } from 'longhaul/node'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 import { blocks } from '../kit/doc-page.js'
 import { ask, eventually, open } from '../kit/wire.js'
 
 describe('downloads over a socket', () => {
-  let server: Running
+  let server: Listening
   let opened = 0
   let closed = 0
   let given = 0
@@ -122,7 +122,7 @@ describe('downloads over a socket', () => {
       assert.equal(response.complete, false)
     }
   })
-  test('a source that fails before the first record is a 500', async () => {
+  test('a source that fails before the first record gets a 500', async () => {
     const { status, body } = await ask(server.port, 'GET', '/at-once')
     assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [500, 'internal_error'])
   })

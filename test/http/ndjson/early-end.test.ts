@@ -8,7 +8,7 @@ import { memory } from 'longhaul/memory'
 import { ndjsonUpload } from 'longhaul/ndjson'
 import { attach } from 'longhaul/node'
 import { timeouts } from 'longhaul/policies'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
 
 interface Item { readonly id: number }
@@ -41,7 +41,7 @@ describe('an upload that ends early', () => {
   const plain = ndjsonUpload<Item>({ write, background: { name: 'plain', blobs, attempts: 1, timeoutMs: 300 } })
   const tasks = createTasks({ engine, store, definitions: [limited.task, plain.task], onError: () => undefined })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
-  let server: Running
+  let server: Listening
 
   before(async () => {
     const http = createServer()
@@ -156,7 +156,7 @@ describe('an upload that ends early', () => {
     assert.equal(seen.length, 500)
   })
 
-  test('by timeouts({ readMs }) or runMs of a client that is slow is a 408 with its report', async () => {
+  test('by timeouts({ readMs }) or runMs of a client that is slow gets a 408 with its report', async () => {
     for (const path of ['/read-timed', '/timed']) {
       seen.length = 0
       const wire = new Wire(server.port, `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 1000000\r\n\r\n${text(0, 5200)}`)
@@ -168,7 +168,7 @@ describe('an upload that ends early', () => {
     }
   })
 
-  test('by timeouts({ runMs }) during a write is a 503 with its report, and nothing is written after that write', async () => {
+  test('by timeouts({ runMs }) during a write gets a 503 with its report, and nothing is written after that write', async () => {
     const response = await post('/timed', `${text(0, 500)}${'{"id":-2}\n'.repeat(500)}${text(500, 9000)}`)
     assert.deepEqual([response.status, json(response).code, json(response).summary], [503, 'run_timeout', all(500)])
     release?.()

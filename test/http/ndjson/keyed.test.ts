@@ -7,7 +7,7 @@ import { createTasks, router, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { ndjsonUpload } from 'longhaul/ndjson'
 import { attach } from 'longhaul/node'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 import { ask, eventually } from '../kit/wire.js'
 
 const pad = 'x'.repeat(1000)
@@ -22,7 +22,7 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
   })
   const tasks = createTasks({ engine, store, definitions: [upload.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
-  let server: Running
+  let server: Listening
 
   before(async () => {
     const http = createServer()
@@ -69,7 +69,7 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
     assert.deepEqual([next.status, next.json.summary?.succeeded, seen.length], [200, 3000, 3000])
   })
 
-  test('a replay does not wait for its body, and other content is a 422', async () => {
+  test('a replay does not wait for its body, and other content gets a 422', async () => {
     const first = await post('once', body)
     const again = await post('once', body)
     assert.deepEqual([again.status, again.headers['idempotent-replayed'], again.body], [200, 'true', first.body])

@@ -7,7 +7,7 @@ import { ndjsonUpload, type UploadResult, type WriteContext } from 'longhaul/ndj
 import type { TaskEngine } from '../../../src/engine/engine.js'
 import { memory, MemoryBlobs } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
 
 const { brotliCompressSync, deflateSync, gzipSync } = zlib
@@ -37,7 +37,7 @@ describe('uploads over a socket', () => {
   const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs, attempts: 1 } })
   const tasks = createTasks({ engine, store, definitions: [upload.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', anonymous: true, owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
-  let server: Running
+  let server: Listening
   const errors: unknown[] = []
 
   before(async () => {
@@ -70,7 +70,7 @@ describe('uploads over a socket', () => {
     assert.deepEqual([summary, items.map(({ line }) => line)], [{ total: 3, succeeded: 2, failed: 1 }, [2]])
     assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
   })
-  test('SPEC 4.9.upload.3: gzip, deflate, br and several members; others are a 415', async () => {
+  test('SPEC 4.9.upload.3: gzip, deflate, br and several members; others get 415', async () => {
     const text = '{"id":1}\n{"id":2}\n'
     for (const [coding, body] of [
       ['gzip', gzipSync(text)], ['deflate', deflateSync(text)], ['br', brotliCompressSync(text)], ['x-gzip', Buffer.concat([gzipSync('{"id":1}\n{"i'), gzipSync('d":2}')])],
@@ -142,7 +142,7 @@ describe('uploads over a socket', () => {
       assert.deepEqual(errors, [])
     }
   })
-  test('a write that fails is a 500 with the records that were written before, and onError receives the reason', async () => {
+  test('a write that fails gets a 500 with the records that were written before, and onError receives the reason', async () => {
     errors.length = 0
     const { status, body } = await post(`${'{"id":1}\n'.repeat(500)}{"id":-1}\n`)
     const answer = JSON.parse(body) as { code: string; summary: object }
@@ -182,7 +182,7 @@ describe('uploads over a socket', () => {
       assert.deepEqual([result?.summary, result?.items[0]?.line], [{ total: 3, succeeded: 2, failed: 1 }, 2])
       assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
     })
-    test('reads an upload once for each Idempotency-Key; another body is a 422', async () => {
+    test('reads an upload once for each Idempotency-Key; another body gets a 422', async () => {
       seen.length = 0
       const headers = { ...prefer, 'idempotency-key': '"one"' }
       const first = await post('{"id":5}\n', headers)
@@ -197,7 +197,7 @@ describe('uploads over a socket', () => {
       await ended(first.headers.location as string)
       assert.deepEqual(seen, [{ id: 5 }])
     })
-    test('refuses at once what the head of the request shows', async () => {
+    test('rejects at once what the head of the request shows', async () => {
       assert.equal((await post('x', { ...prefer, 'content-type': 'text/plain' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'content-encoding': 'compress' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'idempotency-key': '' })).status, 400)
@@ -237,7 +237,7 @@ describe('uploads over a socket', () => {
       await goes(keys[0])
       await eventually(() => stopped, 'the signal of the write aborts')
     })
-    test('full blobs are a 503 store_full, and nothing is written', async () => {
+    test('full blobs get 503 store_full, and nothing is written', async () => {
       seen.length = 0
       const small = new MemoryBlobs({ maxBytes: 10 })
       const put = blobs.put.bind(blobs)
@@ -247,7 +247,7 @@ describe('uploads over a socket', () => {
       await small.close()
       assert.deepEqual([status, (JSON.parse(body) as { code: string }).code, seen], [503, 'store_full', []])
     })
-    test('a direct upload with an Idempotency-Key is written once; a retry gets the same answer, as lines too', async () => {
+    test('a direct upload with an Idempotency-Key is written once; a retry gets the same response, as lines too', async () => {
       for (const accept of ['application/json', 'application/x-ndjson']) {
         seen.length = 0
         const headers = { 'idempotency-key': `"direct ${accept}"`, accept }
@@ -277,7 +277,7 @@ describe('uploads over a socket', () => {
     })
   })
 
-  test('blobs of one process together with an engine of many are refused at construction', () => {
+  test('blobs of one process together with an engine of many are rejected at construction', () => {
     const sharedStore = Object.assign(Object.create(store) as typeof store, { shared: true })
     const shared: TaskEngine = Object.assign(Object.create(engine) as TaskEngine, { shared: true })
     assert.throws(() => createTasks({ engine: shared, store: sharedStore, definitions: [upload.task] }), /blobs that all processes see/)

@@ -21,7 +21,7 @@ import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { openBrowser } from '../../servers/chromium.js'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, type Listening } from '../../kit/listen.js'
 
 /** What the pages below use of the DOM. */
 interface Element { append(child: Element): void, submit(): void }
@@ -34,8 +34,8 @@ interface Context { session: string | undefined }
 const happened: string[] = []
 /** Requests as they came in: `POST /start cross-site`. */
 const came: string[] = []
-let api: Running
-let pages: Running
+let api: Listening
+let pages: Listening
 let browser: Browser
 let context: BrowserContext
 let own: Page

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { describe, test } from 'node:test'
 import connect from 'connect'
@@ -24,7 +23,7 @@ import { limitConcurrency } from '../../../src/policies/limits.js'
 import { requestId, requestIdOf } from '../../../src/policies/request-id.js'
 import { timeouts } from '../../../src/policies/timeouts.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
-import { listen, type Running } from '../kit/hosts.js'
+import { listen, listening, type Listening } from '../../kit/listen.js'
 import { ask, open } from '../kit/wire.js'
 
 type Guard = NodeHandler
@@ -33,7 +32,7 @@ type Respond = (req: IncomingMessage & { user?: unknown }, res: ServerResponse) 
 /** A host that runs a guard and then answers by itself. */
 interface Site {
   readonly name: string
-  start(guard: Guard, respond: Respond): Promise<Running>
+  start(guard: Guard, respond: Respond): Promise<Listening>
 }
 
 const express4 = createRequire(import.meta.url)('express4') as typeof express5
@@ -72,7 +71,7 @@ const SITES: readonly Site[] = [
         respond(request.raw, reply.raw)
       })
       await app.listen({ port: 0, host: '127.0.0.1' })
-      return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }
+      return { ...listening(app.server), close: () => app.close() }
     },
   },
   {
@@ -116,7 +115,7 @@ async function serving(site: Site, guard: Guard, respond: Respond, use: (port: n
 
 for (const site of SITES) {
   describe(`toMiddleware in ${site.name}`, () => {
-    test('the deprecation fields alone, on whatever the host answers', () => {
+    test('the deprecation fields alone, on whatever the application answers', () => {
       const answers: Record<string, Respond> = {
         end: hello,
         writeHead: (_, res) => { res.writeHead(200, { 'Content-Type': 'text/plain' }).end('hello') },
@@ -152,7 +151,7 @@ for (const site of SITES) {
       }
     }))
 
-    test('a field that both set: lists are joined, of others the host\'s value stays', () => {
+    test('a field that both set: lists are joined, of others the application\'s value stays', () => {
       const guard = toMiddleware([
         adding({ vary: 'Accept, Origin', link: '</v2>; rel="successor-version"', 'x-both': 'policy', 'content-length': '3', 'set-cookie': 'p=1' }),
         adding({ vary: 'Prefer', 'x-mine': 'policy' }),
@@ -170,7 +169,7 @@ for (const site of SITES) {
       })
     })
 
-    test('SPEC 5.2: a refusal has longhaul\'s error body, and the host does not run; the principal is passed on', () => {
+    test('SPEC 5.2: a rejection has longhaul\'s error body, and the application does not run; the principal is passed on', () => {
       let runs = 0
       const guard = toMiddleware([requestId(), who, authorize({ allow: (_, { method }) => method === 'GET', reason: 'read_only' })])
       return serving(site, guard, (req, res) => {
@@ -190,7 +189,7 @@ for (const site of SITES) {
       })
     })
 
-    test('SPEC 8.2: the rate limit, with what is left of it in the answers of the host', () => {
+    test('SPEC 8.2: the rate limit, with what is left of it in the responses of the application', () => {
       const guard = toMiddleware(rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name: 'few', limit: 2, windowSeconds: 60 }] }))
       return serving(site, guard, hello, async (port) => {
         const seen = []
@@ -202,7 +201,7 @@ for (const site of SITES) {
       })
     })
 
-    test('limitConcurrency: a slot is held until the head of the answer is sent or the client disconnects', () => {
+    test('limitConcurrency: a slot is held until the head of the response is sent or the client disconnects', () => {
       const held: ServerResponse[] = []
       const seen: ((res: ServerResponse) => void)[] = []
       const next = (): Promise<ServerResponse> => new Promise((resolve) => { seen.push(resolve) })
@@ -233,7 +232,7 @@ for (const site of SITES) {
 describe('toMiddleware', () => {
   const [, site] = SITES as [Site, Site]
 
-  test('the host loses nothing: its own 404 and error pages carry the fields', async () => {
+  test('the application loses nothing: its own 404 and error pages carry the fields', async () => {
     for (const make of [express4, express5]) {
       const app = make()
       app.set('env', 'test')
@@ -255,7 +254,7 @@ describe('toMiddleware', () => {
     app.get('/own', (_, reply) => reply.header('Vary', 'Origin').send({ hello: true }))
     app.get('/fails', () => { throw new Error('no') })
     await app.listen({ port: 0, host: '127.0.0.1' })
-    const { port } = app.server.address() as AddressInfo
+    const { port } = listening(app.server)
     for (const [path, status] of [['/own', 200], ['/fails', 500], ['/nothing', 404]] as const) {
       const answer = await ask(port, 'GET', path)
       assert.deepEqual([answer.status, answer.headers['deprecation']], [status, '@1767225600'], path)
@@ -284,7 +283,7 @@ describe('toMiddleware', () => {
     await close()
   })
 
-  test("the user that the host knows stays, and a policy's own answer is an answer", () => {
+  test("the user that the application knows stays, and a policy's own response is a response", () => {
     const guard = toMiddleware([who, (request, next) => request.path === '/own/cached' ? json(200, 'cached') : next(request)])
     const app = express5()
     app.use('/own', (req, _, next) => { (req as { user?: unknown }).user = 'host'; next() }, guard, (req, res) => { res.end((req as { user?: string }).user) })
@@ -295,7 +294,7 @@ describe('toMiddleware', () => {
     })
   })
 
-  test('a policy that answers after it asked the host does so in its place', () => {
+  test('a policy that responds after it asked the application does so in its place', () => {
     const instead: Policy = async (request, next) => { await next(request); return json(200, 'instead') }
     return serving(site, toMiddleware(instead), hello, async (port) => { assert.equal((await ask(port, 'GET', '/own')).body, '"instead"') })
   })
@@ -312,7 +311,7 @@ describe('toMiddleware', () => {
     }
   })
 
-  test('a host that writes its head twice sends the fields with the final one', () => serving(site, toMiddleware([old, adding({ vary: 'Accept' })]), (_, res) => {
+  test('an application that writes its head twice sends the fields with the final one', () => serving(site, toMiddleware([old, adding({ vary: 'Accept' })]), (_, res) => {
     assert.throws(() => res.writeHead(99), RangeError)
     for (const name of res.getHeaderNames()) res.removeHeader(name)
     res.writeHead(500).end()

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { toNode } from '../../../adapters/node/index.js'
@@ -8,7 +7,8 @@ import { guard } from '../../../src/http/boundary.js'
 import { compose, type Handler } from '../../../src/http/exchange.js'
 import { requestId, requestIdOf } from '../../../src/policies/request-id.js'
 import { cors } from '../../../src/resources/cors.js'
-import { fakeRequest } from '../../unit/http/fake-request.js'
+import { fakeRequest } from '../../unit/kit/request.js'
+import { listen } from '../../kit/listen.js'
 
 const failing: Handler = () => ({
   status: 200, headers: { 'content-type': 'text/plain', 'etag': '"a"', 'cache-control': 'public' },
@@ -16,16 +16,15 @@ const failing: Handler = () => ({
 })
 const onError = (): void => {}
 
-describe('fields of policies are on every answer', () => {
+describe('fields of policies are on every response', () => {
   for (const [name, status, inner] of [['declined', 404, () => undefined], ['failing before its head is out', 500, failing]] as const) {
     test(`of a handler that is ${name}: node and fetch`, async () => {
       const handler = compose<unknown>(requestId(), cors({ origins: '*' }), inner)
       const server = createServer(toNode(handler, { onError }))
-      await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+      const { url, close } = await listen(server)
       const headers = { origin: 'https://a.example' }
       const answers = [await fetch(url, { headers }), await toFetch(handler, { onError })(new Request(url, { headers }))]
-      server.close()
+      await close()
       for (const answer of answers) {
         await answer.arrayBuffer()
         assert.equal(answer.status, status)
@@ -36,17 +35,17 @@ describe('fields of policies are on every answer', () => {
     })
   }
 
-  test('a request that the host answers has none', async () => {
+  test('a request that the application answers has none', async () => {
     const handler = compose<unknown>(requestId(), () => undefined)
     const server = createServer((req, res) => { toNode(handler)(req, res, () => { res.end('host') }) })
-    await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-    const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
-    server.close()
+    const { url, close } = await listen(server)
+    const answer = await fetch(url)
+    await close()
     assert.equal(await answer.text(), 'host')
     assert.equal(answer.headers.get('x-request-id'), null)
   })
 
-  test('onError can read the id that the answer has', async () => {
+  test('onError can read the id that the response has', async () => {
     let told: string | undefined
     const handler = compose<unknown>(requestId(), () => { throw new Error('x') })
     const answer = await guard(handler, { onError: (_, request) => { told = requestIdOf(request) } })(fakeRequest())

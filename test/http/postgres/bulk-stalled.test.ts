@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { connect, type AddressInfo, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { constants, gzipSync } from 'node:zlib'
 import { bulkUpdate } from 'longhaul/bulk'
@@ -10,6 +10,7 @@ import type { Repository, Update } from 'longhaul/resources'
 import { router } from 'longhaul'
 import pg from 'pg'
 import { postgresForFile } from '../../servers/postgres-server.js'
+import { listen } from '../../kit/listen.js'
 
 interface Row { readonly id: number, readonly name: string }
 type Rows = Pick<Repository<Row, never, { name: string }, number>, 'updateMany' | 'transaction'>
@@ -54,13 +55,12 @@ test('ten clients that stop in the middle of an atomic batch hold no connection 
   const handler = bulkUpdate<Row, { name: string }, number>({ repository: rowsIn(pool), id: ({ id }) => id, change: ({ name }) => ({ name }) })
   const server = createServer()
   attach(server, router({ 'PATCH /people': handler }))
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = await listen(server)
   const sockets: Socket[] = []
   t.after(() => {
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
 
   // All but the end arrives: several batches can be decoded and read.
   const text = JSON.stringify({ updates: Array.from({ length: 90_000 }, (_, at) => ({ id: at + 1, name: 'new' })) })

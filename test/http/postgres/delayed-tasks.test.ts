@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineTask } from 'longhaul'
-import { eventually } from '../../../src/conformance/waiting.js'
-import { databaseForFile } from './kit.js'
+import { databaseForFile } from '../kit/postgres.js'
+import { eventually } from '../../kit/wait.js'
 
 const { transact, tasksOver } = await databaseForFile()
 const send = defineTask({ name: 'send', run: () => 1 })

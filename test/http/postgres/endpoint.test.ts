@@ -11,7 +11,8 @@ import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
 import { withFaults } from '../../../src/conformance/engine/faults.js'
-import { databaseForFile } from './kit.js'
+import { databaseForFile } from '../kit/postgres.js'
+import { listen } from '../../kit/listen.js'
 
 const { pool, transact, tasksOver } = await databaseForFile()
 
@@ -59,10 +60,9 @@ const handler = router({
   }),
   'GET /tasks/{id}': endpoints.status,
 })
-const site = createServer(toNode(guard(handler, { onError: (error) => { heard.push(error) } }))).listen(0, '127.0.0.1')
-await once(site, 'listening')
-after(() => { site.close() })
-const origin = `http://127.0.0.1:${String((site.address() as AddressInfo).port)}`
+const site = createServer(toNode(guard(handler, { onError: (error) => { heard.push(error) } })))
+const { url: origin, close: closeSite } = await listen(site)
+after(closeSite)
 
 const post = (body: unknown, headers: Record<string, string> = {}, path = '/invoices', at = origin) => fetch(at + path, {
   method: 'POST', headers: { 'content-type': 'application/json', 'prefer': 'respond-async', ...headers }, body: JSON.stringify(body),
@@ -70,7 +70,7 @@ const post = (body: unknown, headers: Record<string, string> = {}, path = '/invo
 const rowOf = async (id: string) => (await pool.query<{ amount: number, task: string }>('SELECT amount, task FROM invoices WHERE id = $1', [id])).rows[0]
 
 describe('endpoints.submit with a transaction of the application', () => {
-  it('answers 202 after the commit, with a Location that is valid', async () => {
+  it('responds with 202 after the commit, with a Location that is valid', async () => {
     const response = await post({ id: 'a', amount: 5 })
     assert.equal(response.status, 202)
     const { taskId } = await response.json() as { taskId: string }
@@ -80,14 +80,14 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await tasks.wait(taskId, { timeoutMs: 5000 }))?.status, 'completed')
   })
 
-  it('a direct answer has the result, and the task stays', async () => {
+  it('a synchronous response has the result, and the task stays', async () => {
     const response = await post({ id: 'direct', amount: 7 }, { prefer: '' })
     assert.equal(response.status, 200)
     assert.deepEqual(await response.json(), { message: 'sent direct', rows: [{ amount: 7 }] })
     assert.equal((await tasks.get((await rowOf('direct'))?.task ?? ''))?.status, 'completed')
   })
 
-  it('a direct answer that takes too long names the task, which continues', async () => {
+  it('a synchronous response that takes too long names the task, which continues', async () => {
     const response = await post({ id: 'slow', amount: 7, slow: true }, { prefer: '' })
     assert.equal(response.status, 503)
     const taskId = (await rowOf('slow'))?.task ?? ''
@@ -157,7 +157,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await post({ id: 'e', amount: 2 }, { 'idempotency-key': 'key-e' })).status, 202)
   })
 
-  it('a hook that forgets to submit, or does not commit, is a 500', async () => {
+  it('a hook that forgets to submit, or does not commit, gets a 500', async () => {
     heard.length = 0
     assert.equal((await post({ id: 'f', amount: 1 }, {}, '/forgets')).status, 500)
     assert.match(String(heard[0]), /must call submit/)
@@ -165,7 +165,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.match(String(heard[1]), /has not committed/)
   })
 
-  it('answers 202 if the engine fails after the commit', async () => {
+  it('responds with 202 if the engine fails after the commit', async () => {
     const { engine, store } = postgres({ pool })
     let isDown = false
     const faulty = withFaults(engine, (call) => isDown && call === 'read' ? 'failed' : undefined)
@@ -176,23 +176,22 @@ describe('endpoints.submit with a transaction of the application', () => {
         await transact(async (client) => { await accept(client) })
         isDown = true
       },
-    }))).listen(0, '127.0.0.1')
-    await once(failing, 'listening')
+    })))
+    const { url: at, close } = await listen(failing)
     try {
-      const at = `http://127.0.0.1:${String((failing.address() as AddressInfo).port)}`
       const response = await post({ id: 'down', amount: 1 }, {}, '/', at)
       assert.equal(response.status, 202)
       const { taskId } = await response.json() as { taskId: string }
       isDown = false
       assert.ok(await own.get(taskId), 'the task has committed')
     } finally {
-      failing.close()
+      await close()
       await own.close()
       await store.close()
     }
   })
 
-  it('an invalid body is refused before the hook', async () => {
+  it('an invalid body is rejected before the hook', async () => {
     assert.equal((await post({ id: 'g' })).status, 400)
     assert.equal(calls.has('g'), false)
   })
@@ -214,11 +213,10 @@ describe('endpoints.submit with a transaction of the application', () => {
         }
       },
     })
-    const server = createServer(toNode(retrying)).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const at = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`
+    const server = createServer(toNode(retrying))
+    const { url: at, close } = await listen(server)
     const response = await post({ id: 'retried', amount: 1 }, { 'idempotency-key': 'key-r' }, '/', at)
-    server.close()
+    await close()
     assert.equal(response.status, 202)
     assert.deepEqual([tries, (await rowOf('retried'))?.task], [3, response.headers.get('location')?.slice('/tasks/'.length)])
   })
@@ -240,7 +238,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.ok(await rowOf('express') && await rowOf('fastify'))
   })
 
-  it('refuses an engine without transactions, and a hook that is no function', () => {
+  it('rejects an engine without transactions, and a hook that is no function', () => {
     const inMemory = createTasks({ ...memory(), definitions: [invoice] })
     const { submit } = taskEndpoints(inMemory, { statusPath: '/tasks/{id}', owner: 'anyone' })
     assert.throws(() => submit(invoice, { transaction }), { name: 'TypeError', message: /needs the engine of longhaul\/postgres/ })
@@ -258,11 +256,10 @@ async function submitFirst(body: Invoice, headers: Record<string, string>): Prom
       await beforeCommit(input)
     }),
   })
-  const server = createServer(toNode(own)).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const { url, close } = await listen(createServer(toNode(own)))
   try {
-    return await post(body, headers, '/', `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`)
+    return await post(body, headers, '/', url)
   } finally {
-    server.close()
+    await close()
   }
 }

@@ -8,7 +8,7 @@ import createKnex from 'knex'
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import { defineTask, jsonSchema, taskEndpoints, type TaskHandle, type Transaction } from 'longhaul'
 import { inject } from 'longhaul/testing'
-import { databaseForFile } from './kit.js'
+import { databaseForFile } from '../kit/postgres.js'
 
 const { pool, server, tasksOver } = await databaseForFile()
 
@@ -220,7 +220,7 @@ for (const [title, create] of Object.entries(recipes)) {
   })
 }
 
-it('a transaction of Drizzle, Kysely or Knex itself is refused by the types, and at run time', async () => {
+it('a transaction of Drizzle, Kysely or Knex itself is rejected by the types, and at run time', async () => {
   await db.transaction(async (tx) => {
     // @ts-expect-error `query` of Drizzle is no function
     await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: tx }), { name: 'TypeError' })

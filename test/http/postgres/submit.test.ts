@@ -9,7 +9,7 @@ import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import pg from 'pg'
 import { redisUrl } from '../../servers/redis-server.js'
-import { databaseForFile } from './kit.js'
+import { databaseForFile } from '../kit/postgres.js'
 
 const { pool, server, transact, traces, tasksOver } = await databaseForFile()
 const connection = new Redis(await redisUrl(), { maxRetriesPerRequest: null })
@@ -123,7 +123,7 @@ describe('submit in a transaction', () => {
     assert.equal((await again.wait({ timeoutMs: 5000 }))?.status, 'completed')
   })
 
-  it('an id that another open transaction has submitted is a 503 after a moment, and both stay usable', async () => {
+  it('an id that another open transaction has submitted gets a 503 after a moment, and both stay usable', async () => {
     const run = once(runs, 'contended')
     await transact(async (one) => {
       await tasks.submit(invoice, { id: 'contended' }, { transaction: one, id: 'contended' })
@@ -202,7 +202,7 @@ describe('submit in a transaction', () => {
     assert.equal(of(task.taskId).filter(({ event }) => event === 'accepted').length, 1)
   })
 
-  it('refuses a client without a transaction, another database, and what is no transaction', async () => {
+  it('rejects a client without a transaction, another database, and what is no transaction', async () => {
     await settled()
     const before = await traces()
     await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: pool }), { name: 'TypeError', message: /not open/ })
@@ -223,7 +223,7 @@ describe('submit in a transaction', () => {
     assert.deepEqual(await traces(), before)
   })
 
-  it('an engine without transactions refuses, and writes nothing', async () => {
+  it('an engine without transactions rejects, and writes nothing', async () => {
     const inMemory = memory()
     const local = createTasks({ ...inMemory, definitions })
     const onRedis = redis({ client: connection, namespace })

@@ -82,7 +82,7 @@ describe('a task in a transaction of the application', () => {
     await elsewhere.close({ drainMs: 0 })
   })
 
-  it('refuses a client without a transaction, and the pool', async () => {
+  it('rejects a client without a transaction, and the pool', async () => {
     const client = await pool.connect()
     await assert.rejects(create('x', client), { name: 'TypeError', message: /not open/ })
     client.release()
@@ -92,7 +92,7 @@ describe('a task in a transaction of the application', () => {
     await single.end()
   })
 
-  it('refuses a transaction of another database, and leaves it usable', async () => {
+  it('rejects a transaction of another database, and leaves it usable', async () => {
     await pool.query('CREATE DATABASE other')
     const url = new URL(server.url)
     url.pathname = '/other'
@@ -113,7 +113,7 @@ describe('a task in a transaction of the application', () => {
     await other.end()
   })
 
-  it('refuses a transaction of a copy of the database on the same server', async () => {
+  it('rejects a transaction of a copy of the database on the same server', async () => {
     const url = new URL(server.url)
     const original = url.pathname.slice(1)
     url.pathname = '/postgres'

@@ -16,7 +16,7 @@ const PROTECTED: readonly [method: string, path: string][] = [
 
 describe('access', () => {
   for (const [method, path] of PROTECTED) {
-    test(`SPEC 5.2, 7.401: ${method} ${path} without valid credentials is a 401`, async () => {
+    test(`SPEC 5.2, 7.401: ${method} ${path} without valid credentials gets a 401`, async () => {
       const nobody = await client.ask(method, path, { token: null })
       assert.equal(nobody.status, 401)
       assert.equal(nobody.headers.get('www-authenticate'), 'Bearer realm="longhaul"')
@@ -32,7 +32,7 @@ describe('access', () => {
   }
 
   for (const [method, path] of PROTECTED.filter(([method]) => method !== 'GET' && method !== 'HEAD')) {
-    test(`SPEC 5.3, 7.403: ${method} ${path} by a reader is a 403, again and again`, async () => {
+    test(`SPEC 5.3, 7.403: ${method} ${path} by a reader gets a 403, again and again`, async () => {
       for (let time = 0; time < 2; time++) {
         const refused = await client.ask(method, path, { token: 'reader-1' })
         assert.equal(refused.status, 403)
@@ -48,7 +48,7 @@ describe('access', () => {
     assert.equal((await client.ask('GET', '/api/status/x', { token: 'reader-1' })).status, 404)
   })
 
-  test('a refusal comes before the body: no 100 Continue is sent', async () => {
+  test('a rejection comes before the body: no 100 Continue is sent', async () => {
     for (const [authorization, status] of [['', 401], ['Authorization: Bearer reader-1\r\n', 403]] as const) {
       const wire = new Wire(Number(new URL(client.url).port), 'POST /start-job HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n'
         + `Content-Type: application/json\r\nContent-Length: 1000000\r\n${authorization}\r\n`)
@@ -102,7 +102,7 @@ describe('invalid settings stop the start', () => {
     ['a=ann:king', /entry 1 has no role of reader, writer, admin/], ['a=:reader', /entry 1/], ['=ann:reader', /entry 1/],
     ['a b=ann:reader', /entry 1/], ['a=ann:reader,a=bea:writer', /the same token/]
   ] as const) {
-    test(`AUTH_TOKENS=${text} is refused, and no token is repeated`, () => {
+    test(`AUTH_TOKENS=${text} is rejected, and no token is repeated`, () => {
       assert.throws(() => readConfig({ AUTH_TOKENS: text }), (error) => {
         assert.ok(error instanceof ConfigError)
         assert.match(error.message, /^AUTH_TOKENS: /)
@@ -112,7 +112,7 @@ describe('invalid settings stop the start', () => {
     })
   }
 
-  test('a refusal shows no secret', () => {
+  test('a rejection shows no secret', () => {
     assert.throws(() => readConfig({ AUTH_TOKENS: 'hunter2=ann' }), (error: Error) => !error.message.includes('hunter2'))
   })
 
@@ -124,7 +124,7 @@ describe('invalid settings stop the start', () => {
     }
   })
 
-  test('the demo tokens are used if AUTH_TOKENS is unset, and refused in production', () => {
+  test('the demo tokens are used if AUTH_TOKENS is unset, and rejected in production', () => {
     assert.deepEqual(demoTokens(readConfig({}).tokens), ['demo-reader', 'demo-writer', 'demo-admin'])
     assert.deepEqual(demoTokens(readConfig({ AUTH_TOKENS: 'a=ann:reader' }).tokens), [])
     assert.throws(() => readConfig({ NODE_ENV: 'production' }), { name: 'ConfigError', message: /set AUTH_TOKENS/ })

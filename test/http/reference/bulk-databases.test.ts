@@ -14,7 +14,7 @@ import { SqlUsers } from '../../../examples/reference-server/users/sql-users.js'
 import { createTable } from '../../../examples/reference-server/users/table.js'
 import { emailKey, type User, type UserDraft } from '../../../examples/reference-server/users/user.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
-import { fakeRequest } from '../../unit/http/fake-request.js'
+import { fakeRequest } from '../../unit/kit/request.js'
 
 const EXPLODES = 'explodes'
 const AT = 516

@@ -55,7 +55,7 @@ describe('bulk on the reference server', () => {
     assert.deepEqual((missing.json as BulkReport).items?.map((item) => [item.status, item.error?.code]), [[424, 'not_applied'], [404, 'not_found']])
     assert.deepEqual(await users(), before)
   })
-  test('SPEC 8.1: a body that is too large or of another type is refused', async () => {
+  test('SPEC 8.1: a body that is too large or of another type is rejected', async () => {
     const size = (await users()).size
     assert.equal((await create('x', { 'content-type': 'application/x-ndjson' })).status, 415)
     assert.equal((await create([])).json.code, 'empty_batch')

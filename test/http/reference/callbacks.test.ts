@@ -6,9 +6,9 @@ import { parseTokens } from '../../../examples/reference-server/auth.js'
 import { callbackSecrets } from '../../../examples/reference-server/callbacks.js'
 import { ConfigError, readConfig } from '../../../examples/reference-server/config.js'
 import { startServer, type RunningServer } from '../../../examples/reference-server/server.js'
-import { eventually } from '../../unit/tasks/kit.js'
-import { receiver } from '../callbacks/kit.js'
+import { receiver } from '../kit/callbacks.js'
 import { Client, TOKENS } from '../kit/reference.js'
+import { eventually } from '../../kit/wait.js'
 
 const tokens = parseTokens(TOKENS)
 const client = new Client('')
@@ -46,7 +46,7 @@ describe('POST /start-task', () => {
     assert.throws(() => new Webhook(other).verify(first?.body ?? '', first?.headers ?? {}), 'signed for another subject')
   })
 
-  test('SPEC 2.7: without taskData, or with a callbackUrl that cannot be called, is a 400', async () => {
+  test('SPEC 2.7: without taskData, or with a callbackUrl that cannot be called, gets a 400', async () => {
     const missing = await start({ callbackUrl: 'https://example.com/' })
     assert.deepEqual([missing.status, missing.json.code, missing.json.details[0].pointer], [400, 'invalid_input', '/taskData'], 'wrong error')
     for (const [callbackUrl, code] of [[7, 'invalid_callback_url'], [null, 'invalid_callback_url'], ['/x', 'invalid_callback_url'], ['http://10.0.0.1/', 'callback_url_forbidden']]) {
@@ -61,7 +61,7 @@ describe('POST /start-task', () => {
 })
 
 describe('other submits', () => {
-  test('take a callbackUrl too; a direct answer refuses it', async (t) => {
+  test('take a callbackUrl too; a synchronous response rejects it', async (t) => {
     const { url, seen } = await receiver(t)
     const task = { task: 'wait', data: { ms: 0 }, callbackUrl: url }
     const direct = await client.ask('POST', '/api/long-running-task', { body: task })
@@ -80,7 +80,7 @@ describe('other submits', () => {
   })
 })
 
-test('settings that cannot work are refused with what to do', () => {
+test('settings that cannot work are rejected with what to do', () => {
   assert.deepEqual(readConfig({ CALLBACK_ALLOW: '10.0.0.0/8, hooks.example' }).callbackAllow, ['10.0.0.0/8', 'hooks.example'], 'not read')
   assert.throws(() => readConfig({ CALLBACK_ALLOW: '10.0.0.0/99' }), ConfigError, 'taken')
   assert.throws(() => readConfig({ CALLBACK_SECRET: 'secret' }), ConfigError, 'taken')

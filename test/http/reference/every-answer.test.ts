@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { useReference } from '../kit/reference.js'
 import { Wire } from '../kit/wire.js'
 
-describe('X-Request-Id and the RateLimit fields are on every answer', () => {
+describe('X-Request-Id and the RateLimit fields are on every response', () => {
   const client = useReference()
   const ID = /^[\w-]{16,}$/
 

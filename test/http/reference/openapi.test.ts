@@ -42,7 +42,7 @@ describe('GET /openapi.json', () => {
     assert.deepEqual(['/v1/users', '/v2/users', '/users'].map((path) => paths[path]?.get.deprecated), [true, undefined, false])
   })
 
-  test('an answer that it does not describe is found', async (t) => {
+  test('a response that it does not describe is found', async (t) => {
     const document = (await server.ask('GET', '/openapi.json')).json
     delete document.paths['/bulk-data'].get.responses['200'].headers
     t.mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(JSON.stringify(document))), { times: 1 })

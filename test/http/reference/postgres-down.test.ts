@@ -1,15 +1,16 @@
 // The reference server and a PostgreSQL that is not there yet, does not answer, or rejects the address.
 import assert from 'node:assert/strict'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { POSTGRES_USER } from '../../servers/postgres-data.js'
 import { startPostgres } from '../../servers/postgres-server.js'
 import { type ServerProcess, startProcess, stopAfterwards } from '../kit/process.js'
 import { Client } from '../kit/reference.js'
+import { eventually } from '../../kit/wait.js'
+import { listen } from '../../kit/listen.js'
 
 stopAfterwards()
 
@@ -56,9 +57,8 @@ describe('a PostgreSQL that is down at the start', { timeout: 120_000 }, () => {
 
   test('one that accepts connections and never answers is the same', async (t) => {
     const silent = createServer((socket) => { socket.on('error', () => undefined) })
-    await new Promise<void>((resolve) => { silent.listen(0, '127.0.0.1', resolve) })
+    const { port } = await listen(silent)
     t.after(() => silent.close())
-    const { port } = silent.address() as AddressInfo
     const server = startProcess({ DATABASE: `postgres://ann@127.0.0.1:${port}/shop` })
     const client = new Client(await server.url())
     await assertUnavailable(client)

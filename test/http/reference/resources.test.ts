@@ -62,7 +62,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const other = await send('admin-1')
     assert.deepEqual([other.status, other.headers.get('idempotent-replayed')], [201, null])
   })
-  test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email is a 400, and so is malformed JSON', async () => {
+  test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email gets a 400, and so is malformed JSON', async () => {
     const { status, json } = await ask('POST', '/api/users', { body: { name: 'Nobody' } })
     assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/email', message: 'is required' }]])
     for (const body of ['{', '[]', { email: 5 }, { email: 'a@b', age: 5 }, { email: 'no-at' }, { email: 'a\u0000@b' }, { email: 'a@b', name: '\ud800' }]) {
@@ -133,7 +133,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     }
     assert.equal((await ask('GET', '/api/users/1')).status, 200)
   })
-  test('SPEC 7.405, 7.501: other methods are refused', async () => {
+  test('SPEC 7.405, 7.501: other methods are rejected', async () => {
     const { status, headers } = await ask('DELETE', '/api/users')
     assert.deepEqual([status, headers.get('allow')], [405, 'GET, HEAD, POST, OPTIONS, TRACE'])
     assert.equal((await ask('SEARCH', '/api/users')).status, 501)
@@ -239,7 +239,7 @@ describe('diagnosis and tunnels', () => {
   })
 })
 
-test('DATABASE, TRACE and CONNECT_ALLOW are read, and invalid values are refused', () => {
+test('DATABASE, TRACE and CONNECT_ALLOW are read, and invalid values are rejected', () => {
   const { database, trace, connectAllow } = readConfig({ AUTH_TOKENS: TOKENS })
   assert.deepEqual([database, trace, connectAllow], ['memory', false, []])
   const demo = readConfig({})

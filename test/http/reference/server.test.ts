@@ -22,7 +22,7 @@ function statusPath(answer: { headers: Headers }): string {
 }
 
 describe('a long-running task with the preference', () => {
-  test('SPEC 4.6.1: respond-async is answered with 202 before the work is done', async () => {
+  test('SPEC 4.6.1: respond-async gets a 202 before the work is done', async () => {
     const begun = await client.submit('wait', { ms: 60_000 })
     assert.equal(begun.status, 202)
     assert.equal(begun.headers.get('preference-applied'), 'respond-async')
@@ -105,7 +105,7 @@ describe('a long-running task without the preference', () => {
     assert.match(done.headers.get('vary') ?? '', /\bPrefer\b/)
   })
 
-  test('SPEC 4.6.5: another preference does not make the answer asynchronous', async () => {
+  test('SPEC 4.6.5: another preference does not make the response asynchronous', async () => {
     for (const prefer of ['wait=5', 'return=minimal', 'x-respond-async', 'handling=lenient; respond-async']) {
       const done = await client.ask('POST', TASKS, { body: { task: 'wait', data: { ms: 0 } }, headers: { prefer } })
       assert.equal(done.status, 200, prefer)
@@ -141,7 +141,7 @@ describe('the body of a submission', () => {
     [{ task: 'export-users', data: { role: 1 } }, [['/data/role', 'must be string']]]
   ]
   for (const [body, details] of wrong) {
-    test(`SPEC 7.400: ${JSON.stringify(body)} is refused with pointers, in both ways`, async () => {
+    test(`SPEC 7.400: ${JSON.stringify(body)} is rejected with pointers, in both ways`, async () => {
       for (const headers of [{}, { prefer: 'respond-async' }]) {
         const refused = await client.ask('POST', TASKS, { body, headers })
         assert.equal(refused.status, 400)
@@ -151,7 +151,7 @@ describe('the body of a submission', () => {
     })
   }
 
-  test('SPEC 7.400: malformed JSON and a missing body are a 400', async () => {
+  test('SPEC 7.400: malformed JSON and a missing body get 400', async () => {
     assert.equal((await client.ask('POST', TASKS, { body: '{"task":' })).json.code, 'malformed_json')
     assert.equal((await client.ask('POST', TASKS)).json.code, 'missing_body')
   })
@@ -177,7 +177,7 @@ describe('the body of a submission', () => {
     assert.equal((await client.ask('DELETE', statusPath(long))).json.status, 'cancelled')
   })
 
-  test('SPEC 7.422: an unknown role violates a business rule, which is a 422', async () => {
+  test('SPEC 7.422: an unknown role violates a business rule, which gets a 422', async () => {
     const refused = await client.submit('export-users', { role: 'king' })
     assert.equal(refused.status, 422)
     assert.equal(refused.json.code, 'unprocessable')
@@ -229,7 +229,7 @@ describe('the status of a task', () => {
 })
 
 describe('the job queue', () => {
-  test('SPEC 4.7, 2.6: POST /start-job is answered with 202, jobId and statusUrl', async () => {
+  test('SPEC 4.7, 2.6: POST /start-job gets a 202, jobId and statusUrl', async () => {
     for (const body of [undefined, {}, { ms: 1 }, { task: 'none' }, { anything: ['goes'] }]) {
       const begun = await client.ask('POST', '/start-job', { body })
       assert.equal(begun.status, 202)
@@ -240,7 +240,7 @@ describe('the job queue', () => {
     }
   })
 
-  test('SPEC 4.7, 2.6: GET /job-status/{id} is answered with 200, id and state', async () => {
+  test('SPEC 4.7, 2.6: GET /job-status/{id} gets a 200, id and state', async () => {
     const begun = await client.ask('POST', '/start-job', { body: { ms: 100 } })
     assert.ok(['queued', 'processing'].includes(begun.json.state))
     const now = await client.ask('GET', begun.json.statusUrl)
@@ -259,13 +259,13 @@ describe('the job queue', () => {
     assert.equal(missing.text, '{"error":"No such job.","code":"job_not_found"}')
   })
 
-  test('SPEC 4.7: the answer of a job does not depend on the preference', async () => {
+  test('SPEC 4.7: the response of a job does not depend on the preference', async () => {
     for (const prefer of ['respond-async', 'wait=5', 'return=minimal']) {
       assert.equal((await client.ask('POST', '/start-job', { body: { ms: 0 }, headers: { prefer } })).status, 202)
     }
   })
 
-  test('SPEC 4.7, 7.400: malformed job data are a 400', async () => {
+  test('SPEC 4.7, 7.400: malformed job data get 400', async () => {
     for (const body of ['{"a"', 'undefined', '{} {}', '[1,]']) {
       const { status, json } = await client.ask('POST', '/start-job', { body })
       assert.deepEqual([status, json.code], [400, 'malformed_json'], body)
@@ -330,7 +330,7 @@ describe('what the tasks do', () => {
 })
 
 describe('other paths and methods', () => {
-  test('SPEC 7.404: an unknown path is a 404, with and without a token', async () => {
+  test('SPEC 7.404: an unknown path gets a 404, with and without a token', async () => {
     for (const token of [null, 'writer-1']) {
       const missing = await client.ask('GET', '/nowhere', { token })
       assert.equal(missing.status, 404)
@@ -338,7 +338,7 @@ describe('other paths and methods', () => {
     }
   })
 
-  test('SPEC 7.405: a method that the path does not support is a 405 with Allow', async () => {
+  test('SPEC 7.405: a method that the path does not support gets a 405 with Allow', async () => {
     const refused = await client.ask('PUT', '/start-job')
     assert.equal(refused.status, 405)
     assert.equal(refused.headers.get('allow'), 'POST, OPTIONS')
@@ -355,13 +355,13 @@ describe('other paths and methods', () => {
     }
   })
 
-  test('SPEC 7.501: an unknown method is a 501', async () => {
+  test('SPEC 7.501: an unknown method gets a 501', async () => {
     const unknown = await client.ask('BREW', '/start-job')
     assert.equal(unknown.status, 501)
     assert.equal(unknown.json.code, 'not_implemented')
   })
 
-  test('SPEC 7.1, 7.2, 7.3: every refusal has error and code, and no internal detail', async () => {
+  test('SPEC 7.1, 7.2, 7.3: every rejection has error and code, and no internal detail', async () => {
     const refusals = await Promise.all([
       client.ask('GET', '/api/status/nope'), client.ask('GET', '/nowhere'), client.ask('PUT', '/start-job'),
       client.ask('BREW', '/'), client.ask('GET', '/api/status/nope', { token: null }), client.ask('POST', TASKS, { token: 'reader-1' }),

@@ -36,7 +36,7 @@ describe('connections when the server stops', () => {
     await Promise.all([idle.end(), half.end()])
   })
 
-  test('an answer under way is completed, has Connection: close, and its connection is closed', PROMPT, async (t) => {
+  test('a response under way is completed, has Connection: close, and its connection is closed', PROMPT, async (t) => {
     let release = (): void => {}
     const { server, port, connections } = await serve(t, (_req, res) => { release = () => res.end('done') })
     const wire = new Wire(port, GET)
@@ -47,7 +47,7 @@ describe('connections when the server stops', () => {
     await drained
   })
 
-  test('an answer that has begun is completed', PROMPT, async (t) => {
+  test('a response that has begun is completed', PROMPT, async (t) => {
     let release = (): void => {}
     const { port, connections } = await serve(t, (_req, res) => {
       res.write('be')
@@ -61,7 +61,7 @@ describe('connections when the server stops', () => {
     await drained
   })
 
-  test('a connection with a slow reader is not cut before its answer is complete', PROMPT, async (t) => {
+  test('a connection with a slow reader is not cut before its response is complete', PROMPT, async (t) => {
     const body = Buffer.alloc(32 * 1024 * 1024, 'x')
     const { server, port, connections } = await serve(t, (_req, res) => { res.end(body) })
     const wire = new Wire(port, GET)

@@ -5,8 +5,8 @@ import { useReference } from '../kit/reference.js'
 
 const client = useReference()
 
-describe('bodies with unknown parts are refused', () => {
-  test('an unknown member is a 400 with its pointer', async () => {
+describe('bodies with unknown parts are rejected', () => {
+  test('an unknown member gets a 400 with its pointer', async () => {
     for (const [method, path, body, pointer] of [
       ['POST', '/api/long-running-task', { task: 'wait', data: {}, dta: {} }, '/dta'], ['POST', '/api/long-running-task', { 'task': 'wait', 'data': {}, 'a/~b': 1 }, '/a~1~0b'],
       ['POST', '/api/long-running-task', { task: 'wait', data: { sec: 5 } }, '/data/sec'], ['POST', '/api/long-running-task', { task: 'checksum', data: { of: 'x' } }, '/data/of'],
@@ -25,7 +25,7 @@ describe('bodies with unknown parts are refused', () => {
     assert.equal((await client.ask('POST', '/start-job', { body: '{"ms":1} {}' })).json.code, 'malformed_json')
   })
 
-  test('an unknown role is a 422, for one user and for each of many', async () => {
+  test('an unknown role gets a 422, for one user and for each of many', async () => {
     for (const [method, path, body] of [
       ['POST', '/api/users', { email: 'role@a.example', role: 'king' }], ['PUT', '/api/users/5', { email: 'role@a.example', role: 'king' }], ['PATCH', '/api/users/5', { role: 'king' }],
     ] as const) {
@@ -39,14 +39,14 @@ describe('bodies with unknown parts are refused', () => {
   })
 })
 
-describe('queries with unknown parts are refused', () => {
+describe('queries with unknown parts are rejected', () => {
   const strict: readonly (readonly [method: string, path: string])[] = [
     ['GET', '/api/users'], ['HEAD', '/api/users'], ['POST', '/api/users'], ['GET', '/api/users/1'], ['PUT', '/api/users/1'], ['PATCH', '/api/users/1'], ['DELETE', '/api/users/1'],
     ['GET', '/users'], ['GET', '/v1/users'], ['GET', '/v2/users'], ['POST', '/api/users/bulk'], ['PATCH', '/api/users/bulk-update'], ['GET', '/api/status/x/items'],
     ['GET', '/api/files/large-file'], ['POST', '/api/long-running-task'], ['GET', '/api/status/x'], ['DELETE', '/api/status/x'], ['POST', '/start-job'], ['GET', '/job-status/x'],
     ['POST', '/start-task'], ['GET', '/task-status/x'], ['GET', '/bulk-data'], ['POST', '/upload-ndjson'],
   ]
-  test('an unknown parameter is a 400 at every endpoint, and nothing is changed', async () => {
+  test('an unknown parameter gets a 400 at every endpoint, and nothing is changed', async () => {
     for (const [method, path] of strict) {
       const { status, json } = await client.ask(method, `${path}?batchsize=2`, ['POST', 'PUT', 'PATCH'].includes(method) ? { body: {} } : {})
       assert.deepEqual([method, path, status], [method, path, 400])
@@ -78,7 +78,7 @@ describe('queries with unknown parts are refused', () => {
 })
 
 describe('one rule for Accept', () => {
-  test('every GET and HEAD is a 406 if the client accepts none of the types', async () => {
+  test('every GET and HEAD gets a 406 if the client accepts none of the types', async () => {
     const { headers } = await client.submit('wait', { ms: 1 })
     const status = headers.get('location') ?? ''
     const id = status.split('/').at(-1) ?? ''
@@ -102,7 +102,7 @@ describe('one rule for Accept', () => {
   })
 })
 
-test('answers behind credentials have Cache-Control', async () => {
+test('responses behind credentials have Cache-Control', async () => {
   const { headers } = await client.submit('wait', { ms: 1 })
   for (const path of ['/users', '/v1/users', '/v2/users', '/api/users', '/api/users/1', '/api/files/large-file', headers.get('location') ?? '', '/bulk-data']) {
     const response = await client.open('HEAD', path)

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import { setTimeout as turn } from 'node:timers/promises'
 import { parseTokens } from '../../../examples/reference-server/auth.js'
 import { startServer } from '../../../examples/reference-server/server.js'
 import { Client, TOKENS, useReference, type Answer } from '../kit/reference.js'
+import { listen } from '../../kit/listen.js'
 
 const server = useReference()
 
@@ -67,14 +67,13 @@ describe('a final task', () => {
     const receiver = createServer((req, res) => {
       received.push(req.headers['webhook-id'])
       res.writeHead(204).end()
-    }).listen(0, '127.0.0.1')
-    await once(receiver, 'listening')
+    })
+    const { url: callbackUrl, close } = await listen(receiver)
     const own = await startServer({
       host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), callbackAllow: ['127.0.0.1'],
     })
     try {
       const client = new Client(own.url)
-      const callbackUrl = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`
       const body = { task: 'wait', data: { ms: 0 }, callbackUrl }
       const { json } = await client.ask('POST', '/api/long-running-task', { body, headers: { prefer: 'respond-async' } })
       const id = json.taskId as string
@@ -87,14 +86,13 @@ describe('a final task', () => {
       while (received.length < paths.length + 1) await once(receiver, 'request')
     } finally {
       await own.stop()
-      receiver.close()
-      receiver.closeAllConnections()
+      await close()
     }
   })
 })
 
 describe('what operators see', () => {
-  test('is refused to all others, whatever the query says', async () => {
+  test('is rejected to all others, whatever the query says', async () => {
     for (const path of ['/admin/tasks', '/admin/tasks?owner=will', '/admin/tasks?bad', '/admin/overview']) {
       for (const token of ['reader-1', 'writer-1']) {
         const { status, json } = await server.ask('GET', path, { token })

@@ -169,7 +169,7 @@ describe('no tunnel', () => {
       wire.socket.destroy()
     }
   })
-  test('SPEC 7.502: an unreachable target is a 502 without details of the network', async () => {
+  test('SPEC 7.502: an unreachable target gets a 502 without details of the network', async () => {
     const gone = await tcp(() => {})
     servers.at(-1)?.close()
     const port = await proxy({ allow: [`127.0.0.1:${gone}`, 'nowhere.example:80'], resolve: async () => { throw new Error('ENOTFOUND 10.1.2.3') } })
@@ -178,7 +178,7 @@ describe('no tunnel', () => {
       assert.deepEqual([status, code, /ECONNREFUSED|ENOTFOUND|10\.1/.test(text)], [502, 'bad_gateway', false])
     }
   })
-  test('SPEC 7.504: a target that does not answer in time is a 504', async () => {
+  test('SPEC 7.504: a target that does not answer in time gets a 504', async () => {
     const port = await proxy({ allow: ['slow.example:80'], resolve: () => new Promise(() => {}), connectTimeoutMs: 50 })
     assert.deepEqual((await refused(port, 'slow.example:80')).code, 'gateway_timeout')
   })

@@ -55,7 +55,7 @@ describe('uploads that resume, on the reference server', () => {
     assert.equal((await client.ask('HEAD', path)).status, 404)
   })
 
-  test('another media type is refused before any byte, and an unknown parameter too', async () => {
+  test('another media type is rejected before any byte, and an unknown parameter too', async () => {
     const text = await create({ headers: { 'content-type': 'text/csv' } })
     assert.deepEqual([text.status, text.json.code], [415, 'unsupported_media_type'])
     const path = pathOf(await create())

@@ -45,7 +45,7 @@ describe('users in two versions', () => {
       assert.equal(headers.get('api-deprecated-versions'), '1', 'told')
     })
   }
-  test('refuses malformed versions and versions that are not served', async () => {
+  test('rejects malformed versions and versions that are not served', async () => {
     const rows: [path: string, accept: string | undefined, expected: string][] = [
       ['/v3/users', undefined, '404 version_unsupported'], ['/v01/users', undefined, '400 version_invalid'], ['/users?version=3', undefined, '400 version_unsupported'],
       ['/users', 'application/vnd.longhaul.v3+json', '406 version_unsupported'], ['/v1/users?version=2', undefined, '400 version_ambiguous'],

@@ -10,7 +10,7 @@ import { redis } from 'longhaul/redis'
 import pg from 'pg'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
-import { deferred, eventually } from '../../unit/tasks/kit.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 type Engine = Pick<TasksOptions, 'store' | 'engine'>
 
@@ -124,7 +124,7 @@ for (const [title, open] of Object.entries(durable)) {
     assert.deepEqual(ran, ['light', 'heavy'])
   })
 
-  test(`${title}: a direct answer of a pool that another process works waits for it`, async (t) => {
+  test(`${title}: a synchronous response of a pool that another process works waits for it`, async (t) => {
     const { gate, definitions, heavy } = kinds()
     gate.resolve()
     const engine = await open(t)
@@ -217,7 +217,7 @@ test('tasks start by the priority of their definition or submission', async (t) 
   await assert.rejects(tasks.submit(low, 1, { priority: -1 }), TypeError)
 })
 
-test('a direct answer obeys the concurrency of its pool', async (t) => {
+test('a synchronous response obeys the concurrency of its pool', async (t) => {
   const { gate, ran, heavy, definitions } = kinds()
   const tasks = createTasks({ ...memory(), definitions, pools: POOLS })
   closeAfter(t, tasks)
@@ -232,7 +232,7 @@ test('a direct answer obeys the concurrency of its pool', async (t) => {
   assert.deepEqual((await Promise.all(answers)).map(({ status }) => status), [200, 200, 200])
 })
 
-describe('createTasks refuses', () => {
+describe('createTasks rejects', () => {
   const { definitions } = kinds()
   const wrong: Record<string, [Partial<TasksOptions>, RegExp]> = {
     'a definition whose pool is not in pools': [{}, /the definition heavy names the pool heavy, which is not in pools/],

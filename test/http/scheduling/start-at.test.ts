@@ -71,7 +71,7 @@ describe('SPEC 3.1: a task for later', () => {
     })
   }
 
-  test('RFC 7240 section 2: is answered with 202 without a preference, because it has no result yet', async (t) => {
+  test('RFC 7240 section 2: gets a 202 without a preference, because it has no result yet', async (t) => {
     const { post } = api(t)
     const { status, headers } = await post('PT1H', {})
     assert.equal(status, 202)
@@ -181,7 +181,7 @@ describe('the error of a start names its place in the body', () => {
   })
 })
 
-describe('RFC 3339 section 5.6: a start is refused', () => {
+describe('RFC 3339 section 5.6: a start is rejected', () => {
   const malformed = ['', 'tomorrow', '2026-12-24', '2026-12-24T18:00:00', '2026-02-30T18:00:00Z', 'P', 'PT', 'P1Y', 'P1M', 'PT1.5H', '-PT1H', 'PT1H30', 3600, null, {}, [], true]
   for (const startAt of malformed) {
     test(`as malformed: ${JSON.stringify(startAt)}`, async (t) => {

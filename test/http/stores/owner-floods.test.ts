@@ -24,7 +24,7 @@ import { resumableUpload } from '../../../src/uploads/index.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { storeLike } from '../../conformance/broken-stores.js'
-import { eventually } from '../../unit/tasks/kit.js'
+import { eventually } from '../../kit/wait.js'
 
 /** Run before the connections end. */
 const closing: (() => Promise<void>)[] = []
@@ -148,7 +148,7 @@ describe('A flood of one owner', () => {
     })
   }
 
-  test('stored uploads keep no header fields after the answer', async () => {
+  test('stored uploads keep no headers after the response', async () => {
     const values: string[] = []
     const real = new MemoryStore()
     const { upload } = site({ ...memory(), store: storeLike(real, {

@@ -10,8 +10,8 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { router } from '../../../src/resources/router.js'
-import { deferred, eventually } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site, type Site } from './kit.js'
+import { BINDINGS, members, site, type Site } from '../kit/tasks.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 interface Sent { readonly method: string, readonly path: string, readonly status: number, readonly body: unknown }
 
@@ -146,7 +146,7 @@ describe('the format for Azure clients', () => {
     }
   })
 
-  test('a condition applies to a successful answer, and not to that of a failed task', async (t) => {
+  test('a condition applies to a successful response, and not to that of a failed task', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', run: async () => { await gate.promise; throw new Error('no') } })
     const { start, call } = await site(t, 'fetch', work, { endpoints: { format: azureFormat({ via: 'location' }) } })
@@ -160,7 +160,7 @@ describe('the format for Azure clients', () => {
     assert.equal((await call('HEAD', path)).status, 422)
   })
 
-  test('the OpenAPI document describes its answers', () => {
+  test('the OpenAPI document describes its responses', () => {
     const tasks = createTasks({ ...memory(), definitions: [defineTask({ name: 'work', run: () => 1 })] })
     const describes = (options: AzureFormatOptions) => {
       const { submit, status } = taskEndpoints(tasks, { statusPath: '/operations/{id}', owner: 'anyone', format: azureFormat(options) })
@@ -177,7 +177,7 @@ describe('the format for Azure clients', () => {
     return tasks.close({ drainMs: 0 })
   })
 
-  test('an invalid origin is refused', () => {
+  test('an invalid origin is rejected', () => {
     for (const origin of ['api.example.com', 'https://api.example.com/', 'https://a.example/base', 'ftp://a.example', 'https://u:p@a.example', 'nonsense']) {
       assert.throws(() => azureFormat({ origin }), /origin must be like/, origin)
     }

@@ -6,8 +6,8 @@ import { toFetch } from '../../../adapters/fetch/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { deferred, eventually, within } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site } from './kit.js'
+import { BINDINGS, members, site } from '../kit/tasks.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 async function refused(response: Response): Promise<void> {
   assert.deepEqual([response.status, response.headers.get('retry-after'), (await members(response))['code']], [503, '5', 'shutting_down'])
@@ -93,7 +93,7 @@ for (const binding of BINDINGS) {
       assert.equal((await tasks.health()).running, 0)
     })
 
-    test('stops a run with an Idempotency-Key, whose task is then interrupted, and a retry gets the same answer', async (t) => {
+    test('stops a run with an Idempotency-Key, whose task is then interrupted, and a retry gets the same response', async (t) => {
       const { gate, signals, work } = gated()
       const { call, tasks, store, engine } = await site(t, binding, work)
       t.after(() => { gate.resolve() })

@@ -7,7 +7,7 @@ import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
-import { deferred, eventually, within } from '../../unit/tasks/kit.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readonly parts?: ReturnType<typeof memory> }
 
@@ -44,7 +44,7 @@ async function codeOf(response: Response): Promise<unknown> {
 
 describe('concurrency', () => {
   for (const direct of ['request', 'task'] as const) {
-    test(`limits direct answers and queued work together; direct: ${direct}`, async (t) => {
+    test(`limits synchronous responses and queued work together; direct: ${direct}`, async (t) => {
       const { work, gate, seen } = counted()
       const { send, tasks } = api(t, work, { concurrency: 3, direct })
       const answers = Array.from({ length: 6 }, () => send())
@@ -61,7 +61,7 @@ describe('concurrency', () => {
     })
   }
 
-  test('a direct answer without a slot in time is a 503 with Retry-After and did not start; one above the waiting limit is refused', async (t) => {
+  test('a synchronous response without a slot in time gets a 503 with Retry-After and did not start; one above the waiting limit is rejected', async (t) => {
     const { work, gate, seen } = counted()
     const { send } = api(t, work, { concurrency: 1, maxWaiters: 1, syncTimeoutMs: 100 })
     const first = send()
@@ -94,7 +94,7 @@ describe('concurrency', () => {
     assert.equal(seen.begun, 1)
   })
 
-  test('a queue that closes does not wait longer than its drain time for direct answers', async (t) => {
+  test('a queue that closes does not wait longer than its drain time for synchronous responses', async (t) => {
     const { work, gate, seen } = counted()
     const { send, tasks } = api(t, work, { concurrency: 1 })
     const first = send()
@@ -109,7 +109,7 @@ describe('concurrency', () => {
 })
 
 describe('worker: false', () => {
-  test('a worker runs the direct answer: without a worker nothing runs', async (t) => {
+  test('a worker runs the synchronous response: without a worker nothing runs', async (t) => {
     const { work, gate, seen } = counted()
     gate.resolve()
     const { send, store } = api(t, work, { worker: false, syncTimeoutMs: 100 })
@@ -118,7 +118,7 @@ describe('worker: false', () => {
     await eventually(() => store.usage().entries === 0)
   })
 
-  test("direct: 'request' is the host's word", async (t) => {
+  test("direct: 'request' is the application's word", async (t) => {
     const { work, gate, seen } = counted()
     gate.resolve()
     const { send } = api(t, work, { worker: false, direct: 'request' })
@@ -127,7 +127,7 @@ describe('worker: false', () => {
 })
 
 describe('limits that are counted on record', () => {
-  test('maxPerOwner: one direct answer too many is a 429 for this owner', async (t) => {
+  test('maxPerOwner: one synchronous response too many gets a 429 for this owner', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', maxPerOwner: 1, run: () => gate.promise })
     const { send, store, tasks } = api(t, work)
@@ -143,7 +143,7 @@ describe('limits that are counted on record', () => {
     await eventually(() => store.usage().entries === 0, 5000)
   })
 
-  test('attempts: a direct answer is tried again after its back-off', async (t) => {
+  test('attempts: a synchronous response is tried again after its back-off', async (t) => {
     const tried: number[] = []
     const work = defineTask({
       name: 'work', attempts: 3, backoff: { type: 'fixed', delayMs: 5 },

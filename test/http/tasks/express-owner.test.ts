@@ -15,7 +15,7 @@ import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { OwnerOption } from '../../../src/http/requester.js'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 import { ask } from '../kit/wire.js'
 
 interface Context { user?: { id: number, name: string } }
@@ -126,7 +126,7 @@ describe('a req.user without a principal is never treated as anonymous: 500, and
     assert.equal((await call('GET', '/api/tasks/x', undefined)).status, 401)
   })
 
-  test('an owner that is a number is a 500', async (t) => {
+  test('an owner that is a number gets a 500', async (t) => {
     const { post, heard } = await site(t, (({ context }: { context: Context }) => context.user?.id) as never)
     assert.equal((await post('/secret', 'ann', {}, { prefer: 'respond-async' })).status, 500)
     assert.match(String(heard[0]), /it is a number: write String\(id\)/)

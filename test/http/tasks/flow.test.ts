@@ -4,9 +4,10 @@ import { HttpError, httpError } from '../../../src/http/errors.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
-import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site } from './kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { BINDINGS, members, site } from '../kit/tasks.js'
 import { serviceOf } from '../../../src/tasks/tasks.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 const quick = defineTask({ name: 'quick', run: () => ({ message: 'done', n: 1 }) })
 const gated = (result: unknown = { message: 'done' }) => {
@@ -80,7 +81,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('respond: always answers 202 without a preference, and sends no Preference-Applied', async (t) => {
+    test('respond: always responds with 202 without a preference, and sends no Preference-Applied', async (t) => {
       const { call } = await site(t, binding, quick, { submit: { respond: 'always' } })
       const plain = await call('POST', '/api/work', { body: {} })
       assert.deepEqual([plain.status, plain.headers.get('preference-applied')], [202, null])
@@ -212,7 +213,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([response.status, (await members(response))['code']], [500, 'result_too_large'])
     })
 
-    test('SPEC 7.400, 7.422: schema failures are 400 with pointers, business rules 422, both before a task is accepted', async (t) => {
+    test('SPEC 7.400, 7.422: schema failures get 400 with pointers, business rules 422, both before a task is accepted', async (t) => {
       const strict = defineTask({
         name: 'strict', input: jsonSchema<{ role: string }>({ type: 'object', required: ['role'], properties: { role: { type: 'string' } } }),
         check: ({ role }) => { if (role === 'king') throw httpError('unprocessable', { message: 'No such role.' }) }, run: () => ({ message: 'done' }),
@@ -238,7 +239,7 @@ for (const binding of BINDINGS) {
       assert.equal((await call('POST', '/api/other')).status, 400)
     })
 
-    test('a body that is too large is a 413, a full queue is a 503', async (t) => {
+    test('a body that is too large gets a 413, a full queue gets a 503', async (t) => {
       const { gate, work } = gated()
       const { start } = await site(t, binding, work, { maxInputBytes: 50, concurrency: 1, maxUnfinished: 2 })
       const large = await start({ text: 'x'.repeat(100) })
@@ -332,7 +333,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('a direct answer that takes too long is a 503 without Retry-After, because the work may have happened, and its run aborts', async (t) => {
+    test('a synchronous response that takes too long gets a 503 without Retry-After, because the work may have happened, and its run aborts', async (t) => {
       const { work, signals } = gated()
       const { call } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 30 } })
       const response = await call('POST', '/api/work', { body: {} })
@@ -367,7 +368,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('a store that fails is a 503 with Retry-After, without details', async (t) => {
+    test('a store that fails gets a 503 with Retry-After, without details', async (t) => {
       const { start, call, spy, noise } = await site(t, binding, quick)
       spy.fault = () => 'before'
       for (const response of [await start(), await start({}, { 'idempotency-key': 'k' }), await call('GET', '/api/status/x'), await call('DELETE', '/api/status/x')]) {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createClient } from '../../../src/client/index.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { site } from './kit.js'
+import { site } from '../kit/tasks.js'
 
 for (const direct of ['request', 'task'] as const) {
   test(`timeoutMs of 1 s and work of 1.5 s: one charge, and the client has its result; direct: ${direct}`, async (t) => {
@@ -23,7 +23,7 @@ for (const direct of ['request', 'task'] as const) {
   })
 }
 
-test('the client asks again where a direct answer says that its key asks for the outcome later', async (t) => {
+test('the client asks again where a synchronous response says that its key asks for the outcome later', async (t) => {
   let charges = 0
   const charge = defineTask({
     name: 'charge', run: async () => {

@@ -7,7 +7,8 @@ import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 interface Api {
   readonly tasks: Tasks
@@ -32,9 +33,9 @@ function api(t: TestContext, work: AnyTaskDefinition, options: { maxUnfinished?:
   return { tasks, store, send }
 }
 
-describe('a refused request leaves no claim', () => {
+describe('a rejected request leaves no claim', () => {
   for (const prefer of ['respond-async', 'x']) {
-    test(`5,000 refusals of a full queue; Prefer: ${prefer}`, async (t) => {
+    test(`5,000 rejections of a full queue; Prefer: ${prefer}`, async (t) => {
       const gate = deferred()
       const { store, send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxUnfinished: 1 })
       await send('first')
@@ -49,7 +50,7 @@ describe('a refused request leaves no claim', () => {
     })
   }
 
-  test('1,000 refusals of each kind: too many tasks of one owner, bad input, too many waiting requests', async (t) => {
+  test('1,000 rejections of each kind: too many tasks of one owner, bad input, too many waiting requests', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', maxPerOwner: 1, input: jsonSchema({ type: 'object', required: ['n'] }), run: () => gate.promise })
     const { store, send, tasks } = api(t, work, { maxWaiters: 0 })
@@ -64,7 +65,7 @@ describe('a refused request leaves no claim', () => {
     gate.resolve()
   })
 
-  test('a key whose request was refused is free: a retry is accepted, with another body too', async (t) => {
+  test('a key whose request was rejected is free: a retry is accepted, with another body too', async (t) => {
     const gate = deferred()
     const { send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxUnfinished: 1 })
     await send('first')

@@ -7,8 +7,9 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { HttpError } from '../../../src/http/errors.js'
-import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site } from './kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { BINDINGS, members, site } from '../kit/tasks.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 const key = (value: string) => ({ 'idempotency-key': value })
 
@@ -56,7 +57,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 4)
     })
 
-    test('a malformed key is a 400, for a direct answer too, and starts nothing', async (t) => {
+    test('a malformed key gets a 400, for a synchronous response too, and starts nothing', async (t) => {
       const { work, runs } = counted()
       const { start, spy } = await site(t, binding, work)
       for (const value of ['""', '"a', 'a b', 'a, b', 'x'.repeat(256)]) {
@@ -68,7 +69,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([spy.calls, runs], [[], []])
     })
 
-    test('a failure keeps its own Retry-After, in a direct answer, in its retry, and after a wait', async (t) => {
+    test('a failure keeps its own Retry-After, in a synchronous response, in its retry, and after a wait', async (t) => {
       const limited = defineTask({
         name: 'limited', run: () => { throw new HttpError(429, 'upstream_limit', { headers: { 'retry-after': '7', 'x-other': 'a' } }) },
       })
@@ -81,7 +82,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('another body with the same key is a 422, whatever the preference', async (t) => {
+    test('another body with the same key gets a 422, whatever the preference', async (t) => {
       const { work, runs } = counted()
       const { start } = await site(t, binding, work)
       await start({ a: 1 }, key('async'))
@@ -140,7 +141,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs, 1)
     })
 
-    test('the first request decides on the kind of the answer, and each one for itself how long it waits', async (t) => {
+    test('the first request decides on the kind of the response, and each one for itself how long it waits', async (t) => {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'done' } } })
       const { start, tasks } = await site(t, binding, slow)
@@ -166,7 +167,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('a retry of a failed direct answer gets the same failure', async (t) => {
+    test('a retry of a failed synchronous response gets the same failure', async (t) => {
       for (const thrown of [
         new HttpError(409, 'mine', { message: 'Mine.', details: [{ pointer: '/a', message: 'm' }], headers: { 'x-more': '1' } }), new Error('secret'),
       ]) {
@@ -225,7 +226,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('a retry of a task that was refused by a full queue is accepted', async (t) => {
+    test('a retry of a task that was rejected by a full queue is accepted', async (t) => {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: () => gate.promise })
       const { start, tasks } = await site(t, binding, slow, { concurrency: 1, maxUnfinished: 1 })
@@ -275,7 +276,7 @@ describe('a process that dies', () => {
     })
   }
 
-  test('a key lives as long as its task, also if that starts in 30 days, and is then free', async (t) => {
+  test('a key lives as long as its task, even if that starts in 30 days, and is then free', async (t) => {
     const DAY = 86_400_000
     const began = Date.now()
     let now = began

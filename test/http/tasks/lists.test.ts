@@ -1,14 +1,11 @@
 // Lists over whole engines, with a web process and a worker process apart.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { Redis } from 'ioredis'
 import { createTasks, defineTask, type TasksOptions } from 'longhaul'
-import { postgres } from 'longhaul/postgres'
-import { redis } from 'longhaul/redis'
-import pg from 'pg'
+import { openDatabase } from '../../servers/open-database.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { redisUrl } from '../../servers/redis-server.js'
-import { eventually } from '../../unit/tasks/kit.js'
+import { eventually } from '../../kit/wait.js'
 
 const report = defineTask({
   name: 'report',
@@ -25,26 +22,14 @@ after(async () => {
   for (const close of closings.reverse()) await close()
 })
 
-const url = await redisUrl()
-const server = await postgresForFile()
-const engines: Readonly<Record<string, () => Engine>> = {
-  'Redis and BullMQ': () => {
-    const client = new Redis(url, { maxRetriesPerRequest: null })
-    const namespace = `lists-${String(process.pid)}`
-    const engine = redis({ client, namespace })
-    closings.push(async () => { client.disconnect() }, () => engine.store.close())
-    return engine
-  },
-  'PostgreSQL': () => {
-    const pool = new pg.Pool({ connectionString: server.url })
-    pool.on('error', () => undefined)
-    const engine = postgres({ pool })
-    closings.push(() => pool.end(), () => engine.store.close())
-    return engine
-  },
-}
+const urls = { 'Redis and BullMQ': await redisUrl(), 'PostgreSQL': (await postgresForFile()).url }
 
-for (const [title, open] of Object.entries(engines)) {
+for (const [title, url] of Object.entries(urls)) {
+  const open = (): Engine => {
+    const { parts, close } = openDatabase(url, { name: `lists_${String(process.pid)}` })
+    closings.push(close)
+    return parts
+  }
   describe(`lists over ${title}`, () => {
     test('a client that was answered finds its task, and another process sees its end', async () => {
       const web = createTasks({ ...open(), definitions, worker: false })

@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
-import { bodyOf, KINDS, piecesOf, setUp } from '../../unit/tasks/http/background-bodies.js'
-import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
-import { setUp as setUpUploads } from '../../unit/uploads/kit.js'
+import { bodyOf, KINDS, piecesOf, setUp } from '../../unit/kit/background-bodies.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { setUp as setUpUploads } from '../../unit/kit/uploads.js'
 import { sharedStorages } from '../kit/shared-storages.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
-const kinds = await sharedStorages('bodies')
+const kinds = await sharedStorages()
 
 const REFUSED = '429 too_many_bytes'
 

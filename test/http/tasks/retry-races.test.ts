@@ -10,7 +10,8 @@ import pg from 'pg'
 import { startPostgres } from '../../servers/postgres-server.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { isStoreUnavailable } from '../../../src/stores/store.js'
-import { deferred, eventually, Spy, spyEngine } from '../../unit/tasks/kit.js'
+import { Spy, spyEngine } from '../../unit/kit/tasks.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 type Run = (context: {
   readonly attempt: number
@@ -159,7 +160,7 @@ for (const { title, parts: { engine, store } } of engines) {
       )
     })
 
-    test('takes a place of maxPerOwner, and is refused if none is free', async () => {
+    test('takes a place of maxPerOwner, and is rejected if none is free', async () => {
       const { id, succeed } = await failed(tasks, limited)
       const gate = deferred()
       const other = await submit(tasks, async () => { await gate.promise; return {} }, limited)

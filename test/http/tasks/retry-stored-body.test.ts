@@ -13,9 +13,9 @@ import { memory, MemoryBlobs } from 'longhaul/memory'
 import { ndjsonUpload, type UploadResult } from 'longhaul/ndjson'
 import { attach } from 'longhaul/node'
 import type { Blobs } from 'longhaul/stores'
-import { deferred, eventually } from '../../unit/tasks/kit.js'
-import { listen } from '../kit/hosts.js'
+import { listen } from '../../kit/listen.js'
 import { ask } from '../kit/wire.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -5,8 +5,9 @@ import fc from 'fast-check'
 import { httpError } from '../../../src/http/errors.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
-import { deferred, ended } from '../../unit/tasks/kit.js'
-import { BINDINGS, members, site, type Binding } from './kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { BINDINGS, members, site, type Binding } from '../kit/tasks.js'
+import { deferred } from '../../kit/wait.js'
 
 /** Work that fails until it is allowed to succeed. */
 function unlucky() {
@@ -60,7 +61,7 @@ for (const binding of BINDINGS) {
 }
 
 describe('POST {status}/retry', () => {
-  test('of a task that runs or is completed is 409, and the code says which', async (t) => {
+  test('of a task that runs or is completed gets a 409, and the code says which', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', run: () => gate.promise })
     const { call, start, tasks } = await site(t, 'node', work)
@@ -75,7 +76,7 @@ describe('POST {status}/retry', () => {
     assert.deepEqual(await retry(), [409, 'task_already_completed'])
   })
 
-  test('that a client repeats because the answer was lost runs the task once', async (t) => {
+  test('that a client repeats because the response was lost runs the task once', async (t) => {
     const { retry, state, tasks, id } = await failedSite(t)
     state.succeeds = true
     const key = { 'idempotency-key': '"retry-1"' }
@@ -108,7 +109,7 @@ describe('POST {status}/retry', () => {
     assert.equal((await retry({}, {})).status, 202)
   })
 
-  test('that a page of another site sends is 403, and nothing runs', async (t) => {
+  test('that a page of another site sends gets a 403, and nothing runs', async (t) => {
     const { retry, state } = await failedSite(t)
     const pages = [
       { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'cross-site, none' },
@@ -125,7 +126,7 @@ describe('POST {status}/retry', () => {
     assert.equal((await retry({ origin: own })).status, 202)
   })
 
-  test('is 503 if the queue is full, and the task stays as it was', async (t) => {
+  test('gets a 503 if the queue is full, and the task stays as it was', async (t) => {
     const gate = deferred()
     const other = defineTask({ name: 'other', run: () => gate.promise })
     const { retry, tasks, id, spy } = await failedSite(t, { more: [other], maxUnfinished: 1 })
@@ -142,7 +143,7 @@ describe('POST {status}/retry', () => {
     assert.deepEqual(await tasks.get(id), before)
   })
 
-  test('is 410 once what its input names is no longer stored', async (t) => {
+  test('gets a 410 once what its input names is no longer stored', async (t) => {
     const work = defineTask({
       name: 'unlucky', run: () => { throw httpError('unprocessable') },
       external: { of: () => 'upload', release: () => undefined, renew: () => !isGone },
@@ -157,7 +158,7 @@ describe('POST {status}/retry', () => {
     assert.equal((await tasks.get(id))?.status, 'failed')
   })
 
-  test('of a task that expires in that moment is 404, and leaves nothing', async (t) => {
+  test('of a task that expires in that moment gets a 404, and leaves nothing', async (t) => {
     const { retry, spy, store, engine, id } = await failedSite(t)
     // The task expires between the read and the change.
     const task = await engine.read(id)
@@ -170,7 +171,7 @@ describe('POST {status}/retry', () => {
     assert.deepEqual([store.usage().entries, engine.usage().tasks], [0, 0])
   })
 
-  test('is a 405 with Allow for other methods', async (t) => {
+  test('gets a 405 with Allow for other methods', async (t) => {
     const { call, path, ann } = await failedSite(t)
     for (const method of ['GET', 'DELETE', 'PUT']) {
       const response = await call(method, `${path}/retry`, { headers: ann })
@@ -251,7 +252,7 @@ describe("DELETE with remove: 'forget'", () => {
     assert.notEqual((await members(next))['taskId'], taskId)
   })
 
-  test('is off by default: a final task is a 409', async (t) => {
+  test('is off by default: a final task gets a 409', async (t) => {
     const { call, path, ann } = await failedSite(t)
     for (const headers of [ann, { ...ann, 'if-match': '"other"' }]) {
       assert.equal((await call('DELETE', path, { headers })).status, 409)
@@ -281,7 +282,7 @@ test('GET and HEAD of a status honour If-Match', async (t) => {
   assert.equal((await call('GET', path, { headers: both })).status, 412)
 })
 
-test('nobody retries, forgets or redelivers a task of another: the answer is that of an unknown id', async (t) => {
+test('nobody retries, forgets or redelivers a task of another: the response is that of an unknown id', async (t) => {
   const { work } = unlucky()
   const { call, start, tasks } = await site(t, 'fetch', work, { endpoints: { remove: 'forget' } })
   const owners = [undefined, 'ann', 'bob', 'ann ', 'undefined', 'null'] as const

@@ -3,9 +3,10 @@ import { get, type IncomingMessage } from 'node:http'
 import { describe, test } from 'node:test'
 import { EventSource } from 'eventsource'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
-import { BINDINGS, eventsOf, members, site } from './kit.js'
+import { ended } from '../../unit/kit/tasks.js'
+import { BINDINGS, eventsOf, members, site } from '../kit/tasks.js'
 import { serviceOf } from '../../../src/tasks/tasks.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 /** Work in steps that the test takes. */
 function stepped() {

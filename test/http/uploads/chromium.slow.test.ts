@@ -9,9 +9,10 @@ import type { Browser, Page } from 'playwright-core'
 import type * as Longhaul from '../../../src/client/index.js'
 import type * as Tus from 'tus-js-client'
 import { openBrowser } from '../../servers/chromium.js'
-import { bundled } from '../../unit/client/bundle.js'
+import { bundled } from '../../unit/kit/bundle.js'
 import { root } from '../kit/process.js'
-import { CuttingProxy, listen, open } from './kit.js'
+import { CuttingProxy, open } from '../kit/uploads.js'
+import { listen } from '../../kit/listen.js'
 
 declare const longhaul: typeof Longhaul
 declare const tus: typeof Tus
@@ -50,13 +51,13 @@ before(async () => {
   pages = createServer((_, res) => {
     res.setHeader('content-type', 'text/html').end(`<!doctype html><title>uploads</title>${scripts}`)
   })
-  await page.goto(`http://127.0.0.1:${await listen(pages)}/`)
+  await page.goto(`http://127.0.0.1:${(await listen(pages)).port}/`)
 })
 after(async () => {
   await browser.close()
   pages.close()
   for (const proxy of proxies) proxy.close()
-  site.close()
+  await site.close()
 })
 
 describe('in Chromium', () => {

@@ -1,10 +1,10 @@
 // Two instances over one store share the bytes of an owner.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { setUp } from '../../unit/uploads/kit.js'
+import { setUp } from '../../unit/kit/uploads.js'
 import { sharedStorages } from '../kit/shared-storages.js'
 
-const kinds = await sharedStorages('bytes')
+const kinds = await sharedStorages()
 
 for (const [name, open] of Object.entries(kinds)) {
   describe(`maxBytesPerOwner on ${name}`, () => {

@@ -5,8 +5,9 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect as connect2, createServer as createServer2 } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
-import { PARTIAL, sha256 } from '../../unit/uploads/kit.js'
-import { listen, open as openSite, site } from './kit.js'
+import { PARTIAL, sha256 } from '../../unit/kit/uploads.js'
+import { open as openSite, site } from '../kit/uploads.js'
+import { listen } from '../../kit/listen.js'
 
 const servers: { close(): unknown }[] = []
 after(() => { for (const server of servers) server.close() })
@@ -175,7 +176,7 @@ describe('uploads over node:http', () => {
     const { listener } = site()
     const server = createServer2((req, res) => { listener(req as never, res as never) })
     servers.push(server)
-    const client = connect2(`http://127.0.0.1:${await listen(server)}`)
+    const client = connect2(`http://127.0.0.1:${(await listen(server)).port}`)
     const stream = client.request({
       ':method': 'POST', ':path': '/api/files', 'upload-complete': '?1', 'upload-draft-interop-version': '8',
     })

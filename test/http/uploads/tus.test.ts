@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { Upload, type UploadOptions } from 'tus-js-client'
-import { sha256 } from '../../unit/uploads/kit.js'
-import { CuttingProxy, open } from './kit.js'
+import { sha256 } from '../../unit/kit/uploads.js'
+import { CuttingProxy, open } from '../kit/uploads.js'
 
 type TusOptions = UploadOptions & { readonly protocol: 'ietf-draft-03' | 'ietf-draft-05' }
 
@@ -49,7 +49,7 @@ describe('tus-js-client 4', () => {
         assert.equal(site.seen.length, 1)
         assert.equal(site.seen[0]?.headers['x-name'], 'film')
         assert.equal(progress.at(-1), bytes.length)
-        site.close()
+        await site.close()
       })
     }
 
@@ -62,7 +62,7 @@ describe('tus-js-client 4', () => {
       assert.equal(site.seen.length, 1)
       assert.equal(proxy.cuts, 7)
       proxy.close()
-      site.close()
+      await site.close()
     })
 
     test(`${protocol}: pause, resume, and terminate`, async () => {
@@ -85,7 +85,7 @@ describe('tus-js-client 4', () => {
       await stopped
       assert.equal(site.seen.length, 1)
       assert.equal(site.blobsInUse(), 0, 'terminate has deleted the bytes')
-      site.close()
+      await site.close()
     })
   }
 })

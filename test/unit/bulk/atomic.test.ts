@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { bulkCreate } from '../../../src/bulk/create.js'
 import type { BodySource } from '../../../src/http/exchange.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask, codes, draft, people, person, statuses, Users, type Draft, type User } from './kit.js'
+import { fakeRequest } from '../kit/request.js'
+import { ask, codes, draft, people, person, statuses, Users, type Draft, type User } from '../kit/bulk.js'
 
 /** All or none, over a repository whose transaction is this. */
 function atomic(users: Users, transaction: (work: (inside: Users) => Promise<unknown>) => Promise<unknown>, heard: unknown[] = []) {

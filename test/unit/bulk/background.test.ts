@@ -9,7 +9,7 @@ import { httpError } from '../../../src/http/errors.js'
 import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { taskEndpoints, type TaskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { ask, draft, only, people, person, Users, type Asked, type Draft, type Told, type User } from './kit.js'
+import { ask, draft, only, people, person, Users, type Asked, type Draft, type Told, type User } from '../kit/bulk.js'
 
 interface Status { readonly status: string, readonly result?: { message: string, summary: object, items?: BulkItem[] }, readonly error?: object, readonly progress?: object }
 
@@ -92,7 +92,7 @@ describe('bulk in the background', () => {
     const minimal = (await ended(await send({ body: [person(1)], headers: { prefer: 'respond-async, return=minimal' } }))).result
     assert.deepEqual([minimal?.items, minimal?.summary], [undefined, { total: 1, succeeded: 1, failed: 0 }])
   })
-  test('a body that is refused as a whole is refused before the 202, and leaves no blobs', async () => {
+  test('a body that is rejected as a whole is rejected before the 202, and leaves no blobs', async () => {
     const users = new Users()
     const { send, blobs } = bench(users, { streamAboveBytes: 1000, maxItems: 3000 })
     const text = JSON.stringify(people(3000))
@@ -164,7 +164,7 @@ describe('bulk in the background', () => {
 
 describe('Idempotency-Key', () => {
   const headers = { 'idempotency-key': '"k1"' }
-  test('a direct retry gets the same answer and writes nothing; another body is refused', async () => {
+  test('a direct retry gets the same response and writes nothing; another body is rejected', async () => {
     const users = new Users()
     const { handler } = bench(users)
     const first = await ask(handler, { body: [person(0), {}], headers })
@@ -177,7 +177,7 @@ describe('Idempotency-Key', () => {
     assert.deepEqual([refusedAgain.status, refusedAgain.text], [422, refusal.text])
     assert.equal((await ask(handler, { body: [{}], headers: { 'idempotency-key': 'a b' } })).json.code, 'invalid_idempotency_key')
   })
-  test('a retry waits for the answer of the first request, which continues after its client has disconnected', async () => {
+  test('a retry waits for the response of the first request, which continues after its client has disconnected', async () => {
     const users = new Users()
     const gone = new AbortController()
     let release: () => void = () => undefined
@@ -212,7 +212,7 @@ describe('Idempotency-Key', () => {
     const late = await ask(handler, { body: [person(7)], headers: second })
     assert.deepEqual([late.status, late.headers['location'], users.users.size], [202, task.headers['location'], 4])
   })
-  test('a batch that was refused as a whole may be retried; a large body has a key, too', async () => {
+  test('a batch that was rejected as a whole may be retried; a large body has a key, too', async () => {
     const users = new Users()
     const { handler, send, ended } = bench(users, { streamAboveBytes: 1000 })
     assert.equal((await ask(handler, { body: [], headers })).json.code, 'empty_batch')
@@ -230,7 +230,7 @@ describe('Idempotency-Key', () => {
   })
 })
 
-test('endpoints that do not fit the task are refused at construction', () => {
+test('endpoints that do not fit the task are rejected at construction', () => {
   const users = new Users()
   const { store, engine, blobs } = memory()
   const create = bulkCreate<User, Draft>({ repository: users, background: { name: 'create', blobs } })

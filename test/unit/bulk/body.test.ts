@@ -5,8 +5,8 @@ import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from './kit.js'
+import { fakeRequest } from '../kit/request.js'
+import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from '../kit/bulk.js'
 
 const handlerOf = (users: Users, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}) => (
   bulkCreate<User, Draft>({ repository: users, schema: draft, key: ({ email }) => email, onError: () => undefined, ...options })
@@ -21,7 +21,7 @@ async function refused(asked: Asked, options: Partial<Omit<BulkCreateOptions<Use
   return [status, json.code]
 }
 
-describe('a small body is refused before anything is written', () => {
+describe('a small body is rejected before anything is written', () => {
   const two = JSON.stringify(people(2))
   const cases: Record<string, [Asked, [number, string], Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>>?]> = {
     'no array': [{ body: { updates: [] } }, [400, 'invalid_input']],
@@ -47,7 +47,7 @@ describe('a small body is refused before anything is written', () => {
 })
 
 describe('a body', () => {
-  test('may be coded, arrive in pieces, or be parsed by the host', async () => {
+  test('may be coded, arrive in pieces, or be parsed by the application', async () => {
     const body = people(5)
     const text = JSON.stringify(body)
     for (const asked of [
@@ -78,14 +78,14 @@ describe('a body', () => {
     await ask(handlerOf(users), { body: '[{"name":"a","email":"a@x","email":"b@x"}]' })
     assert.deepEqual(users.emails, ['b@x'])
   })
-  test('nested too deeply for a schema that recurses: its item alone is refused', async () => {
+  test('nested too deeply for a schema that recurses: its item alone is rejected', async () => {
     const deep = (value: unknown): boolean => value instanceof Array && value.length > 0 ? deep(value[0]) : true
     const schema = { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => { deep((value as { x?: unknown }).x); return { value: value as Draft } } } }
     const answer = await ask(handlerOf(new Users(), { schema }), { body: `[${JSON.stringify(person(0))},{"name":"a","email":"a@b","x":${'['.repeat(200_000)}${']'.repeat(200_000)}}]` })
     assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '/1', message: 'is nested too deeply' }]])
   })
   for (const streamAboveBytes of [10, 1_000_000]) {
-    test(`nested too deeply for whoever writes it out again: its item alone is refused, with or without a schema (${streamAboveBytes})`, async () => {
+    test(`nested too deeply for whoever writes it out again: its item alone is rejected, with or without a schema (${streamAboveBytes})`, async () => {
       const deep = `{"name":"a","email":"a@b","x":${'['.repeat(20_000)}${']'.repeat(20_000)}}`
       for (const schema of [undefined, { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => ({ value: value as Draft }) } }]) {
         const users = new Users()
@@ -114,7 +114,7 @@ describe('a large body', () => {
     const answer = await ask(handlerOf(users, streamed), { body: [...many, person(7)] })
     assert.deepEqual([answer.status, answer.json.items.at(-1)?.error?.code, users.users.size], [207, 'duplicate_item', 3000])
   })
-  test('a malformed body is a 400 with the position of the error, and nothing is written', async () => {
+  test('a malformed body gets a 400 with the position of the error, and nothing is written', async () => {
     for (const atomic of [false, true]) {
       const users = new Users()
       const broken = `${text.slice(0, 150_000)}}} ${text.slice(150_000)}`
@@ -176,7 +176,7 @@ describe('maxDirectBytes', () => {
   const half = { maxDirectBytes: Math.floor(text.length / 2) }
   const gzipped = { body: gzipSync(text), headers: { 'content-encoding': 'gzip' } }
 
-  test('a larger body is a 413 that wrote nothing, announced or not, coded or not', async () => {
+  test('a larger body gets a 413 that wrote nothing, announced or not, coded or not', async () => {
     for (const asked of [{ body: text }, { pieces: [text.slice(0, 3000), text.slice(3000)] }, gzipped]) {
       for (const streamAboveBytes of [0, 1_000_000]) {
         const users = new Users()

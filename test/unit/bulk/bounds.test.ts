@@ -6,7 +6,7 @@ import { bulkCreate } from '../../../src/bulk/create.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { ask, codes, draft, people, person, roleChange, statuses, Users, type Draft, type RoleChange, type User } from './kit.js'
+import { ask, codes, draft, people, person, roleChange, statuses, Users, type Draft, type RoleChange, type User } from '../kit/bulk.js'
 
 describe('what judges the items', () => {
   test('is that they are objects, where there is no schema', async () => {

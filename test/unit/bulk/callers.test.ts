@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
 import { bulkCreate } from '../../../src/bulk/create.js'
-import { ask, people, type Asked, type Draft, type Told } from './kit.js'
+import { ask, people, type Asked, type Draft, type Told } from '../kit/bulk.js'
 
 /** A handler whose repository waits for `open`. */
 function slow(options: object = {}) {

@@ -8,7 +8,7 @@ import type { Call } from '../../../src/repositories/repository.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { testContext } from '../../../src/testing/index.js'
-import { ask } from './kit.js'
+import { ask } from '../kit/bulk.js'
 
 interface Row { readonly n: number }
 interface Written { readonly id: string }

@@ -3,8 +3,8 @@ import { describe, test } from 'node:test'
 import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { HttpError } from '../../../src/http/errors.js'
 import type { Schema } from '../../../src/schema/schema.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask, codes, draft, only, people, person, statuses, Users, type Draft, type User } from './kit.js'
+import { fakeRequest } from '../kit/request.js'
+import { ask, codes, draft, only, people, person, statuses, Users, type Draft, type User } from '../kit/bulk.js'
 
 const told: unknown[] = []
 const onError = (error: unknown): void => { told.push(error) }
@@ -48,12 +48,12 @@ describe('the report of a bulk create', () => {
       }
     }
   })
-  test('SPEC 2.1: a create without email is a 400 for that item, and 422 where there is no other', async () => {
+  test('SPEC 2.1: a create without email gets a 400 for that item, and 422 where there is no other', async () => {
     const answer = await ask(handlerOf(new Users()), { body: [{ name: 'No email' }] })
     assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [422, 'batch_failed', [400]])
     assert.equal(answer.json.error, 'None of the items could be applied.')
   })
-  test('a refused bulk is a problem document for clients that accept it, with the same report', async () => {
+  test('a rejected bulk is a problem document for clients that accept it, with the same report', async () => {
     const { headers, json } = await ask(handlerOf(new Users()), { body: [{}], headers: { accept: 'application/problem+json' } })
     assert.equal(headers['content-type'], 'application/problem+json')
     assert.deepEqual(Object.keys(json), ['status', 'title', 'detail', 'error', 'code', 'summary', 'items'])
@@ -62,7 +62,7 @@ describe('the report of a bulk create', () => {
   test('mixedStatus: 200', async () => {
     assert.equal((await ask(handlerOf(new Users(), { mixedStatus: 200 }), { body: [person(0), {}] })).status, 200)
   })
-  test('?only=failed leaves the others out; other values are refused before anything is written', async () => {
+  test('?only=failed leaves the others out; other values are rejected before anything is written', async () => {
     const users = new Users()
     const { status, json } = await ask(handlerOf(users), { query: 'only=failed', body: [person(0), {}, person(1)] })
     assert.deepEqual([status, json.summary, json.items.map(({ index }) => index)], [207, { total: 3, succeeded: 2, failed: 1 }, [1]])
@@ -123,7 +123,7 @@ describe('a repository that fails', () => {
     })
     assert.deepEqual(users.calls, Array.from({ length: 10 }, () => 'createMany 100'))
   })
-  test('in a transaction: nothing has changed, the item has the error, and the answer is a 500', async () => {
+  test('in a transaction: nothing has changed, the item has the error, and the response is a 500', async () => {
     const users = explodes(new Users(2))
     const answer = await ask(handlerOf(only(users, 'create', 'transaction'), { atomic: true }), { body: people(1000) })
     assert.deepEqual([answer.status, answer.json.code, answer.json.summary], [500, 'internal_error', { total: 1000, succeeded: 0, failed: 1000 }])
@@ -140,7 +140,7 @@ describe('a repository that fails', () => {
     assert.ok(statuses(answer).every((status) => status === 424))
     assert.deepEqual([users.users.size, told.length], [2, 1])
   })
-  test('a transaction whose commit fails: the outcome is unknown, and the answer says so', async () => {
+  test('a transaction whose commit fails: the outcome is unknown, and the response says so', async () => {
     const users = new Users()
     users.commit = () => { throw new Error('connection lost') }
     const answer = await ask(handlerOf(users, { atomic: true }), { body: people(3) })
@@ -155,7 +155,7 @@ describe('a repository that fails', () => {
     const many = await ask(handlerOf({ createMany: () => [1, 2, 3].map((id) => ({ ...person(id), id, role: '' })) }), { body: people(2) })
     assert.deepEqual([many.status, codes(many)], [500, ['write_outcome_unknown', 'write_outcome_unknown']])
   })
-  test('its own refusals keep their status, code and message', async () => {
+  test('its own rejections keep their status, code and message', async () => {
     const repository = { create: () => { throw new HttpError(402, 'no_credit', { message: 'You have no credit.' }) } }
     const { json } = await ask(handlerOf(repository), { body: [person(0)] })
     assert.deepEqual(json.items, [{ index: 0, status: 402, error: { code: 'no_credit', message: 'You have no credit.' } }])
@@ -180,7 +180,7 @@ describe('atomic', () => {
     const answer = await ask(handlerOf(users, { atomic: true }), { body: [{}, 3] })
     assert.deepEqual([answer.status, statuses(answer), users.calls], [422, [400, 400], []])
   })
-  test('a conflict is a 409, also inside of the batch, and all is rolled back', async () => {
+  test('a conflict gets a 409, also inside of the batch, and all is rolled back', async () => {
     const users = new Users(1)
     const taken = await ask(handlerOf(users, { atomic: true }), { body: [person(0), { name: 'x', email: 'user-1@example.com' }, person(1)] })
     assert.deepEqual([taken.status, taken.json.code, statuses(taken)], [409, 'conflict', [424, 409, 424]])
@@ -188,12 +188,12 @@ describe('atomic', () => {
     assert.deepEqual([twice.status, twice.json.code, statuses(twice)], [409, 'conflict', [424, 424, 409]])
     assert.deepEqual(users.emails, ['user-1@example.com'])
   })
-  test('one by one, it goes on after a refused item, so that all of them are named', async () => {
+  test('one by one, it goes on after a rejected item, so that all of them are named', async () => {
     const users = new Users(1)
     const answer = await ask(handlerOf(only(users, 'create', 'transaction'), { atomic: true }), { body: [person(0), { name: 'x', email: 'user-1@example.com' }, person(1), {}, person(0)] })
     assert.deepEqual([answer.status, statuses(answer), users.calls], [409, [424, 409, 424, 400, 409], ['begin', 'create', 'create', 'create', 'rollback']])
   })
-  test('an error that is no refusal ends it: the other items are validated and not written', async () => {
+  test('an error that is no rejection ends it: the other items are validated and not written', async () => {
     for (const streamAboveBytes of [0, 1_000_000]) {
       const users = new Users()
       users.fails = ({ name }) => { if (name === 'Person 1') throw new Error('away') }
@@ -201,7 +201,7 @@ describe('atomic', () => {
       assert.deepEqual([answer.status, statuses(answer), users.calls], [500, [424, 500, 424, 424, 400], ['begin', 'create', 'create', 'rollback']])
     }
   })
-  test('a repository that cannot go on after a refused record: the report names what is known', async () => {
+  test('a repository that cannot go on after a rejected record: the report names what is known', async () => {
     told.length = 0
     const users = new Users(1)
     users.fails = ({ name }) => { if (name === 'Person 1') throw new Error('current transaction is aborted') }
@@ -258,7 +258,7 @@ test('a synchronous schema is not awaited: a thousand items take no more microta
   assert.ok(few < 60, `${few} turns`)
 })
 
-describe('a schema that answers late', () => {
+describe('a schema that responds late', () => {
   test('validates a few items at a time, and the order is kept', async () => {
     let now = 0
     let most = 0
@@ -339,7 +339,7 @@ describe('concurrency', () => {
   })
 })
 
-test('invalid options are refused at construction', () => {
+test('invalid options are rejected at construction', () => {
   const users = new Users()
   assert.throws(() => handlerOf(only(users, 'create'), { atomic: true }), /atomic needs a repository with transaction/)
   assert.throws(() => handlerOf({}), /needs createMany or create/)

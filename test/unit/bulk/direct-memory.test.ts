@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { inTurn, withParsed } from '../../../src/bulk/read-direct.js'
 import type { HttpRequest } from '../../../src/http/exchange.js'
 import { heapShare } from '../../../src/runtime/shared-limit.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 const OVERLOADED = { code: 'overloaded', status: 503 }
 const TOO_MANY = { code: 'too_many_requests', status: 429, headers: { 'retry-after': '1' } }
@@ -37,7 +37,7 @@ describe('parsed JSON', () => {
     assert.equal(await run('one', 20_000), 'done')
   })
 
-  test('that is small is never refused', async () => {
+  test('that is small is never rejected', async () => {
     const end = hold('one', 2 ** 40)
     assert.deepEqual(await Promise.all([run('one', 16_384), run('other', 16_384)]), ['done', 'done'])
     await end()

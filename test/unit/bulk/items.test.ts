@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
-import { ask, draft, people, person, statuses, Users, type Draft, type User } from './kit.js'
+import { ask, draft, people, person, statuses, Users, type Draft, type User } from '../kit/bulk.js'
 
 type Options = Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>>
 const handlerOf = (users: Users, options: Options) => (

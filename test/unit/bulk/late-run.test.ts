@@ -8,8 +8,8 @@ import { bulkItems } from '../../../src/bulk/items.js'
 import type { Call } from '../../../src/repositories/repository.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
-import { deferred } from '../tasks/kit.js'
-import { ask, draft, people, type Draft, type User } from './kit.js'
+import { ask, draft, people, type Draft, type User } from '../kit/bulk.js'
+import { deferred } from '../../kit/wait.js'
 
 /** A bulk endpoint on memory. `write` does the n-th write. */
 function open(t: TestContext, write: (count: number, call: Call) => unknown) {

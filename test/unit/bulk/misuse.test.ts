@@ -1,7 +1,7 @@
 import { bulkCreate } from '../../../src/bulk/create.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
 import { memory } from '../../../adapters/memory/index.js'
-import { refuses, type Loose } from '../refuses.js'
+import { refuses, type Loose } from '../kit/refuses.js'
 
 const make = { bulkCreate, bulkUpdate } as unknown as Record<'bulkCreate' | 'bulkUpdate', Loose>
 const repository = { createMany: () => [], updateMany: () => [] }

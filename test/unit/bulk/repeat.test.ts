@@ -7,7 +7,7 @@ import { httpError, isHttpError } from '../../../src/http/errors.js'
 import type { Call } from '../../../src/repositories/repository.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { testContext } from '../../../src/testing/index.js'
-import { ask, statuses } from './kit.js'
+import { ask, statuses } from '../kit/bulk.js'
 
 interface Row { readonly n: number }
 interface Written { readonly id: string }
@@ -133,7 +133,7 @@ describe('a bulk task', () => {
     assert.deepEqual(await run(1), [201, 201, 201, 201, 201, 500, 500, 500, 500, 500])
   })
 
-  test('that writes single records repeats none that was written, also if writes overtake each other', async () => {
+  test('that writes single records repeats none that was written, even if writes overtake each other', async () => {
     const rows: number[] = []
     let isAway = true
     const create = async ({ n }: Row): Promise<Written> => {

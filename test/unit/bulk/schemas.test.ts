@@ -6,7 +6,7 @@ import * as v from 'valibot'
 import * as z from 'zod'
 import { bulkCreate } from '../../../src/bulk/create.js'
 import type { Schema } from '../../../src/schema/schema.js'
-import { ask, draft, only, Users, type Draft, type User } from './kit.js'
+import { ask, draft, only, Users, type Draft, type User } from '../kit/bulk.js'
 
 describe('SPEC 4.3.1: any schema judges each item', () => {
   const schemas: Record<string, Schema<Draft>> = {

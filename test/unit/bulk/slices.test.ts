@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { bulkCreate } from '../../../src/bulk/create.js'
-import { ask, codes, draft, people, statuses, Users, type Draft, type User } from './kit.js'
+import { ask, codes, draft, people, statuses, Users, type Draft, type User } from '../kit/bulk.js'
 
 type Create = (drafts: readonly Draft[], users: Users) => readonly User[] | Promise<readonly User[]>
 
@@ -72,7 +72,7 @@ describe('slices of a batch', () => {
   })
 })
 
-test('an empty array that is streamed is refused, also in a transaction', async () => {
+test('an empty array that is streamed is rejected, also in a transaction', async () => {
   const users = new Users()
   const handler = bulkCreate<User, Draft>({ repository: users, schema: draft, atomic: true, streamAboveBytes: 10 })
   const { status, json } = await ask(handler, { body: `[${' '.repeat(50)}]` })

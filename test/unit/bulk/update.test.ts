@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { bulkUpdate, type BulkUpdateOptions } from '../../../src/bulk/update.js'
-import { ask, codes, only, roleChange, statuses, Users, type RoleChange } from './kit.js'
+import { ask, codes, only, roleChange, statuses, Users, type RoleChange } from '../kit/bulk.js'
 
 type Options = Omit<BulkUpdateOptions<RoleChange, { role: string }, number>, 'background'>
 
@@ -50,12 +50,12 @@ describe('bulk update', () => {
       assert.deepEqual([answer.status, codes(answer)], [500, ['write_outcome_unknown', 'write_outcome_unknown']])
     }
   })
-  test('two updates of one record in a batch: the later one is refused', async () => {
+  test('two updates of one record in a batch: the later one is rejected', async () => {
     const users = new Users(2)
     const answer = await patch(handlerOf(users, { atomic: false }), [...to('editor', 1), ...to('admin', 1)])
     assert.deepEqual([statuses(answer), codes(answer), rolesOf(users)], [[200, 409], [undefined, 'duplicate_item'], ['editor', 'viewer']])
   })
-  test('a body of another shape is a 400 with a pointer; POST is declined', async () => {
+  test('a body of another shape gets a 400 with a pointer; POST is declined', async () => {
     const users = new Users(2)
     for (const [body, pointer] of [[[], '/updates'], [{}, '/updates'], [{ updates: {} }, '/updates'], [7, '/updates']] as const) {
       const answer = await ask(handlerOf(users), { method: 'PATCH', body })
@@ -64,7 +64,7 @@ describe('bulk update', () => {
     assert.equal((await patch(handlerOf(users), [])).json.code, 'empty_batch')
     await assert.rejects(ask(handlerOf(users), { method: 'POST', body: {} }), /passed it on/)
   })
-  test('a member beside the array is a 400 that points at it, of a body at once and of one that is streamed, and nothing is written', async () => {
+  test('a member beside the array gets a 400 that points at it, of a body at once and of one that is streamed, and nothing is written', async () => {
     for (const streamAboveBytes of [0, 1_000_000]) {
       const users = new Users(3)
       const before = rolesOf(users)

@@ -56,7 +56,7 @@ describe('when tasks in memory close', () => {
     assert.deepEqual(await shown(id), { state: 'failed', attempts: 3, fault: 'status', lastStatus: 500, nextAttemptAt: undefined })
   })
 
-  test('a request that gets no answer in time is aborted, and its callback is interrupted', async (t) => {
+  test('a request that gets no response in time is aborted, and its callback is interrupted', async (t) => {
     const { tasks, heard, submit, shown } = setUp(t, ({ signal }) => new Promise((_, reject) => {
       signal.addEventListener('abort', () => { reject(signal.reason as Error) })
     }))

@@ -5,8 +5,9 @@ import { callbacks, type CallbackReply, type CallbackRequest } from '../../../sr
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { HandEngine } from '../tasks/hand-engine.js'
-import { deferred, Spy, spyEngine, SpyStore } from '../tasks/kit.js'
+import { HandEngine } from '../kit/hand-engine.js'
+import { Spy, spyEngine, SpyStore } from '../kit/tasks.js'
+import { deferred } from '../../kit/wait.js'
 
 type Reply = CallbackReply | Promise<CallbackReply> | 'none'
 
@@ -97,7 +98,7 @@ describe('a crash', () => {
     assert.equal((await callback(id))?.attempts, 1)
   })
 
-  test('whose outcome was written, though its answer was lost, changes nothing', async (t) => {
+  test('whose outcome was written, though its response was lost, changes nothing', async (t) => {
     const { hand, spy, completed, callback } = setUp(t, [{ status: 500 }])
     const id = await completed()
     let left = 1

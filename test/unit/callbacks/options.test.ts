@@ -7,7 +7,7 @@ import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { Callbacks } from '../../../src/tasks/core/task-core.js'
-import { eventually } from '../tasks/kit.js'
+import { eventually } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)
@@ -31,7 +31,7 @@ const make = (made: unknown, engine = new MemoryTaskEngine(), worker = true) => 
 )
 
 describe('callbacks()', () => {
-  test('refuses each invalid option, and names it', () => {
+  test('rejects each invalid option, and names it', () => {
     const wrong: [options: object, says: RegExp][] = [
       [{}, /the option secrets is missing; it must be a function/], [{ sender }, /secrets is missing/], [{ secrets: 'whsec_' }, /secrets must be a function/],
       [{ secrets, sender: null }, /sender must be a CallbackSender, such as httpSender\(\)/], [{ secrets, sender: {} }, /sender must be/],
@@ -61,7 +61,7 @@ describe('callbacks()', () => {
 })
 
 describe('httpSender()', () => {
-  test('refuses invalid entries of allow, and invalid times', () => {
+  test('rejects invalid entries of allow, and invalid times', () => {
     for (const allow of ['10.0.0.0/33', '1.2.3', 'a b', '999.1.1.1', '*']) assert.throws(() => httpSender({ allow: [allow] }), TypeError, allow)
     for (const timeoutMs of [0, -1, 600_001, NaN]) assert.throws(() => httpSender({ timeoutMs }), TypeError, String(timeoutMs))
     assert.throws(() => httpSender({ maxResponseBytes: -1 }), TypeError)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isBulkFailed, type BulkFailedError, type BulkItem, type BulkReport, type ClientOptions } from '../../../src/client/index.js'
-import { fakeServer, json, lost, type Seen } from './fake-server.js'
+import { fakeServer, json, lost, type Seen } from '../kit/fake-server.js'
 
 interface User { email?: string, name: string }
 

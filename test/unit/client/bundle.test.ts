@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import ts from 'typescript'
-import { bundled } from './bundle.js'
+import { bundled } from '../kit/bundle.js'
 
 const KIB = 1024
 const root = join(import.meta.dirname, '..', '..', '..')

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
-import { BASE, fakeServer, json, lost, pieces, script } from './fake-server.js'
+import { BASE, fakeServer, json, lost, pieces, script } from '../kit/fake-server.js'
 
 const saved = { taskId: '1', statusUrl: `${BASE}/tasks/1` }
 const failed = { taskId: '1', status: 'failed', error: { code: 'no_paper', message: 'There is none.' } }

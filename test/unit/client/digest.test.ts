@@ -5,7 +5,7 @@ import { describe, test, type TestContext } from 'node:test'
 import fc from 'fast-check'
 import { Sha256 } from '../../../src/client/digest.js'
 import type { DownloadOptions } from '../../../src/client/download.js'
-import { fakeServer, pieces } from './fake-server.js'
+import { fakeServer, pieces } from '../kit/fake-server.js'
 
 const CONTENT = Uint8Array.from({ length: 1000 }, (_, at) => at % 251)
 const digestOf = (bytes: Uint8Array | string, name = 'sha-256'): string => (

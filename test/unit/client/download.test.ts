@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { ClientOptions } from '../../../src/client/index.js'
 import type { DownloadOptions } from '../../../src/client/download.js'
-import { fakeServer, json, pieces, type Seen } from './fake-server.js'
+import { fakeServer, json, pieces, type Seen } from '../kit/fake-server.js'
 
 const OLD = Uint8Array.from({ length: 1000 }, (_, at) => at % 251)
 const NEW = Uint8Array.from({ length: 700 }, (_, at) => (at * 7) % 253)

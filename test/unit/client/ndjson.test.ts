@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { readNdjson, writeNdjson, type LineFault } from '../../../src/client/index.js'
 import { LineReader } from '../../../src/ndjson/line-reader.js'
-import { fakeServer, json, lost, pieces, script } from './fake-server.js'
+import { fakeServer, json, lost, pieces, script } from '../kit/fake-server.js'
 
 async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = []

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isClientError } from '../../../src/client/index.js'
-import { BASE, fakeServer, json, lost, script } from './fake-server.js'
+import { BASE, fakeServer, json, lost, script } from '../kit/fake-server.js'
 
 const task = (taskId: string) => ({ taskId, status: 'completed', message: 'Done.', result: { message: 'Done.' } })
 

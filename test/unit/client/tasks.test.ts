@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createClient, isClientError, isTaskFailed, type ClientError, type TaskStatus } from '../../../src/client/index.js'
-import { BASE, event, events, fakeServer, json, lost, script } from './fake-server.js'
+import { BASE, event, events, fakeServer, json, lost, script } from '../kit/fake-server.js'
 
 const accepted = () => json({ taskId: 't1', status: 'processing', message: 'ok' }, 202, { location: '/api/status/t1' })
 const processing = (done: number) => ({ taskId: 't1', status: 'processing', message: 'ok', progress: { done, total: 3 } })

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { OpenApiTask, ResultOf as ClientResult } from '../../../src/client/index.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { defineTask, type ResultOf } from '../../../src/tasks/definition/define.js'
-import { fakeServer, json } from './fake-server.js'
+import { fakeServer, json } from '../kit/fake-server.js'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false
 /** Compiles only for `true`. */

@@ -6,7 +6,7 @@ import { blobSource } from '../../../src/content/source.js'
 import { content } from '../../../src/content/content.js'
 import type { ContentSource } from '../../../src/content/source.js'
 import { isHttpError } from '../../../src/http/errors.js'
-import { request, see, textOf, textSource } from './kit.js'
+import { request, see, textOf, textSource } from '../kit/content.js'
 
 const TEXT = randomBytes(750_000).toString('base64')
 

@@ -4,7 +4,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { content, type ContentOptions } from '../../../src/content/content.js'
 import type { ContentSource } from '../../../src/content/source.js'
 import type { RequestHeaders } from '../../../src/http/exchange.js'
-import { CHANGED, CHANGED_TEXT, see, textSource, type Seen } from './kit.js'
+import { CHANGED, CHANGED_TEXT, see, textSource, type Seen } from '../kit/content.js'
 
 const TEXT = '0123456789abcdef'
 const PRIVATE = { 'cache-control': 'private, no-cache' }

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test'
 import { content } from '../../../src/content/content.js'
 import type { ContentSource } from '../../../src/content/source.js'
 import type { DigestAlgorithm } from '../../../src/http/fields/digests.js'
-import { see, textSource } from './kit.js'
+import { see, textSource } from '../kit/content.js'
 
 const TEXT = 'some text '.repeat(300)
 const digestOf = (algorithm: DigestAlgorithm, text = TEXT): string => (

@@ -4,7 +4,7 @@ import { Places, type WorkHandlers } from '../../../src/engine/engine.js'
 import { LeasedWork, type WorkSource } from '../../../src/engine/leased-work.js'
 import { isWorkerClosing, LeasedRun } from '../../../src/engine/runs.js'
 import type { StoredTask } from '../../../src/engine/task.js'
-import { eventually, Latch } from '../../../src/conformance/waiting.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 const task = { id: 'one', birth: 'birth', run: 1, status: 'processing' } as StoredTask
 
@@ -27,11 +27,11 @@ function newRun(): LeasedRun {
 }
 
 test('looks are made one at a time, and again after a failure', async (t) => {
-  const latch = new Latch()
+  const latch = deferred()
   let [looks, atOnce] = [0, 0]
   const made = work(t, {}, { look: async () => {
     assert.equal(++atOnce, 1)
-    if (++looks === 1) await latch.opened
+    if (++looks === 1) await latch.promise
     atOnce--
     if (looks === 2) throw new Error('The server is away')
   } })
@@ -40,20 +40,20 @@ test('looks are made one at a time, and again after a failure', async (t) => {
   for (let times = 0; times < 5; times++) made.lookIn(0)
   await new Promise((resolve) => { setTimeout(resolve, 20) })
   assert.equal(looks, 1)
-  latch.open()
+  latch.resolve()
   await eventually(() => looks === 2, 500, 'one more look is made')
   await eventually(() => looks === 3, 3000, 'the next look comes within a second')
 })
 
 test('looks again when one of all places for callbacks is free', async (t) => {
-  const latch = new Latch()
+  const latch = deferred()
   let looks = 0
-  const made = work(t, { callback: () => latch.opened }, { look: async () => { looks++ } })
+  const made = work(t, { callback: () => latch.promise }, { look: async () => { looks++ } })
   made.lookIn(0)
   await eventually(() => looks === 1, 1000, 'it looks')
   const sent = [made.callBack(task), made.callBack(task)]
   assert.equal(made.freeCallbacks, 0)
-  latch.open()
+  latch.resolve()
   await Promise.all(sent)
   assert.equal(made.freeCallbacks, 2)
   await eventually(() => looks === 2, 500, 'it looks again, before a second has passed')

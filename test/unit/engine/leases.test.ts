@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { LeasedRun, Leases, RunReplacedError, type Renewal } from '../../../src/engine/runs.js'
 import type { StoredTask } from '../../../src/engine/task.js'
-import { deferred, eventually } from '../tasks/kit.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 const HOUR = 3_600_000
 

@@ -154,7 +154,7 @@ describe('exportTask', () => {
     assert.deepEqual(closed, ['closed'])
   })
 
-  test('options that make no sense are refused', () => {
+  test('options that make no sense are rejected', () => {
     for (const options of [
       { format: 'xml' }, { partRecords: 0 }, { partRecords: 1.5 }, { fileName: 'a/b' }, { fileName: () => 'a/b' },
       { records: [] }, { schema: { '~standard': { version: 1, vendor: 'x', validate: () => ({}) } } },

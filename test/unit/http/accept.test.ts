@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { negotiate, negotiateCoding, parseAccept, parseMediaType } from '../../../src/http/fields/accept.js'
 import { prefersProblem } from '../../../src/http/respond.js'
 import { OWS, PARAMETERS, TOKEN, members, parameters } from './list-grammar.js'
-import { countSteps } from './steps.js'
+import { countSteps } from '../kit/steps.js'
 
 type Plain = { type: string; subtype: string; params: Record<string, string>; q: number }
 
@@ -108,7 +108,7 @@ describe('negotiate', () => {
     }
   })
 
-  test('an offer that is no media type is an error of the host', () => {
+  test('an offer that is no media type is an error of the application', () => {
     assert.throws(() => negotiate('text/plain', ['json']), { name: 'TypeError', message: /"json" is no media type/ })
   })
 })

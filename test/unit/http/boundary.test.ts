@@ -6,7 +6,7 @@ import { guard } from '../../../src/http/boundary.js'
 import { httpError } from '../../../src/http/errors.js'
 import { describe as describeHandler, type Handler, type HttpResponse } from '../../../src/http/exchange.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { fakeRequest } from './fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 const request = fakeRequest()
 const response: HttpResponse = { status: 200, headers: {} }
@@ -71,7 +71,7 @@ describe('guard', () => {
     }
   })
 
-  test('a response whose members throw is answered with 500, at once and late', async () => {
+  test('a response whose members throw gets a 500, at once and late', async () => {
     const trap = Object.defineProperty({}, 'status', { get: thrower(httpError('gone')) as () => unknown }) as HttpResponse
     assert.equal((guard(() => trap)(request) as HttpResponse).status, 410)
     assert.equal((await guard(async () => trap)(request))?.status, 410)

@@ -41,7 +41,7 @@ describe('a derived request', () => {
     assert.equal(made, 1)
   })
 
-  it('has the query of its own search, and refuses unknown names', () => {
+  it('has the query of its own search, and rejects unknown names', () => {
     const changed = plain().with({ path: '/other', search: '?b=2' })
     assert.deepEqual([changed.path, changed.search, changed.query.get('b'), changed.method], ['/other', '?b=2', '2', 'POST'])
     assert.equal(changed.with({ method: 'GET' }).query.get('b'), '2')

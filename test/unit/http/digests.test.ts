@@ -86,7 +86,7 @@ describe('RFC 9530: digest fields', () => {
     assert.deepEqual(parseDigests([`sha-256=:${one}:`, `sha-512=:${long}:`]), digests)
   })
 
-  test('ignore other algorithms, and refuse what is malformed or no digest', () => {
+  test('ignore other algorithms, and reject what is malformed or no digest', () => {
     for (const field of ['md5=:YQ==:', 'unixsum=1, sha=:eA:', 'x=(1 2), id-sha-256="a"', '']) assert.deepEqual(parseDigests(field), {}, field)
     for (const field of [
       'sha-256', `sha-256="${one}"`, `sha-256=${one}`, 'sha-256=:YQ==:', 'sha-256=::', 'md5=:x:', 'md5=:YQ=:', `sha-512=:${one}:`, `sha-256=:${one}`, `sha-256=:${one}:,`, 'md5=:YQ==', `sha-256=(:${one}:)`,
@@ -109,7 +109,7 @@ describe('RFC 9530: digest fields', () => {
 })
 
 describe('RFC 9530 section 4: Want-Repr-Digest', () => {
-  test('is a list of preferences from 1 to 10; 0 refuses; others are ignored', () => {
+  test('is a list of preferences from 1 to 10; 0 rejects; others are ignored', () => {
     for (const [field, wanted, refused] of [
       [undefined, [], []],
       ['', [], []],

@@ -19,7 +19,7 @@ describe('readFailure', () => {
     assert.deepEqual([readFailure(new HttpError(599, 'x')).status, readFailure(new HttpError(400, 'x')).status], [599, 400])
   })
 
-  test('headers may be numbers and lists; each that could break the answer is left out alone', () => {
+  test('headers may be numbers and lists; each that could break the response is left out alone', () => {
     const headers = {
       'Retry-After': 30, 'link': ['</a>; rel="x"', '</b>; rel="y"'], 'x-object': {}, 'x-nothing': undefined, 'x broken': 'a', 'x-break': 'a\nb',
       'Content-Length': '3', 'connection': 'close', 'x-last': 'fine',
@@ -52,7 +52,7 @@ describe('readFailure', () => {
     assert.equal(readFailure({ expose: true, statusCode: 400, message: 'm'.repeat(5000) }).message.length, 2048)
   })
 
-  test('header fields beyond 8 KiB are left out', () => {
+  test('headers beyond 8 KiB are left out', () => {
     const long = 'x'.repeat(5000)
     const { headers } = readFailure(httpError('conflict', { headers: { 'x-a': long, 'x-b': long, 'retry-after': '1' } }))
     assert.deepEqual(Object.keys(headers), ['x-a', 'retry-after'])

@@ -8,7 +8,7 @@ import { etagMatches } from '../../../src/http/fields/preconditions.js'
 import { httpDate, parseHttpDate } from '../../../src/http/fields/dates.js'
 import { linkValue } from '../../../src/http/fields/link.js'
 import { entityTags } from './list-grammar.js'
-import { countSteps } from './steps.js'
+import { countSteps } from '../kit/steps.js'
 
 const SUNDAY = Date.UTC(1994, 10, 6, 8, 49, 37)
 
@@ -106,14 +106,14 @@ describe('linkValue', () => {
     }))
   })
 
-  test('a relation or a name that cannot be written is an error of the host', () => {
+  test('a relation or a name that cannot be written is an error of the application', () => {
     for (const rel of ['', ' ', 'a"b', 'a\nb', 'a\\b', 'ä', 'a  b']) assert.throws(() => linkValue([{ target: '/', rel }]), TypeError)
     for (const name of ['a b', 'a\r\nb', 'a=']) assert.throws(() => linkValue([{ target: '/', rel: 'next', [name]: 'x' }]), TypeError)
   })
 })
 
 describe('isFieldValue', () => {
-  test('refuses line breaks, controls and wide characters', () => {
+  test('rejects line breaks, controls and wide characters', () => {
     for (const text of ['', 'a b\tc', 'é', '"x"']) assert.equal(isFieldValue(text), true, text)
     for (const text of ['a\r\nb', '\n', '\r', '\0', '\x7f', '€']) assert.equal(isFieldValue(text), false, text)
   })

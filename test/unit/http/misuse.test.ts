@@ -1,7 +1,7 @@
 import { compose } from '../../../src/http/exchange.js'
 import { httpError } from '../../../src/http/errors.js'
 import { content } from '../../../src/content/content.js'
-import { refuses, type Loose } from '../refuses.js'
+import { refuses, type Loose } from '../kit/refuses.js'
 
 const make = { compose, httpError, content } as unknown as Record<'compose' | 'httpError' | 'content', Loose>
 const policy = (request: unknown, next: (request: unknown) => unknown) => next(request)

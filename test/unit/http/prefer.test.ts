@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { parsePrefer } from '../../../src/http/fields/prefer.js'
 import { ASSIGNED, OWS, PARAMETERS, TOKEN, members, parameters, unquote } from './list-grammar.js'
-import { countSteps } from './steps.js'
+import { countSteps } from '../kit/steps.js'
 
 /** What the header means by the grammar of RFC 7240 alone. */
 function reference(text: string): Record<string, { value: string; params: Record<string, string> }> {

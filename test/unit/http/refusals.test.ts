@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { guard, reportErrorsTo } from '../../../src/http/boundary.js'
 import { httpError } from '../../../src/http/errors.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { fakeRequest } from './fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 /** Sends requests that fail with an error. Time passes only by `advance`. */
 function site(t: TestContext) {
@@ -20,7 +20,7 @@ function site(t: TestContext) {
 
 const stacks = (errors: readonly Error[]) => errors.map(({ stack }) => stack)
 
-describe('refusals in the log', () => {
+describe('rejections in the log', () => {
   test('one line for each code and minute, with the number of those since the last line', (t) => {
     const { fail, heard, advance } = site(t)
     fail(httpError('queue_full'), 500)
@@ -41,7 +41,7 @@ describe('refusals in the log', () => {
     assert.equal(heard.length, 4)
   })
 
-  test('a full store is a refusal, also with its cause', (t) => {
+  test('a full store is a rejection, also with its cause', (t) => {
     const { fail, heard } = site(t)
     const full = new StoreUnavailableError('Redis failed: OOM', { reason: 'full', cause: new Error('OOM') })
     fail(full, 10)

@@ -8,7 +8,7 @@ import { reasonPhrase } from '../../../src/http/failure.js'
 import { compileJson } from '../../../src/http/body/compile-json.js'
 import { empty, errorResponse, json, jsonText, stream } from '../../../src/http/respond.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { fakeRequest } from './fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 function answer(error: unknown, accept?: string): { status: number; headers: Record<string, unknown>; body: Record<string, unknown> } {
   const { status, headers, body } = errorResponse(error, fakeRequest({ headers: { accept } }))
@@ -18,7 +18,7 @@ function answer(error: unknown, accept?: string): { status: number; headers: Rec
 
 const MASKED = { error: 'Something went wrong.', code: 'internal_error' }
 
-describe('answers', () => {
+describe('responses', () => {
   test('json, jsonText, empty and stream create new headers', () => {
     const given = Object.freeze({ location: '/x' })
     assert.deepEqual(json(201, { a: 'ä' }, given), { status: 201, headers: { 'content-type': 'application/json', location: '/x' }, body: '{"a":"ä"}' })
@@ -75,7 +75,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('SPEC 7.3: a store that failed is a 503 with Retry-After, and its message is not sent', () => {
+  test('SPEC 7.3: a store that failed gets a 503 with Retry-After, and its message is not sent', () => {
     const cause = new Error('ECONNREFUSED 10.0.0.7')
     const down = answer(new StoreUnavailableError('redis at 10.0.0.7 is down', { cause }))
     assert.deepEqual([down.status, down.headers['retry-after'], down.body], [503, '5', { error: 'The service is not available now.', code: 'store_unavailable' }])
@@ -83,7 +83,7 @@ describe('errorResponse', () => {
     assert.deepEqual([full.status, full.headers['retry-after'], full.body], [503, '30', { error: 'The service has no space for more data now.', code: 'store_full' }])
   })
 
-  test('errors of the host keep a 4xx status, and their message only where it is exposed', () => {
+  test('errors of the application keep a 4xx status, and their message only where it is exposed', () => {
     const boom = (statusCode: number, message: string, headers = {}): unknown => ({ isBoom: true, message: 'inner', output: { statusCode, payload: { statusCode, error: 'x', message }, headers } })
     const cases: [unknown, number, string, string][] = [
       [createError(404, 'No such user'), 404, 'not_found', 'No such user'],
@@ -120,7 +120,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('no thrown value can break the answer', () => {
+  test('no thrown value can break the response', () => {
     const trap = (): never => {
       throw new Error('trap')
     }
@@ -135,7 +135,7 @@ describe('errorResponse', () => {
     for (const value of [hostile, revoked.proxy, circular, getter, broken]) assert.deepEqual(answer(value), { ...answer(undefined), body: MASKED })
   })
 
-  test('a request whose headers throw cannot break the answer', () => {
+  test('a request whose headers throw cannot break the response', () => {
     const request = { get headers(): never { throw new Error('trap') } } as unknown as ReturnType<typeof fakeRequest>
     const { status, headers } = errorResponse(httpError('conflict'), request)
     assert.deepEqual([status, headers['content-type']], [409, 'application/json'])

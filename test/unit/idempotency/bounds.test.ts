@@ -5,8 +5,8 @@ import { compose, type Handler, type HttpRequest } from '../../../src/http/excha
 import { isHttpError } from '../../../src/http/errors.js'
 import { json } from '../../../src/http/respond.js'
 import { idempotent } from '../../../src/idempotency/policy.js'
-import { fakeRequest, type Fake } from '../http/fake-request.js'
-import { deferred, within } from '../tasks/kit.js'
+import { fakeRequest, type Fake } from '../kit/request.js'
+import { deferred, within } from '../../kit/wait.js'
 
 const turn = () => new Promise(setImmediate)
 
@@ -51,7 +51,7 @@ test('waiting retries of one caller hold 2 MiB of bodies; its others get 409 at 
   assert.deepEqual((await within(Promise.all(others))).map((response) => response?.status), [201, 201, 201])
 })
 
-test('header fields beyond 16 KiB are not kept for retries', async (t) => {
+test('headers beyond 16 KiB are not kept for retries', async (t) => {
   const { send, store } = site(t, () => json(201, {}, { 'x-large': 'x'.repeat(1_000_000), 'location': '/a' }))
   await send()
   assert.ok(store.usage().bytes < 5000, String(store.usage().bytes))
@@ -59,7 +59,7 @@ test('header fields beyond 16 KiB are not kept for retries', async (t) => {
   assert.deepEqual([again?.headers['location'], again?.headers['x-large'], again?.headers['idempotent-replayed']], ['/a', undefined, 'true'])
 })
 
-test('a body that the host has parsed is measured where Content-Length does not tell its size', async (t) => {
+test('a body that the application has parsed is measured where Content-Length does not tell its size', async (t) => {
   const { send } = site(t, () => json(201, {}))
   await assert.rejects(send({ parsed: { value: { text: 'x'.repeat(2_000_000) } } }), { code: 'body_too_large' })
   assert.equal((await send({ parsed: { value: { text: 'x'.repeat(1000) } } }))?.status, 201)

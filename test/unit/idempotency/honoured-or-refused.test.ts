@@ -11,7 +11,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { resumableUpload } from '../../../src/uploads/resumable-upload.js'
-import { fakeRequest, type Fake } from '../http/fake-request.js'
+import { fakeRequest, type Fake } from '../kit/request.js'
 
 interface Sent extends Omit<Fake, 'body'> {
   readonly method: string
@@ -97,7 +97,7 @@ const HONOURED: Readonly<Record<string, (bench: Bench) => readonly [Handler, Sen
 
 describe('a request with an Idempotency-Key', () => {
   for (const [name, of] of Object.entries(REFUSED)) {
-    test(`${name}: is refused before anything is done, and not ignored`, async (t) => {
+    test(`${name}: is rejected before anything is done, and not ignored`, async (t) => {
       const all = bench(t)
       const [handler, sent] = of(all)
       const answer = await ask(handler, { ...sent, headers: { ...sent.headers, 'idempotency-key': 'k' } })

@@ -13,7 +13,7 @@ import { byQuery, byVendorMediaType } from '../../../src/versions/selectors.js'
 import { authenticate } from '../../../src/policies/authenticate.js'
 import { bearer, tokens } from '../../../src/policies/schemes.js'
 import { versions } from '../../../src/versions/versions.js'
-import { deferred, eventually, within } from '../tasks/kit.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 interface Sent {
   readonly method?: string
@@ -52,7 +52,7 @@ function counter() {
 }
 
 describe('idempotent', () => {
-  test('a retry gets the same answer; without a key, and with GET, each request runs', async (t) => {
+  test('a retry gets the same response; without a key, and with GET, each request runs', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler)
     assert.deepEqual(await told(await send()), [201, null, { run: 1, got: '{}' }])
@@ -66,7 +66,7 @@ describe('idempotent', () => {
     assert.equal(work.runs, 6)
   })
 
-  test("with caller: 'anyone', a key belongs to the credentials that were sent: users told apart by a cookie share no answers", async (t) => {
+  test("with caller: 'anyone', a key belongs to the credentials that were sent: users told apart by a cookie share no responses", async (t) => {
     const work = counter()
     const { send } = site(t, work.handler)
     const credentials = [
@@ -140,7 +140,7 @@ describe('idempotent', () => {
     assert.deepEqual(signals.map(({ aborted }) => aborted), [false])
   })
 
-  test('a retry that has waited long enough is a 409', async (t) => {
+  test('a retry that has waited long enough gets a 409', async (t) => {
     const gate = deferred()
     const { send } = site(t, async () => { await gate.promise; return json(200, {}) }, { waitMs: 30 })
     const first = send()
@@ -150,7 +150,7 @@ describe('idempotent', () => {
     assert.equal((await first).status, 200)
   })
 
-  test('the outcome is kept, errors too; only a refusal may be retried', async (t) => {
+  test('the outcome is kept, errors too; only a rejection may be retried', async (t) => {
     for (const [status, headers, again] of [
       [200, {}, false], [409, {}, false], [422, {}, false], [500, {}, false], [503, {}, false], [410, {}, false], [504, {}, false],
       [400, {}, true], [401, {}, true], [403, {}, true], [404, {}, true], [413, {}, true], [429, {}, true], [503, { 'retry-after': '1' }, true], [501, {}, true],
@@ -180,7 +180,7 @@ describe('idempotent', () => {
     assert.equal(noise.length, 1)
   })
 
-  test('a streamed answer is repeated as a whole up to maxResponseBytes; of a longer one, its status and fields with a short body', async (t) => {
+  test('a streamed response is repeated as a whole up to maxResponseBytes; of a longer one, its status and fields with a short body', async (t) => {
     let runs = 0
     async function* pieces(count: number) { for (let n = 0; n < count; n++) yield n % 2 ? 'x' : Buffer.from('y') }
     const handler: Handler = ({ path }) => { runs++; return stream(201, pieces(Number(path.slice(1))), { 'content-type': 'text/plain', 'etag': '"a"', 'x-own': 'b' }) }
@@ -237,7 +237,7 @@ describe('idempotent', () => {
     assert.deepEqual([(await first).status, (await second).status], [200, 200])
   })
 
-  test('an answer that the store refuses at first is stored later', async (t) => {
+  test('a response that the store rejects at first is stored later', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const store = new MemoryStore()
     const replace = store.replace.bind(store)
@@ -253,7 +253,7 @@ describe('idempotent', () => {
     assert.deepEqual(await told(await send()), [200, 'true', { run: 1 }])
   })
 
-  test('a malformed key is a 400, a body that is too large a 413; nothing runs', async (t) => {
+  test('a malformed key gets a 400, a body that is too large a 413; nothing runs', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler, { maxBodyBytes: 10 })
     assert.equal((await send({ headers: { 'idempotency-key': 'a b' } })).status, 400)
@@ -302,7 +302,7 @@ describe('versions', () => {
     assert.deepEqual(await send('/b', 'application/vnd.acme.v2+json'), ['true', '2'])
   })
 
-  test('idempotent around versions is refused, because it could not know the version', () => {
+  test('idempotent around versions is rejected, because it could not know the version', () => {
     assert.throws(() => compose(idempotent({ store, caller: 'anyone' }), versions({ 1: each('1') }, { select })), { name: 'TypeError', message: /version/ })
   })
 })

@@ -4,7 +4,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { inject } from '../../../src/testing/index.js'
-import { bench, ended } from '../tasks/kit.js'
+import { bench, ended } from '../kit/tasks.js'
 
 function setUp(t: TestContext, maxUnfinished = 10) {
   let runs = 0

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isHttpError, type HttpError } from '../../../src/http/errors.js'
-import { parseJsonBytes } from '../../../src/http/body/json.js'
+import { jsonOfBytes } from '../../../src/http/body/json.js'
 import { readElements, type ElementOptions } from '../../../src/json-array/array-reader.js'
 import { toPointer } from '../../../src/schema/pointer.js'
 
@@ -84,7 +84,7 @@ describe('an array anywhere in a body', () => {
     }), { numRuns: 800 })
   })
 
-  test('is refused where JSON.parse refuses, at the same place, and else has the same elements', async () => {
+  test('is rejected where JSON.parse rejects, at the same place, and else has the same elements', async () => {
     let malformed = 0
     const change = fc.tuple(fc.nat(), fc.constantFrom('', '', ',', '}', ']', '{', '[', '"', '\\', 'x', ':', '1', '\u0001'), fc.nat({ max: 1 }))
     await fc.assert(fc.asyncProperty(path, items, layers, options, change, async (steps, all, around, { batchBytes, chunk }, [at, put, skip]) => {
@@ -95,14 +95,14 @@ describe('an array anywhere in a body', () => {
       if (error?.code === 'invalid_input') return
       let expected: HttpError | undefined
       try {
-        assert.deepEqual(found, error ? found : valueAt(parseJsonBytes(Buffer.from(text)), steps), text)
+        assert.deepEqual(found, error ? found : valueAt(jsonOfBytes(Buffer.from(text)).value, steps), text)
       } catch (thrown) {
         if (!isHttpError(thrown)) throw thrown
         expected = thrown
       }
       if (error === undefined) assert.equal(expected, undefined, text)
       else {
-        assert.throws(() => parseJsonBytes(Buffer.from(text)), (thrown: HttpError) => (
+        assert.throws(() => jsonOfBytes(Buffer.from(text)).value, (thrown: HttpError) => (
           thrown.code === error.code && placeOf(thrown) === placeOf(error)
         ), text)
         malformed++
@@ -111,11 +111,11 @@ describe('an array anywhere in a body', () => {
     assert.ok(malformed > 200, `${malformed}`)
   })
 
-  test('in an element of an array is refused where its commas and brackets are wrong', async () => {
+  test('in an element of an array is rejected where its commas and brackets are wrong', async () => {
     for (const text of ['[[1],]', '[[1],,[2]]', '[[1],[2],]', '[,[2]]', '[[1],[2]}', '[[1],[2],3', '[[1] [2]]', '{"0":1,}', '{"1":[1],}', '{,}', '{"1":[1]]']) {
       for (const chunk of [1, 100]) {
         const { error } = await read(text, { path: ['1'] }, chunk)
-        assert.throws(() => parseJsonBytes(Buffer.from(text)), (thrown: HttpError) => (
+        assert.throws(() => jsonOfBytes(Buffer.from(text)).value, (thrown: HttpError) => (
           error?.code === 'malformed_json' && placeOf(thrown) === placeOf(error)
         ), `${text} ${error?.message}`)
       }
@@ -141,7 +141,7 @@ describe('an array anywhere in a body', () => {
     }
   })
 
-  test('names the member beside it that is refused', async () => {
+  test('names the member beside it that is rejected', async () => {
     for (const [text, steps, pointer] of [
       ['{"data":{"users":[1],"more":1}}', ['data', 'users'], '/data/more'],
       ['{"meta":{},"data":{"users":[1]}}', ['data', 'users'], '/meta'],
@@ -155,7 +155,7 @@ describe('an array anywhere in a body', () => {
     assert.deepEqual(await read('{"data":[{"users":[1]}]}', { path: ['data', '0', 'users'], alone: true }), { items: [1], error: undefined })
   })
 
-  test('is refused if it occurs twice at any level, also by an escaped name', async () => {
+  test('is rejected if it occurs twice at any level, also by an escaped name', async () => {
     for (const [text, pointer] of [
       ['{"data":{"users":[1],"users":[2]}}', '/data/users'],
       ['{"data":{"users":[1]},"data":{"users":[2]}}', '/data'],
@@ -200,14 +200,14 @@ describe('hostile text beside the array', () => {
     })
   }
 
-  test('keys that could change a prototype are refused wherever they are', async () => {
+  test('keys that could change a prototype are rejected wherever they are', async () => {
     for (const text of [
       '{"__proto__":{"users":[1]},"data":{"users":[1]}}', '{"data":{"__proto__":1,"users":[1]}}',
       '{"data":{"x":{"constructor":{"prototype":1}},"users":[1]}}', '{"data":{"users":[1]},"x":[{"__prot\\u006f__":1}]}',
     ]) {
       const { error } = await read(text, { path: steps })
       assert.equal(error?.code, 'unsafe_key', text)
-      assert.throws(() => parseJsonBytes(Buffer.from(text)), { code: 'unsafe_key' })
+      assert.throws(() => jsonOfBytes(Buffer.from(text)).value, { code: 'unsafe_key' })
     }
   })
 

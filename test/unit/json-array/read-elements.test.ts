@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { isHttpError, type HttpError } from '../../../src/http/errors.js'
-import { parseJsonBytes } from '../../../src/http/body/json.js'
+import { jsonOfBytes } from '../../../src/http/body/json.js'
 import type { ErrorPosition } from '../../../src/json-array/array-position.js'
 import type { ElementOptions } from '../../../src/json-array/array-reader.js'
 import { inexactValues } from '../../../src/bulk/judge.js'
@@ -37,10 +37,10 @@ async function read(bytes: Uint8Array, options: ElementOptions = {}, sizes: read
   }
 }
 
-/** What `parseJsonBytes` makes of the whole. */
+/** What `jsonOfBytes` makes of the whole. */
 function whole(bytes: Uint8Array): { readonly value?: unknown; readonly fault?: HttpError } {
   try {
-    return { value: parseJsonBytes(bytes) }
+    return { value: jsonOfBytes(bytes).value }
   } catch (error) {
     if (!isHttpError(error)) throw error
     return { fault: error }
@@ -96,7 +96,7 @@ describe('a large array', () => {
     }), { numRuns: 500 })
   })
 
-  test('is refused where JSON.parse refuses, at the same place, behind the elements that come before it', async () => {
+  test('is rejected where JSON.parse rejects, at the same place, behind the elements that come before it', async () => {
     let refused = 0
     await fc.assert(fc.asyncProperty(broken, bounds, sizes, async (text, options, cuts) => {
       const bytes = bytesOf(text)
@@ -136,7 +136,7 @@ describe('a large array', () => {
     }), { numRuns: 500 })
   })
 
-  test('as a member is refused where JSON.parse refuses, at the same place', async () => {
+  test('as a member is rejected where JSON.parse rejects, at the same place', async () => {
     const texts = fc.tuple(array, fc.nat(), fc.constantFrom('', ',', '}', ']', '{', '"', 'x', ':', '\\', ' '), fc.nat({ max: 1 })).map(([text, at, put, skip]) => {
       const body = `{"a":{"b":[1]},"updates":${text},"c" : 5 }`
       const where = at % (body.length + 1)
@@ -242,13 +242,13 @@ describe('the bounds of a large array', () => {
     assert.equal((await read(bytesOf('[1,2]'), { maxElements: 2 })).fault, undefined)
   })
 
-  test('keys that could change a prototype are refused, in whatever letters', async () => {
+  test('keys that could change a prototype are rejected, in whatever letters', async () => {
     for (const bad of ['{"__proto__":1}', '{"a":[{"constructor":{"prototype":1}}]}', '{"\\u005f_proto__":1}', '{"__prot\\u006F__":null}', '{"a":{"\\u0063onstructor":{"prototyp\\u0065":1}}}']) {
       const { items, fault } = await read(bytesOf(`[{"a":"},{"},{"b":2},${bad},{"c":3}]`))
       assert.deepEqual(items, [{ a: '},{' }, { b: 2 }])
       assert.equal(fault?.code, 'unsafe_key', bad)
       assert.deepEqual([fault.details?.[0]?.pointer, position(fault)?.offset], ['/2', 21])
-      assert.throws(() => parseJsonBytes(bytesOf(bad)), { code: 'unsafe_key' })
+      assert.throws(() => jsonOfBytes(bytesOf(bad)), { code: 'unsafe_key' })
       assert.equal((await read(bytesOf(`{"x":${bad},"updates":[1]}`), { path: ['updates'] })).fault?.code, 'unsafe_key')
     }
     assert.equal((await read(bytesOf('{"__proto__":{"updates":[5]}}'), { path: ['updates'] })).fault?.code, 'unsafe_key')
@@ -277,7 +277,7 @@ describe('the bounds of a large array', () => {
     }
   })
 
-  test('bytes that are not UTF-8 are refused with their element', async () => {
+  test('bytes that are not UTF-8 are rejected with their element', async () => {
     const { items, fault } = await read(Buffer.concat([bytesOf('[{"a":"é"},\n {"a":"'), Buffer.from([0xed, 0xa0, 0x80]), bytesOf('"},{"b":1}]')]))
     assert.deepEqual(items, [{ a: 'é' }])
     assert.equal(fault?.code, 'malformed_json')

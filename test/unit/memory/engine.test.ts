@@ -9,7 +9,7 @@ import { Places, type TaskRun, type WorkHandlers } from '../../../src/engine/eng
 import type { Created, NewTask, StoredTask, TaskChange } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
 import { testClock } from '../../../src/testing/index.js'
-import { deferred, eventually } from '../tasks/kit.js'
+import { deferred, eventually } from '../../kit/wait.js'
 
 const never = new Promise<never>(() => undefined)
 const turn = () => new Promise(setImmediate)
@@ -48,7 +48,7 @@ function createFinal(engine: MemoryTaskEngine, id: string, { result = '1', ...mo
 const idsOf = async (engine: MemoryTaskEngine) => (await engine.list({ of: 'all', order: 'oldest', limit: 1000 })).map(({ id }) => id)
 
 describe('bounds of MemoryTaskEngine', () => {
-  test('options that make no sense are refused, and a second call of work()', () => {
+  test('options that make no sense are rejected, and a second call of work()', () => {
     for (const name of ['maxUnfinished', 'maxTasks', 'maxBytes', 'maxEntriesPerOwner', 'maxBytesPerOwner', 'maxWatches']) {
       for (const value of [0, -1, 1.5, Number.NaN, Infinity, '5']) {
         assert.throws(() => new MemoryTaskEngine({ [name]: value }), { name: 'TypeError', message: new RegExp(name) })

@@ -24,7 +24,7 @@ async function values(store: MemoryStore, keys: string[]): Promise<string> {
 }
 
 describe('MemoryStore', () => {
-  test('refuses limits that make no sense, and says which', () => {
+  test('rejects limits that make no sense, and says which', () => {
     for (const wrong of [0, -1, 1.5, NaN, Infinity, 9_000_000]) {
       assert.throws(() => new MemoryStore({ maxEntries: wrong }), /TypeError: MemoryStore: maxEntries must be a whole number from 1 to 8000000/)
       assert.throws(() => new MemoryStore({ maxCounters: wrong }), /maxCounters/)
@@ -33,7 +33,7 @@ describe('MemoryStore', () => {
     for (const wrong of [0, -1, 0.5, NaN, Infinity]) assert.throws(() => new MemoryStore({ maxBytes: wrong }), /maxBytes/)
   })
 
-  test('pinned entries fill it by count: the next write is refused and nothing is evicted', async () => {
+  test('pinned entries fill it by count: the next write is rejected and nothing is evicted', async () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', 'a', pinned)
     await store.create('b', 'b', pinned)
@@ -44,7 +44,7 @@ describe('MemoryStore', () => {
     assert.equal((await store.create('c', 'c', pinned)).created, true)
   })
 
-  test('pinned entries fill it by bytes: create and a growing replace are refused, another replace is accepted', async () => {
+  test('pinned entries fill it by bytes: create and a growing replace are rejected, another replace is accepted', async () => {
     const { store } = open({ maxBytes: 2 * (256 + 1) + 100 })
     const first = await store.create('a', 'x'.repeat(50), pinned)
     await store.create('b', 'x'.repeat(50), pinned)
@@ -74,7 +74,7 @@ describe('MemoryStore', () => {
     assert.equal(await values(store, ['a', 'c', 'd', 'e', 'f', 'g']), 'efg')
   })
 
-  test('an entry larger than the store is refused without evicting others', async () => {
+  test('an entry larger than the store is rejected without evicting others', async () => {
     const { store } = open({ maxBytes: 2000 })
     await store.create('a', 'a', evictable)
     await store.create('b', 'b', pinned)
@@ -177,7 +177,7 @@ describe('MemoryStore', () => {
     assert.deepEqual([store.usage().entries, store.usage().bytes], [0, 0])
   })
 
-  test('a long counter key counts several times, and one that is too long is refused', async () => {
+  test('a long counter key counts several times, and one that is too long is rejected', async () => {
     const { store } = open({ maxCounters: 3 })
     for (const key of ['a', 'b', 'c']) await store.increment(key, 1, pinned)
     await store.increment('x'.repeat(300), 1, pinned)
@@ -186,7 +186,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().counters, 2)
   })
 
-  test('a counter that leaves the safe integers is refused, and keeps its value', async () => {
+  test('a counter that leaves the safe integers is rejected, and keeps its value', async () => {
     const { store } = open()
     await store.increment('k', Number.MAX_SAFE_INTEGER, pinned)
     await assert.rejects(async () => store.increment('k', 1, pinned), TypeError)

@@ -14,7 +14,7 @@ import { uploadOperation } from '../../../src/ndjson/upload.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import type { Schema } from '../../../src/schema/schema.js'
 import { testContext } from '../../../src/testing/index.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 interface User { id: number }
 
@@ -78,7 +78,7 @@ describe('an asynchronous schema', () => {
   })
 })
 
-test('streamed, a record that was refused keeps the id that it was given, and one without has none', async () => {
+test('streamed, a record that was rejected keeps the id that it was given, and one without has none', async () => {
   const write: UploadOptions<User>['write'] = (records) => records.map(({ id }) => ({ ...id === 1 && { id: 'old' }, error: { code: 'taken', message: 'Taken.' } }))
   const { body } = await post({ write }, '{"id":1}\n{"id":2}', 'application/x-ndjson')
   let text = ''
@@ -165,7 +165,7 @@ describe('the run of a spooled upload', () => {
   })
 })
 
-test('the description names the schema of a line, and the answers of the background', () => {
+test('the description names the schema of a line, and the responses of the background', () => {
   const schema = jsonSchema({ type: 'object', properties: { id: { type: 'integer' } } })
   const [direct, behind] = [uploadOperation(schema, false), uploadOperation(undefined, true)].map((each) => JSON.stringify(each))
   assert.ok(direct?.includes('\\"integer\\"') && !behind?.includes('\\"integer\\"'))

@@ -3,7 +3,7 @@ import { describe, mock, test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { ZlibPump } from '../../../src/http/body/zlib.js'
 import { ndjsonBytes, ndjsonDownload } from '../../../src/ndjson/download.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 const people = [{ id: 0, name: 'Ann' }, { id: 1, name: 'Zoë' }]
 

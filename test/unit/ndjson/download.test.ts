@@ -7,7 +7,7 @@ import { isHttpError } from '../../../src/http/errors.js'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { ndjsonBytes, ndjsonDownload, type DownloadOptions, type RecordSource } from '../../../src/ndjson/download.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 const people = [{ id: 0, name: 'Ann' }, { id: 1, name: 'Zoë' }, { id: 2, name: 'a\nb' }]
 const LINES = '{"id":0,"name":"Ann"}\n{"id":1,"name":"Zoë"}\n{"id":2,"name":"a\\nb"}\n'
@@ -72,7 +72,7 @@ describe('sources', () => {
     }
     await assert.rejects(textOf(await get([{ toJSON: () => undefined }])), TypeError)
   })
-  test('a source that is not iterable is refused', async () => {
+  test('a source that is not iterable is rejected', async () => {
     await assert.rejects(get({ records: () => 7 as unknown as object[] }), TypeError)
   })
   test('many records come out whole and in order, in pieces of some 64 KiB', async () => {
@@ -153,7 +153,7 @@ describe('what the client requests', () => {
       assert.equal(text, '{"first":true}\n{"last":true}\n')
     })
   }
-  test('identity is used without a preference, or if all codings are refused; a 406 if identity is refused too', async () => {
+  test('identity is used without a preference, or if all codings are rejected; a 406 if identity is rejected too', async () => {
     for (const field of [undefined, 'gzip;q=0', 'identity, gzip;q=0.5', 'unknown']) {
       const { headers } = await get(people, field === undefined ? {} : { 'accept-encoding': field })
       assert.equal(headers['content-encoding'], undefined)
@@ -173,7 +173,7 @@ describe('a schema', () => {
       assert.equal(await textOf(await get({ records: () => people, schema: each })), '{"id":0}\n{"id":1}\n{"id":2}\n')
     }
   })
-  test('that has no JSON Schema is refused', () => {
+  test('that has no JSON Schema is rejected', () => {
     const mute = { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } } as const
     assert.throws(() => ndjsonDownload({ records: () => people, schema: mute }), /pass a JSON Schema/)
   })

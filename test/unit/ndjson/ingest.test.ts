@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 /** The sizes of the batches that were written, and the answer. */
 async function post(body: string, accept = 'application/json'): Promise<{ sizes: number[], response: HttpResponse }> {
@@ -26,7 +26,7 @@ describe('large records', () => {
   })
 })
 
-test('streamed, no piece of the answer is empty', async () => {
+test('streamed, no piece of the response is empty', async () => {
   for (const body of ['', '\n\n', 'bad\n', '{"id":1}', '{"id":1}\nbad\n'.repeat(10_000)]) {
     const { response } = await post(body, 'application/x-ndjson')
     let last = ''

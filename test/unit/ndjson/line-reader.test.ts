@@ -95,7 +95,7 @@ describe('lines', () => {
     assert.deepEqual(all.records, [{ a: 'ä' }, { c: '日本' }])
     assert.deepEqual(codes(all), ['2 line_not_utf8'])
   })
-  test('refuses keys that could change a prototype, in any notation and depth', () => {
+  test('rejects keys that could change a prototype, in any notation and depth', () => {
     const unsafe = ['{"__proto__":{"x":1}}', '{"a":[{"\\u005f_proto__":1}]}', '{"constructor":{"prototype":1}}', '{"\\u0063onstructor":{"prototype":{}}}']
     // Also where no other line of the block arouses suspicion.
     for (const line of unsafe) assert.deepEqual(codes(read(line)), ['1 line_unsafe_key'])
@@ -118,7 +118,7 @@ describe('lines', () => {
     assert.equal(read('{"a":1}\n{"}\nx').failed, 2)
     assert.equal(Error.stackTraceLimit, stackTraceLimit)
   })
-  test('invalid options are refused', () => {
+  test('invalid options are rejected', () => {
     for (const options of [{ maxLineBytes: 0 }, { maxLineBytes: 1.5 }, { maxLineBytes: 2 ** 30 }, { maxErrors: -1 }, { maxErrors: NaN }]) {
       assert.throws(() => new LineReader(options), TypeError)
     }

@@ -1,6 +1,6 @@
 import { ndjsonDownload } from '../../../src/ndjson/download.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { refuses, type Loose } from '../refuses.js'
+import { refuses, type Loose } from '../kit/refuses.js'
 
 const make = { ndjsonDownload, ndjsonUpload } as unknown as Record<'ndjsonDownload' | 'ndjsonUpload', Loose>
 const write = () => undefined

@@ -4,9 +4,9 @@ import type { HttpResponse } from '../../../src/http/exchange.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import type { UploadResult } from '../../../src/ndjson/index.js'
 import type { Schema } from '../../../src/schema/schema.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
-test('a record that JSON cannot represent after its schema is refused like any other, without an excerpt', async () => {
+test('a record that JSON cannot represent after its schema is rejected like any other, without an excerpt', async () => {
   const schema: Schema<{ id: bigint }> = {
     '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value: { id: BigInt((value as { id: string }).id) } }) },
   }

@@ -9,7 +9,7 @@ import { spooledUpload } from '../../../src/ndjson/upload-task.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { testContext } from '../../../src/testing/index.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 const BLOB = `ndjson-upload/${'a'.repeat(22)}`
 const PIECES = ['{"id":1}\n', '{"id":2}\n{"id":3}\n', '{"id":4}\n'].map((text) => Buffer.from(text))
@@ -48,7 +48,7 @@ describe('the run of a spooled upload', () => {
     assert.equal(written, 1)
   })
 
-  test('is a 410 if the upload no longer exists', async () => {
+  test('gets a 410 if the upload no longer exists', async () => {
     const { blobs, run } = await spooled()
     await blobs.delete(BLOB)
     await assert.rejects(async () => run(), (error) => isHttpError(error) && error.status === 410)
@@ -87,7 +87,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('is refused at construction if an option is not valid', () => {
+  test('is rejected at construction if an option is not valid', () => {
     const options: UploadOptions = { write: () => undefined }
     const background = { name: 'up', blobs: new MemoryBlobs() }
     for (const wrong of [{ write: undefined }, { batchSize: 0 }, { maxErrors: -1 }, { maxLines: 0 }, { maxLineBytes: 0 }]) {

@@ -8,7 +8,7 @@ import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { readUploadOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import type { UploadResult } from '../../../src/ndjson/index.js'
-import { fakeRequest, type Fake } from '../http/fake-request.js'
+import { fakeRequest, type Fake } from '../kit/request.js'
 
 interface User { id: number, name: string }
 
@@ -38,7 +38,7 @@ async function linesOf({ body }: HttpResponse): Promise<unknown[]> {
   return text.trim().split('\n').map((line) => JSON.parse(line) as unknown)
 }
 
-describe('the answer', () => {
+describe('the response', () => {
   test('SPEC 4.9.upload.2, 7.5: has counts, and the numbers of the failed lines, from 1', async () => {
     const { response, batches, lines } = await post({ schema: user }, { body: '{"id":0}\n{"id":\n\n{"id":"x"}\n{"id":7}' })
     assert.equal(response.status, 200)
@@ -99,7 +99,7 @@ describe('the answer', () => {
     assert.equal(lines.length, 3001)
     assert.ok(lines.slice(0, -1).every(({ line, status }, at) => line === at + 1 && status === (at % 3 === 0 ? 400 : 200)))
   })
-  test('streamed, a line that the schema refuses is a 400 of its own, with what is wrong in it', async () => {
+  test('streamed, a line that the schema rejects gets a 400 of its own, with what is wrong in it', async () => {
     const { response, batches } = await post({ schema: user }, { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } })
     assert.deepEqual(await linesOf(response), [
       { line: 1, status: 200 },
@@ -161,7 +161,7 @@ describe('what ends an upload', () => {
     }
     assert.deepEqual(readUploadOptions({ write: () => undefined }).limits, { maxBodyBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
   })
-  test('SPEC 4.9.upload.3: gzip is read; where it breaks off, the answer says what was taken', async () => {
+  test('SPEC 4.9.upload.3: gzip is read; where it breaks off, the response says what was taken', async () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     const whole = gzipSync(Array.from({ length: 200_000 }, (_, id) => `{"id":${id}}\n`).join(''))
     assert.deepEqual(resultOf((await post({}, { headers, body: whole })).response).summary, { total: 200_000, succeeded: 200_000, failed: 0 })
@@ -174,7 +174,7 @@ describe('what ends an upload', () => {
     assert.deepEqual([answer?.status, body.code, typeof body.error], [400, 'incomplete_body', 'string'])
     assert.ok(body.summary.succeeded > 100_000)
   })
-  test('is a write that throws: the answer has its masked error and the report, and onError receives it', async () => {
+  test('is a write that throws: the response has its masked error and the report, and onError receives it', async () => {
     let calls = 0
     const write = (): void => {
       if (++calls === 2) throw new Error('password=secret')
@@ -189,7 +189,7 @@ describe('what ends an upload', () => {
       return error.status === 500
     })
   })
-  test('is a write that throws an HttpError: the answer has its details and the report', async () => {
+  test('is a write that throws an HttpError: the response has its details and the report', async () => {
     const details = [{ pointer: '/id', message: 'is of another tenant' }]
     const write = ([first]: User[]): void => {
       if (first?.id === 2) throw httpError('conflict', { details })
@@ -229,13 +229,13 @@ describe('what ends an upload', () => {
     const { response } = await post({ schema: jsonSchema<User>({ type: 'object', properties }) }, { body: JSON.stringify(many) })
     assert.equal(resultOf(response).items[0]?.error?.details?.length, 9)
   })
-  test('outcomes that do not fit the records are an error of the host', async () => {
+  test('outcomes that do not fit the records are an error of the application', async () => {
     await assert.rejects(post({ write: () => [] }, { body: '{"id":1}' }), /0 outcomes for 1 records/)
   })
 })
 
 describe('construction', () => {
-  test('invalid options are refused', () => {
+  test('invalid options are rejected', () => {
     const write = (): undefined => undefined
     for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBodyBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
       assert.throws(() => ndjsonUpload({ write, ...wrong } as Omit<UploadOptions, 'background'>), TypeError, JSON.stringify(wrong))

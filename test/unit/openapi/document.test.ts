@@ -126,7 +126,7 @@ suite('openapi', () => {
     assert.equal((addParameters(told, [parameter('header', 'a')]).openapi['parameters'] as unknown[]).length, 2)
   })
 
-  test('a handler without a description or a path is refused with what to do', () => {
+  test('a handler without a description or a path is rejected with what to do', () => {
     assert.throws(() => openapi(() => undefined, { info: INFO }), /describes itself; pass a router\(\)/)
     assert.throws(() => openapi(answering('GET'), { info: INFO }), /GET has no path; put its handler into a router\(\)/)
   })

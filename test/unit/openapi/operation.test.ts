@@ -88,7 +88,7 @@ describe('errorResponses', () => {
   })
 
   for (const [accept, schema] of [['application/json', errorSchema], ['application/problem+json', problemSchema]] as const) {
-    test(`the answer to ${accept} is what its schema says`, () => {
+    test(`the response to ${accept} is what its schema says`, () => {
       const request = { headers: { accept } } as unknown as HttpRequest
       const answer = errorResponse(httpError('invalid_input', { details: [{ pointer: '/a', message: 'is required' }] }), request)
       assert.equal(answer.headers['content-type'], accept)

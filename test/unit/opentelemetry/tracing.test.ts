@@ -10,9 +10,9 @@ import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor, type Re
 import { taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { callbacks, type CallbackRequest } from '../../../src/callbacks/index.js'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { createTasks, defineTask, httpError, taskEndpoints } from '../../../src/index.js'
 import { inject, type InjectedResponse } from '../../../src/testing/index.js'
+import { eventually } from '../../kit/wait.js'
 
 const exporter = new InMemorySpanExporter()
 const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] })

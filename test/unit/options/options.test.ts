@@ -5,7 +5,7 @@ import { close, EXEMPT, NESTED, TABLE } from './table.js'
 
 const NONSENSE = 'flibbertigibbet'
 
-describe('every function with options refuses an unknown name, and says which names exist', () => {
+describe('every function with options rejects an unknown name, and says which names exist', () => {
   after(close)
 
   for (const [name, call] of Object.entries({ ...TABLE, ...NESTED })) {

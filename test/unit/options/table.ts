@@ -27,7 +27,7 @@ import * as resources from '../../../src/resources/index.js'
 import * as stores from '../../../src/stores/index.js'
 import * as uploads from '../../../src/uploads/index.js'
 import * as versions from '../../../src/versions/index.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 const api = {
   ...root, ...bulk, ...content, ...http, ...ndjson, ...openapi, ...policies, ...resources, ...stores, ...uploads, ...versions,

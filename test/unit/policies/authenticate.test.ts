@@ -12,7 +12,7 @@ import { rateLimit } from '../../../src/policies/rate-limit.js'
 import { apiKey, basic, bearer, hostUser, tokens } from '../../../src/policies/schemes.js'
 import { sameSecret, secretDigest } from '../../../src/policies/schemes.js'
 import { cors } from '../../../src/resources/cors.js'
-import { ask } from './request.js'
+import { ask } from '../kit/request.js'
 
 const PEOPLE = { 'tok-ann': { subject: 'ann' }, 'AbC._~+/-123==': { subject: 'bob' } }
 const b64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -164,7 +164,7 @@ describe(`SPEC 5.2: ${ROWS.length} requests, with and without credentials`, () =
 })
 
 describe('authenticate', () => {
-  test("the host's own user, and what its context held before", async () => {
+  test("the application's own user, and what its context held before", async () => {
     const handler = compose(
       authenticate({ schemes: [hostUser((request) => (request.context as { user?: Principal }).user)] }),
       (request) => json(200, { ...request.context as object }),
@@ -176,7 +176,7 @@ describe('authenticate', () => {
     assert.equal(nobody.headers['www-authenticate'], 'Session realm="longhaul"', 'challenge')
   })
 
-  test('a verify that fails is a 500, and is reported', async () => {
+  test('a verify that fails gets a 500, and is reported', async () => {
     for (const verify of [() => { throw new Error('key server away') }, () => Promise.reject(new Error('key server away'))]) {
       const answer = await ask(only(bearer({ verify })), { headers: auth('Bearer x') })
       assert.equal(answer.status, 500, 'status')
@@ -193,7 +193,7 @@ describe('authenticate', () => {
     assert.equal((await ask(anybody, { headers: { authorization: 'Bearer a' } })).status, 200)
   })
 
-  test('a principal without a subject is an error of the host', async () => {
+  test('a principal without a subject is an error of the application', async () => {
     for (const broken of [{}, { subject: '' }, { subject: 7 }]) {
       const answer = await ask(only(bearer({ verify: () => broken as Principal })), { headers: auth('Bearer x') })
       assert.equal(answer.status, 500, JSON.stringify(broken))
@@ -260,7 +260,7 @@ describe('authenticate', () => {
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const at = (handler: Handler, peerAddress: string) => ask(handler, { headers: auth('Bearer tok'), peerAddress })
 
-    test('key has what verify reads: a token that is bound to an address is refused elsewhere', async () => {
+    test('key has what verify reads: a token that is bound to an address is rejected elsewhere', async () => {
       let calls = 0
       const verify = (token: string, request: HttpRequest) => { calls++; return bound(token, request) }
       const handler = compose(authenticate({ schemes: [bearer({ verify })], cache: { ...cache, key: ({ peerAddress }) => peerAddress ?? '' } }), whoAmI)
@@ -398,7 +398,7 @@ describe('authorize', () => {
     allow: async ({ role }, { method }) => role === 'writer' || method === 'GET', reason: 'needs_writer', message: 'This needs the role writer.',
   }), whoAmI)
 
-  test('SPEC 5.3: no permission is a 403 with a reason, again and again', async () => {
+  test('SPEC 5.3: no permission gets a 403 with a reason, again and again', async () => {
     for (let time = 0; time < 2; time++) {
       const refused = await ask(handler, { method: 'POST', ...as('reader') })
       assert.equal(refused.status, 403, 'status')

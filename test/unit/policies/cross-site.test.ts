@@ -6,7 +6,7 @@ import { json } from '../../../src/http/respond.js'
 import { crossSite, type CrossSiteOptions } from '../../../src/policies/cross-site.js'
 import { requestId } from '../../../src/policies/request-id.js'
 import { cors } from '../../../src/resources/cors.js'
-import { ask } from './request.js'
+import { ask } from '../kit/request.js'
 
 const APP = 'https://app.example.com'
 const handler: Handler = () => json(200, {})
@@ -60,7 +60,7 @@ describe('crossSite', () => {
     }
   })
 
-  test("sameSite: 'refuse' refuses other origins of the same site", async () => {
+  test("sameSite: 'reject' rejects other origins of the same site", async () => {
     const headers = { 'sec-fetch-site': 'same-site', 'origin': APP }
     assert.equal(await answered(headers, { sameSite: 'refuse' }), 403)
     assert.equal(await answered(headers, { sameSite: 'refuse', origins: [APP] }), 200)
@@ -84,7 +84,7 @@ describe('crossSite', () => {
     assert.deepEqual([status, headers['access-control-allow-origin']], [403, '*'])
   })
 
-  test('an order that cannot work, and options that make no sense, are refused', () => {
+  test('an order that cannot work, and options that make no sense, are rejected', () => {
     assert.throws(() => compose<unknown>(crossSite(), cors({ origins: [APP] }), handler), /crossSite stands before cors/)
     assert.throws(() => compose<unknown>(crossSite(), requestId(), handler), /crossSite stands before requestId/)
     for (const origin of ['app.example.com', `${APP}/`, 'https://APP.example.com', '*', '', 5, null]) {

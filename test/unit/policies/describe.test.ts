@@ -26,7 +26,7 @@ describe('what policies add to a description', () => {
     assert.deepEqual(operation.securitySchemes, { bearer: { type: 'http', scheme: 'bearer' }, apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' } })
   })
 
-  test('optional authentication requires nothing, except if the handler answers 401 itself', () => {
+  test('optional authentication requires nothing, except if the handler responds with 401 itself', () => {
     const policy = authenticate({ schemes: [bearer({ verify })], optional: true })
     const open = described(policy)
     assert.deepEqual([Object.keys(responsesOf(open)), open.openapi['security'], open.securitySchemes], [['200'], [], undefined])
@@ -40,7 +40,7 @@ describe('what policies add to a description', () => {
     assert.deepEqual([operation.openapi['security'], operation.securitySchemes], [undefined, undefined])
   })
 
-  test('other policies add their failures, and their fields on every answer', () => {
+  test('other policies add their failures, and their fields on every response', () => {
     assert.deepEqual(Object.keys(responsesOf(described(authorize({ allow: () => true, reason: 'no' })))), ['200', '401', '403'])
     assert.deepEqual(Object.keys(responsesOf(described(limitBody({ maxBodyBytes: 1 })))), ['200', '413'])
     assert.deepEqual(Object.keys(responsesOf(described(timeouts({ readMs: 1 })))), ['200', '408'])

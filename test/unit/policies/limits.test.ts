@@ -5,8 +5,7 @@ import { readJson } from '../../../src/http/body/body.js'
 import { json } from '../../../src/http/respond.js'
 import { limitBody } from '../../../src/policies/limits.js'
 import { limitHeaders } from '../../../src/policies/limits.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask } from './request.js'
+import { ask, fakeRequest } from '../kit/request.js'
 
 /** A body of pieces, as a binding gives it; `asked` is the largest limit that it was asked with. */
 function body(...pieces: string[]): BodySource & { asked: number } {
@@ -36,7 +35,7 @@ test('limits accept their smallest valid value', async () => {
 })
 
 describe('limitBody', () => {
-  test('what the host has parsed is measured where Content-Length does not tell its size', async () => {
+  test('what the application has parsed is measured where Content-Length does not tell its size', async () => {
     const handler = compose(limitBody({ maxBodyBytes: 100 }), () => json(200, {}))
     const answer = async (value: unknown, headers = {}) => handler(fakeRequest({ headers, parsed: { value } }))
     assert.equal((await answer({ text: 'x'.repeat(80) }))?.status, 200)
@@ -74,7 +73,7 @@ describe('limitBody', () => {
     assert.deepEqual([answer.status, answer.json['error']], [413, 'The body is larger than 5 bytes.'])
   })
 
-  test("what the host's parser left is used as before", async () => {
+  test("what the application's parser left is used as before", async () => {
     const parsed: BodySource = { ...body('x'), parsed: { value: { a: 1 } } }
     assert.equal((await ask(limited(read(1000)), { body: parsed, headers: { 'content-type': 'application/json' } })).body, '{"a":1}')
   })

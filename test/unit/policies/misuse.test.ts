@@ -4,7 +4,7 @@ import { authenticate } from '../../../src/policies/authenticate.js'
 import { rateLimit } from '../../../src/policies/rate-limit.js'
 import { timeouts } from '../../../src/policies/timeouts.js'
 import { memory } from '../../../adapters/memory/index.js'
-import { refuses, type Loose } from '../refuses.js'
+import { refuses, type Loose } from '../kit/refuses.js'
 
 const make = { authenticate, bearer, rateLimit, timeouts } as unknown as Record<'authenticate' | 'bearer' | 'rateLimit' | 'timeouts', Loose>
 const verify = () => undefined

@@ -20,8 +20,8 @@ import type { Store } from '../../../src/stores/store.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { failing, post, tellsNothing, THROWN } from './leak-kit.js'
-import { ask, type Ask } from './request.js'
+import { failing, post, tellsNothing, THROWN } from '../kit/leaks.js'
+import { ask, type Ask } from '../kit/request.js'
 
 const item = jsonSchema<{ id: number }>({ type: 'object', properties: { id: { type: 'integer' } } })
 const USERS = '[{"id":1},{"id":2}]'
@@ -94,7 +94,7 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   }
 }
 
-describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that the host throws', () => {
+describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that the application throws', () => {
   for (const [at, fail] of THROWN.entries()) {
     test(`thrown thing ${at + 1} in every handler, at the first call of store and blobs and at later ones`, async () => {
       for (let calls = 0; calls < 4; calls++) {

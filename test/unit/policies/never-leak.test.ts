@@ -27,8 +27,8 @@ import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { byPath } from '../../../src/versions/selectors.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
 import { versions } from '../../../src/versions/versions.js'
-import { failing, post, tellsNothing, THROWN } from './leak-kit.js'
-import type { Ask } from './request.js'
+import { failing, post, tellsNothing, THROWN } from '../kit/leaks.js'
+import type { Ask } from '../kit/request.js'
 
 function tasksOf(fail: () => unknown, calls: number): Record<string, [Handler, Ask][]> {
   const { store, engine } = memory()
@@ -81,7 +81,7 @@ function handlersOf(fail: () => unknown): Record<string, [Handler, Ask][]> {
   }
 }
 
-describe('SPEC 7.3, 7.500: any part of the host may fail, and nothing of it leaks', () => {
+describe('SPEC 7.3, 7.500: any part of the application may fail, and nothing of it leaks', () => {
   for (const [at, fail] of THROWN.entries()) {
     test(`thrown thing ${at + 1} in every handler and policy`, async () => {
       for (const [name, cases] of Object.entries(handlersOf(fail))) {

@@ -12,7 +12,7 @@ import {
 } from '../../../src/policies/rate-limit.js'
 import { clientAddress } from '../../../src/http/client-address.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
-import { ask, request } from './request.js'
+import { ask, request } from '../kit/request.js'
 
 const ok: Handler = () => json(200, {})
 const as = (subject: string) => ({ context: { principal: { subject } } })
@@ -64,7 +64,7 @@ describe('rateLimit', () => {
     assert.equal(answers.filter(({ status }) => status === 200).length, 37, 'exactly')
   })
 
-  test('a cost that does not fit is refused and not charged, one that never fits is a 413, a free request passes', async () => {
+  test('a cost that does not fit is rejected and not charged, one that never fits gets a 413, a free request passes', async () => {
     const handler = limited([{ name: 'items', limit: 10, windowSeconds: 60, cost: ({ headers }) => Number(headers['x-items']) }])
     const cost = async (items: number): Promise<string> => {
       const { status, headers } = await ask(handler, { ...as('ann'), headers: { 'x-items': String(items) } })
@@ -112,7 +112,7 @@ describe('rateLimit', () => {
     }
   })
 
-  test('consume charges late, before the work, and the answer tells what is left', async () => {
+  test('consume charges late, before the work, and the response tells what is left', async () => {
     let done = 0
     const handler = limited([{ ...three, name: 'requests', limit: 100 }, { name: 'items', limit: 10, windowSeconds: 60, cost: () => 0 }], {}, async (inner) => {
       await consume(inner, 6, 'items')
@@ -127,7 +127,7 @@ describe('rateLimit', () => {
     await assert.rejects(consume(request(), -1), TypeError, 'no refunds')
   })
 
-  test('the first limit that refuses ends the check, and later ones are not charged', async () => {
+  test('the first limit that rejects ends the check, and later ones are not charged', async () => {
     const handler = limited([{ ...three, name: 'burst', limit: 2 }, { ...three, name: 'day', limit: 100, windowSeconds: 86_400 }])
     for (let time = 0; time < 10; time++) await ask(handler, as('ann'))
     const { status, headers } = await ask(handler, as('ann'))
@@ -238,7 +238,7 @@ describe('several limits, with a synchronous or an asynchronous store', () => {
     })
   }
 
-  test('a cost that is no whole number from 0 on is a failure of the host', async () => {
+  test('a cost that is no whole number from 0 on is a failure of the application', async () => {
     for (const cost of [-1, 0.5, Number.NaN, 2 ** 53]) {
       const { status, heard } = await ask(limited([{ ...three, cost: () => cost }]), as('ann'))
       assert.equal(status, 500, String(cost))

@@ -9,8 +9,7 @@ import { authorize } from '../../../src/policies/authenticate.js'
 import { limitConcurrency } from '../../../src/policies/limits.js'
 import { requestId, requestIdOf } from '../../../src/policies/request-id.js'
 import { timeouts } from '../../../src/policies/timeouts.js'
-import { fakeRequest } from '../http/fake-request.js'
-import { ask } from './request.js'
+import { ask, fakeRequest } from '../kit/request.js'
 
 const ok: Handler = () => json(200, {})
 const never = new Promise<never>(() => {})
@@ -41,7 +40,7 @@ describe('timeouts', () => {
     assert.equal(closed, false, 'a source that never began has nothing to close')
   })
 
-  test('the unread body of an answer that comes too late is closed', async (t) => {
+  test('the unread body of a response that comes too late is closed', async (t) => {
     awake(t)
     let told = false
     const source = { [Symbol.asyncIterator]: () => ({ next: () => never, return: async () => { told = true; return { done: true as const, value: undefined } } }) }
@@ -53,7 +52,7 @@ describe('timeouts', () => {
     assert.equal(told, true)
   })
 
-  test('a late run that has read its body is a 503 and no 408, at once or in pieces', async (t) => {
+  test('a late run that has read its body gets a 503 and no 408, at once or in pieces', async (t) => {
     awake(t)
     const sent = body(async () => new Uint8Array(1), async function * () { yield new Uint8Array(1) })
     for (const read of [(from: BodySource) => from.bytes(10), async (from: BodySource) => { for await (const _ of from.stream()); }]) {
@@ -90,7 +89,7 @@ describe('timeouts', () => {
     assert.equal((await ask(handler)).json['code'], 'run_timeout', 'the answer')
   })
 
-  test('a body that does not arrive is a 408, read at once or in pieces', async (t) => {
+  test('a body that does not arrive gets a 408, read at once or in pieces', async (t) => {
     awake(t)
     const slow = body(() => never)
     assert.deepEqual((await ask(compose(timeouts({ readMs: 10 }), async (request) => json(200, await readBytes(request, { maxBodyBytes: 10 }))), { body: slow })).status, 408, 'at once')
@@ -116,7 +115,7 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ readMs: 1000 }), echo), { body: quick })).json, 'one two')
   })
 
-  test('an answer whose head is in time may take longer and is not aborted', async (t) => {
+  test('a response whose head is in time may take longer and is not aborted', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     let inner: AbortSignal | undefined
     let closed = false
@@ -132,7 +131,7 @@ describe('timeouts', () => {
     assert.deepEqual(got, ['x'])
   })
 
-  test('an answer in time is unchanged, failures included', async () => {
+  test('a response in time is unchanged, failures included', async () => {
     assert.equal((await ask(compose(timeouts({ runMs: 1000, readMs: 1000 }), ok))).status, 200, 'direct')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => json(201, {})))).status, 201, 'later')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => { throw httpError('conflict') }))).status, 409, 'its failure')
@@ -217,7 +216,7 @@ describe('limitConcurrency', () => {
   }
   const tick = () => new Promise((resolve) => { setImmediate(resolve) })
 
-  test('SPEC 7.503: maxConcurrent run, maxWaiting wait in order, others are a 503 at once', async () => {
+  test('SPEC 7.503: maxConcurrent run, maxWaiting wait in order, others get 503 at once', async () => {
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 2, maxWaitMs: 60_000 }), handler)
     const asked = Array.from({ length: 4 }, () => ask(limited))
@@ -258,7 +257,7 @@ describe('limitConcurrency', () => {
     assert.equal(open.length, 2, 'and nobody else ran')
   })
 
-  test('a request that runs or is refused leaves no listener on its signal', async (t) => {
+  test('a request that runs or is rejected leaves no listener on its signal', async (t) => {
     awake(t)
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 2, maxWaitMs: 20 }), handler)

@@ -7,7 +7,7 @@ import { Connection } from '../../../adapters/redis/connection.js'
 import { Watches } from '../../../adapters/redis/watches.js'
 import { Notices } from '../../../src/runtime/notices.js'
 import { isStoreUnavailable } from '../../../src/stores/store.js'
-import { within } from '../tasks/kit.js'
+import { within } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

@@ -106,7 +106,7 @@ describe('one record', () => {
     const { status, json } = await setUp().go('POST', '/v1/notes', { title: 'A' })
     assert.deepEqual([status, json.code, json.details[0].pointer], [409, 'conflict', '/title'])
   })
-  test('SPEC 4.1.PUT: PUT replaces with 200, creates with 201, and answers 204 if no body is wanted', async () => {
+  test('SPEC 4.1.PUT: PUT replaces with 200, creates with 201, and responds with 204 if no body is wanted', async () => {
     const { go, notes } = setUp()
     const replaced = await go('PUT', '/v1/notes/a', { title: 'B', text: 't' })
     assert.deepEqual([replaced.status, replaced.json, replaced.headers['location']], [200, { id: 'a', title: 'B', text: 't' }, undefined])
@@ -204,7 +204,7 @@ describe('answers conditional requests', () => {
       assert.equal(notes.log.includes('begin'), name === 'with')
     })
   }
-  test('an item that another client creates or deletes between read and write is a 412, and a transaction keeps that change', async () => {
+  test('an item that another client creates or deletes between read and write gets a 412, and a transaction keeps that change', async () => {
     const { go, notes, tag } = setUp({}, new SafeNotes())
     notes.meanwhile = () => { notes.all.set('n', { id: 'n', title: 'theirs' }) }
     assert.equal((await go('PUT', '/v1/notes/n', { title: 'mine' }, { 'if-none-match': '*' })).status, 412)
@@ -213,7 +213,7 @@ describe('answers conditional requests', () => {
     notes.meanwhile = () => { notes.all.delete('a') }
     assert.equal((await go('PUT', '/v1/notes/a', { title: 'mine' }, { 'if-match': etag })).status, 412)
   })
-  test('a missing condition is a 428 if conditions are required', async () => {
+  test('a missing condition gets a 428 if conditions are required', async () => {
     const { go, tag, notes } = setUp({ requirePreconditions: true })
     for (const method of ['PUT', 'PATCH', 'DELETE']) {
       const { status, json } = await go(method, '/v1/notes/a', { title: 'x' })
@@ -223,7 +223,7 @@ describe('answers conditional requests', () => {
     assert.equal((await go('PATCH', '/v1/notes/a', { title: 'x' }, { 'if-match': await tag() })).status, 200)
     assert.equal((await go('POST', '/v1/notes', { title: 'y' })).status, 201)
   })
-  test('the host may compute the ETag', async () => {
+  test('the application may compute the ETag', async () => {
     const { tag, go } = setUp({ etag: ({ title }) => `"v-${title}"` })
     assert.equal(await tag(), '"v-A"')
     assert.equal((await go('PATCH', '/v1/notes/a', { title: 'B' }, { 'if-match': '"v-A"' })).headers['etag'], '"v-B"')
@@ -259,14 +259,14 @@ describe('the methods of a repository', () => {
     const { item } = setUp().handler
     assert.equal((await ask(item, 'GET', '/notes/a')).status, 500, 'mounted without a parameter')
   })
-  test('invalid options are refused at construction', () => {
+  test('invalid options are rejected at construction', () => {
     const repository = new Notes()
     for (const options of [
       { repository: {}, schema }, { repository, schema: {} }, { repository, schema, changeSchema: 5 }, { repository, schema, maxBodyBytes: 0 },
       { repository: { delete: () => true }, schema }, { repository, schema, batchSize: 0 }, { repository, schema, path: 'notes' },
     ]) assert.throws(() => collection(options as never), TypeError)
   })
-  test('large bodies are refused', async () => {
+  test('large bodies are rejected', async () => {
     assert.equal((await setUp({ maxBodyBytes: 20 }).go('POST', '/v1/notes', { title: 'x'.repeat(30) })).status, 413)
   })
   test('describes its operations at its paths', () => {

@@ -44,7 +44,7 @@ describe('a page', () => {
       assert.deepEqual([past.status, past.json.items, past.json.total, past.json.next], [200, [], 1200, undefined])
     }
   })
-  test('SPEC 7.400: a value that is not digits, or is repeated, is a 400', async () => {
+  test('SPEC 7.400: a value that is not digits, or is repeated, gets a 400', async () => {
     for (const search of [
       'batch_size=0', 'batch_size=', 'batch_size=-1', 'batch_size=1.5', 'batch_size=1e3', 'batch_size=0x10', 'batch_size=%201', 'start=-1', 'start=a', 'start=',
       'start=1&start=1', 'batch_size=1&batch_size=2', 'cursor=x', 'start=%D9%A1',
@@ -83,7 +83,7 @@ describe('a page', () => {
       assert.deepEqual(found, things(count).map(({ id }) => id))
     }), { numRuns: 60 })
   })
-  test('a client may prefer NDJSON; other types are a 406', async () => {
+  test('a client may prefer NDJSON; other types get 406', async () => {
     const lines = await get(counted, '?batch_size=2', { headers: { accept: 'application/x-ndjson, application/json;q=0.5' } })
     assert.deepEqual([lines.text, lines.headers['content-type'], lines.headers['vary']], ['{"id":0}\n{"id":1}\n', 'application/x-ndjson', 'Accept'])
     assert.match(String(lines.headers['link']), /rel="next"/)
@@ -140,7 +140,7 @@ describe('Range over items', () => {
       ['items=0-', 'items 0-999/1200'], ['items=100-1199', 'items 100-1099/1200'], ['Items = 7-7'.replaceAll(' ', ''), 'items 7-7/1200'],
     ] as const) assert.deepEqual((await get(counted, '', range(text))).headers['content-range'], expected, text)
   })
-  test('a range past the end is a 416', async () => {
+  test('a range past the end gets a 416', async () => {
     for (const text of ['items=1200-', 'items=5000-6000', 'items=9007199254740990-', 'items=-0']) {
       const { status, headers, json } = await get(counted, '', range(text))
       assert.deepEqual([status, headers['content-range'], json?.code], [416, 'items */1200', 'range_not_satisfiable'], text)
@@ -231,7 +231,7 @@ describe('pages behind a cursor', () => {
     const third = await ask(handler, 'GET', second.json.next)
     assert.deepEqual([ids(third), third.json.next, third.headers['link']], [[20, 24, 5], undefined, '</v1/things?q=1&batch_size=10>; rel="first"'])
   })
-  test('positions, ranges and malformed cursors are refused', async () => {
+  test('positions, ranges and malformed cursors are rejected', async () => {
     assert.equal((await get(handler, '', range('items=3-4'))).status, 200)
     for (const search of ['?start=5', '?cursor=', '?cursor=x&cursor=x', `?cursor=${'x'.repeat(1025)}`, '?cursor=bm8']) {
       assert.deepEqual([(await get(handler, search)).json?.code], ['invalid_query'], search)
@@ -256,7 +256,7 @@ test('the repository receives the call', async () => {
   assert.equal(calls[0]?.context, context)
   assert.ok(calls[0]?.signal instanceof AbortSignal)
 })
-test('invalid options are refused at once', () => {
+test('invalid options are rejected at once', () => {
   const repository = source(1)
   for (const options of [{ repository: {} }, { repository, batchSize: 0 }, { repository, batchSize: 2000 }, { repository, maxBatchSize: 1.5 }, { repository, paging: 'page' }]) {
     assert.throws(() => list(options as never), TypeError, JSON.stringify(options))

@@ -6,7 +6,7 @@ import { list } from '../../../src/resources/list.js'
 import { resource } from '../../../src/resources/methods.js'
 import { router } from '../../../src/resources/router.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { refuses, type Loose } from '../refuses.js'
+import { refuses, type Loose } from '../kit/refuses.js'
 
 const make = { collection, cors, list, resource, router } as unknown as Record<'collection' | 'cors' | 'list' | 'resource' | 'router', Loose>
 const handler = () => undefined

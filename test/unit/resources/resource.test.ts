@@ -36,13 +36,13 @@ describe('resource', () => {
     assert.deepEqual(headers, { 'allow': 'GET, HEAD, PATCH, OPTIONS', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items' })
     assert.equal((await ask(router({ '/y': thing }), 'OPTIONS', '/y')).headers['allow'], 'GET, HEAD, PATCH, OPTIONS, PURGE')
   })
-  test('SPEC 7.405, 7.501: another method is a 405 with Allow, an unknown one a 501', async () => {
+  test('SPEC 7.405, 7.501: another method gets a 405 with Allow, an unknown one a 501', async () => {
     const { status, headers, json } = await ask(thing, 'DELETE', '/any')
     assert.deepEqual([status, headers['allow'], json.code], [405, 'GET, HEAD, PATCH, OPTIONS, PURGE', 'method_not_allowed'])
     assert.equal((await ask(thing, 'TRACE', '/any')).status, 405)
     assert.deepEqual([(await ask(thing, 'BREW', '/any')).json.code], ['not_implemented'])
   })
-  test('invalid methods are refused at construction', () => {
+  test('invalid methods are rejected at construction', () => {
     for (const methods of [{}, { get: page }, { GET: 'x' }]) assert.throws(() => resource(methods as never), TypeError)
   })
   test('has an operation for each of its methods', () => {
@@ -77,7 +77,7 @@ describe('cors', () => {
       assert.equal(headers['access-control-allow-headers'], undefined, asked)
     }
   })
-  test('an answer names the origin that may read it, and the readable fields', async () => {
+  test('a response names the origin that may read it, and the readable fields', async () => {
     const { headers } = await ask(behind({ origins: [app], credentials: true }), 'GET', '/', from(app))
     assert.deepEqual([headers['access-control-allow-origin'], headers['access-control-allow-credentials'], headers['vary']], [app, 'true', 'Accept, Origin'])
     assert.match(String(headers['access-control-expose-headers']), /ETag.*Location.*Retry-After/)
@@ -98,7 +98,7 @@ describe('cors', () => {
     const decided = behind({ origins: (origin, { path }) => origin.endsWith('.example.com') && path === '/a' })
     assert.deepEqual([allow(await ask(decided, 'GET', '/a', from(app))), allow(await ask(decided, 'GET', '/b', from(app)))], [app, undefined])
   })
-  test('an overlong origin is invalid, so that an answer never repeats it', async () => {
+  test('an overlong origin is invalid, so that a response never repeats it', async () => {
     const any = behind({ origins: () => true })
     assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(500)}.example`))), undefined)
     assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(253)}:65535`))), `https://${'a'.repeat(253)}:65535`)
@@ -125,7 +125,7 @@ describe('cors', () => {
     const { headers } = await ask(behind({ origins: [app] }), 'OPTIONS', '/', from(app))
     assert.deepEqual([headers['allow'], headers['access-control-allow-methods'], allow({ headers })], ['GET, HEAD, PATCH, OPTIONS, TRACE', undefined, app])
   })
-  test('options that browsers would refuse are refused at construction', () => {
+  test('options that browsers would reject are rejected at construction', () => {
     for (const options of [
       {}, { origins: [] }, { origins: '*', credentials: true }, { origins: ['*'] }, { origins: [`${app}/`] }, { origins: ['app.example.com'] }, { origins: 'https://a.b' },
       { origins: ['https://A.b'] }, { origins: '*', methods: ['GE T'] }, { origins: '*', headers: [''] }, { origins: '*', exposeHeaders: ['a:b'] },

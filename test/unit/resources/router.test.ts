@@ -109,7 +109,7 @@ describe('router: matching', () => {
     assert.equal(ask(api, 'POST', '/start-job', '/api'), undefined)
   })
 
-  test('parameters of the host are kept; those of the router take precedence', () => {
+  test('parameters of the application are kept; those of the router take precedence', () => {
     const host = { tenant: 'acme', id: 'outer' }
     assert.deepEqual(ask(api, 'GET', '/t/job-status/1', '/t', host), ['job', { id: '1', tenant: 'acme' }])
     assert.deepEqual(ask(api, 'GET', '/t/job-status/latest', '/t', host), ['latest', host])
@@ -176,7 +176,7 @@ describe('router: methods', () => {
     assert.deepEqual(ask(api, 'OPTIONS', '*'), { status: 200, headers: { allow: 'GET, HEAD, POST, PUT, DELETE, OPTIONS, QUERY' }, body: '' })
   })
 
-  test('SPEC 7.405: another method on a known path is 405 with Allow', () => {
+  test('SPEC 7.405: another method on a known path gets a 405 with Allow', () => {
     const expected = { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, DELETE, OPTIONS' } }
     for (const method of ['POST', 'PUT', 'PATCH', 'TRACE', 'CONNECT', 'QUERY']) assert.deepEqual(refused(api, method, '/job-status/1'), expected)
     assert.deepEqual(refused(api, 'HEAD', '/start-job').headers, { allow: 'POST, OPTIONS' })
@@ -186,13 +186,13 @@ describe('router: methods', () => {
     assert.deepEqual(refused(api, 'DELETE', '/job-status/latest'), { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, OPTIONS' } })
   })
 
-  test('SPEC 7.501: a method that neither a route nor a standard knows is a 501', () => {
+  test('SPEC 7.501: a method that neither a route nor a standard knows gets a 501', () => {
     for (const method of ['BREW', 'get', '__proto__', 'constructor']) {
       assert.deepEqual(refused(api, method, '/start-job'), { status: 501, code: 'not_implemented', headers: {} })
     }
   })
 
-  test('a bad parameter is 400', () => {
+  test('a bad parameter gets a 400', () => {
     for (const id of ['%', '%zz', '%E2%82', '%C0%AF', '.', '..', '%2e', '%2E.', '.%2e', '%00', 'a%00b']) {
       assert.deepEqual(refused(api, 'GET', `/job-status/${id}`), { status: 400, code: 'invalid_path', headers: {} }, id)
     }
@@ -206,7 +206,7 @@ describe('router: construction', () => {
     [['GET jobs'], /write a method and a path/],
     [['GET/jobs'], /write a method and a path/],
     [[''], /write a method and a path/],
-    [['get /jobs'], /"get" is no method; write them in upper case/],
+    [['get /jobs'], /"get" is no method; write methods in upper case/],
     [['GET||POST /jobs'], /"" is no method/],
     [['GET,POST /jobs'], /"GET,POST" is no method/],
     [['GET /jobs/'], /leave out empty segments and the slash at the end/],

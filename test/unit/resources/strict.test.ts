@@ -31,7 +31,7 @@ const repository = () => {
 }
 
 describe('strictQuery', () => {
-  test('refuses parameters that the description does not name, and repeated ones, and lists the known ones', async () => {
+  test('rejects parameters that the description does not name, and repeated ones, and lists the known ones', async () => {
     const handler = strictQuery(list({ repository: repository() }))
     for (const method of ['GET', 'HEAD']) {
       assert.equal((await ask(handler, method, '/notes')).status, 200)
@@ -77,7 +77,7 @@ describe('members that a schema does not know', () => {
   const change = jsonSchema<Partial<{ title: string }>>({ type: 'object', properties: { title: { type: 'string' } }, additionalProperties: false })
   const params = { id: 'a' }
 
-  test('are refused by a closed schema, which does not see the id of the path', async () => {
+  test('are rejected by a closed schema, which does not see the id of the path', async () => {
     const notes = repository()
     const { item, list: many } = collection({ repository: notes, schema: closed, changeSchema: change })
     for (const method of ['PUT', 'PATCH']) {
@@ -91,7 +91,7 @@ describe('members that a schema does not know', () => {
     assert.equal((await ask(many, 'POST', '/', { body: { id: 'a', title: 'x' } })).status, 400)
   })
 
-  test('are refused in a merge patch, also if the schema drops them silently', async () => {
+  test('are rejected in a merge patch, even if the schema drops them silently', async () => {
     const notes = repository()
     const { item } = collection({ repository: notes, schema: z.object({ title: z.string(), text: z.string().optional() }) })
     const { status, json } = await ask(item, 'PATCH', '/a', { params, body: { title: 'x', titel: 'y' } })

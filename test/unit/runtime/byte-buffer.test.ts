@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { bulkCreate } from '../../../src/bulk/create.js'
 import { Gathered } from '../../../src/runtime/text.js'
 import { NodeBody } from '../../../adapters/node/body.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 test('the bytes are those that were added, however they were cut', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 9000 }), { maxLength: 8 }), (pieces) => {

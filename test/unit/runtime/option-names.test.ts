@@ -42,7 +42,7 @@ describe('names of options', () => {
     })
   }
 
-  test('a name that is unknown is refused with the names that exist, whatever its value', () => {
+  test('a name that is unknown is rejected with the names that exist, whatever its value', () => {
     for (const [name, value] of [['blobs', 1], ['toString', 1], ['constructor', 1], ['unset', undefined]] as const) {
       assert.throws(check({ owner: 1, [name]: value }), { name: 'TypeError', message: `make: there is no option "${name}". ${LIST}` })
     }
@@ -56,7 +56,7 @@ describe('names of options', () => {
     checkNames('make', { records: 1 }, { record: 1, records: 1 })
   })
 
-  test('a value that is no object is refused with an example', () => {
+  test('a value that is no object is rejected with an example', () => {
     for (const wrong of [undefined, null, 'x', 5, () => 1]) {
       assert.throws(check(wrong), { name: 'TypeError', message: 'make: pass options, such as { owner }' })
     }

@@ -6,7 +6,7 @@ import { guard } from '../../../src/http/boundary.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
 import { warn, aboutTask } from '../../../src/runtime/warning.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 async function heard(work: () => unknown): Promise<string> {
   const warned = once(process, 'warning') as Promise<[Error]>
@@ -27,7 +27,7 @@ describe('what is reported without an onError', () => {
     assert.match(await heard(() => { warn(new Error('x', { cause: 'a text' })) }), /\n\[cause\] a text$/)
   })
 
-  test('a refusal is one line without a stack, and its cause is shown', async () => {
+  test('a rejection is one line without a stack, and its cause is shown', async () => {
     assert.equal(await heard(() => { warn(httpError('queue_full')) }), 'HttpError: 503 queue_full: Too much work is waiting already.')
     assert.equal(await heard(() => { warn(new StoreUnavailableError('There is no room', { reason: 'full' })) }), 'StoreUnavailableError: There is no room')
     const text = await heard(() => { warn(new HttpError(502, 'bad_gateway', { cause: new Error('reset') })) })

@@ -107,7 +107,7 @@ describe('jsonSchema: hostile values', () => {
     assert.deepEqual(found, [{ pointer: '/0', message: 'must be string' }])
   })
 
-  test('a value nested deeper than the stack is refused, not a crash', () => {
+  test('a value nested deeper than the stack is rejected, not a crash', () => {
     const tree = { type: 'object', properties: { child: { $ref: '#' } } }
     let value: object = {}
     for (let depth = 0; depth < 200_000; depth++) value = { child: value }

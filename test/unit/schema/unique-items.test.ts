@@ -98,7 +98,7 @@ describe('uniqueItems', () => {
     assert.equal(validate([item, { a: 1 }]), false)
   })
 
-  test('an item that is nested too deeply is refused', () => {
+  test('an item that is nested too deeply is rejected', () => {
     let deep: unknown = 1
     for (let depth = 0; depth < 100_000; depth++) deep = [deep]
     assert.deepEqual(issuesOf(unique, [deep, 1]), [{ message: 'is nested too deeply' }])

@@ -13,7 +13,7 @@ import { isHttpError } from '../../../src/http/errors.js'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { ndjsonUpload, type UploadResult, type UploadSource } from '../../../src/ndjson/index.js'
 import { testContext } from '../../../src/testing/index.js'
-import { fakeRequest, type Fake } from '../http/fake-request.js'
+import { fakeRequest, type Fake } from '../kit/request.js'
 
 const USERS = () => [parser.asStream(), pick.asStream({ filter: 'data.users' }), streamArray.asStream()]
 const JSON_TYPE = { 'content-type': 'application/json' }

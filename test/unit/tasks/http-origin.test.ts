@@ -6,7 +6,7 @@ import { createTasks, taskEndpoints, type HttpRequest } from 'longhaul'
 import { bulkCreate } from 'longhaul/bulk'
 import { memory } from 'longhaul/memory'
 import { ndjsonUpload } from 'longhaul/ndjson'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from '../kit/request.js'
 
 interface Host { readonly user: { readonly id: string, readonly tenant: string } }
 

@@ -29,7 +29,7 @@ const isInvalidCursor = {
 }
 
 describe('tasks.list', () => {
-  test('shows an owner the own tasks, an anonymous client those without an owner, and the host all', async (t) => {
+  test('shows an owner the own tasks, an anonymous client those without an owner, and the application all', async (t) => {
     const { tasks, submit } = setUp(t)
     const [ann, bob, nobody] = [await submit('ann'), await submit('bob'), await submit(undefined)]
     const own = await tasks.submit(report, {})
@@ -111,7 +111,7 @@ describe('tasks.list', () => {
     assert.deepEqual([seen, sizes], [ids, [5, 5]])
   })
 
-  test('a cursor of another owner, filter or order, or of nobody, is refused', async (t) => {
+  test('a cursor of another owner, filter or order, or of nobody, is rejected', async (t) => {
     const { tasks, submit } = setUp(t)
     for (let n = 0; n < 3; n++) await submit('ann')
     await submit('bob')
@@ -131,7 +131,7 @@ describe('tasks.list', () => {
     }
   })
 
-  test('options that make no sense are refused', async (t) => {
+  test('options that make no sense are rejected', async (t) => {
     const { tasks } = setUp(t)
     const stranger = defineTask({ name: 'report', run: () => 1 })
     const wrong: [object, RegExp][] = [

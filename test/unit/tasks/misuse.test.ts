@@ -3,7 +3,7 @@ import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { refusesCall } from '../refuses.js'
+import { refusesCall } from '../kit/refuses.js'
 
 // As a user of plain JavaScript calls them.
 const make = { createTasks, defineTask, taskEndpoints } as unknown as Record<'createTasks' | 'defineTask' | 'taskEndpoints', (...args: unknown[]) => unknown>

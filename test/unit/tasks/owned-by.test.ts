@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
-import { bench, type Bench } from './kit.js'
+import { bench, type Bench } from '../kit/tasks.js'
 
 const echo = defineTask({ name: 'echo', run: (input: unknown) => ({ message: 'done', input }) })
 const few = defineTask({ name: 'few', maxPerOwner: 1, run: () => ({ message: 'done' }) })
@@ -59,7 +59,7 @@ describe('tasks.ownedBy', () => {
   })
 })
 
-describe('an invalid owner is refused', () => {
+describe('an invalid owner is rejected', () => {
   const WRONG: readonly (readonly [unknown, RegExp])[] = [
     ['', /empty/], [5, /a number: write String\(id\)/], [5n, /a bigint/], [null, /null: write undefined/],
     [{}, /type object/], [true, /type boolean/], [Promise.resolve('ann'), /a promise: find the owner before/],
@@ -73,7 +73,7 @@ describe('an invalid owner is refused', () => {
     })
   }
 
-  test('undefined where the host submits, because it may be a client who is not signed in', async (t) => {
+  test('undefined where the application submits, because it may be a client who is not signed in', async (t) => {
     const { tasks, spy } = use(t)
     await assert.rejects(tasks.submit(echo, 1, { owner: undefined } as never), /tasks\.ownedBy\(user\?\.id\)\.submit/)
     assert.deepEqual(spy.writes, [])
@@ -90,7 +90,7 @@ describe('an invalid owner is refused', () => {
   })
 })
 
-test('maxPerOwner counts each owner, all anonymous clients of ownedBy together, and none of the host\'s own tasks', async (t) => {
+test('maxPerOwner counts each owner, all anonymous clients of ownedBy together, and none of the application\'s own tasks', async (t) => {
   const { tasks } = use(t)
   for (const owner of ['ann', 'bob', undefined]) {
     await tasks.ownedBy(owner).submit(few, 1)

@@ -10,8 +10,9 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../src/tasks/definition/run-context.js'
 import { permanent } from '../../../src/tasks/run/failure.js'
 import { testClock } from '../../../src/testing/index.js'
-import { HandEngine } from './hand-engine.js'
-import { bench, deferred, ended, eventually, Spy, spyEngine, SpyStore, within } from './kit.js'
+import { HandEngine } from '../kit/hand-engine.js'
+import { bench, ended, Spy, spyEngine, SpyStore } from '../kit/tasks.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 const echo = defineTask({ name: 'echo', run: (input) => ({ message: 'done', input }) })
 const fast = { type: 'fixed', delayMs: 1 } as const
@@ -117,7 +118,7 @@ describe('submit', () => {
     assert.deepEqual((await ended(tasks, (await tasks.submit(patient, { n: '1' })).taskId)).result, { n: 2 })
   })
 
-  test('refuses input that cannot be stored', async (t) => {
+  test('rejects input that cannot be stored', async (t) => {
     const { tasks, spy } = use(t, { definitions: [echo], maxInputBytes: 10 })
     await assert.rejects(tasks.submit(echo, 'x'.repeat(9)), { code: 'body_too_large', status: 413 })
     assert.equal((await tasks.submit(echo, 'é'.repeat(4))).created, true)
@@ -605,7 +606,7 @@ describe('close and health', () => {
 })
 
 describe('createTasks', () => {
-  test('refuses invalid options', () => {
+  test('rejects invalid options', () => {
     const twice = defineTask({ name: 'echo', run: () => 1 })
     for (const options of [
       { definitions: [echo, twice] }, { concurrency: 0 }, { concurrency: 1.5 }, { retentionMs: 1 }, { retentionMs: Infinity }, { pendingMs: NaN },

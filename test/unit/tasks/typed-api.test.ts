@@ -37,13 +37,13 @@ test('a delayed task is scheduled, and shows when it starts', async (t) => {
   assert.ok(start >= before + 3_600_000 && start <= after + 3_600_000)
 })
 
-test('get refuses a definition that is not registered', async (t) => {
+test('get rejects a definition that is not registered', async (t) => {
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
   await assert.rejects(tasks.get('a', mail as never), /mail is not among the definitions of createTasks; add it there/)
 })
 
-test('submit refuses the name of a definition, and says how to find it', async (t) => {
+test('submit rejects the name of a definition, and says how to find it', async (t) => {
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
   await assert.rejects(tasks.submit('report' as never, {} as never, {} as never), { name: 'TypeError', message: /tasks\.definition\(name\) finds it by its name/ })

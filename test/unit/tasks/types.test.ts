@@ -6,7 +6,7 @@ import { memory } from '../../../adapters/memory/index.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { ended } from './kit.js'
+import { ended } from '../kit/tasks.js'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false
 /** Compiles only for `true`. */

@@ -66,23 +66,23 @@ describe('inject: the request', () => {
     assert.equal((await inject(echo, { method: 'POST', path: '/', headers, body: 'two' })).status, 400)
   })
 
-  test('has the context of the host', async () => {
+  test('has the context of the application', async () => {
     const mine: Handler<{ readonly user: string }> = ({ context }) => json(200, context.user)
     assert.equal(await (await inject(mine, { path: '/', context: { user: 'ann' } })).json(), 'ann')
     // @ts-expect-error A handler that reads the context gets one.
     await inject(mine, { path: '/' })
   })
 
-  test('refuses a path without a slash', async () => {
+  test('rejects a path without a slash', async () => {
     await assert.rejects(inject(echo, { path: 'tasks' }), /path must be a string that starts with "\/"/)
   })
 
-  test('refuses a body that cannot be sent', async () => {
+  test('rejects a body that cannot be sent', async () => {
     await assert.rejects(inject(echo, { path: '/', body: () => 1 }), /body must be JSON/)
   })
 })
 
-describe('inject: the answer', () => {
+describe('inject: the response', () => {
   test('has its length, also for HEAD, whose body is left out', async () => {
     const answer = await inject(() => json(200, 'é'), { method: 'HEAD', path: '/' })
     assert.equal(answer.headers['content-length'], '4')
@@ -94,7 +94,7 @@ describe('inject: the answer', () => {
     assert.deepEqual([await answer.text(), await answer.json()], ['{"a":1}', { a: 1 }])
   })
 
-  test('is a 404 where the handler declines, with the fields of policies', async () => {
+  test('gets a 404 where the handler declines, with the fields of policies', async () => {
     const answer = await inject(compose(requestId(), () => undefined), { path: '/' })
     assert.equal(answer.status, 404)
     assert.equal(typeof answer.headers['x-request-id'], 'string')
@@ -112,7 +112,7 @@ describe('inject: the answer', () => {
     assert.deepEqual(errors, [fault])
   })
 
-  test('is a 500 for a header that no server could send', async () => {
+  test('gets a 500 for a header that no server could send', async () => {
     const broken: Handler = () => ({ status: 200, headers: { 'x-bad': 'a\nb' } })
     assert.equal((await inject(broken, { path: '/', onError: () => undefined })).status, 500)
   })

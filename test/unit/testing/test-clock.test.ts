@@ -122,7 +122,7 @@ describe('testClock', () => {
     assert.equal(await statusOf(), 200)
   })
 
-  test('refuses invalid times', async () => {
+  test('rejects invalid times', async () => {
     for (const ms of [-1, NaN, Infinity]) await assert.rejects(testClock().advance(ms), TypeError)
     assert.throws(() => testClock({ maxRunMs: 0 }), TypeError)
   })

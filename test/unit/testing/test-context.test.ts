@@ -27,7 +27,7 @@ test('testContext knows the last attempt of its definition', () => {
   assert.deepEqual({ attempt, lastAttempt, owner }, { attempt: 3, lastAttempt: true, owner: 'ann' })
 })
 
-test('testContext has no task id for a direct answer, if a test says so', () => {
+test('testContext has no task id for a synchronous response, if a test says so', () => {
   assert.equal(testContext(count, { taskId: undefined }).taskId, undefined)
 })
 
@@ -37,10 +37,10 @@ test('a test aborts the work with a reason', () => {
   assert.throws(() => count.run({}, context), /cancelled/)
 })
 
-test('testContext refuses an attempt that the definition does not have', () => {
+test('testContext rejects an attempt that the definition does not have', () => {
   for (const attempt of [0, 4, 1.5]) assert.throws(() => testContext(count, { attempt }), /attempt must be (a whole number from 1|from 1 to 3, the attempts of count)/)
 })
 
-test('testContext refuses what defineTask has not made', () => {
+test('testContext rejects what defineTask has not made', () => {
   assert.throws(() => testContext({ run: () => 1 } as never), { name: 'TypeError', message: 'testContext: pass what defineTask made' })
 })

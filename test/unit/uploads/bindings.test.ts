@@ -9,7 +9,7 @@ import { resumableUpload } from '../../../src/uploads/index.js'
 import { describe as described, type Handler } from '../../../src/http/exchange.js'
 import { operation, response } from '../../../src/openapi/operation.js'
 import { dereference } from '../../http/kit/dereference.js'
-import { digester, PARTIAL, sha256 } from './kit.js'
+import { digester, PARTIAL, sha256 } from '../kit/uploads.js'
 
 function site() {
   const { handler, seen } = digester()

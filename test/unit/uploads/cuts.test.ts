@@ -10,7 +10,7 @@ import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { MemoryStore } from '../../../adapters/memory/store.js'
 import type { Blobs } from '../../../src/stores/blobs.js'
 import { Random } from '../../soak/random.js'
-import { digestField, setUp } from './kit.js'
+import { digestField, setUp } from '../kit/uploads.js'
 
 /** Yields bytes in chunks of random sizes, then breaks like a connection that is cut. */
 async function* cutShort(bytes: Uint8Array, random: () => number): AsyncGenerator<Uint8Array> {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks, taskEndpoints } from '../../../src/index.js'
 import { ndjsonUpload } from '../../../src/ndjson/index.js'
-import { broken, setUp } from './kit.js'
+import { broken, setUp } from '../kit/uploads.js'
 
 const COUNT = 3000
 const text = Array.from({ length: COUNT }, (_, id) => `{"id":${id}}\n`).join('')

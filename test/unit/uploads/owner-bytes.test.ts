@@ -4,7 +4,7 @@ import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { MemoryStore } from '../../../adapters/memory/store.js'
 import { json } from '../../../src/http/respond.js'
 import type { InjectedResponse } from '../../../src/testing/inject.js'
-import { broken, setUp } from './kit.js'
+import { broken, setUp } from '../kit/uploads.js'
 
 const ANN = { 'x-user': 'ann' }
 const BOB = { 'x-user': 'bob' }

@@ -7,7 +7,7 @@ import { describe as describeHandler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { httpError } from '../../../src/http/errors.js'
 import { operation } from '../../../src/openapi/operation.js'
-import { broken, digester, digestField, PARTIAL, setUp, sha256 } from './kit.js'
+import { broken, digester, digestField, PARTIAL, setUp, sha256 } from '../kit/uploads.js'
 
 const text = 'The quick brown fox jumps over the lazy dog'
 const bytes = Buffer.from(text)

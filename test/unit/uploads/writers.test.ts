@@ -4,7 +4,7 @@ import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { MemoryStore } from '../../../adapters/memory/store.js'
 import type { Store } from '../../../src/stores/store.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { setUp, sha256 } from './kit.js'
+import { setUp, sha256 } from '../kit/uploads.js'
 
 /** A body that a test feeds, chunk by chunk, and that never ends by itself. */
 class Feed implements AsyncIterable<Uint8Array> {

@@ -6,7 +6,7 @@ import {
   byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
 } from '../../../src/versions/selectors.js'
 import { versions } from '../../../src/versions/versions.js'
-import { ask } from '../policies/request.js'
+import { ask } from '../kit/request.js'
 
 const shows = (version: string): Handler => ({ path, mountPath, headers }) =>
   json(200, { version, local: path.slice(mountPath.length), accept: headers['accept'] ?? null })
@@ -263,7 +263,7 @@ describe('what the handler of a version sees', () => {
     for (const [accept, seen] of rows) assert.equal((await sees('/users', accept))['accept'], seen, accept)
   })
 
-  test("the answer has the vendor's type that was asked for, and no other", async () => {
+  test("the response has the vendor's type that was asked for, and no other", async () => {
     const rows: [at: string, accept: string, type: string][] = [
       ['/users', v('1'), 'application/vnd.acme.v1+json'],
       ['/users', v('2.0'), 'application/vnd.acme.v2.0+json'],

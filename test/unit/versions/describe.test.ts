@@ -39,7 +39,7 @@ describe('the description of versions', () => {
     assert.deepEqual(Object.keys(responsesWith(byVendorMediaType({ vendor: 'acme' }))), ['200', '204', '400', '406'])
   })
 
-  test('successful JSON answers have the vendor type too, errors and empty answers do not', () => {
+  test('successful JSON responses have the vendor type too, errors and empty responses do not', () => {
     const cases: [Selector, string][] = [
       [byVendorMediaType({ vendor: 'acme' }), 'application/vnd.acme.v1+json'], [byMediaTypeParameter({ vendor: 'acme' }), 'application/vnd.acme+json;version=1'],
     ]
@@ -127,7 +127,7 @@ describe('the description of versions', () => {
     })
   })
 
-  test('an undescribed handler stays undescribed, also if every version shares it', () => {
+  test('an undescribed handler stays undescribed, even if every version shares it', () => {
     const [bare, own] = [() => json(200, {}), told(() => json(200, {}), [operation])]
     assert.equal(versions({ 1: bare }, { select: [byPath()] }).operations, undefined)
     assert.equal(versionNeutral(bare, { select: [byPath()] }).operations, undefined)

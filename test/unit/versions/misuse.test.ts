@@ -1,7 +1,7 @@
 import { byPath } from '../../../src/versions/selectors.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
 import { versions } from '../../../src/versions/versions.js'
-import { refuses, type Loose } from '../refuses.js'
+import { refuses, type Loose } from '../kit/refuses.js'
 
 const make = { deprecated, versions } as unknown as Record<'deprecated' | 'versions', Loose>
 const handler = () => undefined

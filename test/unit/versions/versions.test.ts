@@ -10,7 +10,7 @@ import {
 import { deprecated } from '../../../src/versions/deprecation.js'
 import { versionNeutral } from '../../../src/versions/versions.js'
 import { versions, type VersionUse } from '../../../src/versions/versions.js'
-import { ask, request as asked } from '../policies/request.js'
+import { ask, request as asked } from '../kit/request.js'
 
 const shows = (version: string): Handler => () => json(200, { version })
 const select = [byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' })]
@@ -60,7 +60,7 @@ describe('deprecation', () => {
     assert.deepEqual(body, { error: 'mine', code: 'mine', details: [{ pointer: '/a', message: 'b' }], more: 1 }, 'body')
   })
 
-  test('an answer that a handler reuses is not changed, and its own fields stay', async () => {
+  test('a response that a handler reuses is not changed, and its own fields stay', async () => {
     const same = Object.freeze({ status: 200, headers: Object.freeze({ link: '</x>; rel="x"', sunset: 'Tue, 01 Jan 2030 00:00:00 GMT', vary: 'Prefer' }) })
     const handler = versions({ '1': { handler: () => same, deprecated: PAST, sunset: '2031-01-01', successor: '/v2' } }, { select })
     for (let time = 0; time < 2; time++) {
@@ -71,7 +71,7 @@ describe('deprecation', () => {
     }
   })
 
-  test('after the sunset the answer is unchanged, or a 410 if the option says so', async () => {
+  test('after the sunset the response is unchanged, or a 410 if the option says so', async () => {
     const gone = { '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET, successor: '/v2' }, '2': shows('2') }
     assert.equal((await ask(versions(gone, { select }), { path: '/v1' })).status, 200, 'served on')
     const answer = await ask(versions(gone, { select, afterSunset: 'gone' }), { path: '/v1' })

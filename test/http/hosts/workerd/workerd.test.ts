@@ -63,7 +63,7 @@ describe('in a Worker (15.23)', () => {
     assert.equal((await read(ask(path))).status, 'completed')
   })
 
-  test('requests at the same time each get their answer, direct or after a wait', async () => {
+  test('requests at the same time each get their response, direct or after a wait', async () => {
     const answers = await Promise.all([1, 2, 3, 4, 5, 6].map((amount) =>
       read(post('/double', { amount }, amount % 2 ? {} : { prefer: 'respond-async, wait=20' }))))
     assert.deepEqual(answers.map(({ amount }) => amount), [2, 4, 6, 8, 10, 12])

@@ -35,7 +35,7 @@ describe('the users of the reference server in a PostgreSQL', async () => {
   })
 })
 
-test('a PostgreSQL that is lost or missing is a 503, and works when it is there', async () => {
+test('a PostgreSQL that is lost or missing gets a 503, and works when it is there', async () => {
   const server = await startPostgres()
   const users = await openUsers(server.url)
   await server.shutDown()

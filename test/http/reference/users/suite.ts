@@ -48,7 +48,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal(await users.get(ann.id, call), undefined)
     assert.ok((await users.create({ email }, call)).id > ann.id, 'an id came back, or its email did not become free')
   })
-  test('refuses an email that another user has, in any case', async () => {
+  test('rejects an email that another user has, in any case', async () => {
     const users = await open()
     const [one, two] = [mail('One'), mail('Two')]
     const first = await users.create({ email: one }, call)
@@ -96,7 +96,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal((await users.get(two.id, call))?.email, b)
     assert.deepEqual(await users.updateMany([], call), [])
   })
-  test('a transaction that resolves is committed; refusals in it leave it usable', async () => {
+  test('a transaction that resolves is committed; rejections in it leave it usable', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const { one, two } = await users.transaction(async (inside) => {

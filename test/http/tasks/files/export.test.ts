@@ -4,9 +4,9 @@ import { describe, test, type TestContext } from 'node:test'
 import { permanent } from 'longhaul'
 import { exportTask } from 'longhaul/export'
 import type { ExportTaskOptions } from '../../../../src/export/export-task.js'
-import { deferred, eventually } from '../../../unit/tasks/kit.js'
-import { memoryEngine } from './engines.js'
-import { filesSite } from './kit.js'
+import { memoryEngine } from '../../kit/file-engines.js'
+import { filesSite } from '../../kit/task-files.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 interface User { readonly id: number }
 

@@ -1,4 +1,4 @@
-import { memoryEngine } from './engines.js'
+import { memoryEngine } from '../../kit/file-engines.js'
 import { filesSuite } from './suite.js'
 
 filesSuite('memory', memoryEngine)

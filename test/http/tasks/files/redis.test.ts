@@ -1,5 +1,5 @@
 import { redisUrl } from '../../../servers/redis-server.js'
-import { redisEngine } from './engines.js'
+import { redisEngine } from '../../kit/file-engines.js'
 import { filesSuite } from './suite.js'
 
 const url = await redisUrl()

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { describe, test, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineTask, type AnyTaskDefinition } from 'longhaul'
-import { deferred, eventually } from '../../../unit/tasks/kit.js'
-import type { FilesEngine } from './engines.js'
-import { filesSite, type FilesSite } from './kit.js'
+import type { FilesEngine } from '../../kit/file-engines.js'
+import { filesSite, type FilesSite } from '../../kit/task-files.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 /** Bytes of a pattern, in pieces. */
 export async function* pattern(size: number, piece = 65_536): AsyncGenerator<Uint8Array> {
@@ -112,7 +112,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       assert.equal(await (await call('GET', files[0].url, { 'x-user': 'ann' })).text(), CSV)
     })
 
-    test('a direct answer has the result, and Location names the task with the files', async (t) => {
+    test('a synchronous response has the result, and Location names the task with the files', async (t) => {
       const { call, status } = await site(t, [report])
       const answer = await call('POST', '/v1/work', { 'x-user': 'ann' }, { task: 'report' })
       assert.deepEqual(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { readBytes, readJson, type ReadJsonOptions } from '../../../../src/http/body/body.js'
 import { isHttpError, type HttpError } from '../../../../src/http/errors.js'
-import { fakeRequest, type Fake } from '../fake-request.js'
+import { fakeRequest, type Fake } from '../../kit/request.js'
 
 const JSON_HEADERS = { 'content-type': 'application/json' }
 
@@ -21,7 +21,7 @@ function refused(fake: Fake, options: ReadJsonOptions = { maxBodyBytes: 1000 }):
 }
 
 describe('readJson', () => {
-  test('what the host has parsed is measured where Content-Length does not tell its size', async () => {
+  test('what the application has parsed is measured where Content-Length does not tell its size', async () => {
     const value = { list: Array.from({ length: 5000 }, () => ({})), text: 'x'.repeat(40_000) }
     for (const headers of [
       JSON_HEADERS, { ...JSON_HEADERS, 'content-length': '500', 'content-encoding': 'gzip' }, { ...JSON_HEADERS, 'transfer-encoding': 'chunked' },
@@ -37,7 +37,7 @@ describe('readJson', () => {
     assert.deepEqual(await readJson(fakeRequest(small), { maxBodyBytes: 10 }), [1e20])
   })
 
-  test('a value that is nested too deeply is refused, also if the host has parsed it', async () => {
+  test('a value that is nested too deeply is rejected, even if the application has parsed it', async () => {
     const deep = `${'{"a":'.repeat(600)}1${'}'.repeat(600)}`
     assert.equal((await refused({ headers: JSON_HEADERS, body: deep }, { maxBodyBytes: 10_000 })).code, 'nested_too_deep')
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse(deep) } })).code, 'nested_too_deep')
@@ -46,7 +46,7 @@ describe('readJson', () => {
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: loop } })).code, 'nested_too_deep')
   })
 
-  test('a declared length above the limit is 413 before anything is read', async () => {
+  test('a declared length above the limit gets a 413 before anything is read', async () => {
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '11' }, body: '[1]' })
     const error = await refusal(() => readJson(request, { maxBodyBytes: 10 }))
     assert.deepEqual([error.status, error.code, error.message], [413, 'body_too_large', 'The body is larger than 10 bytes.'])
@@ -54,7 +54,7 @@ describe('readJson', () => {
     assert.equal((await refused({ headers: { ...JSON_HEADERS, 'content-length': '11' }, parsed: { value: 1 } }, { maxBodyBytes: 10 })).status, 413)
   })
 
-  test('a body that turns out too long is a 413; one of exactly the limit is accepted', async () => {
+  test('a body that turns out too long gets a 413; one of exactly the limit is accepted', async () => {
     assert.equal((await refused({ headers: JSON_HEADERS, body: '[1,2,3,45]' }, { maxBodyBytes: 9 })).status, 413)
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '9' }, body: '[1,2,3,4]' })
     assert.deepEqual(await readJson(request, { maxBodyBytes: 9 }), [1, 2, 3, 4])
@@ -70,7 +70,7 @@ describe('readJson', () => {
     }
   })
 
-  test('a body without Content-Type is a 415: before it is read if it is announced, else when bytes arrive', async () => {
+  test('a body without Content-Type gets a 415: before it is read if it is announced, else when bytes arrive', async () => {
     for (const headers of [{ 'content-length': '7' }, { 'transfer-encoding': 'chunked' }]) {
       const request = fakeRequest({ headers, body: '{"a":1}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
@@ -89,7 +89,7 @@ describe('readJson', () => {
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
-  test('other types, charsets and malformed types are a 415 that names the accepted ones, before reading', async () => {
+  test('other types, charsets and malformed types get 415 that names the accepted ones, before reading', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'json', '', 'application/json; charset=latin1', 'a/b, application/json']) {
       const request = fakeRequest({ headers: { 'content-type': type }, body: '{}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
@@ -106,20 +106,20 @@ describe('readJson', () => {
     assert.deepEqual([error.status, error.headers], [415, { accept: 'application/merge-patch+json, application/x-thing' }])
   })
 
-  test('a content coding is a 415 that names the accepted one, unless the host has decoded the body', async () => {
+  test('a content coding gets a 415 that names the accepted one, unless the application has decoded the body', async () => {
     const error = await refused({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, body: '1' })
     assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_content_coding', { 'accept-encoding': 'identity' }])
     assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'Identity' }, body: '1' }), { maxBodyBytes: 9 }), 1)
     assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, parsed: { value: 1 } }), { maxBodyBytes: 9 }), 1)
   })
 
-  test('SPEC 7.400: an empty and a malformed body are a 400', async () => {
+  test('SPEC 7.400: an empty and a malformed body get 400', async () => {
     assert.deepEqual([(await refused({ headers: JSON_HEADERS })).code, (await refused({})).code], ['missing_body', 'missing_body'])
     assert.equal((await refused({ headers: JSON_HEADERS, body: '{"a":}' })).code, 'malformed_json')
     assert.equal((await refused({ headers: JSON_HEADERS, body: '{"__proto__":1}' })).code, 'unsafe_key')
   })
 
-  test('a body that the host has parsed is returned at once and not read again', () => {
+  test('a body that the application has parsed is returned at once and not read again', () => {
     for (const value of [{ a: 1 }, [], 'text', 0, null]) {
       const request = fakeRequest({ headers: JSON_HEADERS, parsed: { value }, body: 'no' })
       assert.equal(readJson(request, { maxBodyBytes: 100 }), value)
@@ -152,7 +152,7 @@ describe('readBytes', () => {
     assert.equal((await refusal(() => readBytes(fakeRequest({ headers: { 'content-encoding': 'br' } }), { maxBodyBytes: 3 }))).status, 415)
   })
 
-  test('bytes and text that the host left are used', async () => {
+  test('bytes and text that the application left are used', async () => {
     assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: 'é' } }), { maxBodyBytes: 2 }), Buffer.from('é'))
     assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: Uint8Array.of(1, 2) } }), { maxBodyBytes: 2 }), Uint8Array.of(1, 2))
     assert.equal((await refusal(() => readBytes(fakeRequest({ parsed: { value: 'éé' } }), { maxBodyBytes: 3 }))).code, 'body_too_large')

@@ -4,7 +4,7 @@ import { readJson } from '../../../../src/http/body/body.js'
 import { CountedBody, countingBody } from '../../../../src/http/body/counted-body.js'
 import type { HttpRequest } from '../../../../src/http/exchange.js'
 import { heapShare } from '../../../../src/runtime/shared-limit.js'
-import { fakeRequest } from '../fake-request.js'
+import { fakeRequest } from '../../kit/request.js'
 
 const MIB = 1_048_576
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -18,7 +18,7 @@ function request(subject: string, body: string | Uint8Array, headers = {}): Http
 
 const textOf = (bytes: number): string => `"${'x'.repeat(bytes - 2)}"`
 
-test('a small body is not counted, by its length or if the host has parsed it', async () => {
+test('a small body is not counted, by its length or if the application has parsed it', async () => {
   const small = request('one', '{}', { 'content-length': '2' })
   assert.equal(await countingBody(small, async (own, counted) => own === small && counted === undefined), true)
   const parsed = fakeRequest({ parsed: { value: {} } })

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { CountedBytes } from '../../../../src/http/body/counted-body.js'
 import type { HttpRequest } from '../../../../src/http/exchange.js'
 import { heapShare } from '../../../../src/runtime/shared-limit.js'
-import { fakeRequest } from '../fake-request.js'
+import { fakeRequest } from '../../kit/request.js'
 
 const OVERLOADED = { code: 'overloaded', status: 503 }
 const TOO_MANY = { code: 'too_many_requests', status: 429, headers: { 'retry-after': '1' } }

@@ -65,7 +65,7 @@ describe('a content coding is undone', () => {
   }
 
   for (const coding of ['deflate', 'br']) {
-    test(`${coding} is one member: another one behind it is refused`, async () => {
+    test(`${coding} is one member: another one behind it is rejected`, async () => {
       const encode = ENCODERS[coding] as Encode
       const [one, more] = [encode(Buffer.from('one ')), encode(Buffer.from('two '))]
       await assert.rejects(read(decodeBytes(parts(Buffer.concat([one, more])), coding, wide)), failsWith('malformed_coding'))
@@ -82,7 +82,7 @@ describe('a content coding is undone', () => {
       }
     })
   }
-  test('another coding is an error of the host', async () => {
+  test('another coding is an error of the application', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !(name in ENCODERS))) {
       await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), coding, wide)), { name: 'TypeError', message: `decodeBytes: ${coding} is not one of ${REQUEST_CODINGS.join(', ')}` })
     }
@@ -156,7 +156,7 @@ describe('limits', () => {
 })
 
 describe('the body of a request', () => {
-  test('names its coding in any case, x-gzip too; others are a 415 that lists the accepted ones', () => {
+  test('names its coding in any case, x-gzip too; others get 415 that lists the accepted ones', () => {
     assert.equal(requestCoding({}), 'identity')
     assert.equal(requestCoding({ 'content-encoding': 'Identity' }), 'identity')
     assert.equal(requestCoding({ 'content-encoding': 'X-GZip' }), 'gzip')

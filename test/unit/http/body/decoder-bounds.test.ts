@@ -6,7 +6,7 @@ import { describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
 import { decodeBytes } from '../../../../src/http/body/decode.js'
 import { isHttpError, type HttpError } from '../../../../src/http/errors.js'
-import { fakeRequest } from '../fake-request.js'
+import { fakeRequest } from '../../kit/request.js'
 
 type Encode = (bytes: Uint8Array, options?: object) => Buffer
 const zstd = (zlib as unknown as Record<string, Encode | undefined>)['zstdCompressSync']
@@ -27,7 +27,7 @@ const brotli = (lgwin: number): Buffer => zlib.brotliCompressSync(PLAIN, {
 })
 
 describe('a window', () => {
-  test('of brotli is read from 1 KiB to 4 MiB; a larger one is a 415 that says how large one may be', async () => {
+  test('of brotli is read from 1 KiB to 4 MiB; a larger one gets a 415 that says how large one may be', async () => {
     for (let lgwin = 10; lgwin <= 24; lgwin++) {
       const read = sizeOf(decodeBytes(only(brotli(lgwin)), 'br', wide))
       if (lgwin <= 22) assert.equal(await read, 5 * MIB, String(lgwin))
@@ -47,7 +47,7 @@ describe('a window', () => {
   })
 
   // The frames are made by hand, so this runs where Node has no zstd, which refuses the coding by itself.
-  test('of zstd is read up to 8 MiB; a larger one is a 415', async () => {
+  test('of zstd is read up to 8 MiB; a larger one gets a 415', async () => {
     /** A frame with a window, or of a single segment, with one block of a byte that is repeated. */
     const frame = (descriptor: number, header: readonly number[]): Uint8Array => (
       Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, descriptor, ...header, 0x0b, 0, 0, 0x61)
@@ -112,7 +112,7 @@ describe('open decoders', () => {
     await Promise.all(opened.map((close) => close()))
   })
 
-  test('of one caller are a 429 with Retry-After, and hundreds of gzip bodies are no problem', async () => {
+  test('of one caller get 429 with Retry-After, and hundreds of gzip bodies are no problem', async () => {
     const bytes = zlib.gzipSync(PLAIN.subarray(0, MIB))
     const context = { principal: { subject: 'one' } }
     const opened = await Promise.all(Array.from({ length: 100 }, () => open(context, 'gzip', bytes)))

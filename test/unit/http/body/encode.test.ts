@@ -45,7 +45,7 @@ describe('pieces are coded', () => {
     }
   }
 
-  test('another coding is an error of the host', async () => {
+  test('another coding is an error of the application', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !RESPONSE_CODINGS.includes(name))) {
       await assert.rejects(read(encodePieces(quickly(), coding)), { name: 'TypeError', message: `encodePieces: ${coding} is not one of ${RESPONSE_CODINGS.join(', ')}` })
     }

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isHttpError, type HttpError } from '../../../../src/http/errors.js'
 import { jsonFault } from '../../../../src/http/body/json-fault.js'
-import { hasUnsafeKey, mayHoldUnsafeKey, parseJson, parseJsonBytes } from '../../../../src/http/body/json.js'
+import { hasUnsafeKey, jsonOfBytes, mayHoldUnsafeKey, parseJson } from '../../../../src/http/body/json.js'
 
 function refusal(work: () => unknown): HttpError {
   try {
@@ -115,7 +115,7 @@ describe('parseJson', () => {
     }))
   })
 
-  test('keys that could change a prototype are refused wherever and however they are written', () => {
+  test('keys that could change a prototype are rejected wherever and however they are written', () => {
     for (const text of [
       '{"__proto__":{"admin":true}}', '[{"a":{"__proto__":1}}]', '{"\\u005f_proto__":1}', '{"constructor":{"prototype":{}}}', '{"a":{"constructor" : {"prototype":1}}}',
     ]) {
@@ -133,7 +133,7 @@ describe('parseJson', () => {
     // Keys that change prototypes are refused: the test above.
     fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }).filter((value) => !hasUnsafeKey(value)), (value) => {
       const text = JSON.stringify(value)
-      assert.deepEqual(parseJsonBytes(Buffer.from(text)), JSON.parse(text))
+      assert.deepEqual(jsonOfBytes(Buffer.from(text)).value, JSON.parse(text))
     }))
   })
 
@@ -145,7 +145,7 @@ describe('parseJson', () => {
     assert.equal(hasUnsafeKey(JSON.parse(deep)), false)
   })
 
-  test('lists and objects of 512 levels are read, and one more is refused, wherever it stands', () => {
+  test('lists and objects of 512 levels are read, and one more is rejected, wherever it stands', () => {
     const nested = (levels: number, open: string, close: string): string => open.repeat(levels) + close.repeat(levels)
     for (const [open, close, inner] of [['[', ']', ''], ['{"a":', '}', '1'], ['[{"a":', '}]', '1']] as const) {
       const each = open.startsWith('[{') ? 2 : 1
@@ -162,17 +162,17 @@ describe('parseJson', () => {
   })
 })
 
-describe('parseJsonBytes', () => {
+describe('jsonOfBytes', () => {
   test('a byte order mark is skipped, bytes that are not UTF-8 are malformed, an empty body is missing', () => {
-    assert.deepEqual(parseJsonBytes(Buffer.from('\ufeff{"a":"ä"}')), { a: 'ä' })
+    assert.deepEqual(jsonOfBytes(Buffer.from('\ufeff{"a":"ä"}')).value, { a: 'ä' })
     for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0xff, 0xfe, 0x31, 0x00], [0x22, 0xed, 0xa0, 0x80, 0x22]]) {
-      const error = refusal(() => parseJsonBytes(Uint8Array.from(bytes)))
+      const error = refusal(() => jsonOfBytes(Uint8Array.from(bytes)).value)
       assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
       assert.match(error.message, /UTF-8/)
       assert.equal(error.cause, undefined, 'the host would be told of what a client sends')
     }
-    assert.equal(refusal(() => parseJsonBytes(new Uint8Array())).code, 'missing_body')
-    assert.equal(refusal(() => parseJsonBytes(Buffer.from(' '))).code, 'malformed_json')
+    assert.equal(refusal(() => jsonOfBytes(new Uint8Array()).value).code, 'missing_body')
+    assert.equal(refusal(() => jsonOfBytes(Buffer.from(' ')).value).code, 'malformed_json')
   })
 })
 
@@ -190,7 +190,7 @@ describe('mayHoldUnsafeKey', () => {
     return (mask >> at) % 2 === 0 ? char : `\\u${(mask >> (at + 3)) % 2 === 0 ? hex : hex.toUpperCase()}`
   }).join('')
 
-  test('property: every text with a key that is refused, whichever letters of it are escaped', () => {
+  test('property: every text with a key that is rejected, whichever letters of it are escaped', () => {
     const key = fc.tuple(fc.constantFrom('__proto__', 'constructor', 'prototype', 'type'), fc.nat(0xffff)).map(([name, mask]) => written(name, mask))
     const text = fc.letrec<{ value: string }>((tie) => ({
       value: fc.oneof({ maxDepth: 4 }, fc.constantFrom('1', '"proto"', '{}'), fc.tuple(key, tie('value')).map(([name, value]) => `{"a":[],"${name}" :${value}}`)),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, mock, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { closeUnread, Source, type Chunk } from '../../../../src/http/body/source.js'
-import { deferred } from '../../tasks/kit.js'
+import { deferred } from '../../../kit/wait.js'
 
 /** A body whose steps are given by hand, and which counts how often it was closed. */
 function bodyOf(next: () => Promise<IteratorResult<Chunk>>) {

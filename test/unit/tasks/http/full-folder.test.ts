@@ -11,8 +11,8 @@ import { ndjsonUpload } from '../../../../src/ndjson/upload.js'
 import { router } from '../../../../src/resources/router.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
-import { draft, people, Users, type Draft, type User } from '../../bulk/kit.js'
-import { setUp as uploads } from '../../uploads/kit.js'
+import { draft, people, Users, type Draft, type User } from '../../kit/bulk.js'
+import { setUp as uploads } from '../../kit/uploads.js'
 
 const FULL = { status: 503, code: 'store_full', retryAfter: '30' }
 

@@ -7,8 +7,9 @@ import { toFetch } from '../../../../adapters/fetch/index.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { router } from '../../../../src/resources/router.js'
-import { bench, eventually } from '../kit.js'
+import { bench } from '../../kit/tasks.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
+import { eventually } from '../../../kit/wait.js'
 
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
 const turn = () => new Promise(setImmediate)

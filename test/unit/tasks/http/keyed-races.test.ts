@@ -7,7 +7,7 @@ import { bulkCreate } from '../../../../src/bulk/create.js'
 import { ndjsonUpload } from '../../../../src/ndjson/upload.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
-import { ask } from '../../bulk/kit.js'
+import { ask } from '../../kit/bulk.js'
 
 const KINDS = {
   bulk: ['application/json', '[{"n":1},{"n":2}]'],
@@ -92,7 +92,7 @@ for (const kind of ['bulk', 'ndjson'] as const) {
       })
     }
 
-    test('are 422 if their bodies differ', async (t) => {
+    test('get 422 if their bodies differ', async (t) => {
       const { written, send, settled } = open(t, kind, { engine: 5, store: 5 })
       const more = kind === 'bulk' ? ' ' : '{"n":3}\n'
       const answers = await Promise.all([send(), send({ prefer: 'respond-async' }, more)])

@@ -5,7 +5,7 @@ import { callbacks } from '../../../../src/callbacks/index.js'
 import { createTasks, defineTask, taskEndpoints } from '../../../../src/index.js'
 import { authorize } from '../../../../src/policies/index.js'
 import { inject } from '../../../../src/testing/index.js'
-import { eventually } from '../kit.js'
+import { eventually } from '../../../kit/wait.js'
 
 const report = defineTask({ name: 'report', run: () => ({ message: 'done', text: 'secret' }) })
 const mail = defineTask({ name: 'mail', run: () => new Promise(() => undefined) })
@@ -64,7 +64,7 @@ describe('endpoints.operatorOverview', () => {
     assert.ok(!JSON.stringify(failed).includes('secret'), 'results are not shown')
   })
 
-  test('names the pool of the task that has waited longest, also if this process does not know the pool', async (t) => {
+  test('names the pool of the task that has waited longest, even if this process does not know the pool', async (t) => {
     const parts = memory()
     const open = (pool: string | undefined, worker: boolean) => {
       const work = defineTask({ name: 'video', ...pool !== undefined && { pool }, run: () => new Promise(() => undefined) })

@@ -8,7 +8,7 @@ import {
 import { authorize } from '../../../../src/policies/index.js'
 import { inject } from '../../../../src/testing/index.js'
 import { byQuery, versions } from '../../../../src/versions/index.js'
-import { eventually } from '../kit.js'
+import { eventually } from '../../../kit/wait.js'
 
 const report = defineTask({ name: 'report', run: ({ fails, text }: { fails?: boolean, text?: string }) => {
   if (fails) throw new HttpError(422, 'no_paper', { message: 'There is no paper.' })
@@ -127,7 +127,7 @@ describe('endpoints.list', () => {
     assert.deepEqual(idsOf(await found(custom.list, 'processing')), ['invalid_query'])
   })
 
-  test('what the list does not know is 400, and the message names it', async (t) => {
+  test('what the list does not know gets a 400, and the message names it', async (t) => {
     const { get, done } = setUp(t)
     for (let n = 0; n < 3; n++) await done('ann')
     const { next = '' } = await (await get('/tasks?limit=1')).json<Body>()
@@ -215,7 +215,7 @@ describe('endpoints.list', () => {
     assert.deepEqual(new Set(seen), new Set(ids))
   })
 
-  test('parameters that a policy reads are allowed if the host says so, and stay in the links', async (t) => {
+  test('parameters that a policy reads are allowed if the application says so, and stay in the links', async (t) => {
     const strict = setUp(t)
     const lax = setUp(t, { list: { also: ['version'] } })
     for (const { endpoints, done } of [strict, lax]) {
@@ -287,7 +287,7 @@ describe('endpoints.operatorList', () => {
     }
   })
 
-  test('works behind policies of the host, and with several of its own', async (t) => {
+  test('works behind policies of the application, and with several of its own', async (t) => {
     const { endpoints, done } = setUp(t)
     await done('ann')
     const calls: string[] = []

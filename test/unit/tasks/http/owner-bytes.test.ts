@@ -3,9 +3,10 @@ import { describe, test, type TestContext } from 'node:test'
 import { MemoryBlobs, memory } from '../../../../adapters/memory/index.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
-import { setUp as setUpUploads } from '../../uploads/kit.js'
-import { deferred, ended, eventually, Spy, SpyStore } from '../kit.js'
-import { bodyOf, KINDS, piecesOf, setUp, type Setting } from './background-bodies.js'
+import { setUp as setUpUploads } from '../../kit/uploads.js'
+import { ended, Spy, SpyStore } from '../../kit/tasks.js'
+import { bodyOf, KINDS, piecesOf, setUp, type Setting } from '../../kit/background-bodies.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 const REFUSED = '429 too_many_bytes'
 
@@ -20,7 +21,7 @@ function inMemory(t: TestContext, more: Partial<Setting> & { readonly now?: () =
 
 for (const kind of KINDS) {
   describe(`maxBytesPerOwner of ${kind} in the background`, () => {
-    test('a body above what is left is a 429 that leaves nothing; other owners are not affected', async (t) => {
+    test('a body above what is left gets a 429 that leaves nothing; other owners are not affected', async (t) => {
       const { sized, send, blobs } = inMemory(t)
       assert.equal(await sized(kind, 600), '202')
       const refused = await send(kind, bodyOf(kind, 401), { user: 'ann' })
@@ -31,7 +32,7 @@ for (const kind of KINDS) {
       assert.equal(await sized(kind, 1000, { user: 'bob' }), '202')
     })
 
-    test('a body that is larger alone is a 413 that leaves nothing, with and without a length', async (t) => {
+    test('a body that is larger alone gets a 413 that leaves nothing, with and without a length', async (t) => {
       const { sized, send, blobs } = inMemory(t)
       assert.equal(await sized(kind, 1001), '413 body_too_large')
       assert.equal((await send(kind, piecesOf(kind, 1001, 100), { user: 'ann' })).status, 413)

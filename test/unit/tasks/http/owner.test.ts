@@ -12,7 +12,7 @@ import { createTasks, type Tasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import type { OwnerOption } from '../../../../src/http/requester.js'
-import { ask, request, type Ask } from '../../policies/request.js'
+import { ask, request, type Ask } from '../../kit/request.js'
 
 const work = defineTask({ name: 'work', run: () => ({ message: 'done' }) })
 const few = defineTask({ name: 'few', maxPerOwner: 1, run: () => new Promise(() => undefined) })
@@ -108,7 +108,7 @@ for (const [name, owner] of [['principal', 'principal'], ['a function', byName]]
   })
 }
 
-test('owner: principal answers 401 with a challenge to a request without one, before its body is read', async (t) => {
+test('owner: principal responds with 401 with a challenge to a request without one, before its body is read', async (t) => {
   const api = site(t, 'principal')
   const unread: BodySource = { parsed: undefined, bytes: () => assert.fail('read'), stream: () => assert.fail('read') }
   for (const headers of [{ prefer: 'respond-async' }, { prefer: 'respond-async', 'idempotency-key': 'k' }, { prefer: 'return=minimal' }]) {

@@ -10,7 +10,8 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import type { TaskEndpointsOptions } from '../../../../src/tasks/http/settings.js'
 import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
-import { deferred, Spy, spyEngine, SpyStore } from '../kit.js'
+import { Spy, spyEngine, SpyStore } from '../../kit/tasks.js'
+import { deferred } from '../../../kit/wait.js'
 
 const LINES = `${JSON.stringify({ text: 'x'.repeat(100_000) })}\n`.repeat(10)
 
@@ -50,7 +51,7 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
   return { tasks, store, blobs, spy, gate, other, send, count: () => blobs.usage().blobs }
 }
 
-describe('an upload that is refused leaves nothing in the blobs', () => {
+describe('an upload that is rejected leaves nothing in the blobs', () => {
   test('too large: 413, found part way', async (t) => {
     const { send, blobs } = setUp(t)
     const large = new ReadableStream({ pull: (controller) => { controller.enqueue(Buffer.alloc(100_000, '1')) } })
@@ -110,7 +111,7 @@ describe('an upload that is refused leaves nothing in the blobs', () => {
     assert.equal(count(), 0)
   })
 
-  test('the code of the host fails, or refuses: its context, its callback URL', async (t) => {
+  test('the code of the application fails, or rejects: its context, its callback URL', async (t) => {
     for (const endpoints of [
       { context: () => { throw new Error('on purpose') } }, { context: () => 1n },
       { callback: () => { throw new Error('on purpose') } }, { callback: () => { throw httpError('service_unavailable') } },
@@ -121,7 +122,7 @@ describe('an upload that is refused leaves nothing in the blobs', () => {
     }
   })
 
-  test('its key belongs to something else: a task with other input, an answer, a request that still runs', async (t) => {
+  test('its key belongs to something else: a task with other input, a response, a request that still runs', async (t) => {
     const { send, count } = setUp(t)
     const key = { 'idempotency-key': '"a"' }
     assert.equal((await send(key)).status, 202)
@@ -151,7 +152,7 @@ test('an upload is kept if it is unknown whether its task was accepted', async (
   assert.equal(count(), 1)
 })
 
-test('an upload is kept if its task was accepted and only the answer fails', async (t) => {
+test('an upload is kept if its task was accepted and only the response fails', async (t) => {
   const { send, count, spy, gate, tasks } = setUp(t)
   spy.fault = (call) => (call.startsWith('watch') ? 'before' : undefined)
   assert.equal((await send({ prefer: 'respond-async, wait=10' })).status, 503)

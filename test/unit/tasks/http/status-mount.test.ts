@@ -42,7 +42,7 @@ async function location(mountPath = ''): Promise<string> {
 }
 
 describe('a status handler that is mounted where no Location leads', () => {
-  test('behind another route of the host: the first request causes one warning with both paths', async () => {
+  test('behind another route of the application: the first request causes one warning with both paths', async () => {
     const id = (await location()).slice('/tasks/'.length)
     for (const path of [`/jobs/${id}`, `/jobs/${id}`]) {
       assert.equal((await inject(endpoints.status, { path, params: { id } })).status, 200)
@@ -88,7 +88,7 @@ describe('no false alarm', () => {
     assert.deepEqual(await warned(), [])
   })
 
-  test('for requests that the host sends through and that no Location names', async () => {
+  test('for requests that the application sends through and that no Location names', async () => {
     await location()
     for (const path of ['/', '/users/1', '/api/tasks/unknown']) await inject(endpoints.status, { path })
     assert.deepEqual(await warned(), [])
@@ -103,7 +103,7 @@ describe('the status handler answers every method at its path', () => {
     assert.deepEqual([answer.status, answer.headers['allow'], answer.headers['content-length']], [200, allow, '0'])
   })
 
-  test('others with 405 and Allow, at its own path and behind a route of the host', async () => {
+  test('others with 405 and Allow, at its own path and behind a route of the application', async () => {
     for (const method of ['PUT', 'PATCH', 'POST']) {
       for (const params of [{}, { id: 'x' }]) {
         const path = 'id' in params ? '/jobs/x' : '/tasks/x'

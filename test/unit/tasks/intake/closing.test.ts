@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { bench, ended } from '../kit.js'
+import { bench, ended } from '../../kit/tasks.js'
 
-test('a shutdown that begins while a task is accepted or retried is a 503 shutting_down, and leaves nothing', async (t) => {
+test('a shutdown that begins while a task is accepted or retried gets a 503 shutting_down, and leaves nothing', async (t) => {
   for (const what of ['submit', 'retry'] as const) {
     let isBroken = true
     let onRenew = () => undefined as unknown

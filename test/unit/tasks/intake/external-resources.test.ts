@@ -6,7 +6,8 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
 import { memory } from '../../../../adapters/memory/index.js'
 import { testClock } from '../../../../src/testing/index.js'
-import { bench, eventually } from '../kit.js'
+import { bench } from '../../kit/tasks.js'
+import { eventually } from '../../../kit/wait.js'
 
 interface Input { name: string }
 
@@ -98,7 +99,7 @@ describe('external resources of a task', () => {
     await close()
   })
 
-  test('are released if the answer to the write of the end was lost', async () => {
+  test('are released if the response to the write of the end was lost', async () => {
     const { definition, released } = kept(() => ({ message: 'done' }))
     const { tasks, spy, close } = bench({ definitions: [definition] })
     let written = 0
@@ -122,7 +123,7 @@ describe('external resources of a task', () => {
     assert.deepEqual(released, ['file of a'])
   })
 
-  test('of a lost answer are those of the task that a retry finds, and the retry keeps no others', async (t) => {
+  test('of a lost response are those of the task that a retry finds, and the retry keeps no others', async (t) => {
     const blobs = new Set<string>()
     const ran: string[] = []
     const work = defineTask({

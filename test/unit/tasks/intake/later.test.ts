@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { pollAfter } from '../../../../src/tasks/http/formats.js'
-import { bench, deferred, ended, eventually } from '../kit.js'
-import { Snapshot } from '../../../../src/tasks/record/snapshot.js'
+import { bench, ended } from '../../kit/tasks.js'
+import { Snapshot } from '../../../../src/tasks/record/view.js'
 import { acceptTask } from '../../../../src/tasks/core/accept-task.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 const HOUR = 3_600_000
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { type HttpError } from '../../../../src/http/errors.js'
-import { bench, deferred, ended } from '../kit.js'
+import { bench, ended } from '../../kit/tasks.js'
+import { deferred } from '../../../kit/wait.js'
 
 function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
   const gate = deferred()

@@ -5,8 +5,8 @@ import type { BodySource, Handler } from '../../../../src/http/exchange.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
-import { ask } from '../../policies/request.js'
-import { deferred, eventually } from '../kit.js'
+import { ask } from '../../kit/request.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 const MAX = 100
 const empty: BodySource = { parsed: undefined, bytes: async () => Buffer.alloc(0), stream: async function* () { yield Buffer.alloc(0) } }
@@ -119,7 +119,7 @@ describe('default of maxPerOwner', () => {
     assert.equal(await here.retry('ann', failed.id), 202)
   })
 
-  test('tasks that the host submits do not count', async (t) => {
+  test('tasks that the application submits do not count', async (t) => {
     const here = site(t)
     const slow = here.tasks.definition('slow')
     assert.ok(slow)

@@ -4,8 +4,9 @@ import { memory } from '../../../../adapters/memory/index.js'
 import { StoreUnavailableError } from '../../../../src/stores/store.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { HandEngine } from '../hand-engine.js'
-import { bench, deferred, Spy, SpyStore } from '../kit.js'
+import { HandEngine } from '../../kit/hand-engine.js'
+import { bench, Spy, SpyStore } from '../../kit/tasks.js'
+import { deferred } from '../../../kit/wait.js'
 
 test('the outcome of a run is kept while the store is away for minutes, and the task does not fail', async (t) => {
   const gate = deferred()

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { after, describe, test, type TestContext } from 'node:test'
 import { MemoryStore } from '../../../../adapters/memory/store.js'
-import type { TaskSnapshot } from '../../../../src/tasks/record/snapshot.js'
+import type { TaskSnapshot } from '../../../../src/tasks/record/view.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { eventStream } from '../../../../src/tasks/http/status.js'
 import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
 import { taskFormat, encodedBodies } from '../../../../src/tasks/http/formats.js'
-import { bench, deferred, Spy, SpyStore, within } from '../kit.js'
+import { bench, Spy, SpyStore } from '../../kit/tasks.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
+import { deferred, within } from '../../../kit/wait.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

@@ -6,7 +6,7 @@ import type { TaskEvent } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { receiver, site } from '../../../http/callbacks/kit.js'
+import { receiver, site } from '../../../http/kit/callbacks.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

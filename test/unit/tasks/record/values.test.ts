@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { httpError, HttpError } from '../../../../src/http/errors.js'
-import { Snapshot, toTaskText } from '../../../../src/tasks/record/snapshot.js'
+import { Snapshot, toTaskText } from '../../../../src/tasks/record/view.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { jobFormat, taskFormat, etagOf } from '../../../../src/tasks/http/formats.js'
 import { isPermanent, permanent, toFailure } from '../../../../src/tasks/run/failure.js'
 import { fingerprintOf, parseIdempotencyKey } from '../../../../src/idempotency/key.js'
 import { newId } from '../../../../src/runtime/random-id.js'
-import { isTaskId } from '../../../../src/tasks/record/ids.js'
+import { isTaskId } from '../../../../src/tasks/record/details.js'
 import type { StoredTask } from '../../../../src/engine/task.js'
 import { toResultText } from '../../../../src/tasks/definition/json-values.js'
 import { StatusPath } from '../../../../src/tasks/http/status-path.js'
@@ -70,7 +70,7 @@ describe('results', () => {
     assert.throws(() => toResultText({ n: 1n }), TypeError)
   })
 
-  test('a result with a Map, a Set or a promise is refused, with the place', () => {
+  test('a result with a Map, a Set or a promise is rejected, with the place', () => {
     const cases: [unknown, RegExp][] = [
       [new Map([[1, 2]]), /^it is of type Map, which JSON writes as \{\}\. Return an object: Object.fromEntries\(map\)\.$/],
       [{ a: [{}, { 'b/c': new Set([1]) }] }, /^its property \/a\/1\/b~1c is of type Set, .* Return an array\.$/],
@@ -143,7 +143,7 @@ describe('Idempotency-Key', () => {
     }
   })
 
-  test('anything else is 400 invalid_idempotency_key', () => {
+  test('anything else gets a 400 invalid_idempotency_key', () => {
     for (const field of ['', ' ', '""', '"a', 'a"', 'a b', 'a, b', '"a", "b"', '"a" x', '"a\\b"', 'é', 'a\tb', 'a\0', 'x'.repeat(256), `"${'x'.repeat(256)}"`, `"${'\\"'.repeat(400)}"`, ['a', 'b']]) {
       assert.throws(() => parseIdempotencyKey(field), { status: 400, code: 'invalid_idempotency_key' }, JSON.stringify(field))
     }
@@ -171,7 +171,7 @@ describe('status paths', () => {
     for (const other of ['/jobs//status', '/jobs/status', '/jobs/x/y/status', '/jobs/x']) assert.equal(tail.idIn('', other), undefined, other)
   })
 
-  test('an invalid template is refused', () => {
+  test('an invalid template is rejected', () => {
     for (const template of ['', '/', '/status', 'status/{id}', '/status/{id}/{id}', '/status/x{id}', '/status/{id}x', '/{a}/{id}', '/:a/{id}', '/a?b/{id}', '/a b/{id}']) {
       assert.throws(() => new StatusPath(template), TypeError, template)
     }
@@ -179,7 +179,7 @@ describe('status paths', () => {
 })
 
 describe('defineTask', () => {
-  test('applies defaults and refuses invalid options', () => {
+  test('applies defaults and rejects invalid options', () => {
     const { timeoutMs, attempts, backoff } = defineTask({ name: 'a', run: () => 1 })
     assert.deepEqual({ timeoutMs, attempts, backoff }, { timeoutMs: 600_000, attempts: 1, backoff: { type: 'exponential', delayMs: 1000, jitter: 0.5 } })
     const wrong: Record<string, unknown>[] = [

@@ -8,8 +8,9 @@ import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
 import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
-import { HandEngine } from '../hand-engine.js'
-import { deferred, eventually, Spy, spyEngine, SpyStore } from '../kit.js'
+import { HandEngine } from '../../kit/hand-engine.js'
+import { Spy, spyEngine, SpyStore } from '../../kit/tasks.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 /** Two processes of one engine, which fails when the test says so. */
 function setUp(
@@ -123,7 +124,7 @@ describe('a run that fails, with attempts left', () => {
     })
   }
 
-  test('waits for its next attempt, with its progress, also if the engine is away for a moment', async (t) => {
+  test('waits for its next attempt, with its progress, even if the engine is away for a moment', async (t) => {
     const { hand, heard, spy, work, tasks } = setUp(t, ({ progress }) => {
       progress(1)
       progress(2)

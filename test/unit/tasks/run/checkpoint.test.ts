@@ -9,8 +9,9 @@ import {
 } from '../../../../src/index.js'
 import { StoreUnavailableError } from '../../../../src/stores/store.js'
 import { inject, testContext } from '../../../../src/testing/index.js'
-import { HandEngine } from '../hand-engine.js'
-import { bench, deferred, ended, Spy, spyEngine, SpyStore, within } from '../kit.js'
+import { HandEngine } from '../../kit/hand-engine.js'
+import { bench, ended, Spy, spyEngine, SpyStore } from '../../kit/tasks.js'
+import { deferred, within } from '../../../kit/wait.js'
 
 const AT_ONCE = { type: 'fixed', delayMs: 0 } as const
 const position = z.object({ line: z.number() })
@@ -115,14 +116,14 @@ describe('checkpoint', () => {
     assert.equal(task.result, text.length)
   })
 
-  test('a definition without the option refuses a save, with a message that names the option', async (t) => {
+  test('a definition without the option rejects a save, with a message that names the option', async (t) => {
     const plain = defineTask({ name: 'plain', run: (_, { checkpoint }) => checkpoint.save({ line: 1 } as never) })
     const { tasks, heard } = benchOf(t, plain)
     assert.equal((await ended(tasks, (await tasks.submit(plain, {})).taskId)).status, 'failed')
     assert.match(String(heard[0]), /pass defineTask the option checkpoint/)
   })
 
-  test('a direct answer checks the value and keeps nothing', async (t) => {
+  test('a synchronous response checks the value and keeps nothing', async (t) => {
     const kept: unknown[] = []
     const direct = defineTask({
       name: 'direct', checkpoint: position, run: async (_, { checkpoint, taskId }) => {
@@ -190,7 +191,7 @@ describe('a checkpoint that does not fit any more', () => {
     assert.ok(!events.includes('checkpoint_dropped'))
   })
 
-  test('a value that the schema refuses is dropped in the same way', async (t) => {
+  test('a value that the schema rejects is dropped in the same way', async (t) => {
     const { codes, events } = await secondRun(t, failing(undefined), failing(undefined, z.object({ page: z.number() })))
     assert.deepEqual(codes, ['checkpoint_dropped', 'other'])
     assert.ok(events.includes('checkpoint_dropped'))
@@ -213,7 +214,7 @@ describe('the fence of a checkpoint', () => {
     },
   })
 
-  test('a save of a late run is refused with attempt_replaced, and its signal aborts', async (t) => {
+  test('a save of a late run is rejected with attempt_replaced, and its signal aborts', async (t) => {
     const gate = deferred()
     const [errors, aborted]: [unknown[], unknown[]] = [[], []]
     const { tasks, hand } = handed(t, [slow(gate.promise, errors, aborted)])
@@ -230,7 +231,7 @@ describe('the fence of a checkpoint', () => {
     assert.equal((task.result as { from: number }).from, 1)
   })
 
-  test('a late run that saves before the next run does is refused too, and does not change what that run stores', async (t) => {
+  test('a late run that saves before the next run does is rejected too, and does not change what that run stores', async (t) => {
     const [begun, gate, second] = [deferred(), deferred(), deferred()]
     const errors: unknown[] = []
     const define = defineTask({

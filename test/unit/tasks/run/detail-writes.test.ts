@@ -7,7 +7,8 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { areKeepable } from '../../../../src/tasks/definition/run-context.js'
 import { detailsOf } from '../../../../src/tasks/record/details.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
-import { deferred, ended, eventually, Spy, spyEngine } from '../kit.js'
+import { ended, Spy, spyEngine } from '../../kit/tasks.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
 test('a slow write of kept files and a report of progress lose nothing of each other', async (t) => {
   const parts = memory()

@@ -5,7 +5,7 @@ import { HttpError } from '../../../../src/http/errors.js'
 import { router } from '../../../../src/resources/router.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
-import { bench, ended } from '../kit.js'
+import { bench, ended } from '../../kit/tasks.js'
 
 const work = defineTask({
   name: 'work',
@@ -37,7 +37,7 @@ test('an HttpError with a message of 5 MB makes a record of some KiB, and says t
   assert.ok(store.usage().bytes < 48_000, `${String(store.usage().bytes)} bytes`)
 })
 
-test('a direct answer, and its copy for retries, are cut too', async (t) => {
+test('a synchronous response, and its copy for retries, are cut too', async (t) => {
   const { store, post } = setUp(t)
   for (const key of ['"one"', '"one"', undefined]) {
     const response = await post(key === undefined ? {} : { 'idempotency-key': key })

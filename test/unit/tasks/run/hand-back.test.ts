@@ -6,8 +6,8 @@ import { httpError } from '../../../../src/http/errors.js'
 import { jsonSchema } from '../../../../src/schema/json-schema.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../../src/tasks/definition/define.js'
-import { HandEngine } from '../hand-engine.js'
-import { Spy, SpyStore } from '../kit.js'
+import { HandEngine } from '../../kit/hand-engine.js'
+import { Spy, SpyStore } from '../../kit/tasks.js'
 
 const HOUR = 3_600_000
 const any = defineTask({ name: 'work', run: () => ({ message: 'done' }) })

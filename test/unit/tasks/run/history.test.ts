@@ -7,8 +7,9 @@ import { HttpError, httpError } from '../../../../src/http/errors.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
 import { serviceOf, createTasks } from '../../../../src/tasks/tasks.js'
-import { HandEngine } from '../hand-engine.js'
-import { deferred, Spy, SpyStore } from '../kit.js'
+import { HandEngine } from '../../kit/hand-engine.js'
+import { Spy, SpyStore } from '../../kit/tasks.js'
+import { deferred } from '../../../kit/wait.js'
 
 const HOUR = 3_600_000
 

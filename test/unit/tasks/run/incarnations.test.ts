@@ -4,10 +4,11 @@ import { describe, test } from 'node:test'
 import { memory } from '../../../../adapters/memory/index.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { HandEngine } from '../hand-engine.js'
-import { bench, deferred, ended, eventually, Spy, SpyStore } from '../kit.js'
+import { HandEngine } from '../../kit/hand-engine.js'
+import { bench, ended, Spy, SpyStore } from '../../kit/tasks.js'
+import { deferred, eventually } from '../../../kit/wait.js'
 
-describe('an id of the host\'s own is used again (15.4)', () => {
+describe('an id of the application\'s own is used again (15.4)', () => {
   test('after cancel and delete, while the old run continues: the new task runs', async (t) => {
     const gate = deferred()
     const inputs: unknown[] = []

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { after, describe, test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { Stop, TIMED_OUT } from '../../../../src/tasks/run/stop.js'
-import { bench, deferred, ended, within } from '../kit.js'
+import { Stop, TIMED_OUT } from '../../../../src/tasks/run/run.js'
+import { bench, ended } from '../../kit/tasks.js'
+import { deferred, within } from '../../../kit/wait.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

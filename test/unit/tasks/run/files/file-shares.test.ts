@@ -8,8 +8,9 @@ import { httpError } from '../../../../../src/http/errors.js'
 import { defineTask, type AnyTaskDefinition } from '../../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../../../src/tasks/tasks.js'
-import { ask, draft, people, Users, type Draft, type User } from '../../../bulk/kit.js'
-import { ended, eventually, Spy, spyEngine } from '../../kit.js'
+import { ask, draft, people, Users, type Draft, type User } from '../../../kit/bulk.js'
+import { ended, Spy, spyEngine } from '../../../kit/tasks.js'
+import { eventually } from '../../../../kit/wait.js'
 
 function setUp(t: TestContext, parts: ReturnType<typeof memory>, definitions: readonly AnyTaskDefinition[], maxFileBytesPerOwner: number) {
   const tasks = createTasks({ ...parts, definitions, maxFileBytesPerOwner, onError: () => undefined })
@@ -90,7 +91,7 @@ describe('what finished tasks keep in blobs', () => {
   })
 })
 
-test('the files of a run stay if the answer to its end is lost for good', async (t) => {
+test('the files of a run stay if the response to its end is lost for good', async (t) => {
   const parts = memory()
   const spy = new Spy()
   const report = defineTask({

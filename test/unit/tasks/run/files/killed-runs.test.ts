@@ -6,8 +6,9 @@ import { areKeepable, type KeptFile } from '../../../../../src/tasks/definition/
 import { detailsOf } from '../../../../../src/tasks/record/details.js'
 import { allFileKeys } from '../../../../../src/tasks/record/outside.js'
 import { createTasks } from '../../../../../src/tasks/tasks.js'
-import { HandEngine } from '../../hand-engine.js'
-import { deferred, Spy, SpyStore } from '../../kit.js'
+import { HandEngine } from '../../../kit/hand-engine.js'
+import { Spy, SpyStore } from '../../../kit/tasks.js'
+import { deferred } from '../../../../kit/wait.js'
 
 const RUNS = 30
 

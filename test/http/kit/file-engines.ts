@@ -2,13 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
-import pg from 'pg'
+import type pg from 'pg'
 import type { TasksOptions } from 'longhaul'
-import { FolderBlobs } from 'longhaul/files'
 import { memory } from 'longhaul/memory'
-import { postgres, type PostgresBlobs } from 'longhaul/postgres'
-import { redis } from 'longhaul/redis'
+import type { PostgresBlobs } from 'longhaul/postgres'
+import { openPostgres, openRedis } from '../../servers/open-database.js'
 
 /** The parts that tasks need, and a view of the blobs that clients do not have. */
 export interface FilesEngine {
@@ -33,18 +31,13 @@ export async function memoryEngine(): Promise<FilesEngine> {
 
 /** Tasks on Redis, files in a folder. */
 export async function redisEngine(url: string): Promise<FilesEngine> {
-  const name = randomBytes(6).toString('hex')
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-files-'))
-  const client = new Redis(url, { maxRetriesPerRequest: null })
-  const { engine, store } = redis({ client, namespace: name })
-  const blobs = new FolderBlobs(folder, { shared: true })
+  const { parts, close } = openRedis(url, { name: randomBytes(6).toString('hex'), folder })
   return {
-    parts: { engine, store, blobs },
+    parts,
     blobCount: async () => readdirSync(folder).length,
     close: async () => {
-      await blobs.close()
-      await store.close()
-      client.disconnect()
+      await close()
       rmSync(folder, { recursive: true, force: true })
     },
   }
@@ -52,18 +45,9 @@ export async function redisEngine(url: string): Promise<FilesEngine> {
 
 /** Everything in one PostgreSQL. */
 export async function postgresEngine(url: string): Promise<FilesEngine> {
-  const schema = `files_${randomBytes(6).toString('hex')}`
-  const pool = new pg.Pool({ connectionString: url, connectionTimeoutMillis: 20_000 })
-  const parts = postgres({ pool, schema, timeoutMs: 15_000 })
-  return {
-    parts,
-    blobCount: () => countVersions(pool, schema, parts.blobs),
-    close: async () => {
-      await parts.blobs.close()
-      await parts.store.close()
-      await pool.end()
-    },
-  }
+  const name = `files_${randomBytes(6).toString('hex')}`
+  const { pool, ...opened } = openPostgres(url, { name, timeoutMs: 15_000 })
+  return { ...opened, blobCount: () => countVersions(pool, name, opened.parts.blobs) }
 }
 
 /** Sweeps first, because deleted blobs leave rows until then. */

@@ -8,7 +8,7 @@ import { DEMO_TOKENS } from '../../../examples/reference-server/config.js'
 import { largeFile } from '../../../examples/reference-server/large-file.js'
 import { startServer, type RunningServer, type StartOptions } from '../../../examples/reference-server/server.js'
 import { openBrowser } from '../../servers/chromium.js'
-import { AnswerWatch } from '../kit/openapi-watch.js'
+import { AnswerWatch } from './openapi-watch.js'
 
 /** For what takes as long as a busy machine lets it. */
 export const CEILING_MS = 40_000

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { afterEach } from 'node:test'
-import { eventually } from '../../../src/conformance/waiting.js'
 import { Client, type Answer } from '../../http/kit/reference.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import type { CrashDatabase } from './database.js'
 import { program } from '../../servers/program.js'
+import { eventually } from '../../kit/wait.js'
 
 /** Processes that end where they are told, on one database. */
 export async function crashCluster({ url, engine }: CrashDatabase) {
@@ -21,7 +21,7 @@ export async function crashCluster({ url, engine }: CrashDatabase) {
   })
 
   const start = async (role: 'web' | 'worker', where = '-'): Promise<ServerProcess> => {
-    const file = join(import.meta.dirname, 'process.ts')
+    const file = join(import.meta.dirname, '..', 'crash', 'process.ts')
     const child = new ServerProcess(process.execPath, [...program(file), url, role, where], {})
     if (role === 'worker') workers.push(child)
     while (!child.out.includes('ready')) {

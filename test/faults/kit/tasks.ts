@@ -3,14 +3,13 @@ import { setInterval } from 'node:timers'
 import type { TestContext } from 'node:test'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { createTasks, defineTask, jsonSchema, router, taskEndpoints, type Tasks } from 'longhaul'
-import { memory } from 'longhaul/memory'
 import { toFetch } from 'longhaul/fetch'
 import { withFaults, type NextFault } from '../../../src/conformance/engine/faults.js'
 import type { TaskEngine } from '../../../src/engine/engine.js'
-import { SECRET } from '../../http/callbacks/kit.js'
+import { SECRET } from '../../http/kit/callbacks.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
-import { engineOf } from '../clocks/engine-of.js'
+import { openDatabase } from '../../servers/open-database.js'
 
 export interface Input {
   /** Milliseconds that a run takes. */
@@ -79,7 +78,7 @@ export async function openSites(
   const name = `tasks_${String(process.pid)}_${String(++namespaces)}`
   const ran: Ran[] = []
   const open = (): Site => {
-    const { parts: { engine, store }, close } = url === undefined ? { parts: memory(), close: async () => undefined } : engineOf(url, name)
+    const { parts: { engine, store }, close } = openDatabase(url, { name, leaseMs: 2000 })
     const work = makeWork(ran, maxPerOwner)
     const next: NextFault = (call, of) => site.next(call, of)
     const tasks = createTasks({
@@ -105,7 +104,6 @@ export async function openSites(
     t.after(async () => {
       site.next = () => undefined
       await tasks.close({ drainMs: 0 })
-      await store.close()
       await close()
     })
     return site

@@ -1,12 +1,11 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import {
   createTasks, httpError, jobFormat, router, taskEndpoints, type AnyTaskDefinition, type TasksOptions,
 } from 'longhaul'
 import { toNode } from 'longhaul/node'
-import type { FilesEngine } from './engines.js'
+import type { FilesEngine } from './file-engines.js'
+import { listen } from '../../kit/listen.js'
 
 /** A file in the body of a status resource. */
 export interface FileBody {
@@ -53,13 +52,9 @@ export async function filesSite(
     '/jobs/{id}/status/files/{name}': jobs.files,
   }), { mountPath: '/v1' })
   const server = createServer((req, res) => { void handler(req, res) })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const origin = `http://127.0.0.1:${port}`
+  const { url: origin, close } = await listen(server)
   t.after(async () => {
-    server.closeAllConnections()
-    server.close()
+    await close()
     await tasks.close({ drainMs: 0 })
   })
   const call = (

@@ -1,15 +1,15 @@
 // A server with bulk and NDJSON handlers in the background. Their tasks wait until `go`.
 import type { TestContext } from 'node:test'
-import { bulkCreate } from '../../../../src/bulk/create.js'
-import type { TaskEngine } from '../../../../src/engine/engine.js'
-import type { Handler, HttpRequest } from '../../../../src/http/exchange.js'
-import { ndjsonUpload } from '../../../../src/ndjson/upload.js'
-import type { Blobs } from '../../../../src/stores/blobs.js'
-import type { Store } from '../../../../src/stores/store.js'
-import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
-import { createTasks } from '../../../../src/tasks/tasks.js'
-import { inject } from '../../../../src/testing/index.js'
-import { deferred } from '../kit.js'
+import { bulkCreate } from '../../../src/bulk/create.js'
+import type { TaskEngine } from '../../../src/engine/engine.js'
+import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
+import { ndjsonUpload } from '../../../src/ndjson/upload.js'
+import type { Blobs } from '../../../src/stores/blobs.js'
+import type { Store } from '../../../src/stores/store.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { inject } from '../../../src/testing/index.js'
+import { deferred } from '../../kit/wait.js'
 
 export const KINDS = ['bulk', 'ndjson'] as const
 export type Kind = typeof KINDS[number]

@@ -6,7 +6,7 @@ import type { BulkItem } from '../../../src/bulk/index.js'
 import type { ReportSummary } from '../../../src/records/report.js'
 import type { Call, Update } from '../../../src/repositories/repository.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { fakeRequest, type Fake } from '../http/fake-request.js'
+import { fakeRequest, type Fake } from './request.js'
 
 export interface Draft { readonly name: string, readonly email: string }
 export interface User extends Draft { readonly id: number, readonly role: string }

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict'
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { toNode } from '../../../adapters/node/index.js'
 import type { Handler } from '../../../src/http/exchange.js'
 import { router } from '../../../src/resources/router.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import type { TaskEndpointsOptions } from '../../../src/tasks/http/settings.js'
+import type {
+  TaskEndpointsOptions, SubmitEndpointOptions,
+} from '../../../src/tasks/http/settings.js'
 import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
-import type { SubmitEndpointOptions } from '../../../src/tasks/http/submit-options.js'
-import { bench, type Bench } from '../../unit/tasks/kit.js'
+import { bench, type Bench } from '../../unit/kit/tasks.js'
+import { listen } from '../../kit/listen.js'
 
 export interface Call {
   readonly headers?: Record<string, string>
@@ -64,15 +65,11 @@ export async function site(t: TestContext, binding: Binding, work: AnyTaskDefini
   let port = 0
   let send: (request: Request) => Promise<Response>
   if (binding === 'node') {
-    const listening = createServer(toNode(handler, how))
-    await new Promise<void>((resolve) => { listening.listen(0, '127.0.0.1', resolve) })
-    server = listening
-    port = (listening.address() as AddressInfo).port
+    server = createServer(toNode(handler, how))
+    const listening = await listen(server)
+    port = listening.port
     send = fetch
-    t.after(() => new Promise<void>((resolve) => {
-      listening.close(() => { resolve() })
-      listening.closeAllConnections()
-    }))
+    t.after(listening.close)
   } else {
     const handle = toFetch(handler, how)
     send = (request) => handle(request)

@@ -16,7 +16,7 @@ export class SmallProcess {
   private constructor(private readonly child: ChildProcess, readonly port: number) {}
 
   static async start(file: string, { heapMiB = 64, env = {} }: SmallProcessOptions = {}): Promise<SmallProcess> {
-    const child = fork(programFile(join(import.meta.dirname, file)), {
+    const child = fork(programFile(join(import.meta.dirname, '..', 'small-heap', file)), {
       env: { ...process.env, ...env },
       execArgv: [`--max-old-space-size=${String(heapMiB)}`, '--max-semi-space-size=4', ...PROGRAM_OPTIONS], stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })

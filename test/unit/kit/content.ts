@@ -1,7 +1,7 @@
 import type { Handler, HttpRequest, HttpResponse, RequestHeaders } from '../../../src/http/exchange.js'
 import type { ContentSource } from '../../../src/content/source.js'
 import { errorResponse } from '../../../src/http/respond.js'
-import { fakeRequest } from '../http/fake-request.js'
+import { fakeRequest } from './request.js'
 
 export const CHANGED = Date.UTC(2024, 4, 6, 7, 8, 9)
 export const CHANGED_TEXT = 'Mon, 06 May 2024 07:08:09 GMT'

@@ -3,13 +3,14 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { connect, type AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { toNode } from '../../../adapters/node/index.js'
 import type { Handler } from '../../../src/http/exchange.js'
-import { open } from '../kit/wire.js'
+import { open } from './wire.js'
+import { listen } from '../../kit/listen.js'
 
 export interface Site {
   readonly port: number
@@ -20,14 +21,9 @@ export interface Site {
 export async function serve(t: TestContext, handler: Handler, mountPath = ''): Promise<Site> {
   const noise: unknown[] = []
   const server = createServer(toNode(handler, { mountPath, onError: (error: unknown) => { noise.push(error) } }))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(async () => {
-    server.closeAllConnections()
-    server.close()
-    await once(server, 'close')
-  })
-  return { port: (server.address() as AddressInfo).port, noise }
+  const { port, close } = await listen(server)
+  t.after(close)
+  return { port, noise }
 }
 
 /** A folder that goes with the test. */

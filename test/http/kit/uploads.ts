@@ -1,13 +1,13 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { createConnection, createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { createConnection, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { memory } from '../../../adapters/memory/index.js'
 import { toNode } from '../../../adapters/node/index.js'
 import { compose, type Handler } from '../../../src/http/exchange.js'
 import { cors } from '../../../src/resources/cors.js'
 import { router } from '../../../src/resources/router.js'
 import { resumableUpload, type ResumableUploadOptions } from '../../../src/uploads/index.js'
-import { digester } from '../../unit/uploads/kit.js'
+import { digester } from '../../unit/kit/uploads.js'
+import { listen } from '../../kit/listen.js'
 
 /** The routes of a site with uploads below `/api`, as a listener. */
 export function site(options: Partial<ResumableUploadOptions> = {}, own?: Handler) {
@@ -24,23 +24,12 @@ export function site(options: Partial<ResumableUploadOptions> = {}, own?: Handle
   return { listener: toNode(api, { mountPath: '/api' }), seen, blobsInUse }
 }
 
-/** Listens on a free port. */
-export async function listen(server: { listen(port: number, host: string): unknown, address(): unknown }): Promise<number> {
-  server.listen(0, '127.0.0.1')
-  await once(server as Server, 'listening')
-  return (server.address() as AddressInfo).port
-}
-
 /** A site over node:http. */
 export async function open(options?: Partial<ResumableUploadOptions>, own?: Handler) {
   const { listener, ...rest } = site(options, own)
   const server = createServer((req, res) => { listener(req, res) })
-  const port = await listen(server)
-  const close = (): void => {
-    server.close()
-    server.closeAllConnections()
-  }
-  return { ...rest, port, base: `http://127.0.0.1:${port}`, close }
+  const { port, url: base, close } = await listen(server)
+  return { ...rest, port, base, close }
 }
 
 /** A connection in between that breaks after so many bytes from the client, each time. */
@@ -54,7 +43,7 @@ export class CuttingProxy {
   /** @param limits bytes that each connection carries; the last one and later ones carry all */
   static async to(port: number, limits: number[]): Promise<CuttingProxy> {
     const server = createTcpServer()
-    const proxy = new CuttingProxy(server, await listen(server))
+    const proxy = new CuttingProxy(server, (await listen(server)).port)
     server.on('connection', (near) => {
       const far = createConnection({ port, host: '127.0.0.1' })
       proxy.#sockets.add(near).add(far)

@@ -1,13 +1,13 @@
 // Receivers of callbacks over real sockets, and tasks that call them.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { callbacks, httpSender, type CallbackOptions } from '../../../src/callbacks/index.js'
 import type { HttpSenderOptions } from '../../../src/callbacks/http-sender.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { eventually } from '../../unit/tasks/kit.js'
+import { eventually } from '../../kit/wait.js'
+import { listen } from '../../kit/listen.js'
 
 export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
@@ -39,13 +39,9 @@ export async function receiver(
     }).on('error', () => undefined)
     res.on('error', () => undefined)
   })
-  await new Promise<void>((resolve) => { server.listen(0, host, resolve) })
-  const { port } = server.address() as AddressInfo
-  t.after(() => new Promise<void>((resolve) => {
-    server.close(() => { resolve() })
-    server.closeAllConnections()
-  }))
-  return { url: `http://${host}:${port}/hook?a=1`, port, seen }
+  const { port, url, close } = await listen(server, host)
+  t.after(close)
+  return { url: `${url}/hook?a=1`, port, seen }
 }
 
 export interface Site {

@@ -4,6 +4,7 @@ import { withFaults } from '../../../src/conformance/engine/faults.js'
 import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
 import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
+import { within } from '../../kit/wait.js'
 import { memory, type MemoryStore, type MemoryTaskEngine } from '../../../adapters/memory/index.js'
 
 /**
@@ -86,38 +87,6 @@ export function bench(
     await store.close()
   }
   return { tasks, spy, store, engine, heard, close }
-}
-
-/** A promise and its settlers. */
-export function deferred<T = void>(): { promise: Promise<T>; resolve: (value: T) => void; reject: (error: unknown) => void } {
-  let resolve!: (value: T) => void
-  let reject!: (error: unknown) => void
-  const promise = new Promise<T>((yes, no) => {
-    resolve = yes
-    reject = no
-  })
-  return { promise, resolve, reject }
-}
-
-/** Fails after a while, so that a wait for an event can't hang a test run. */
-export async function within<T>(promise: Promise<T>, ms = 5000): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  try {
-    return await Promise.race([promise, new Promise<never>((_, reject) => {
-      timer = setTimeout(() => { reject(new Error(`Nothing happened within ${ms} ms`)) }, ms)
-    })])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** Waits for a condition that no event tells of. */
-export async function eventually(condition: () => boolean | Promise<boolean>, ms = 5000): Promise<void> {
-  const end = Date.now() + ms
-  while (!await condition()) {
-    if (Date.now() > end) throw new Error(`Not so within ${ms} ms: ${condition.toString()}`)
-    await new Promise((resolve) => { setTimeout(resolve, 5) })
-  }
 }
 
 /** The task once it is final. */

@@ -1,0 +1,58 @@
+// Opens longhaul on Redis or PostgreSQL, as one process would.
+import { Redis } from 'ioredis'
+import { FolderBlobs } from 'longhaul/files'
+import { memory, MemoryBlobs } from 'longhaul/memory'
+import { postgres } from 'longhaul/postgres'
+import { redis } from 'longhaul/redis'
+import pg from 'pg'
+
+export interface OpenOptions {
+  /** Namespace of the keys, or schema of the tables. The default of the package without it. */
+  readonly name?: string
+  readonly leaseMs?: number
+  readonly timeoutMs?: number
+  /** Maximum number of connections to PostgreSQL. Default 10. */
+  readonly max?: number
+  /** Folder of the blobs beside Redis. Without it they are in memory. */
+  readonly folder?: string
+}
+
+/** Redis. */
+export function openRedis(url: string, { name, folder, max: _, ...options }: OpenOptions = {}) {
+  const client = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 50 })
+  client.on('error', () => undefined)
+  const { engine, store } = redis({ client, ...options, ...name !== undefined && { namespace: name } })
+  const blobs = folder === undefined ? new MemoryBlobs() : new FolderBlobs(folder, { shared: true })
+  return {
+    client, parts: { engine, store, blobs },
+    close: async () => {
+      await blobs.close()
+      await store.close()
+      client.disconnect()
+    },
+  }
+}
+
+/** PostgreSQL. */
+export function openPostgres(url: string, { name, max = 10, folder: _, ...options }: OpenOptions = {}) {
+  const pool = new pg.Pool({ connectionString: url, connectionTimeoutMillis: 20_000, max })
+  pool.on('error', () => undefined)
+  const parts = postgres({ pool, ...options, ...name !== undefined && { schema: name } })
+  return {
+    pool, parts,
+    close: async () => {
+      await parts.blobs.close()
+      await parts.store.close()
+      await pool.end()
+    },
+  }
+}
+
+/** What the URL names; memory without one. `close` ends the connections, after the tasks. */
+export function openDatabase(url: string | undefined, options: OpenOptions = {}) {
+  if (url === undefined) {
+    const parts = memory()
+    return { parts, close: () => parts.store.close() }
+  }
+  return url.startsWith('postgres') ? openPostgres(url, options) : openRedis(url, options)
+}
