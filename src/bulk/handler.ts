@@ -20,10 +20,7 @@ import { readDirect, type DirectBody } from './read-direct.js'
 import { spooledBulk, type BulkTask, type SpooledBulk } from './task.js'
 import { RequestCall, startRun, writeItems, type BulkCall, type BulkRun } from './write.js'
 
-/**
- * A bulk endpoint that clients may ask to work in the background. Returned by `bulkCreate` and
- * `bulkUpdate`.
- */
+/** A bulk endpoint that can work in the background. Returned by `bulkCreate` and `bulkUpdate`. */
 export interface BackgroundBulk {
   /** Writes batches in the background. Pass it to `createTasks` in `definitions`. */
   readonly task: BulkTask

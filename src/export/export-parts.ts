@@ -27,10 +27,7 @@ export interface ExportPosition {
   readonly records: number
 }
 
-/**
- * Writes the records of a cursor as files, one part after the other. Returns the position at the
- * end.
- */
+/** Writes the records of a cursor as files, part by part. Returns the position at the end. */
 export async function writeParts<T>(
   cursor: RecordCursor<T>, settings: PartsSettings<T>, from: ExportPosition,
 ): Promise<ExportPosition> {
@@ -113,7 +110,7 @@ export class PartsCheckpoint {
 /** Begin of the digest of a file. A colon ends it. */
 const DIGEST = 'sha-256=:'
 
-/** Checkpoint of an export. It is short, because a checkpoint of 1000 parts has to fit. */
+/** Checkpoint of an export. It is short, because a checkpoint of 1000 parts must fit. */
 export interface SavedExport {
   /** Digest of the options that decide what the parts look like. */
   readonly settings: string
@@ -126,8 +123,8 @@ export interface SavedExport {
 }
 
 /**
- * Returns the schema of the checkpoint of an export. It rejects a checkpoint of other settings,
- * because its parts would not fit to those that follow.
+ * Returns the schema of the checkpoint of an export. It rejects one of other settings, whose parts
+ * would not fit.
  */
 export function savedExport(settings: string): Schema<SavedExport> {
   const validate = (value: unknown) => {

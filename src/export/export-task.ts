@@ -28,8 +28,8 @@ interface RecordsContext<C = unknown>
   extends Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'> {
   /**
    * Returns the number of records that earlier runs of the task have written, and promises that the
-   * source begins after them. If it is not called before the first record, `exportTask` reads these
-   * records again and skips them. 0 in the first run and without `partRecords`.
+   * source begins after them. If it is not called before the first record, these records are read
+   * again and skipped. 0 in the first run and without `partRecords`.
    */
   readonly from: () => number
 }
@@ -45,27 +45,23 @@ export interface ExportResult {
 }
 
 /**
- * Options of `exportTask`, beside those of `defineTask` that it takes.
- *
- * - `I`: the input of `records`, which is the output of the schema
- * - `T`: a record
- * - `C`: the context that `records` needs
- * - `In`: the input of the schema, which is what clients submit
+ * Options of `exportTask`, beside those of `defineTask`. `I` is the input of `records`, which is
+ * the output of the schema; `T` a record; `C` the context of `records`; `In` the input of the
+ * schema.
  */
 export interface ExportTaskOptions<
   I, T extends object, C = unknown, In = I, N extends string = string,
 > extends Omit<TaskSettings, 'files' | 'attempts'>,
   Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'external' | 'schedule'> {
   /**
-   * Opens the source of the records. It is read only as fast as the files are written. With
+   * Opens the source of the records, which is read only as fast as the files are written. With
    * `partRecords`, a run that continues an earlier one needs the same records in the same order.
    */
   readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Maximum number of runs. A run that fails, for example because the database is unavailable, is
-   * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
-   * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
-   * 429), end the attempts. Default: 7.
+   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`).
+   * By default these pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts. Default: 7.
    */
   readonly attempts?: number
   /** Returns the number of records, for progress, if it is known. Default: not known. */
@@ -81,22 +77,22 @@ export interface ExportTaskOptions<
   readonly fileName?: string | ((part: number) => string)
   /**
    * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`. A run
-   * that follows a failure, a crash or a retry keeps the finished files and continues after them.
-   * Default: no limit, and one file without a number.
+   * after a failure, a crash or a retry keeps the finished files and continues after them. Default:
+   * no limit, and one file without a number.
    */
   readonly partRecords?: number
   /**
    * Schema of a record, for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can
-   * return its JSON Schema. A compiled serialiser leaves out properties that it does not name.
-   * Default: `JSON.stringify`.
+   * return its JSON Schema. A compiled serialiser leaves out other properties. Default:
+   * `JSON.stringify`.
    */
   readonly schema?: Schema | Readonly<Record<string, unknown>>
   /** Columns of `csv`, in order. Default: the properties of the first record. */
   readonly columns?: readonly (string | ExportColumn)[]
   /**
    * In `csv`, writes `'` before a text that a spreadsheet would execute as a formula: one that
-   * begins with `=`, `+`, `-` or `@`, or with a tab or a line break. Numbers stay as they are. Set
-   * it to `false` only if no program of a user opens the file. Default: true.
+   * begins with `=`, `+`, `-`, `@`, a tab or a line break. Set it to `false` only if no user opens
+   * the file in such a program. Default: true.
    */
   readonly escapeFormulas?: boolean
 }
@@ -125,20 +121,15 @@ const EXPORT = {
 } satisfies OptionTable<ExportTaskOptions<never, object>>
 
 /**
- * Defines a task that writes records as result files: NDJSON, CSV or JSON, in one file or in
- * numbered parts. Memory stays flat, however many records there are.
- *
- * The result is `{ message, records, parts }`, and the status resource lists the files. With
- * `partRecords`, a run that follows a failure keeps the finished parts and continues after them.
+ * @Defines a task that writes records as result files: NDJSON, CSV or JSON, in one file or in
+ * numbered parts. Memory stays flat, however many records there are. The result is `{ message,
+ * records, parts }`, and the status resource lists the files.
  * @example
  * import { exportTask } from 'longhaul/export'
  *
- * async function* users() {
- *   yield [{ id: 1, name: 'Ann' }, { id: 2, name: 'Bob' }]
- * }
- * const exportUsers = exportTask({
- *   name: 'export-users', format: 'csv', partRecords: 100_000, records: () => users(),
- * })
+ * @async function* users() {   yield [{ id: 1, name: 'Ann' }, { id: 2, name: 'Bob' }] } const
+ * exportUsers = exportTask({   name: 'export-users', format: 'csv', partRecords: 100_000, records:
+ * () => users(), })
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function exportTask<
@@ -220,8 +211,7 @@ function checkColumns(where: string, columns: unknown): void {
 }
 
 /**
- * Returns the function that names the files: `users.csv`, or `users-0001.csv` for a part, or what
- * `fileName` returns for it.
+ * Returns the function that names the files, such as `users.csv`, or `users-0001.csv` for a part.
  */
 function namesOf(
   { name, fileName = name, format = 'ndjson', partRecords }: Pick<
@@ -243,7 +233,7 @@ function toColumn(column: string | { readonly key: string, readonly header?: str
   return typeof column === 'string' ? { key: column } : column
 }
 
-/** Returns a digest of options. Options of the same digest make parts that fit together. */
+/** Returns a digest of options. Parts of runs with equal digests fit together. */
 function digestOf(options: object): string {
   return createHash('sha256').update(JSON.stringify(options)).digest('base64url')
 }

@@ -22,13 +22,13 @@ import {
 import { directUpload, respondDirect, respondOnce } from './upload-run.js'
 import { spooledUpload, type SpooledUpload } from './upload-task.js'
 
-/** An upload that clients may ask to be read in the background. Returned by `ndjsonUpload`. */
+/** An upload that can be read in the background. Returned by `ndjsonUpload`. */
 export interface BackgroundUpload {
   /** Reads uploads in the background. Pass it to `createTasks` in `definitions`. */
   readonly task: UploadTask
   /**
-   * Creates the handler for POST.
-   * @param endpoints - the endpoints of the tasks that `task` is defined in
+   * @Creates the handler for POST.
+   * @param endpoints - the endpoints of the tasks that define `task`
    * @throws {TypeError} `task` is not among the definitions of these tasks.
    */
   handler<C>(endpoints: TaskEndpoints<C>): Handler<C>
@@ -36,38 +36,35 @@ export interface BackgroundUpload {
 
 /**
  * Creates a handler for POST that reads records as NDJSON. Its memory does not grow with the number
- * of records. Each line is one JSON object; a bad line is skipped and counted. Bodies may be coded
- * with gzip, deflate, br, and zstd where Node supports it. `source` reads bodies of another form,
- * such as a JSON document.
+ * of records. Each line is one JSON object; a line that is not valid is skipped and counted. Bodies
+ * may be coded with gzip, deflate, br, and zstd where Node supports it. `source` reads other
+ * formats.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
- * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
- * respond-async`: the body is stored in blobs, the client gets a 202, and the task reads it.
+ * `createTasks`, and `handler(endpoints)` for the router. For a request with `Prefer:
+ * respond-async`, the body is stored in blobs, the client gets a 202, and the task reads the body.
  *
  * The response is 200 `{ message, summary: { total, succeeded, failed }, items: [{ line, status,
  * error: { code, message, excerpt, details? } }] }` with the first failed lines, even if every line
- * is bad. A client that accepts `application/x-ndjson` receives one line for each record during the
- * upload, `{ line, status, id?, error? }`. The last line is `{ message, summary }`, or `{ error,
- * code, summary }` if the upload ended early. Such a client has to read while it sends.
+ * failed. A client that accepts `application/x-ndjson` gets one line for each record during the
+ * upload, `{ line, status, id?, error? }`, and must read while it sends. The last line is `{
+ * message, summary }`, or `{ error, code, summary }` if the upload ended early.
  *
  * With `background`, requests may have an Idempotency-Key. A synchronous upload with a key runs
- * once: a later request with the key gets the same response. If the upload broke after records were
- * written, that is the error with the report of these records. Use `resumableUpload` of
- * `longhaul/uploads` for uploads that continue after a broken connection. Without `background` a
- * request with a key is 400 `idempotency_not_supported`, unless the policy `idempotent()` is in
- * front.
+ * once: a later request with the key gets the same response, even if that is an error with the
+ * report of the records that were written. Uploads that continue after a broken connection need
+ * `resumableUpload` of `longhaul/uploads`. Without `background` a request with a key gets 400
+ * `idempotency_not_supported`, unless the policy `idempotent()` runs first.
  *
- * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
+ * @Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
  * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
  * were written before, the error body has `summary` and `items`. Nothing is rolled back.
  * @example
  * import { router } from 'longhaul'
  * import { ndjsonUpload } from 'longhaul/ndjson'
  *
- * const upload = ndjsonUpload({
- *   write: async (users) => { console.log(`${users.length} users`) },
- * })
- * export const handler = router({ 'POST /users': upload })
+ * @const upload = ndjsonUpload({   write: async (users) => { console.log(`${users.length} users`)
+ * }, }) export const handler = router({ 'POST /users': upload })
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function ndjsonUpload<T = object, C = unknown>(
@@ -133,10 +130,8 @@ function checkHead(
   return coding
 }
 
-/** Headers of responses to requests with an Idempotency-Key. */
 const OF_KEY = fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
 
-/** Errors of requests with an Idempotency-Key, and of uploads that are read in the background. */
 const OF_BACKGROUND = [
   'unauthorized', 'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
   'idempotency_key_reused', 'too_many_bytes',
