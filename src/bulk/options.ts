@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpError } from '../http/errors.js'
 import type { Call } from '../repositories/repository.js'
 import { checkNames } from '../runtime/option-names.js'
@@ -47,6 +48,7 @@ export interface BulkSettings<T>
   readonly transaction: Transaction<T> | undefined
   readonly idOf: (written: object, item: T) => ItemId | undefined
   readonly resume: Resume | undefined
+  readonly limits: Required<DecodeOptions>
 }
 
 export type Transaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: Call) => Promise<R>
@@ -207,6 +209,7 @@ export function withDefaults<T>(
 ): Shared {
   const read = readOptions(caller, options as BulkOptions<never>, table)
   const { schema, resume, background, items = defaultItems, onError = warnOfError } = read
+  const { maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio } = read
   if (schema !== undefined) assertSchema(schema, `${caller}: schema`)
   if (background !== undefined) checkNames(`${caller}: background`, background, BACKGROUND)
   if (resume !== undefined && background === undefined) {
@@ -214,7 +217,7 @@ export function withDefaults<T>(
   }
   return {
     ...read, items, path: fromPointer(items), resume, onError,
-    maxDecodedBytes: read.maxDecodedBytes ?? read.maxBodyBytes,
+    maxDecodedBytes, limits: { maxBodyBytes, maxDecodedBytes, maxRatio },
     concurrency: Math.min(read.concurrency, MAX_CONCURRENCY),
   }
 }

@@ -15,7 +15,7 @@ import {
 import type { TaskContext } from '../tasks/definition/run-context.js'
 import { checkFileName } from '../tasks/definition/file-content.js'
 import {
-  PartsCheckpoint, savedExport, writeParts, type PartsForm, type SavedExport,
+  adoptParts, savedExport, writeParts, type SavedExport,
 } from './export-parts.js'
 import { CsvText, type ExportColumn, type ExportText } from './export-text.js'
 import { RecordCursor, RecordStart } from './record-cursor.js'
@@ -146,16 +146,15 @@ export function exportTask<
   const jsonSchema = schema && jsonSchemaOf(where, schema)
   const stringify = serialiser<T>(jsonSchema)
   const nameOf = namesOf(options)
-  const settings = digestOf({
+  const digest = digestOf({
     format, name: nameOf(1), partRecords, columns, escapeFormulas, jsonSchema,
   })
-  const form: PartsForm = { settings, type: TYPES[format], nameOf }
+  const form = { digest, type: TYPES[format], nameOf, partRecords: partRecords ?? Infinity }
 
   const run = async (input: I, context: TaskContext<C, SavedExport>): Promise<ExportResult> => {
-    const { files, progress, signal } = context
+    const { progress, signal, checkpoint } = context
     const count = await total?.(input, context)
-    const saving = partRecords === undefined ? undefined : PartsCheckpoint.of(context, form)
-    const position = await saving?.resume() ?? { parts: 0, records: 0 }
+    const position = await adoptParts(context, form)
     const report = (done: number, of = count): void => { progress(done, of, undefined, 'records') }
     if (position.records > 0) report(position.records)
     const start = new RecordStart(position.records)
@@ -163,7 +162,7 @@ export function exportTask<
     try {
       await start.reach(cursor, signal)
       const found = format === 'csv' && columns === undefined
-        ? saving?.columns ?? await columnsOf(cursor)
+        ? (position.parts > 0 ? checkpoint.value?.columns : undefined) ?? await columnsOf(cursor)
         : undefined
       const csvColumns = (columns ?? found ?? []).map(toColumn)
       const textOf = (): ExportText<T> => (
@@ -171,11 +170,8 @@ export function exportTask<
           ? new CsvText<T>({ columns: csvColumns, escapeFormulas })
           : new RecordText<T>(stringify, format === 'ndjson' ? 'lines' : 'array')
       )
-      const end = await writeParts(cursor, {
-        ...form, files, textOf, partRecords: partRecords ?? Infinity,
-        onProgress: report,
-        onPart: async (done) => { await saving?.save(done, found) },
-      }, position)
+      const settings = { ...form, textOf, onProgress: report, columns: found }
+      const end = await writeParts(cursor, settings, context, position)
       report(end.records, end.records)
       return { message: messageOf(end.records), ...end }
     } finally {
@@ -184,7 +180,7 @@ export function exportTask<
   }
   const definition = {
     ...task, files: true, run, attempts: task.attempts ?? REPEATABLE_ATTEMPTS,
-    ...partRecords !== undefined && { checkpoint: savedExport(settings) },
+    ...partRecords !== undefined && { checkpoint: savedExport(digest) },
   }
   // The compiler cannot know that `ExportResult` is its own JSON form.
   return defineTask(definition as unknown as TaskOptions<I, ExportResult, C, In, unknown, N, never>)

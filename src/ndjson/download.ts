@@ -88,11 +88,11 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
     const source = await options.records(request)
     const text = new RecordText(stringify, type === NDJSON_TYPE ? 'lines' : 'array')
     const headers = { 'cache-control': 'private, no-cache', ...ownHeaders }
-    const answer = stream(200, bodyOf(source, text, coding), headers)
-    answer.headers['content-type'] = type
-    if (coding !== 'identity') answer.headers['content-encoding'] = coding
-    addVary(answer.headers, 'Accept', 'Accept-Encoding')
-    return answer
+    const result = stream(200, bodyOf(source, text, coding), headers)
+    result.headers['content-type'] = type
+    if (coding !== 'identity') result.headers['content-encoding'] = coding
+    addVary(result.headers, 'Accept', 'Accept-Encoding')
+    return result
   }
   return describe(handler, ['GET', 'HEAD'].map((method) => operation(method, {
     summary: method === 'GET' ? 'Download records as NDJSON' : 'The header fields of GET',
@@ -103,7 +103,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
 }
 
 /**
- * Serialises records as bytes of NDJSON, for a file or a request of your own. Closes the source if
+ * Serialises records as bytes of NDJSON, for a file or your own request. Closes the source if
  * the caller stops early. Rejects with the error of the source.
  * @example
  * import { createWriteStream } from 'node:fs'

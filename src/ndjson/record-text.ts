@@ -16,7 +16,6 @@ export class RecordText<T> {
     private readonly stringify: (record: T) => string | undefined, private readonly layout: Layout,
   ) {}
 
-  /** Length of the text in UTF-16 units. */
   get units(): number {
     return this.text.length
   }
@@ -71,18 +70,12 @@ export async function* syncPieces<T>(
   const turns = new Turns()
   for (const item of source) {
     // Lists are not flattened by a generator, because that costs as much as the serialisation.
-    if (!isList(item)) text.add(item)
-    else {
-      for (const record of item) {
-        text.add(record)
-        if (!text.full) continue
-        yield { bytes: text.take(), flush: false }
-        if (turns.due) await turns.next()
-      }
+    for (const record of isList(item) ? item : [item]) {
+      text.add(record)
+      if (!text.full) continue
+      yield { bytes: text.take(), flush: false }
+      if (turns.due) await turns.next()
     }
-    if (!text.full) continue
-    yield { bytes: text.take(), flush: false }
-    if (turns.due) await turns.next()
   }
   text.end()
   if (text.units > 0) yield { bytes: text.take(), flush: false }
@@ -97,10 +90,7 @@ const BATCH_UNITS = FULL_UNITS / 16
 
 type Step = IteratorResult<Piece, undefined>
 
-/**
- * Serialises records of an asynchronous source into pieces of about 64 KiB, or smaller ones if the
- * source is slow.
- */
+/** Serialises records of an asynchronous source into pieces of 64 KiB, or less if it is slow. */
 export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, undefined> {
   private readonly turns = new Turns()
   private iterator: AsyncIterator<T | readonly T[]> | undefined
@@ -111,7 +101,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
   /** Resumes the reader, which waits with a full piece for the next call of `next`. */
   private resume: () => void = ignore
   private timer: NodeJS.Timeout | undefined
-  /** A record has waited since the timer was started. */
+  /** A record waits since the timer was started. */
   private timing = false
   private flushDue = false
   private ended = false
@@ -155,7 +145,6 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     }
   }
 
-  /** Requests the next record or list. */
   private request(): void {
     const { iterator } = this
     if (iterator) Promise.resolve(iterator.next()).then(this.receive, this.fail)
@@ -281,7 +270,7 @@ function close(source: object, iterator: AsyncIterator<unknown>): void {
     if (typeof destroy === 'function') destroy.call(source)
     else iterator.return?.().then(undefined, ignore)
   } catch {
-    // An error of a source that nobody reads any more is ignored.
+    // The source is no longer read, so its error is ignored.
   }
 }
 

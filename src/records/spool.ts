@@ -80,7 +80,7 @@ export class Spool implements BodyStore {
   async open({ blob }: SpooledBody, start = 0): Promise<AsyncIterable<Uint8Array>> {
     const bytes = await this.blobs.open(blob, start === 0 ? undefined : { start })
     if (bytes !== undefined) return bytes
-    throw httpError('gone', { message: 'What was sent is no longer here.' })
+    throw httpError('gone', { message: 'The body no longer exists.' })
   }
 
   /** Returns the parts of a text that the task of a body writes. */
