@@ -16,9 +16,9 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
   /** Has `createMany` or `create`, and `transaction` for atomic batches. */
   readonly repository: Pick<Repository<Item, Draft, never, never>,
     'create' | 'createMany' | 'transaction'>
-  /** Default: ''. */
+  /** @default '' */
   readonly items?: string
-  /** Default: false. */
+  /** @default false */
   readonly atomic?: boolean | 'if-possible'
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
@@ -58,7 +58,7 @@ const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<o
  * `batchSize` items may be created twice. Let the repository reject those that exist, or use
  * `resume`.
  *
- * @Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
+ * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
  * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),
  * `unsupported_media_type` and `unsupported_content_coding` (415), and if bodies take too much
  * memory, with `too_many_requests` (429, those of the same caller) or `overloaded` (503).
@@ -67,13 +67,21 @@ const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<o
  * import { bulkCreate } from 'longhaul/bulk'
  * import { memory } from 'longhaul/memory'
  *
- * @const users: { id: number, name: string }[] = [] const create = ({ name }: { name: string }) =>
- * {   const user = { id: users.length + 1, name }   users.push(user)   return user } const {
- * engine, store, blobs } = memory() const createUsers = bulkCreate({   repository: { create },
- * background: { name: 'create-users', blobs }, }) const tasks = createTasks({ engine, store,
- * definitions: [createUsers.task] }) const endpoints = taskEndpoints(tasks, { statusPath:
- * '/tasks/{id}', owner: 'anyone' }) export const handler = router({   'POST /users/bulk':
- * createUsers.handler(endpoints), '/tasks/{id}': endpoints.status, })
+ * const users: { id: number, name: string }[] = []
+ * const create = ({ name }: { name: string }) => {
+ *   const user = { id: users.length + 1, name }
+ *   users.push(user)
+ *   return user
+ * }
+ * const { engine, store, blobs } = memory()
+ * const createUsers = bulkCreate({
+ *   repository: { create }, background: { name: 'create-users', blobs },
+ * })
+ * const tasks = createTasks({ engine, store, definitions: [createUsers.task] })
+ * const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+ * export const handler = router({
+ *   'POST /users/bulk': createUsers.handler(endpoints), '/tasks/{id}': endpoints.status,
+ * })
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function bulkCreate<Item extends object, Draft extends object, C = unknown>(

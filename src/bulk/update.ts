@@ -19,7 +19,7 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   readonly id: (item: T) => Id
   /** Returns the change. */
   readonly change: (item: T) => Change
-  /** Default: 'if-possible'. */
+  /** @default 'if-possible' */
   readonly atomic?: boolean | 'if-possible'
   /**
    * Returns a key that no two items of one batch may share, as in `bulkCreate`. Items of a body
@@ -39,16 +39,20 @@ const UPDATE = {
  * record does not exist is a 404. The report of an atomic batch names all such items, even if other
  * items are not valid.
  *
- * @Without `background` the result is the handler. With `background` it has two parts: `task` for
+ * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router.
  * @example
  * import { router } from 'longhaul'
  * import { bulkUpdate } from 'longhaul/bulk'
  *
- * @interface Rename { readonly id: number, readonly name: string } const names = new Map([[1,
- * 'Ann']]) const renameUsers = bulkUpdate({   repository: { update: (id: number, name: string) =>
- * names.set(id, name) && { id, name } },   id: ({ id }: Rename) => id,   change: ({ name }: Rename)
- * => name, }) export const handler = router({ 'PATCH /users/bulk': renameUsers })
+ * interface Rename { readonly id: number, readonly name: string }
+ * const names = new Map([[1, 'Ann']])
+ * const renameUsers = bulkUpdate({
+ *   repository: { update: (id: number, name: string) => names.set(id, name) && { id, name } },
+ *   id: ({ id }: Rename) => id,
+ *   change: ({ name }: Rename) => name,
+ * })
+ * export const handler = router({ 'PATCH /users/bulk': renameUsers })
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function bulkUpdate<T extends object, Change, Id extends ItemId, C = unknown>(

@@ -30,10 +30,7 @@ export interface ExportPosition {
 
 type ExportContext = Pick<TaskContext<unknown, SavedExport>, 'files' | 'checkpoint'>
 
-/**
- * Writes the records of a cursor as files, part by part, and saves the position after each. Returns
- * the position at the end.
- */
+/** Writes the records of a cursor as files, part by part. Returns the position at the end. */
 export async function writeParts<T>(
   cursor: RecordCursor<T>, settings: PartsSettings<T>, context: ExportContext, from: ExportPosition,
 ): Promise<ExportPosition> {

@@ -121,15 +121,18 @@ const EXPORT = {
 } satisfies OptionTable<ExportTaskOptions<never, object>>
 
 /**
- * @Defines a task that writes records as result files: NDJSON, CSV or JSON, in one file or in
+ * Defines a task that writes records as result files: NDJSON, CSV or JSON, in one file or in
  * numbered parts. Memory stays flat, however many records there are. The result is `{ message,
  * records, parts }`, and the status resource lists the files.
  * @example
  * import { exportTask } from 'longhaul/export'
  *
- * @async function* users() {   yield [{ id: 1, name: 'Ann' }, { id: 2, name: 'Bob' }] } const
- * exportUsers = exportTask({   name: 'export-users', format: 'csv', partRecords: 100_000, records:
- * () => users(), })
+ * async function* users() {
+ *   yield [{ id: 1, name: 'Ann' }, { id: 2, name: 'Bob' }]
+ * }
+ * const exportUsers = exportTask({
+ *   name: 'export-users', format: 'csv', partRecords: 100_000, records: () => users(),
+ * })
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function exportTask<

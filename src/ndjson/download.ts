@@ -52,15 +52,18 @@ const OFFERS = [NDJSON_TYPE, 'application/json']
  * JSON array for a client that prefers `application/json`. Fails with `not_acceptable` (406), and
  * with the errors of `records`.
  *
- * @Memory stays flat, however many records there are and however slow the client is. Records are
+ * Memory stays flat, however many records there are and however slow the client is. Records are
  * sent in pieces of about 64 KiB, or after 50 ms. If the source fails, the connection is closed, so
  * that the client notices the truncation. If the client disconnects, the source is stopped. Arrays
  * of records and synchronous sources cost less CPU time than an async generator of single records.
  * @example
  * import { ndjsonDownload } from 'longhaul/ndjson'
  *
- * @async function* users() {   yield [{ id: 1 }, { id: 2 }]   yield [{ id: 3 }] } export const
- * download = ndjsonDownload({ records: () => users() })
+ * async function* users() {
+ *   yield [{ id: 1 }, { id: 2 }]
+ *   yield [{ id: 3 }]
+ * }
+ * export const download = ndjsonDownload({ records: () => users() })
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function ndjsonDownload<T extends object = object, C = unknown>(

@@ -54,14 +54,16 @@ const BOM = 0xfeff
  * fails if it is not one JSON object in UTF-8, is too long, is nested more than 512 levels deep, or
  * has a key such as `__proto__` at any depth.
  *
- * @All lines that end in a chunk are parsed at once. Pass chunks of about 64 KiB, or use
+ * All lines that end in a chunk are parsed at once. Pass chunks of about 64 KiB, or use
  * `readRecords`, which divides its source.
  * @example
  * import { LineReader } from 'longhaul/ndjson'
  *
- * const reader = new LineReader() const first = reader.read(Buffer.from('{"id":1}\n{"id"')) const
- * second = reader.read(Buffer.from(':2}')) const last = reader.end() console.log([first, second,
- * last].flatMap(({ records }) => records))
+ * const reader = new LineReader()
+ * const first = reader.read(Buffer.from('{"id":1}\n{"id"'))
+ * const second = reader.read(Buffer.from(':2}'))
+ * const last = reader.end()
+ * console.log([first, second, last].flatMap(({ records }) => records))
  */
 export class LineReader {
   private readonly maxLineBytes: number
@@ -279,14 +281,15 @@ const MANY_FAILED = 256
 const SMALL_BLOCK_BYTES = 8192
 
 /**
- * @Reads NDJSON from any source of bytes, such as a request body or a file stream. Yields a batch
+ * Reads NDJSON from any source of bytes, such as a request body or a file stream. Yields a batch
  * for each 64 KiB or less that contains a record or a failed line. Yields to the event loop about
  * every 10 ms. Closes the source if the caller stops early. Rejects with the error of the source.
  * @example
  * import { createReadStream } from 'node:fs'
  *
- * @for await (const { records, errors } of readRecords(createReadStream('users.ndjson'))) {
- * console.log(records.length, errors) }
+ * for await (const { records, errors } of readRecords(createReadStream('users.ndjson'))) {
+ *   console.log(records.length, errors)
+ * }
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function readRecords(

@@ -70,12 +70,18 @@ export async function* syncPieces<T>(
   const turns = new Turns()
   for (const item of source) {
     // Lists are not flattened by a generator, because that costs as much as the serialisation.
-    for (const record of isList(item) ? item : [item]) {
-      text.add(record)
-      if (!text.full) continue
-      yield { bytes: text.take(), flush: false }
-      if (turns.due) await turns.next()
+    if (!isList(item)) text.add(item)
+    else {
+      for (const record of item) {
+        text.add(record)
+        if (!text.full) continue
+        yield { bytes: text.take(), flush: false }
+        if (turns.due) await turns.next()
+      }
     }
+    if (!text.full) continue
+    yield { bytes: text.take(), flush: false }
+    if (turns.due) await turns.next()
   }
   text.end()
   if (text.units > 0) yield { bytes: text.take(), flush: false }

@@ -44,7 +44,7 @@ export interface WriteContext {
    */
   readonly taskId: string | undefined
   /**
-   * @Returns the position after this batch as text. Store it in the transaction that writes the
+   * Returns the position after this batch as text. Store it in the transaction that writes the
    * records, and return it from `resume`. Replace only `previous` by it: then each record is
    * written once, even if a suspended process continues after another one has begun.
    * @param outcomes - the outcomes that `write` returns, if it returns any

@@ -13,7 +13,7 @@ import {
 } from '../openapi/operation.js'
 import { checkEndpoints, reportSchema } from '../records/http.js'
 import type { Schema } from '../schema/schema.js'
-import { taskFormat } from '../tasks/http/formats.js'
+import { accepted } from '../tasks/http/operations.js'
 import { checkNdjsonType, NDJSON_TYPE } from './media-type.js'
 import {
   readUploadOptions, type UploadBackgroundOptions, type UploadOptions, type UploadSettings,
@@ -27,7 +27,7 @@ export interface BackgroundUpload {
   /** Reads uploads in the background. Pass it to `createTasks` in `definitions`. */
   readonly task: UploadTask
   /**
-   * @Creates the handler for POST.
+   * Creates the handler for POST.
    * @param endpoints - the endpoints of the tasks that define `task`
    * @throws {TypeError} `task` is not among the definitions of these tasks.
    */
@@ -56,15 +56,17 @@ export interface BackgroundUpload {
  * `resumableUpload` of `longhaul/uploads`. Without `background` a request with a key gets 400
  * `idempotency_not_supported`, unless the policy `idempotent()` runs first.
  *
- * @Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
+ * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
  * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
  * were written before, the error body has `summary` and `items`. Nothing is rolled back.
  * @example
  * import { router } from 'longhaul'
  * import { ndjsonUpload } from 'longhaul/ndjson'
  *
- * @const upload = ndjsonUpload({   write: async (users) => { console.log(`${users.length} users`)
- * }, }) export const handler = router({ 'POST /users': upload })
+ * const upload = ndjsonUpload({
+ *   write: async (users) => { console.log(`${users.length} users`) },
+ * })
+ * export const handler = router({ 'POST /users': upload })
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function ndjsonUpload<T = object, C = unknown>(
@@ -162,14 +164,7 @@ export function uploadOperation(
       200: {
         ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } },
       },
-      ...background && {
-        202: response('Accepted: the upload is read in the background', {
-          schema: taskFormat.schema,
-          headers: fields(
-            'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
-          ),
-        }),
-      },
+      ...background && { 202: accepted('Accepted: the upload is read in the background') },
       ...errorResponses(
         'incomplete_body', 'digest_mismatch', 'invalid_header', 'malformed_coding',
         ...background ? OF_BACKGROUND : ['idempotency_not_supported'] as const,
