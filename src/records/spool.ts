@@ -127,10 +127,9 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   /** Maximum time of one run. Default: 3_600_000 (1 hour). */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. A run that fails, for example because the database is unavailable, is
-   * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
-   * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
-   * 429), end the attempts. Default: 7.
+   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`).
+   * By default these pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts. Default: 7.
    */
   readonly attempts?: number
 }
