@@ -10,13 +10,11 @@ interface KoaOptions<C = unknown> {
   /** Receives every error that is masked to clients; see `guard`. */
   readonly onError?: OnError
   /**
-   * Creates `request.context`. Default: `{ user: ctx.state.user }`, the user of koa-passport or
-   * koa-jwt.
+   * Creates `request.context`. Default: `{ user: ctx.state.user }`, as koa-passport and koa-jwt set
+   * it.
    */
   readonly context?: (ctx: ParameterizedContext) => C
-  /**
-   * Prefix of the router of Koa, such as `/api`. Default: the prefix that koa-mount has removed.
-   */
+  /** Prefix of the router of Koa, such as `/api`. Default: that which koa-mount has removed. */
   readonly mountPath?: string
 }
 
@@ -24,12 +22,10 @@ const OPTIONS = {
   onError: func(), context: func(), mountPath: text({ pattern: /^/, expects: 'a string' }),
 } satisfies OptionTable<KoaOptions>
 
-/** Key under which a request of node:http holds Koa's context. */
 const CONTEXT = Symbol('longhaul.koaContext')
 
 type RawRequest = object & { [CONTEXT]?: ParameterizedContext }
 
-/** Properties that @koa/router and body parsers add to a context. */
 interface Extended {
   readonly params?: Readonly<Record<string, unknown>>
   readonly request: { readonly body?: unknown }
@@ -80,7 +76,6 @@ function defaultContext(ctx: ParameterizedContext): unknown {
   return { user: ctx.state['user'] as unknown }
 }
 
-/** Emits an error, unless `reportErrorsTo` has a listener: one fault is one entry in the log. */
 function emitError(...[error, { raw }]: Parameters<OnError>): void {
   if (hasErrorListener()) return
   const ctx = contextOf((raw as NodeRaw).req)

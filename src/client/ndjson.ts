@@ -33,11 +33,9 @@ const MESSAGES: Readonly<Record<LineFaultCode, string>> = {
 }
 
 /**
- * Yields the records of an NDJSON body as they arrive. Leaving the loop early releases the
- * connection.
- * @throws {ClientError} `http_404` and the like: the response is an error. `network_error`: the
- * connection broke. Without `onFault`: `line_malformed`, `line_not_object`, `line_not_utf8`,
- * `line_too_long`.
+ * Yields the records of an NDJSON body as they arrive. Leaving the loop releases the connection.
+ * @throws {ClientError} `http_404` and the like; `network_error`; without `onFault`:
+ * `line_malformed`, `line_not_object`, `line_not_utf8` or `line_too_long`.
  * @example
  * const response = await fetch('https://feed.example/users')
  * for await (const user of readNdjson<{ id: number }>(response)) console.log(user.id)
@@ -78,7 +76,6 @@ async function* guarded(source: ByteSource): AsyncGenerator<Uint8Array, void, un
   }
 }
 
-/** Iterates over a stream. Not every browser can do that itself. */
 export async function* toIterable(source: ByteSource): AsyncGenerator<Uint8Array, void, undefined> {
   if (!('getReader' in source)) {
     yield* source
@@ -106,7 +103,6 @@ export class LineReader {
     private readonly maxLineBytes: number, private readonly onFault: (fault: LineFault) => void,
   ) {}
 
-  /** Yields the record of each line that ends in this chunk. */
   * read(chunk: Uint8Array): Generator<object, void, undefined> {
     let start = 0
     for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, start)) {
@@ -118,7 +114,6 @@ export class LineReader {
     if (start < chunk.length) this.add(chunk.slice(start))
   }
 
-  /** Ends the current line. Returns its record, if it has one. */
   end(): object | undefined {
     const { pieces, length, line } = this
     this.pieces = []

@@ -31,8 +31,7 @@ type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 const MAX_SIGNATURES = 20
 
 /**
- * Verifies the signature of a callback (Standard Webhooks) and returns its message. Requires
- * WebCrypto.
+ * Verifies the signature of a callback (Standard Webhooks, by WebCrypto) and returns its message.
  * @param body - the bytes or the string as received, not JSON that was parsed and written again
  * @param secrets - base64, with or without `whsec_`; several while you replace one
  * @throws {ClientError} `callback_headers_missing`, `callback_expired`,
@@ -88,7 +87,6 @@ async function toKey(secret: string): Promise<Key> {
   return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify'])
 }
 
-/** Returns whether one of the signatures is valid. `verify` compares in constant time. */
 async function isSigned(
   content: ArrayBuffer, signatures: string, keys: readonly Key[],
 ): Promise<boolean> {

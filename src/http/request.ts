@@ -97,7 +97,6 @@ export function setRequestId(request: HttpRequest, id: string): void {
   requestIds.set(DerivedRequest.root(request), id)
 }
 
-/** Returns the id of a request, or `undefined` if the `requestId` policy has not run. */
 export function getRequestId(request: HttpRequest<unknown>): string | undefined {
   return requestIds.get(DerivedRequest.root(request))
 }
@@ -146,10 +145,7 @@ function isUnder(path: string, mountPath: string): boolean {
   )
 }
 
-/**
- * Returns the path as the client sent it: with the prefix that a proxy or router (`hostMount`)
- * removed.
- */
+/** Returns the path with the prefix that a proxy or router (`hostMount`) removed. */
 export function pathUnder(mountPath: string, path: string, hostMount: string): string {
   if (hostMount === '' && isUnder(path, mountPath)) return path
   return mountPath + path.slice(hostMount.length)

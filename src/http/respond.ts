@@ -23,7 +23,6 @@ export function json(
   return jsonText(status, JSON.stringify(value) ?? 'null', headers)
 }
 
-/** Returns true if the response is a 304. Throws 412 `precondition_failed`. */
 export function isNotModified({ method, headers }: HttpRequest<unknown>, etag: string): boolean {
   const outcome = evaluatePreconditions({ method, headers, exists: true, etag })
   if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
@@ -79,8 +78,7 @@ export function stream(
 
 /**
  * Returns the response for any thrown value: `{ error, code, details? }`, or problem+json (RFC
- * 9457) if the client asks for that. Masks what the client may not see; see `readFailure`. Never
- * throws.
+ * 9457) if the client asks for that. Masks what the client may not see. Never throws.
  */
 export function errorResponse(error: unknown, request: HttpRequest): HttpResponse {
   const failure = readFailure(error)
@@ -127,7 +125,6 @@ function wantsProblem(asked: readonly MediaRange[]): boolean {
   return named !== undefined && named.q > 0 && named.q >= (closest(asked, JSON_RANGE)?.q ?? 0)
 }
 
-/** Adds headers to `headers`, in place. Called for responses and for failures alike. */
 export type AddHeaders = (headers: ResponseHeaders) => void
 
 /**

@@ -1,26 +1,24 @@
-import { httpError } from '../http/errors.js'
+import { httpError, type HttpError } from '../http/errors.js'
 import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/body/source.js'
-import type { HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
+import type {
+  HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
+} from '../http/exchange.js'
 import { errorResponse } from '../http/respond.js'
 import { newId } from '../runtime/random-id.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
 import { Gathered } from '../runtime/text.js'
-import type { Entry, Store } from '../stores/store.js'
-import {
-  claimOf, Lease, LEASE_MS, stillRunning, waitForEntry, type KeyClaim, type StoredResponse,
-} from './claim.js'
+import type { Entry, Store, Revision, WriteOptions } from '../stores/store.js'
 
-/** A response, and the part of it that is kept for retries. */
+/** A response, and what is kept for retries. */
 export interface KeptResponse {
   readonly response: HttpResponse
-  /** JSON body for retries, if the body is a stream or too large. Default: a message. */
+  /** JSON body for retries if the body is a stream or too large. Default: a message. */
   readonly short?: string
 }
 
 /**
- * Does the work of one key. It calls `began` when it has an effect. From then on every outcome is
- * kept, even an error that looks like a rejection, such as a 400 after half of the records were
- * written.
+ * Does the work of one key. Calls `began` when it has an effect: then every outcome is kept, even an
+ * error such as a 400 after half of the records were written.
  */
 export type OnceWork<A> = (began: () => void) => Promise<A>
 
@@ -29,9 +27,9 @@ export interface OnceOptions {
   /** See `claimKey`. */
   readonly key: string
   readonly fingerprint: string
-  /** Party that the stored response counts for. */
+  /** Owner that the stored response counts for. */
   readonly owner: string
-  /** Time that a retry waits for the response of the first request. */
+  /** Maximum time that a retry waits for the first request, in milliseconds. */
   readonly waitMs: number
   readonly retentionMs: number
   /** Maximum size of a body that is kept. */
@@ -40,11 +38,11 @@ export interface OnceOptions {
 
 /** Number of claims that may end without a response before a retry is rejected. */
 const TRIES = 10
-/** Bodies of waiting requests, in bytes as sent: each request may have to do the work itself. */
+/** Limits the bodies of waiting requests, in bytes as sent. */
 const WAITING = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
-/** Least size that counts, which limits the number of these requests to 1024. */
+/** Minimum size that counts, which limits the number of these requests to 1024. */
 const LEAST_BYTES = 4096
-/** Assumed size of a body of unknown length, in bytes. */
+/** Assumed size of a body of unknown length. */
 const UNKNOWN_BYTES = 1_048_576
 
 /** Does work once for each key. Without a response, releases the key. */
@@ -68,7 +66,7 @@ export async function oncePerKey(
   throw stillRunning()
 }
 
-/** Waits for the response. Returns `undefined` if the claim was deleted. */
+/** Waits for the response. Resolves to `undefined` if the claim was deleted. */
 async function decided(
   { store, key, owner }: OnceOptions, timeoutMs: number,
   { signal, headers }: HttpRequest<unknown>,
@@ -109,29 +107,27 @@ async function perform(
   return kept?.response
 }
 
-/** Statuses of requests without an effect. Others, such as 409, 422 and 500, are results. */
+/** Statuses of requests without an effect. */
 const REFUSED = new Set([
   400, 401, 403, 404, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429,
   431, 501,
 ])
 
-/** Returns true if the request had no effect, so that a retry may do the work. */
 function isRefusal({ status, headers }: HttpResponse): boolean {
   return REFUSED.has(status) || (status === 503 && headers['retry-after'] !== undefined)
 }
 
-/** Header fields that describe a body which is not kept. */
+/** Headers that describe a body which is not kept. */
 const OF_BODY = [
   'content-length', 'content-encoding', 'content-digest', 'repr-digest', 'etag', 'accept-ranges',
   'content-range',
 ]
 
-/** Body that retries get in place of one that is not kept. */
 const NOT_KEPT = JSON.stringify({
   message: 'The request was carried out. Its response is too large to be repeated.',
 })
 
-/** Maximum size of the kept headers, in UTF-16 units. Clients read no more than 16 KiB. */
+/** Maximum size of the kept headers, in UTF-16 units: clients read no more than 16 KiB. */
 const MAX_FIELDS = 16_384
 
 /** @param short - replaces a body that is a stream, or larger than `maxBytes` */
@@ -169,7 +165,7 @@ export function replay({ status, headers, body, base64 }: StoredResponse): HttpR
   return again
 }
 
-/** Reads a response into memory, so that its work does not depend on the client. */
+/** Reads a response into memory, so that the work does not depend on the client. */
 export async function buffered(response: HttpResponse, maxBytes: number): Promise<HttpResponse> {
   const { body, headers } = response
   if (!isStreamed(body) || wantsHeadAtOnce(headers)) return response
@@ -191,5 +187,131 @@ async function* rest(start: Chunk, source: Source): AsyncGenerator<Chunk, void, 
     }
   } finally {
     source.close()
+  }
+}
+
+/** The claim of a key. Without `response` the work runs, and the claim is a lease. */
+export interface KeyClaim {
+  readonly fingerprint: string
+  /** Id of the request that does the work. */
+  readonly holder: string
+  readonly response?: StoredResponse
+}
+
+export interface StoredResponse {
+  readonly status: number
+  readonly headers: ResponseHeaders
+  readonly body: string
+  /** True if the body is bytes, stored as base64. */
+  readonly base64?: true
+}
+
+export function claimOf(entry: Entry): KeyClaim {
+  return JSON.parse(entry.value) as KeyClaim
+}
+
+export function stillRunning(): HttpError {
+  return httpError('idempotent_request_running', { headers: { 'retry-after': '1' } })
+}
+
+/** Time after which the claim of a dead process expires, in milliseconds. */
+export const LEASE_MS = 30_000
+/** Time for which the write of a response is retried while the store fails, in milliseconds. */
+const PATIENCE_MS = 300_000
+
+/** Renews a claim while its work runs, and stores the response. */
+export class Lease {
+  private writing: Promise<void> = Promise.resolve()
+  private settledAt = Infinity
+  private options: WriteOptions = { ttlMs: LEASE_MS }
+  private readonly timer = setInterval(() => { void this.write() }, LEASE_MS / 3).unref()
+
+  constructor(
+    private readonly store: Store, private readonly key: string,
+    private claim: KeyClaim, private revision: Revision,
+  ) {}
+
+  /** Releases the claim, so that a retry does the work. */
+  async release(): Promise<void> {
+    clearInterval(this.timer)
+    await this.writing
+    // If the store fails, the claim expires soon.
+    await Promise.resolve(this.store.delete(this.key, this.revision)).catch(() => undefined)
+  }
+
+  /** Resolves after the first attempt to store it; further ones follow for five minutes. */
+  async settle(
+    response: StoredResponse,
+    { retentionMs, owner }: { readonly retentionMs: number, readonly owner: string },
+  ): Promise<void> {
+    await this.writing
+    this.claim = { ...this.claim, response }
+    this.options = { ttlMs: retentionMs, evictable: true, owner }
+    this.settledAt = performance.now()
+    await this.write()
+  }
+
+  private write(): Promise<void> {
+    this.writing = this.writing.then(() => this.put()).then(
+      () => { if (this.settledAt < Infinity) clearInterval(this.timer) },
+      () => { if (performance.now() - this.settledAt > PATIENCE_MS) clearInterval(this.timer) },
+    )
+    return this.writing
+  }
+
+  private async put(): Promise<void> {
+    const { store, key, claim, options } = this
+    const value = JSON.stringify(claim)
+    for (;;) {
+      const outcome = await store.replace(key, value, this.revision, options)
+      if (!outcome.replaced && outcome.entry) {
+        if (claimOf(outcome.entry).holder !== claim.holder) return
+        // An earlier write was made, but its reply was lost.
+        this.revision = outcome.entry.revision
+        continue
+      }
+      // The claim has expired if the store was away longer than the lease.
+      const written = outcome.replaced ? outcome : await store.create(key, value, options)
+      if ('revision' in written) this.revision = written.revision
+      return
+    }
+  }
+}
+
+/** Interval between two reads of an entry, in milliseconds: the store may lose a notice. */
+const REREAD_MS = 1000
+
+/** Waits until `until` accepts an entry or the time is over. Keeps the process alive. */
+export async function waitForEntry(
+  store: Store, key: string, until: (entry: Entry | undefined) => boolean, timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<Entry | undefined> {
+  const deadline = performance.now() + timeoutMs
+  let notices = 0
+  let wake = (): void => undefined
+  const notice = (): void => {
+    notices++
+    wake()
+  }
+  const unwatch = await store.watch(key, notice)
+  signal?.addEventListener('abort', notice, { once: true })
+  try {
+    for (;;) {
+      const before = notices
+      const entry = await store.get(key)
+      const left = deadline - performance.now()
+      if (until(entry) || left <= 0 || signal?.aborted === true) return entry
+      if (notices > before) continue
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, Math.min(left, REREAD_MS))
+        wake = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+  } finally {
+    unwatch()
+    signal?.removeEventListener('abort', notice)
   }
 }

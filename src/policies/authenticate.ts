@@ -21,8 +21,8 @@ export interface AuthenticateOptions<P extends Principal> {
   /** Named in the challenges (RFC 9110 section 11.5), in printable ASCII. Default `longhaul`. */
   readonly realm?: string
   /**
-   * If `true`, a request without valid credentials passes as anonymous, for handlers that are
-   * partly public. An `authorize` behind it still responds with 401. Default: false.
+   * If `true`, a request without valid credentials passes as anonymous. An `authorize` behind it
+   * still responds with 401. Default: false.
    */
   readonly optional?: boolean
   /** Remembers verified credentials. Default: every request is verified. */
@@ -175,7 +175,6 @@ const NO_REQUEST = new Proxy({} as HttpRequest, {
   },
 })
 
-/** Describes that one of the schemes is needed. With `optional`, only operations with a 401 need it. */
 function securedBy(
   schemes: readonly Scheme[], optional: boolean,
 ): (operation: Operation) => Operation {

@@ -1,28 +1,19 @@
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { isCrossSite } from '../http/cross-site.js'
+import { areOrigins, isCrossSite } from '../http/cross-site.js'
 import { addFailures } from '../openapi/responses.js'
 import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { AFTER_ID } from './request-id.js'
 
 /** Options of `crossSite`. */
 export interface CrossSiteOptions {
-  /**
-   * Origins as browsers send them, in addition to those that `cors` allows by name. Default: none.
-   */
+  /** Origins to allow, in addition to those that `cors` allows by name. Default: none. */
   readonly origins?: readonly string[]
   /**
    * Treatment of other origins of the same site, such as `https://blog.example.com` for
    * `https://api.example.com`. `'refuse'`: subdomains are not trusted. Default: 'allow'.
    */
   readonly sameSite?: 'allow' | 'refuse'
-}
-
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
-
-function areOrigins(list: unknown): boolean {
-  return Array.isArray(list)
-    && list.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))
 }
 
 const OPTIONS = {
@@ -33,7 +24,6 @@ const OPTIONS = {
   sameSite: oneOf(['allow', 'refuse'], { default: 'allow' }),
 } satisfies OptionTable<CrossSiteOptions>
 
-/** Methods that change nothing (RFC 9110 section 9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 const PLACE: PolicyPlace = {
   name: 'crossSite',
@@ -50,9 +40,9 @@ const PLACE: PolicyPlace = {
  *
  * - GET, HEAD, OPTIONS and TRACE pass. Handlers must change nothing on them.
  * - Other methods pass if `Sec-Fetch-Site` (Fetch Metadata) is `same-origin` or `none`, or
- * `same-site` unless `sameSite` is `'refuse'`.
+ *   `same-site` unless `sameSite` is `'refuse'`.
  * - Without `Sec-Fetch-Site` (older browsers, and plain `http`), `Origin` must name the host of
- * `Host`.
+ *   `Host`.
  * - Without both headers the request passes, because no browser sends it.
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), crossSite(), handler)

@@ -14,7 +14,6 @@ import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { BY, limitKeys, type LimitBy } from './limits.js'
 import { AFTER_ID } from './request-id.js'
 
-/** One limit: a number of requests in a number of seconds. */
 export interface RateLimitPolicy<C = unknown> {
   /**
    * Name in headers and in keys of the store: a token of up to 64 characters, such as `default`.
@@ -95,8 +94,7 @@ const NO_PRINCIPAL = 'it counts by principal, and the client is not authenticate
  * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is
  * fixed and begins with its first request. One atomic increment counts a request for all processes
  * on the store. Responses have `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a window gets 413
- * `body_too_large`.
+ * (draft-ietf-httpapi-ratelimit-headers-10). A cost above the limit gets 413 `body_too_large`.
  * @example
  * const policies = [{ name: 'default', limit: 100, windowSeconds: 60 }]
  * compose(rateLimit({ store, policies, onStoreError: 'allow' }), handler)
@@ -109,10 +107,8 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
     ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix },
   })
   const limits = policies.map((policy): Limit<C> => {
-    const { name, limit, windowSeconds, cost, by } =
-      readOptions('rateLimit: a policy', policy, POLICY)
-    const keyOf = limitKeys<C>(`${prefix}:${name}`, by, addressOf)
-    return { name, limit, windowSeconds, cost, keyOf, by }
+    const read = readOptions('rateLimit: a policy', policy, POLICY)
+    return { ...read, keyOf: limitKeys<C>(`${prefix}:${read.name}`, read.by, addressOf) }
   })
   if (new Set(limits.map(({ name }) => name)).size < limits.length) {
     throw new TypeError('rateLimit: two policies have one name')
@@ -194,9 +190,7 @@ function chargeOf(request: HttpRequest<unknown>): Charge<never> | undefined {
   return (request.context as { readonly [CHARGE]?: Charge<never> } | null | undefined)?.[CHARGE]
 }
 
-interface Limit<C> extends Omit<RateLimitPolicy<C>, 'cost'> {
-  readonly cost: RateLimitPolicy<C>['cost']
-  /** Key of a request's counter; `undefined` if the request is not limited. */
+interface Limit<C> extends RateLimitPolicy<C> {
   readonly keyOf: (request: HttpRequest<C>) => string | undefined
 }
 
@@ -217,7 +211,6 @@ class Charge<C> {
     private readonly outer: Charge<never> | undefined,
   ) {}
 
-  /** Returns the value of RateLimit: rest and seconds of each limit. */
   left(): string {
     return this.limits.flatMap(({ name, limit }, at) => {
       const count = this.#counts[at]
@@ -234,7 +227,6 @@ class Charge<C> {
     }
   }
 
-  /** Charges more to all limits or to the one named, here and in front. */
   async more(amount: number, policy: string | undefined): Promise<void> {
     await this.outer?.more(amount, policy)
     try {

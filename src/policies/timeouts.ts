@@ -28,8 +28,7 @@ const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: AFTER_I
 
 /**
  * Limits how long a client may take to send a body (408, RFC 9110 section 15.5.9) and a handler to
- * respond (503). A late response is dropped. If the handler is late because the body is, the client
- * gets a 408.
+ * respond (503, or 408 if the body is late). A late response is dropped.
  * @example
  * compose(timeouts({ readMs: 10_000, runMs: 30_000 }), handler)
  * @throws {TypeError} No time is set, one is not whole milliseconds above 0, or an option is
@@ -72,7 +71,6 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   return Object.assign(policy, { place: PLACE, describe })
 }
 
-/** Methods whose requests may be repeated (RFC 9110 section 9.2.2). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 function tooLong(method: string): HttpError {
@@ -80,7 +78,6 @@ function tooLong(method: string): HttpError {
 }
 
 class TimedBody implements BodySource {
-  /** `true` while a reader waits for the client. */
   waiting = false
 
   constructor(private readonly body: BodySource, private readonly ms: number | undefined) {}

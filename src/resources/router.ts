@@ -1,8 +1,6 @@
 import { httpError } from '../http/errors.js'
 import { type Handler, type HttpRequest, checkCall } from '../http/exchange.js'
-import {
-  allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
-} from './methods.js'
+import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
 import { parseRoute, routeOperations, RouteTree, shapeOf, type Route } from './routes.js'
 
 interface Entry<C> {
@@ -19,10 +17,10 @@ interface Entry<C> {
  *
  * - A path without a route is declined: the next handler of your framework gets it.
  * - Literal segments win over parameters, and a path belongs to one template: with `POST
- * /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
+ *   /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
  * - HEAD, OPTIONS and other methods: see `resource`. `OPTIONS *` at the root lists all methods.
  * - Paths are compared as sent. Case matters, nothing is decoded before matching (`%2F` stays
- * inside its segment), and `//` matches nothing. One slash at the end makes no difference.
+ *   inside its segment), and `//` matches nothing. One slash at the end makes no difference.
  * - A parameter that is badly percent-encoded, is `.` or `..`, or has a NUL: 400 `invalid_path`.
  * @example
  * const { submit, status } = endpoints
@@ -37,9 +35,6 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
 
   for (const [key, handler] of Object.entries(routes)) {
     const route = parseRoute(key)
-    if (typeof handler !== 'function') {
-      throw new TypeError(`router: the route ${JSON.stringify(key)} needs a handler, a function`)
-    }
     let entry = shapes.get(route.shape)
     if (entry === undefined) {
       entry = { route, table: new MethodTable() }
@@ -51,14 +46,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
       throw new TypeError(`router: ${both} are the same path; ${advice}`)
     }
     for (const method of route.methods.length > 0 ? route.methods : [undefined]) {
-      const fault = method === undefined ? undefined : unknownMethod(method)
-      if (fault !== undefined) {
-        throw new TypeError(`router: the route ${JSON.stringify(key)}: ${fault}`)
-      }
-      if (!entry.table.add(method, handler)) {
-        const taken = `${method ?? 'any method'} already has a handler there; leave one out`
-        throw new TypeError(`router: ${JSON.stringify(key)}: ${taken}`)
-      }
+      entry.table.add(`router: the route ${JSON.stringify(key)}`, method, handler)
       if (method !== undefined) known.add(method)
     }
     described.push({ route, table: entry.table, handler })

@@ -8,7 +8,6 @@ import { type HttpError, httpError } from '../errors.js'
 export const PARSED = new SharedLimit(heapShare(8 / 3, Infinity))
 /** Maximum bytes of heap for each byte of JSON: `{},` takes 64 bytes. */
 export const HEAP_PER_BYTE = 24
-/** Smaller bodies are not counted. In bytes. */
 export const SMALL_BYTES = 65_536
 
 /** Runs work on a request. If the body may be large, its memory counts until the work has ended. */
@@ -66,7 +65,6 @@ export class CountedBody implements BodySource {
     if (!await this.#heap.acquire(bytes * HEAP_PER_BYTE, request)) throw request.signal.reason
   }
 
-  /** Releases the heap, because the JSON is no longer used or counts elsewhere. */
   releaseJson(): void {
     this.#heap.release()
   }
@@ -98,9 +96,8 @@ const arriving = new Set<CountedBytes>()
 
 /**
  * The bytes of a request body in memory, as sent. If all bodies together become too large, rejects
- * the body whose client has been silent for longest: 503 `overloaded`. So clients that stop in the
- * middle of a body block nobody. If the bodies of one caller become too large, rejects one of them:
- * 429.
+ * the one whose client has been silent for longest: 503 `overloaded`. So clients that stop in the
+ * middle of a body block nobody. If those of one caller become too large, rejects one of them: 429.
  */
 export class CountedBytes {
   readonly #memory: Share

@@ -35,7 +35,6 @@ const SPACE = /[ \t\n\r]*/y
 const CHARACTERS = /[^"\\\0-\x1f]*/y
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 const HEX = /[0-9a-fA-F]*/y
-/** The start of a number, as far as it is valid. */
 const NUMBER = /-?(?:(?:0|[1-9]\d*)(?:\.(?:\d+(?:[eE][+-]?\d*)?)?|[eE][+-]?\d*)?)?/y
 const NUMBER_END = /^[ \t\n\r,\]}]?$/
 const LITERALS = ['true', 'false', 'null']
@@ -76,7 +75,8 @@ class Scan {
       const char = this.#next()
       if (char !== close && char !== ',') return `',' or '${close}'`
       this.at++
-      if (char === ',') return close === '}' ? this.#key('a property name in double quotes') : undefined
+      if (char === ',' && close === '}') return this.#key('a property name in double quotes')
+      if (char === ',') return undefined
       this.#open.pop()
     }
     return undefined
@@ -124,7 +124,6 @@ class Scan {
     return 'four hexadecimal digits'
   }
 
-  /** Skips white space. Returns the next character, `''` at the end. */
   #next(): string {
     this.#skip(SPACE)
     return this.#char

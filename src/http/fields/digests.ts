@@ -100,22 +100,17 @@ export class ContentDigest {
     return expected.length === 0 ? undefined : new ContentDigest(expected)
   }
 
-  /**
-   * For bytes that your framework has read. It has removed their content coding, so coded ones are
-   * not checked.
-   */
+  /** For bytes that your framework has read. It has decoded coded ones, so they are not checked. */
   static ofParsed(headers: RequestHeaders): ContentDigest | undefined {
     return isCoded(headers) ? undefined : ContentDigest.of(headers)
   }
 
-  /** Returns a whole body. Throws 400 `digest_mismatch`. */
   check(bytes: Uint8Array): Uint8Array {
     this.#add(bytes)
     this.#end()
     return bytes
   }
 
-  /** Passes a body on as it arrives. Rejects with 400 `digest_mismatch` at its end. */
   async* checked(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const piece of pieces) {
       this.#add(piece)
@@ -142,7 +137,6 @@ const NUMBER = '-?(?:[0-9]{1,12}\\.[0-9]{1,3}|[0-9]{1,15})'
 const TEXT = '"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"'
 const TOKEN = '[A-Za-z*][\\w!#$%&\'*+.^`|~:/-]*'
 const SEXTET = '[A-Za-z0-9+/]'
-/** Padding may be missing (section 4.2.7). */
 const BYTE_SEQUENCE = `:(?:${SEXTET}{4})*(?:${SEXTET}{2}(?:==)?|${SEXTET}{3}=?)?:`
 const DATE = '@-?[0-9]{1,15}'
 const DISPLAY_TEXT = '%"(?:[ !#$&-~]|%[0-9a-f]{2})*"'
@@ -181,7 +175,6 @@ function match(pattern: RegExp, text: string, at: number): RegExpExecArray | und
   return pattern.exec(text) ?? undefined
 }
 
-/** Returns true if the content of a request has a content coding (RFC 9110 section 8.4). */
 export function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
   if (field === undefined || field === '') return false
   return !(typeof field === 'string' && field.toLowerCase() === 'identity')

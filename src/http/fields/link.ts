@@ -20,13 +20,9 @@ export function linkValue(links: readonly Link[]): string {
   return links.map(oneLink).join(', ')
 }
 
-/**
- * Maximum length of Link in bytes. Links repeat the query; clients read 8 to 16 KiB of headers in
- * all.
- */
+/** Maximum length of Link in bytes. Links repeat the query; clients read 8 to 16 KiB of headers. */
 const MAX_PAGE_LINKS = 4096
 
-/** Returns all links of a page, only `next` if they are too long, or `undefined`. */
 export function pageLinkValue(links: readonly Link[]): string | undefined {
   const value = linkValue(links)
   if (value.length <= MAX_PAGE_LINKS) return value

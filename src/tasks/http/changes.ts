@@ -8,8 +8,7 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged, respondAllow } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
-import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
-import { bodyOf } from '../record/view.js'
+import { Snapshot, bodyOf, type TaskSnapshot } from '../record/view.js'
 import { redeliverOperations, retryOperations, withOwner } from './operations.js'
 import { findOwn, type EndpointSettings } from './settings.js'
 import { readOptionalBody, respond, respondOnce } from './submit.js'
@@ -58,7 +57,7 @@ async function findFinal<C>(
   return task
 }
 
-/** Creates the handler of a POST below the status path. Does `work` once for each key. */
+/** Creates the handler of a POST below the status path, which does `work` once for each key. */
 function postBelow<C>(
   settings: EndpointSettings<C>, below: string, operations: readonly Operation[],
   work: (
