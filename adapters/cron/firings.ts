@@ -3,16 +3,15 @@ import type { ScheduleHost } from '../../src/tasks/definition/schedule.js'
 import { newId } from '../../src/runtime/random-id.js'
 import { clearTimeout, setTimeout, within } from '../../src/runtime/timers.js'
 
-/** Longest time between two looks at the clock of the engine, in milliseconds. It may be set meanwhile. */
+/** Maximum time between two reads of the engine's clock, which may be set, in milliseconds. */
 const MAX_WAIT_MS = 60_000
-/** Delay before the next try if the engine or the store does not respond, in milliseconds. */
 const RETRY_MS = 5000
-/** Time that a submit may take, in milliseconds: a `check` of the definition may never settle. */
+/** Maximum time of a submit, in milliseconds: a `check` of the definition may never settle. */
 const SUBMIT_MS = 60_000
-/** Time for which the latest firing is known, in milliseconds: longer than a pattern can pause. */
+/** Lifetime of the note of the latest firing, in milliseconds: longer than a pattern can pause. */
 const KNOWN_MS = 10 * 366 * 86_400_000
 
-/** The firings of one schedule in this process. The latest one is in the store, for all processes. */
+/** The firings of one schedule in this process. The store has the latest one, for all processes. */
 export class Firings {
   private timer: ReturnType<typeof setTimeout> | undefined
   private isOver = false
@@ -23,13 +22,13 @@ export class Firings {
     private readonly host: ScheduleHost,
   ) {}
 
-  /** Submits what is due, and looks again at the next time of the pattern. Never rejects. */
+  /** Submits what is due, and schedules the next look. Never rejects. */
   look(): Promise<void> {
     this.looking = this.lookNow()
     return this.looking
   }
 
-  /** Ends the firings in this process. Resolves when none is under way. */
+  /** Resolves when no firing is under way. */
   end(): Promise<void> {
     this.isOver = true
     clearTimeout(this.timer)
@@ -44,7 +43,6 @@ export class Firings {
       await this.fire(now)
       waitMs = Math.min((nextAfter(this.times, now) ?? Infinity) - now, MAX_WAIT_MS)
     } catch (error) {
-      // A process that closes may have closed its store, and another one submits the same id.
       if (!this.isOver) this.host.onError(error)
     }
     if (this.isOver) return
@@ -52,10 +50,10 @@ export class Firings {
     this.timer = setTimeout(() => { void this.look() }, leftMs).unref()
   }
 
-  /** Submits the task of the latest firing, unless it is known. */
+  /** Submits the task of the latest firing, unless that was done. */
   private async fire(now: number): Promise<void> {
     const { times, host: { name, store, submit } } = this
-    // Each pattern has its own note: a new one must not make up for times that nobody planned.
+    // Each pattern has its own note, because a new one must not make up for earlier times.
     const key = `schedule:${name}:${times.getPattern()}:${String(times.options.timezone)}`
     const options = { ttlMs: KNOWN_MS }
     const known = await store.get(key)
@@ -65,7 +63,7 @@ export class Firings {
     }
     const [since, secret] = known.value.split(' ') as [string, string]
     const note = (time: number) => store.replace(key, `${time} ${secret}`, known.revision, options)
-    // A clock that was ahead must not stop the schedule until its time has come.
+    // A clock that was ahead must not stop the schedule until that time.
     if (Number(since) > now + MAX_WAIT_MS) {
       await note(now)
       return
@@ -73,7 +71,7 @@ export class Firings {
     const latest = latestBetween(times, Number(since), now)
     if (latest === undefined) return
     const time = new Date(latest)
-    // First the task: if the process dies in between, another one submits the same id again.
+    // First the task: if the process dies before the note, another one submits the same id again.
     const input = await this.input(time)
     await within(submit(idOf(name, time, secret), input), SUBMIT_MS, () => (
       new Error(`The task of ${name} for ${time.toISOString()} was not submitted within ${SUBMIT_MS} ms`)
@@ -82,10 +80,7 @@ export class Firings {
   }
 }
 
-/**
- * Returns the first time of the pattern after a moment. In the hour that a clock repeats in autumn, croner
- * returns times of the first one, so the minutes of the second one are skipped.
- */
+/** In the hour that a time zone repeats in autumn, croner returns times of the first one: skips the second. */
 export function nextAfter(times: Cron, moment: number): number | undefined {
   let next = times.nextRun(new Date(moment))
   for (let at = moment - moment % 60_000 + 59_000; next !== null && next.getTime() <= moment; at += 60_000) {
@@ -94,7 +89,7 @@ export function nextAfter(times: Cron, moment: number): number | undefined {
   return next?.getTime()
 }
 
-/** Returns the latest time after `since` up to `now`. (`previousRuns` throws for patterns of February.) */
+/** Returns the latest time after `since` up to `now`. `previousRuns` throws for patterns of February. */
 export function latestBetween(times: Cron, since: number, now: number): number | undefined {
   let latest = nextAfter(times, since)
   if (latest === undefined || latest > now) return undefined
@@ -107,7 +102,7 @@ export function latestBetween(times: Cron, since: number, now: number): number |
   return latest
 }
 
-/** The secret is for endpoints with `owner: 'anyone'`, where whoever knows an id may cancel the task. */
+/** The secret is for endpoints with `owner: 'anyone'`, where an id is enough to cancel the task. */
 function idOf(name: string, time: Date, secret: string): string {
   return `${name}.${time.toISOString().slice(0, -'.000Z'.length).replaceAll(/[-:]/g, '')}Z.${secret}`
 }

@@ -23,12 +23,9 @@ const OPTIONS = {
 /**
  * Submits a task at each time of a cron pattern: minute, hour, day of the month, month, day of the week,
  * with seconds in front if there are six fields. For the option `schedule` of `defineTask`. Requires
- * `npm install croner`, which parses the pattern.
- *
- * Each firing is one task, however many processes have the schedule: its id is the name of the definition, the
- * time and a secret of the schedule. The clock of the engine decides. If no process could submit at the times of
- * several firings, the latest of them is made up for. The first start of a schedule makes up for none. The hour
- * that a time zone repeats in autumn fires once.
+ * `npm install croner`. Each firing is one task, in however many processes the schedule runs, by the clock
+ * of the engine. If no process could submit, only the latest missed firing is made up for. The hour that a
+ * time zone repeats in autumn fires once.
  *
  * @example
  * const nightly = defineTask({
@@ -51,7 +48,7 @@ export function cron<In = Record<never, never>>(pattern: string, options: CronOp
   }
 }
 
-/** Five or six fields, or an alias such as `@daily`. croner takes dates too, which are over one day. */
+/** Five or six fields, or an alias such as `@daily`. croner also accepts dates. */
 const PATTERN = /^(?:@[a-z]+|\S+(?:\s+\S+){4,5})$/i
 const MAX_PATTERN = 256
 
@@ -61,7 +58,7 @@ function parse(pattern: string, timezone: string): Cron {
   }
   try {
     const times = new Cron(pattern, { timezone, paused: true })
-    // Reads the time zone, and finds patterns such as 31 February.
+    // Throws for an unknown time zone; null for a pattern such as 31 February.
     if (times.nextRun() === null) throw new RangeError('it has no time in the future')
     return times
   } catch (cause) {

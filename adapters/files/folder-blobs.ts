@@ -204,7 +204,7 @@ export class FolderBlobs implements Blobs {
     path: string, etag: string, start: number, end: number,
   ): AsyncGenerator<Uint8Array, void, undefined> {
     const blob = await disk(openBlob(path))
-    if (blob === undefined) throw new StoreUnavailableError('The blob went before it was read')
+    if (blob === undefined) throw new StoreUnavailableError('The blob was removed before it was read')
     try {
       if (blob.info.etag !== etag) {
         throw new StoreUnavailableError('The blob was replaced before it was read')

@@ -29,12 +29,8 @@ const MEMORY_BLOBS = {
 } satisfies OptionTable<MemoryBlobsOptions>
 
 /**
- * Blobs in the memory of this process, outside the JavaScript heap. If `maxBytes` would be
- * exceeded, removes expired blobs. If that is not enough, `put` rejects with a
- * `StoreUnavailableError` with the reason `full`. Blobs are never removed before they expire.
- *
- * Readers never see an expired blob. Its memory is released within a second, or with the first
- * write that needs it.
+ * Blobs in the memory of this process, outside the JavaScript heap. If `maxBytes` would be exceeded, removes
+ * expired blobs; if that is not enough, `put` rejects with a `StoreUnavailableError` with the reason `full`.
  *
  * @example
  * const blobs = new MemoryBlobs({ maxBytes: 64 * 1024 * 1024 })
@@ -176,7 +172,7 @@ export class MemoryBlobs implements Blobs {
   async *#read(
     blob: Blob, start: number, end: number,
   ): AsyncGenerator<Uint8Array, void, undefined> {
-    if (blob.isDropped) throw new StoreUnavailableError('The blob went before it was read')
+    if (blob.isDropped) throw new StoreUnavailableError('The blob was removed before it was read')
     blob.readers++
     try {
       for (const piece of blob.content.pieces(start, end)) yield Uint8Array.from(piece)

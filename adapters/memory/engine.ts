@@ -129,7 +129,7 @@ export class MemoryTaskEngine implements TaskEngine {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
     const { id, key, start } = task
-    const existing = this.#live(id) ?? (key === undefined ? undefined : this.#liveByKey(key))
+    const existing = this.#live(id) ?? (key === undefined ? undefined : this.#live(key, this.#byKey))
     if (existing) {
       const outcome = existing.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.toTask() }
@@ -159,7 +159,7 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   readByKey(key: string): MaybePromise<StoredTask | undefined> {
-    return this.#liveByKey(key)?.toTask()
+    return this.#live(key, this.#byKey)?.toTask()
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed> {
@@ -204,9 +204,8 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   /**
-   * Resolves when no task waits or runs, delayed tasks and retries included. Never rejects. Keeps
-   * the process alive until then. In a Worker, `ctx.waitUntil(engine.idle())` lets work continue
-   * after the response.
+   * Resolves when no task waits or runs, delayed tasks and retries included. Keeps the process alive. In a
+   * Worker, `ctx.waitUntil(engine.idle())` lets work continue after the response.
    */
   idle(): Promise<void> {
     return this.#worker.idle()
@@ -236,8 +235,8 @@ export class MemoryTaskEngine implements TaskEngine {
   }
 
   /**
-   * Returns where a limit counts the next unfinished task of a caller; `undefined` if nothing counts
-   * it. Returns a string if there may be no more.
+   * Returns the count of the next unfinished task of a caller; `undefined` if no limit counts it. Returns a
+   * string if a limit is reached.
    */
   #admit(
     caller: string | undefined, limit: CallerLimit | undefined,
@@ -260,19 +259,14 @@ export class MemoryTaskEngine implements TaskEngine {
     if (old.group.size > KEPT_COUNTS) old.group.delete(old.caller)
   }
 
-  /** Tells lists and watches of a change of a task that had this status and version. */
+  /** Updates lists and notifies watches after a change of a task that had this status and version. */
   #tell(node: StoredNode, before: TaskStatus, version: number | undefined): void {
     if (node.status !== before) this.#lists.put(node, node.status)
     if (node.version !== version) this.#watches.notify(node.id)
   }
 
-  #live(id: string): StoredNode | undefined {
-    const node = this.#byId.get(id)
-    return node && this.#isLive(node) ? node : undefined
-  }
-
-  #liveByKey(key: string): StoredNode | undefined {
-    const node = this.#byKey.get(key)
+  #live(key: string, nodes = this.#byId): StoredNode | undefined {
+    const node = nodes.get(key)
     return node && this.#isLive(node) ? node : undefined
   }
 

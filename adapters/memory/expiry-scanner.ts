@@ -3,14 +3,11 @@ import { setTimeout, clearTimeout } from '../../src/runtime/timers.js'
 /** Milliseconds between two slices: normally, and while many entries expire. */
 const PACE = 1000
 const FAST = 20
-/** Maximum duration of a slice in milliseconds; number of steps between two looks at the clock. */
+/** Maximum duration of a slice in milliseconds, and number of steps between two reads of the clock. */
 const SLICE = 2
 const STRIDE = 128
 
-/**
- * Visits the entries of a map. Yields what `isDropped` returns for each: whether it has removed it.
- * The map may change meanwhile. Visits at most as many entries as there were before.
- */
+/** Visits the entries of a map, which may change meanwhile. Yields true for each that was removed. */
 export function* walk<T>(
   entries: ReadonlyMap<string, T>, isDropped: (entry: T) => boolean,
 ): Generator<boolean> {
@@ -22,9 +19,8 @@ export function* walk<T>(
 }
 
 /**
- * Visits all entries in slices and removes expired ones, on one timer that keeps no process alive.
- * A million entries take some hundred slices of 2 ms. It only releases memory: readers never see
- * expired entries.
+ * Removes expired entries in slices, to release their memory: a million entries take some hundred slices of
+ * 2 ms. Its timer keeps no process alive.
  */
 export class ExpiryScanner {
   #steps: Iterator<boolean> | undefined

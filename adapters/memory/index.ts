@@ -1,9 +1,7 @@
 import { systemClock } from '../../src/runtime/timers.js'
 import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-import {
-  MEMORY_TASK_ENGINE, MemoryTaskEngine, type MemoryTaskEngineOptions,
-} from './engine.js'
+import { MEMORY_TASK_ENGINE, MemoryTaskEngine, type MemoryTaskEngineOptions } from './engine.js'
 import { MemoryStore, type MemoryStoreOptions } from './store.js'
 
 export { MemoryBlobs } from './blobs.js'
@@ -12,8 +10,8 @@ export type { MemoryStore } from './store.js'
 export type { Clock } from '../../src/runtime/timers.js'
 
 /**
- * Options of `memory`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit two things, each on its own:
- * the finished tasks of one owner, and its stored responses and finished uploads.
+ * Options of `memory`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit the finished tasks of one owner, and
+ * separately its stored responses and finished uploads.
  */
 export interface MemoryOptions extends MemoryTaskEngineOptions {
   /** Options of the store. It uses the clock of the engine. Its own options count first. */
@@ -34,8 +32,7 @@ export interface Memory {
 }
 
 /**
- * Creates a task engine, a store and blobs in the memory of this process. This is all that a single
- * process needs.
+ * Creates a task engine, a store and blobs in the memory of this process.
  *
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report] })

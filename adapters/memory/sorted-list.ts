@@ -1,10 +1,10 @@
-/** Maximum number of items in a chunk. A change moves at most so many. */
+/** Maximum number of items in a chunk, which bounds the cost of a change. */
 const CHUNK = 256
 
 /**
- * Items in an order, in chunks. Adding the last one takes constant time, any other change one search.
+ * Sorted items, in chunks. Adding the last one takes constant time, any other change one search.
  *
- * @typeParam P - what the order needs of an item
+ * @typeParam P - the part of an item that `compare` needs
  */
 export class SortedList<T extends P, P = T> {
   readonly #chunks: T[][] = []

@@ -7,7 +7,6 @@ const OVERHEAD = 384
 /** Number of size classes: powers of two from 1 KiB. */
 const CLASSES = 33
 
-/** Limits of the entries, of all owners and of each. */
 export interface SpaceLimits {
   readonly maxEntries: number
   readonly maxBytes: number
@@ -19,7 +18,6 @@ export interface SpaceLimits {
 
 interface Entry<E extends Entry<E>> extends Linked<E> {
   readonly bytes: number
-  /** Bytes that the entry has in blobs. */
   readonly files?: FileShare | undefined
   /** Share that counts the entry while it is evictable. */
   share: OwnerShare<E> | undefined
@@ -45,11 +43,10 @@ export class OwnerShare<E extends Entry<E>> implements Linked<OwnerShare<E>> {
 }
 
 /**
- * Counts entries, which are pinned or evictable. If there are too many, removes evictable ones: the
- * oldest of the owner that has most bytes, and those of an owner above its own limits.
+ * Counts entries, which are pinned or evictable. Above the limits, removes evictable ones: the oldest of the
+ * owner that has most bytes, and those of an owner above its own limits.
  */
 export class Space<E extends Entry<E>> {
-  /** Number of pinned entries. */
   pinned = 0
   pinnedBytes = 0
   #evictable = 0
@@ -116,7 +113,7 @@ export class Space<E extends Entry<E>> {
     }
   }
 
-  /** Returns the entry that an owner above its limits loses next. It never loses `kept`. */
+  /** Returns the entry that an owner above its limits loses next, never `kept`. */
   #surplus({ owner, free, bytes, fileBytes }: OwnerShare<E>, kept: E): E | undefined {
     const { maxEntriesPerOwner, maxBytesPerOwner } = this.#limits
     if (owner === undefined || free.first === kept) return undefined

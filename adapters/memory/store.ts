@@ -33,9 +33,7 @@ export interface MemoryStoreOptions {
    * oldest are deleted. Default: a quarter of `maxEntries`.
    */
   readonly maxEntriesPerOwner?: number
-  /**
-   * Maximum size of these entries in bytes. Default: a quarter of `maxBytes`.
-   */
+  /** Maximum size of these entries in bytes. Default: a quarter of `maxBytes`. */
   readonly maxBytesPerOwner?: number
   /**
    * Maximum number of counters, 1 to 8,000,000. A key counts once for each 256 characters. Default
@@ -59,16 +57,14 @@ const MEMORY_STORE = {
 } satisfies OptionTable<MemoryStoreOptions>
 
 /**
- * Store in the memory of this process. Every method works synchronously and is therefore atomic. It
- * returns its outcome without a promise, or a rejected promise.
+ * Store in the memory of this process. Every method works synchronously, and returns its outcome without a
+ * promise, or a rejected promise.
  *
- * If a write needs space, evictable entries are removed: the least recently used one of the owner
- * that has most bytes, to a factor of two. So the flood of one owner never removes the few entries of
- * another one. Other entries are never removed early. If they fill the store, the write rejects with a
- * `StoreUnavailableError` with the reason `full` and changes nothing. The same applies to one watch
- * too many. If there are too many counters, the one that was unused for longest is reset.
- *
- * Readers never see an expired entry. Its memory is released within a minute.
+ * If a write needs space, evictable entries are removed: the least recently used one of the owner that has
+ * most bytes, to a factor of two. If the other entries fill the store, the write rejects with a
+ * `StoreUnavailableError` with the reason `full`, and so does one watch too many. If there are too many
+ * counters, the one that was unused for longest is reset. The memory of an expired entry is released within
+ * a minute.
  */
 export class MemoryStore implements Store {
   readonly shared = false
@@ -80,7 +76,7 @@ export class MemoryStore implements Store {
   readonly #maxWatches: number
   readonly #now: () => number
   readonly #scanner: ExpiryScanner
-  /** Single sequence for all keys, so that a deleted key never gets an old revision again. */
+  /** One sequence for all keys, so that a deleted key never gets an old revision again. */
   #revision = 0
   #closed = false
 
@@ -156,9 +152,7 @@ export class MemoryStore implements Store {
     return this.#watches.add(ownText(key), listener)
   }
 
-  /**
-   * Removes everything. Every later call rejects with a `StoreUnavailableError`, except `close`.
-   */
+  /** Removes everything. Every later call except `close` rejects with a `StoreUnavailableError`. */
   async close(): Promise<void> {
     this.#closed = true
     this.#scanner.stop()
@@ -238,9 +232,7 @@ class StoredEntry implements Linked<StoredEntry> {
   readonly value: string
   /** Bytes that count towards `maxBytes`. */
   readonly bytes: number
-  /** Share that counts the entry if it may be removed before it expires. */
   share: OwnerShare<StoredEntry> | undefined = undefined
-  /** Neighbours in the list of evictable entries of its owner. */
   previous: StoredEntry | undefined = undefined
   next: StoredEntry | undefined = undefined
 

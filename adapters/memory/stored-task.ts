@@ -11,9 +11,9 @@ import type { Listed } from './task-lists.js'
 
 /** Maximum memory of a small task in bytes, without its strings. */
 const OVERHEAD = 1024
-/** Maximum size of an input that is kept in its parsed form, in bytes: some 600 characters of JSON. */
+/** Maximum size of an input that is kept in its parsed form, in bytes of heap. */
 const SMALL_INPUT = 16_384
-/** Number of empty lines that a level keeps for the next items of their callers. */
+/** Number of empty lines that a level keeps. */
 const KEPT_LINES = 64
 
 /** Number of unfinished tasks of a caller that a limit counts. */
@@ -24,9 +24,8 @@ export interface CallerCount {
 }
 
 /**
- * A stored task whose properties change in place. Its times count from its creation, because V8
- * keeps small whole numbers inside of an object, and larger ones in objects of their own: those, and
- * a new object for each change, took a tenth of the work of a task.
+ * A stored task whose properties change in place. Times count from its creation, because V8 keeps only
+ * small whole numbers without an object of their own. Both together save a tenth of the work of a task.
  */
 export class StoredNode implements Listed, Linked<StoredNode> {
   readonly id: string
@@ -64,7 +63,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   start: Due | undefined = undefined
   callback: Due | undefined = undefined
   running: ActiveRun | undefined = undefined
-  /** Lets a manual clock move again, while the task is at work. */
+  /** While the task is at work: lets a manual clock move again. */
   hold: (() => void) | undefined = undefined
 
   listed: ListedStatus | undefined = undefined
@@ -83,7 +82,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
     this.birth = task.birth
     this.key = task.key
     this.owner = task.owner
-    // One string for all tasks of a caller: it is compared by its address.
+    // One string for all tasks of a caller, because it is then compared by its address.
     this.caller = count?.caller ?? task.caller
     this.name = task.name
     this.pool = task.pool
@@ -115,7 +114,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
     }
   }
 
-  /** Begins the next run. A task whose run has not ended has lost it by a crash. */
+  /** Begins the next run. A run that has not ended has crashed. */
   begin(now: number): void {
     const after = now - this.createdAt
     if (this.status === 'processing') this.crashes++
@@ -127,7 +126,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
     this.#runStartedAfter = after
   }
 
-  /** Begins the next attempt at the callback. It is made again at a time, unless it has an outcome. */
+  /** @param againAt - time of the next attempt at the callback if this one has no outcome */
   beginCallback(againAt: number): void {
     this.callbackRun++
     this.#callbackAfter = againAt - this.createdAt
@@ -172,7 +171,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
     return this.callbackRun === expected.callbackRun && isFinalStatus(this.status)
   }
 
-  /** Returns the input for a run, which may change its value. The text stays for the next run. */
+  /** Returns the input for a run, which may change the value. Keeps the text for the next run. */
   takeInput(): Json {
     const input = this.input as Json
     this.input = Json.fromText(input.text)
@@ -196,10 +195,7 @@ export class ActiveRun extends RunSignal implements TaskRun {
   readonly input: Json
   readonly checkpoint: string | undefined
 
-  /**
-   * @param queue - the pool whose place the run has
-   * @param crashed - the task before the run, if that was lost
-   */
+  /** @param crashed - the task before this run, if the run before crashed */
   constructor(
     readonly node: StoredNode, readonly queue: Queue, readonly crashed: StoredTask | undefined,
   ) {
@@ -212,7 +208,6 @@ export class ActiveRun extends RunSignal implements TaskRun {
 
 /** The next run of a task, or the next attempt at its callback. */
 export class Due implements Linked<Due> {
-  /** Line in which it waits for a place. */
   line: Line | undefined = undefined
   previous: Due | undefined = undefined
   next: Due | undefined = undefined
@@ -225,7 +220,7 @@ export class Due implements Linked<Due> {
   ) {}
 }
 
-/** The waiting items of one caller, first come, first served. */
+/** The waiting items of one caller. */
 class Line extends LinkedList<Due> implements Linked<Line> {
   previous: Line | undefined = undefined
   next: Line | undefined = undefined
@@ -236,7 +231,7 @@ class Line extends LinkedList<Due> implements Linked<Line> {
 }
 
 class Level {
-  /** By caller. Most stay when they are empty: a `Map` that changes with each item is slow. */
+  /** Empty lines stay, because a `Map` that changes with each item is slow. */
   readonly lines = new Map<string | undefined, Line>()
   /** The lines that are not empty. The first one comes next. */
   readonly turns = new LinkedList<Line>()
@@ -244,12 +239,8 @@ class Level {
   constructor(readonly priority: number) {}
 }
 
-/**
- * Items that wait for a place: by priority, then in turns between callers. Each operation takes constant
- * time if there are few priorities.
- */
+/** Items that wait for a place: by priority, then in turns between callers, in constant time. */
 export class Queue {
-  /** Number of items. */
   size = 0
   /** Number of items that have a place. */
   running = 0
@@ -277,7 +268,7 @@ export class Queue {
     this.size++
   }
 
-  /** Removes the item that comes next. The next turn is that of another caller. */
+  /** Removes the next item, and moves its caller to the end. */
   take(): Due {
     const item = this.first as Due
     const line = item.line as Line
@@ -305,7 +296,6 @@ export class Queue {
   }
 
   #levelOf(priority: number): Level {
-    // The level that was left empty.
     if (this.size === 0 && this.#levels[0]?.priority !== priority) this.#levels.length = 0
     let at = 0
     while ((this.#levels[at]?.priority ?? Infinity) < priority) at++

@@ -3,23 +3,19 @@ import {
 } from '../../src/engine/engine.js'
 import { SortedList } from './sorted-list.js'
 
-/**
- * Number of changed tasks that wait to be sorted. A task that ends soon is then sorted once, with
- * its final status.
- */
+/** Number of changed tasks that wait to be sorted, so that a task that ends soon is sorted once. */
 const MAX_UNSORTED = 1024
 
 export interface Listed extends ListPosition {
   readonly owner: string | undefined
   readonly name: string
-  /** Its status in lists. `undefined`: it is in no list. */
+  /** Status in lists; `undefined` for no list. */
   listed: ListedStatus | undefined
-  /** Status of the lists that the task is in at present. */
+  /** Status of the lists that have the task now. */
   sortedAs: ListedStatus | undefined
   isUnsorted: boolean
 }
 
-/** The tasks with one name and status. */
 class List<T extends Listed> extends SortedList<T, ListPosition> {
   constructor(readonly name: string, readonly status: ListedStatus) {
     super(compare)
@@ -32,7 +28,7 @@ type Lists<T extends Listed> = Map<string, List<T>>
 export class TaskLists<T extends Listed> {
   readonly #all: Lists<T> = new Map()
   readonly #byOwner = new Map<string | undefined, Lists<T>>()
-  /** Keys of lists by name and status: joining the two for each task would be slow. */
+  /** Keys of lists by name and status, because joining the two for each task would be slow. */
   readonly #keys = new Map<string, Readonly<Record<string, string>>>()
   #unsorted: T[] = []
 
@@ -49,7 +45,7 @@ export class TaskLists<T extends Listed> {
     this.#sortTask(task)
   }
 
-  /** Returns the tasks of one page. `isGone` tells of tasks that are expired. */
+  /** @param isGone - returns true for expired tasks */
   page(
     { of, statuses, names, from, to, order, limit, after }: TaskQuery, isGone: (task: T) => boolean,
   ): T[] {
@@ -74,7 +70,7 @@ export class TaskLists<T extends Listed> {
     return page.sort(isNewest ? (one, other) => compare(other, one) : compare).slice(0, limit)
   }
 
-  /** Sorts the tasks that have changed. In their order, most are appended to their lists. */
+  /** Sorts the changed tasks in their order, in which most are appended to their lists. */
   #sort(): void {
     if (this.#unsorted.length === 0) return
     const changed = this.#unsorted.sort(compare)

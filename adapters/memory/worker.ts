@@ -9,21 +9,18 @@ import { SortedList } from './sorted-list.js'
 import { ActiveRun, Due, Queue, type StoredNode } from './stored-task.js'
 
 /**
- * Time in which further runs may start in the same turn of the event loop, in milliseconds: as long as the
- * server has worked on requests since the last turn. So a burst of short tasks is not rejected while the tasks
- * before it could run.
+ * Limits of the time in which further runs may start in the same turn of the event loop, in milliseconds. It is
+ * as long as the server has worked on requests since the last turn, so that runs keep up with a burst.
  */
 const MIN_TURN_MS = 2
 const MAX_TURN_MS = 20
-/** Milliseconds that aborted runs have to end. */
+/** Time for aborted runs to end, in milliseconds. */
 const ABORT_GRACE_MS = 250
-/** Delay of the next run after one that ended without a change of its task, in milliseconds. */
+/** Delay of the next run after one that has not changed its task, in milliseconds. */
 const LOST_RUN_MS = 1000
-/** Time after which an attempt at a callback without an outcome is made again, in milliseconds. */
-const CALLBACK_AGAIN_MS = 60_000
-/** Delay before files are removed again after a failure, in milliseconds. */
-const REMOVE_AGAIN_MS = 60_000
-/** Number of tasks whose files are removed at the same time. */
+/** Delay before a callback without an outcome, or a failed removal of files, is retried, in milliseconds. */
+const AGAIN_MS = 60_000
+/** Maximum number of tasks whose files are removed at the same time. */
 const REMOVALS = 10
 /** Interval in milliseconds of the timer that keeps a process alive. */
 const KEEP_ALIVE_MS = 1000
@@ -31,7 +28,7 @@ const KEEP_ALIVE_MS = 1000
 export interface WorkerHost {
   readonly clock: Clock
   readonly now: () => number
-  /** Called when the run of a task that had this status has begun. */
+  /** Called when a run has begun of a task that had this status. */
   readonly onBegin: (node: StoredNode, before: TaskStatus) => void
   /** Returns whether a task has not expired. Removes it if it has. */
   readonly isLive: (node: StoredNode) => boolean
@@ -40,12 +37,8 @@ export interface WorkerHost {
   readonly all: () => Iterable<StoredNode>
 }
 
-/**
- * Hands out what is due. A run starts in a later turn of the event loop than the call that made it
- * due, so that a server can respond first.
- */
+/** Hands out what is due, in a later turn of the event loop, so that a server can respond first. */
 export class Worker {
-  readonly #host: WorkerHost
   readonly #pools = new Map<string, Queue>()
   readonly #callbacks = new Queue(undefined)
   readonly #delayed = new SortedList<Due>((one, other) => one.at - other.at || one.n - other.n)
@@ -55,7 +48,7 @@ export class Worker {
   #pending = 0
   /** Number of all starts and callbacks so far. */
   #dues = 0
-  /** Promises for the next end of something. */
+  /** Called at the next end of something. */
   #ends: (() => void)[] = []
   /** Tasks whose files wait for their removal. */
   readonly #unremoved: StoredTask[] = []
@@ -69,9 +62,7 @@ export class Worker {
   #closing: Promise<void> | undefined
   #isAborted = false
 
-  constructor(host: WorkerHost) {
-    this.#host = host
-  }
+  constructor(private readonly host: WorkerHost) {}
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.#handlers) throw new Error('work() was called already: an engine has one worker')
@@ -81,15 +72,14 @@ export class Worker {
     options.places.onFree((pool) => {
       const queue = this.#pools.get(pool)
       if (queue === undefined || queue.size === 0) return
-      // Starts further short runs in the same turn. One batch for each turn would be slower than
-      // the arrivals.
+      // Short runs start in the same turn, because one batch for each turn would be too slow.
       if (systemClock.now() < this.#turnEnd) this.#startIn(queue)
       if (queue.size > 0) this.#scheduleTurn()
     })
-    // In a Worker the global scope may set no timer, and has no tasks yet.
+    // The global scope of a Worker may set no timer, and has no tasks yet.
     for (const queue of this.#queues()) {
       if (queue.size > 0) this.#scheduleTurn()
-      for (const { node } of queue) node.hold ??= this.#host.clock.hold?.()
+      for (const { node } of queue) node.hold ??= this.host.clock.hold?.()
     }
   }
 
@@ -107,11 +97,7 @@ export class Worker {
       ? undefined : this.#add(node, this.#callbacks, callbackAt, now)
   }
 
-  /**
-   * Ends what a task waits for or runs.
-   *
-   * @param isOwn - the run itself has ended the task
-   */
+  /** @param isOwn - true if the run itself has ended the task */
   endRun(node: StoredNode, isOwn: boolean): void {
     const { running } = node
     this.#cancel(node.start)
@@ -121,7 +107,7 @@ export class Worker {
     if (!isOwn) running?.abort(new RunReplacedError())
   }
 
-  /** Forgets a task that is removed. Has its files deleted. */
+  /** Ends all work of a task that is removed, and has its files deleted. */
   remove(node: StoredNode): void {
     this.endRun(node, false)
     this.#cancel(node.callback)
@@ -129,13 +115,13 @@ export class Worker {
     if (node.hasFiles) this.#addRemoval(node.toTask())
   }
 
-  /** Makes ready what is due. For readers that do not wait for the timer. */
+  /** Makes ready what is due. */
   wakeDue(): void {
-    const now = this.#host.now()
+    const now = this.host.now()
     for (let due = this.#delayed.first; due && due.at <= now; due = this.#delayed.first) {
       this.#delayed.remove(due)
       this.#makeReady(due)
-      if (due.queue !== this.#callbacks) this.#host.onReady(due.node)
+      if (due.queue !== this.#callbacks) this.host.onReady(due.node)
     }
     this.#setTimer()
   }
@@ -150,14 +136,11 @@ export class Worker {
     for (const { at } of queue ?? []) oldest = Math.min(oldest, at)
     return {
       running: queue?.running ?? 0, waiting, delayed,
-      ...waiting > 0 && { oldestWaitingMs: Math.max(this.#host.now() - oldest, 0) },
+      ...waiting > 0 && { oldestWaitingMs: Math.max(this.host.now() - oldest, 0) },
     }
   }
 
-  /**
-   * Resolves when nothing is pending. Keeps the process alive until then: a Worker cancels a request
-   * that waits only for promises of other requests.
-   */
+  /** Keeps a timer, because a Worker cancels a request that waits only for promises of other requests. */
   async idle(): Promise<void> {
     const alive = setInterval(() => undefined, KEEP_ALIVE_MS)
     await this.#until(() => this.#pending === 0)
@@ -186,7 +169,7 @@ export class Worker {
     due.turn = this.#turns
     queue.push(due, queue.pool === undefined ? 0 : node.priority)
     if (this.#options === undefined) return
-    node.hold ??= this.#host.clock.hold?.()
+    node.hold ??= this.host.clock.hold?.()
     if (queue.pool === undefined || this.#options.places.freeIn(queue.pool) > 0) this.#scheduleTurn()
   }
 
@@ -203,8 +186,8 @@ export class Worker {
     this.#timer?.cancel()
     this.#timer = undefined
     if (at === undefined || this.#isAborted) return
-    const delay = Math.min(Math.max(at - this.#host.now(), 0), MAX_TIMER_MS)
-    const cancel = this.#host.clock.schedule(delay, () => {
+    const delay = Math.min(Math.max(at - this.host.now(), 0), MAX_TIMER_MS)
+    const cancel = this.host.clock.schedule(delay, () => {
       this.#timer = undefined
       this.wakeDue()
     })
@@ -225,18 +208,18 @@ export class Worker {
     })
   }
 
-  /** Starts the runs that became ready before this turn, as far as there are places. */
+  /** Starts runs that became ready before this turn, while places are free. */
   #startIn(queue: Queue): void {
     const { places } = this.#options as WorkOptions
     const pool = queue.pool as string
     while (this.#isNext(queue) && places.tryAcquire(pool)) this.#run(queue.take())
   }
 
-  /** Returns whether one became ready before this turn. Removes those whose tasks have expired. */
+  /** Returns true if the next item became ready before this turn. Removes expired tasks. */
   #isNext(queue: Queue): boolean {
     for (let { first } = queue; first && first.turn < this.#turns; { first } = queue) {
       if (this.#isAborted) return false
-      if (this.#host.isLive(first.node)) return true
+      if (this.host.isLive(first.node)) return true
     }
     return false
   }
@@ -245,8 +228,8 @@ export class Worker {
     const { status } = node
     const crashed = status === 'processing' ? node.toTask() : undefined
     node.start = undefined
-    node.begin(this.#host.now())
-    this.#host.onBegin(node, status)
+    node.begin(this.host.now())
+    this.host.onBegin(node, status)
     const run = node.running = new ActiveRun(node, queue, crashed)
     queue.running++
     const end = (): void => { this.#endOf(run) }
@@ -259,7 +242,7 @@ export class Worker {
     // The handler has not ended the task, so the run is lost.
     if (node.running === run) {
       node.running = undefined
-      const now = this.#host.now()
+      const now = this.host.now()
       if (!this.#isAborted) this.schedule(node, now + LOST_RUN_MS, now)
     }
     this.#end()
@@ -267,8 +250,8 @@ export class Worker {
   }
 
   #callBack({ node, queue }: Due): void {
-    const now = this.#host.now()
-    node.beginCallback(now + CALLBACK_AGAIN_MS)
+    const now = this.host.now()
+    node.beginCallback(now + AGAIN_MS)
     node.callback = undefined
     this.scheduleCallback(node, now)
     queue.running++
@@ -294,7 +277,7 @@ export class Worker {
       void this.#handlers.remove(task).catch(() => false).then((isRemoved) => {
         this.#removals--
         if (!isRemoved) {
-          this.#host.clock.schedule(REMOVE_AGAIN_MS, () => { this.#addRemoval(task) })
+          this.host.clock.schedule(AGAIN_MS, () => { this.#addRemoval(task) })
         }
         this.#removeFiles()
       })
@@ -312,9 +295,8 @@ export class Worker {
   }
 
   async #shutDown(drainMs: number): Promise<void> {
-    // Runs what is due while there is time. What is due later never runs.
-    // A manual clock stands still meanwhile.
-    const end = this.#host.now() + (this.#host.clock.hold === undefined ? drainMs : 0)
+    // Runs what becomes due in the drain time. A manual clock stands still meanwhile.
+    const end = this.host.now() + (this.host.clock.hold === undefined ? drainMs : 0)
     const isDone = (): boolean => {
       if (this.#runs() > 0 || (this.#delayed.first?.at ?? Infinity) <= end) return false
       return this.#queues().every(({ size }) => size === 0)
@@ -325,7 +307,7 @@ export class Worker {
     if (this.#turn !== undefined) clearImmediate(this.#turn)
     this.#turn = undefined
     const reason = new WorkerClosingError()
-    const left = [...this.#host.all()].filter((node) => isLeft(node))
+    const left = [...this.host.all()].filter((node) => isLeft(node))
     for (const { running } of left) running?.abort(reason)
     await settles(this.#until(() => this.#runs() === 0), ABORT_GRACE_MS)
     for (const node of left) {
@@ -333,10 +315,7 @@ export class Worker {
     }
   }
 
-  /**
-   * Resolves when `isDone` returns true after the end of something. Each caller has its own promise,
-   * because Workers cannot share one between requests.
-   */
+  /** Waits with a promise for each caller, because Workers cannot share one between requests. */
   async #until(isDone: () => boolean): Promise<void> {
     while (!isDone()) await new Promise<void>((resolve) => { this.#ends.push(resolve) })
   }

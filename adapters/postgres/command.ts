@@ -16,11 +16,7 @@ Options:
   --schema NAME    schema of the tables. Default: longhaul
 `
 
-/**
- * Runs the command of `npx longhaul`.
- *
- * @param args - arguments after the name of the program
- */
+/** Runs the command of `npx longhaul`. */
 export async function runCommand(
   args: readonly string[], environment: Readonly<Record<string, string | undefined>>,
 ): Promise<Outcome> {
@@ -40,7 +36,7 @@ export async function runCommand(
     if (!print) return misuse('Pass --url, or set DATABASE_URL.')
     return { output: migrationSql(schema), exitCode: 0 }
   }
-  // `pg` takes any other text for a path on a host named "base".
+  // `pg` reads any other string as a path on a host named "base".
   if (!/^(postgres(ql)?:|socket:|\/)/.test(url)) {
     return misuse('The address must begin with postgres://.')
   }
@@ -70,7 +66,6 @@ function parse(args: readonly string[]) {
 }
 
 async function onDatabase(url: string, schema: string, print: boolean): Promise<string> {
-  // An optional peer, so it is loaded only for a command that needs a database.
   const { default: pg } = await import('pg').catch((cause: unknown) => {
     throw new Error('It needs pg: npm install pg@8', { cause })
   })

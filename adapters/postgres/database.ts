@@ -10,7 +10,7 @@ import { faultOf, isLostConnection } from './sql.js'
 
 /** Least time that the check of the tables at first use may take, in milliseconds. */
 const CHECK_MS = 5000
-/** Maximum time of the migrations, and of a statement that no request waits for, in milliseconds. */
+/** Maximum time of the migrations and of background work, in milliseconds. */
 const BACKGROUND_MS = 30_000
 
 /** Options of the access to a database. */
@@ -48,28 +48,20 @@ export const DATABASE_OPTIONS = {
   preparedStatements: flag({ default: false }),
 } satisfies OptionTable<DatabaseOptions>
 
-/**
- * All access to the database of the application: deadlines, the circuit breaker, migrations at first
- * use. The task engine, the store and the blobs of one `postgres()` share it.
- */
+/** Access to the database for the engine, the store and the blobs: time limits, migrations at first use. */
 export class Database {
-  /** True if other processes see the same data. */
   readonly shared: boolean
   /** Schema, quoted as an identifier. */
   readonly schema: string
-  /** Change notices of this schema. */
   readonly channel: NoticeChannel
   /**
-   * Runs one statement, which commits by itself. Waits for the migrations at first. Rejects with a
+   * Runs one statement, which commits by itself, after the migrations. Rejects with a
    * `StoreUnavailableError` if it fails or is late.
    */
   readonly query: Query
-  /**
-   * As `query`, for a statement that carries much data. It may take twice as long. If it is late,
-   * that says nothing about the server to calls without data.
-   */
+  /** As `query`, for a statement that carries much data. May take twice as long. */
   readonly transfer: Query
-  /** As `query`, for work that no request waits for. It may take 30 seconds. */
+  /** As `query`, for work that no request waits for. May take 30 seconds. */
   readonly background: Query
   private readonly name: string
   private readonly migrate: boolean
@@ -104,10 +96,7 @@ export class Database {
     this.channel = new NoticeChannel(this.connections, `${schema}.changes`, this.query)
   }
 
-  /**
-   * As `query`, for a statement that may run twice. Runs it again, once, if the connection was lost
-   * before the reply.
-   */
+  /** As `query`. Runs the statement once more if the connection was lost before the reply. */
   readonly repeated: Query = <Row>(text: string, values?: readonly unknown[]) => (
     this.query<Row>(text, values).catch((error: unknown) => {
       if (isLostConnection((error as Error).cause)) return this.query<Row>(text, values)
@@ -115,13 +104,13 @@ export class Database {
     })
   )
 
-  /** Waits for the migrations. A transaction of the application must find the tables. */
+  /** Waits for the migrations. */
   async ready(): Promise<void> {
     if (!this.isReady) await this.query('SELECT 1')
   }
 
   async isIdentity(identity: string): Promise<boolean> {
-    // It changes if the database is restored.
+    // The identity changes if the database is restored.
     if (this.identity !== identity) this.identity = await this.readIdentity(this.query)
     return this.identity === identity
   }
@@ -138,8 +127,8 @@ export class Database {
   }
 
   /**
-   * Waits for the check of the tables, as long as for a call, and for their creation. All calls share
-   * one check. It goes on if a call cannot wait for it, because it is slower than one statement.
+   * Waits for the check of the tables, as long as for a call, and then for their creation. All calls
+   * share one check, which continues after the time limit of a call.
    */
   private async prepare(): Promise<void> {
     if (!this.preparing) {
@@ -157,7 +146,7 @@ export class Database {
   /** Returns the missing migrations, if they may be applied. */
   private async checkTables(): Promise<readonly unknown[]> {
     const { connections, name: schema } = this
-    // The identity is read now, so that no open transaction has to wait for another connection.
+    // Reads the identity now, so that no open transaction has to wait for another connection.
     const missing = await connections.transaction(async (query) => {
       const found = await missingMigrations(query, schema)
       if (found.length === 0) this.identity = await this.readIdentity(query)
@@ -178,7 +167,6 @@ export class Database {
 
   private async createTables(missing: readonly unknown[]): Promise<void> {
     const { connections, name: schema } = this
-    // Another process may create the tables, so this may take longer than a call.
     if (missing.length > 0) {
       await this.backgrounds.call(() => connections.transaction(async (query) => {
         await applyMigrations(query, schema)
@@ -195,8 +183,8 @@ export class Database {
 }
 
 /**
- * Returns the SQL that identifies a database: the id of its tables, and the number of the database,
- * which differs for a copy on the same server.
+ * Returns the SQL of the identity of a database: the id of its tables, and its number, which differs
+ * for a copy on the same server.
  *
  * @param schema - quoted as an identifier
  */

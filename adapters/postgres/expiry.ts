@@ -15,9 +15,7 @@ export const BATCH = 1000
 /** Deletes expired rows. Resolves to `true` if more may be left. */
 export type SweepBatch = () => Promise<boolean>
 
-/**
- * Deletes expired rows in small batches, at random times, so that processes rarely sweep together.
- */
+/** Deletes expired rows in batches, at random times, so that processes rarely sweep together. */
 export class Sweeper {
   private timer: ReturnType<typeof setTimeout> | undefined
   private isClosed = false
@@ -45,15 +43,8 @@ export class Sweeper {
   }
 }
 
-/**
- * Returns a function that deletes expired rows of a table. Rows that another transaction has locked
- * are left for later.
- *
- * @param expired - condition on the rows, perhaps with an order
- */
-export function expiredRows(
-  query: Query, table: string, key: string, expired: string,
-): SweepBatch {
+/** @param expired - SQL of the condition on the rows, perhaps with an order */
+export function expiredRows(query: Query, table: string, key: string, expired: string): SweepBatch {
   const sql = `DELETE FROM ${table} WHERE ${key} = ANY(ARRAY(
   SELECT ${key} FROM ${table} WHERE ${expired} LIMIT ${String(BATCH)} FOR UPDATE SKIP LOCKED
 )) RETURNING 1`
@@ -63,8 +54,8 @@ export function expiredRows(
 export type ShareCheck = (owner: string, bytes: number, limits: ShareLimits) => void
 
 /**
- * Limits what each owner leaves behind. A write starts a check of its owner with the probability that
- * makes one check for each sixteenth of a share, so that no process keeps counters.
+ * Limits what each owner leaves behind. Without counters: each write starts a check of its owner with
+ * a probability that makes one check for each sixteenth of a share.
  *
  * @param sql - removes and returns at most `BATCH` rows that an owner (`$1`) has beyond a number
  * (`$2`) or a total (`$3`)

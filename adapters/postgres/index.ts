@@ -17,9 +17,8 @@ export interface PostgresOptions extends DatabaseOptions {
    */
   readonly leaseMs?: number
   /**
-   * Maximum number of finished tasks that one owner leaves behind. The same number bounds its stored
-   * responses and finished uploads. Beyond it, the owner loses its own oldest, never those of
-   * another. Default 100,000.
+   * Maximum number of finished tasks of one owner, and of its stored responses and finished uploads.
+   * Beyond it, the owner loses its own oldest. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */
@@ -40,8 +39,8 @@ export interface Postgres {
 }
 
 /**
- * Creates a task engine, a store and blobs on one PostgreSQL 13 or later, over your `pg.Pool`, or on
- * a `PGlite`, which one process has for itself. They share the pool and the migrations.
+ * Creates a task engine, a store and blobs on PostgreSQL 13 or later, over your `pg.Pool`, or on a
+ * `PGlite`, which one process has for itself.
  *
  * @example
  * const tasks = createTasks({ ...postgres({ pool }), definitions: [report] })

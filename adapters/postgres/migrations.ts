@@ -2,24 +2,23 @@ import { readOptions, text } from '../../src/runtime/options.js'
 import type { PgliteClient, PostgresPool, Query } from './connections.js'
 import { connectionsOf } from './pool.js'
 
-/** Maximum time of all migrations, in milliseconds: one hour, for large tables. */
+/** Maximum time of all migrations, in milliseconds. */
 const MAX_MS = 3_600_000
 
 /** One change of the tables. A published migration is never edited; a later one corrects it. */
 export interface Migration {
-  /** Number of its row in the table of applied migrations. */
   readonly number: number
   readonly name: string
   /**
-   * Returns the statements. They only add, so that processes of the version before keep working
-   * beside them during a rolling deploy.
+   * Returns the statements. They only add, so that processes of the version before keep working during
+   * a rolling deploy.
    *
-   * @param schema - the schema, quoted as an identifier
+   * @param schema - quoted as an identifier
    */
   readonly statements: (schema: string) => readonly string[]
 }
 
-/** All migrations, in order. A new one is added at the end, with the next number. */
+/** All migrations, in order. */
 export const MIGRATIONS: readonly Migration[] = [
   {
     number: 1, name: 'tables',
@@ -37,8 +36,8 @@ const VACUUM = 'autovacuum_vacuum_scale_factor = 0.05'
 
 /**
  * Tables of the store. Expired rows are found by `sweep_slot`, the expiry in units of 10 minutes,
- * rounded up. An index on `expires_at` would change with every update. An update that changes no
- * index leaves less behind (a heap-only tuple), if its page has space: hence the fill factor.
+ * rounded up, because an index on `expires_at` would change with every update. An update that changes
+ * no index leaves less behind (a heap-only tuple) if its page has space: hence the fill factor.
  */
 function entries(schema: string): readonly string[] {
   return [
@@ -63,7 +62,7 @@ function entries(schema: string): readonly string[] {
   ]
 }
 
-/** Bytes are not compressed, because a range could otherwise only be read by expanding the chunk. */
+/** Bytes are not compressed, so that a range is read without the rest of its chunk. */
 function blobs(schema: string): readonly string[] {
   return [
     `CREATE TABLE ${schema}.blobs (
@@ -91,16 +90,14 @@ function blobs(schema: string): readonly string[] {
 }
 
 /**
- * Tables of the task engine: one row for each task, with its input and its checkpoint. Times are
- * milliseconds since 1970, as `float8`, which every client reads as a number. The empty string
- * stands for no owner and no caller. No limit counts a task without `limit_group`. The status is its
- * number in `STATUSES`. `taken_by` names the statement that has begun the newest run.
+ * Tables of the task engine: one row for each task. Times are milliseconds since 1970, as `float8`,
+ * which every client reads as a number. The empty string stands for no owner and no caller. No limit
+ * counts a task without `limit_group`. The status is its number in `STATUSES`. `taken_by` names the
+ * statement that has begun the newest run. A task with a `turn` may be taken; a queued task without
+ * one waits for `due_at`. Changes of progress, checkpoints and leases touch no index.
  *
- * A task with a `turn` may be taken. A queued task without one waits for `due_at`. Changes of
- * progress, checkpoints and leases touch no index, so they leave little behind (heap-only tuples).
- *
- * `task_callers` has no counts. `changed_at` differs after each task that was created under a limit
- * of the caller, so that two processes cannot both use the last place.
+ * `changed_at` of `task_callers` differs after each task that was created under a limit of the
+ * caller, so that two processes cannot both use the last place.
  */
 function tasks(schema: string): readonly string[] {
   const index = (name: string, columns: string, kind = ''): string => (
@@ -159,10 +156,7 @@ function tasks(schema: string): readonly string[] {
   ]
 }
 
-/**
- * Limits how long a migration waits for the lock of a table, because every later statement waits
- * behind it. The migration fails with 55P03, and the next call tries it again.
- */
+/** Every later statement waits behind a migration that waits for a lock. It fails with 55P03 then. */
 const LOCK_TIMEOUT = 'SET LOCAL lock_timeout = \'1s\''
 
 export const SCHEMA = text({
@@ -174,7 +168,7 @@ export function quoted(schema: string): string {
   return `"${schema}"`
 }
 
-/** Returns the SQL of some migrations as one transaction. Default: all, for an empty database. */
+/** Returns the SQL of migrations as one transaction. Default: all, for an empty database. */
 export function migrationSql(
   schema: string, migrations: readonly Migration[] = MIGRATIONS,
 ): string {
@@ -184,7 +178,7 @@ export function migrationSql(
   ].map((statement) => `${statement};\n`).join('\n')
 }
 
-/** Returns the SQL of the migrations that a database lacks. Empty if it lacks none. */
+/** Returns the SQL of the migrations that a database lacks; `''` for none. */
 export async function missingSql(pool: PostgresPool, schema: string): Promise<string> {
   const missing = await connectionsOf(pool).transaction(
     (query) => missingMigrations(query, schema), MAX_MS,
@@ -204,14 +198,12 @@ export interface MigrateOptions {
 /**
  * Applies the migrations that are missing, and returns their names. For deploy scripts: with
  * `postgres({ pool, migrate: false })` the processes themselves need no right to create tables.
- * Several calls at the same time take turns.
  *
  * @example
  * await migrate(pool)
  *
  * @throws {TypeError} An option is not valid or unknown.
- * @throws {Error} With the code `55P03`: another transaction has locked a table for a second. Call
- * `migrate` again once that transaction is over.
+ * @throws {Error} With the code `55P03`: another transaction has locked a table for a second.
  */
 export async function migrate(
   pool: PostgresPool | PgliteClient, options: MigrateOptions = {},
@@ -223,18 +215,13 @@ export async function migrate(
   return applied.map(({ number, name }) => `${String(number)} ${name}`)
 }
 
-/**
- * Applies the migrations that are missing, and returns them. Must run in a transaction. Processes
- * take turns by an advisory lock.
- */
-export async function applyMigrations(
-  query: Query, schema: string,
-): Promise<readonly Migration[]> {
+/** Must run in a transaction. Processes take turns by an advisory lock. */
+export async function applyMigrations(query: Query, schema: string): Promise<readonly Migration[]> {
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
   await query(LOCK_TIMEOUT)
-  // Reads the catalog itself: `to_regnamespace` may use what the connection knew before it waited.
+  // `to_regnamespace` may use what the connection knew before it waited.
   const found = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
-  // Even with IF NOT EXISTS it needs the right to create schemas.
+  // IF NOT EXISTS would need the right to create schemas.
   if (found.length === 0) await query(`CREATE SCHEMA ${quoted(schema)}`)
   await query(journal(schema))
   const missing = await missingMigrations(query, schema)

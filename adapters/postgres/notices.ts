@@ -17,15 +17,13 @@ const TEST_MS = 1000
 /** First and longest delay before another connection is opened, in milliseconds. */
 const REOPEN_MS = { first: 250, longest: 30_000 }
 
-/** Begins the payload of a change, before its key. */
-export type Kind = 'entry:' | 'task:'
-
 /** Change notices of entries, or of tasks. All of a database share one connection. */
 export class ChangeNotices {
   readonly watches = new WatchList()
   private isClosed = false
 
-  constructor(private readonly channel: NoticeChannel, readonly kind: Kind) {}
+  /** @param kind - start of the payload of a notice, before the key */
+  constructor(private readonly channel: NoticeChannel, readonly kind: 'entry:' | 'task:') {}
 
   // #region watch
   /** Adds a watch. Resolves when notices arrive, or are known not to. */
@@ -55,12 +53,12 @@ export class ChangeNotices {
 }
 
 /**
- * The channel of all change notices, by LISTEN on one connection. Every 5 seconds a test notice goes
- * through the pool. If it does not arrive, the connection is half-open, or a pooler in transaction
- * mode stands in between: another one is opened, and all watchers are notified every second.
+ * All change notices, by LISTEN on one connection. Every 5 seconds a test notice goes through the
+ * pool. If it does not arrive (a half-open connection, a pooler in transaction mode), opens another
+ * connection, and notifies all watchers every second.
  *
- * Notices are sent in statements of their own, because PostgreSQL commits transactions with a notice
- * one at a time, each with its own write to the disk if it has changed something.
+ * Notices have their own statements, because PostgreSQL commits transactions with a notice one at a
+ * time.
  */
 export class NoticeChannel {
   readonly sender = new Notices((payloads) => this.send(payloads))
@@ -119,7 +117,7 @@ export class NoticeChannel {
     const test = this.sent = { payload: `?${newId()}`, hasArrived: false }
     await this.send([test.payload])
     if (!test.hasArrived) await this.sleep(TEST_MS)
-    // A process that was busy itself first reads what has arrived.
+    // A process that was busy first reads what has arrived.
     if (!test.hasArrived) await new Promise<void>((resolve) => { setImmediate(resolve) })
     return test.hasArrived
   }

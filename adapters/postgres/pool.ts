@@ -14,14 +14,14 @@ const CLOSE_MS = 500
 const LISTEN_MS = 3000
 
 /**
- * Stops a backend that still runs a statement that was late. The text is compared, because a pooler
- * gives its clients process ids of its own. The server cuts long strings.
+ * Stops a late statement. Compares its text, because a pooler gives its clients other process ids.
+ * The server cuts long texts.
  */
 const STOP = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 WHERE pid = $1::integer AND state = 'active' AND usename = current_user
   AND starts_with($2::text, query)`
 
-/** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
+/** Pools and clients whose `error` event has a listener. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
 class Use {
@@ -33,11 +33,7 @@ class Use {
   text = ''
 }
 
-/**
- * Returns the access to a database, told apart by the methods of `pool`.
- *
- * @throws {TypeError} It is neither a `pg.Pool` nor a `PGlite`.
- */
+/** @throws {TypeError} `pool` is neither a `pg.Pool` nor a `PGlite`. */
 export function connectionsOf(
   pool: PostgresPool | PgliteClient, preparesStatements = false,
 ): Connections {
@@ -84,7 +80,7 @@ export class PoolConnections implements Connections {
       const result = await work(query)
       await query('COMMIT')
       return result
-      // Closing the connection rolls the transaction back.
+      // After an error, the closed connection rolls the transaction back.
     }, () => true)
     return within(done, timeoutMs, () => {
       this.cancel(use)
@@ -103,7 +99,7 @@ export class PoolConnections implements Connections {
     })
     try {
       await within(client.query(`LISTEN "${channel}"`), LISTEN_MS, () => (
-        new Error(`PostgreSQL has not answered within ${String(LISTEN_MS)} ms`)
+        new Error(`PostgreSQL has not responded within ${String(LISTEN_MS)} ms`)
       ))
     } catch (error) {
       isOpen = false
@@ -112,8 +108,7 @@ export class PoolConnections implements Connections {
     }
     return () => {
       isOpen = false
-      // If the server does not respond, the statement is still active, and the client then closes its
-      // socket without waiting for the server.
+      // While a statement is active, `release` closes the socket without waiting for the server.
       void settles(client.query('SELECT 1'), CLOSE_MS).then(() => { client.release(true) })
     }
   }
@@ -146,8 +141,8 @@ export class PoolConnections implements Connections {
   }
 
   /**
-   * Closes the connection of a late statement, and stops the statement on the server, which does not
-   * notice a closed connection while a statement runs or waits for a lock.
+   * Closes the connection of a late statement. Stops the statement too, because a server that runs it
+   * or waits for a lock does not notice the closed connection.
    */
   private cancel(use: Use): void {
     const { client, text, replies } = use
@@ -162,8 +157,8 @@ export class PoolConnections implements Connections {
   }
 
   /**
-   * Takes a client from the pool. Closes those that the application has released inside a
-   * transaction, and those that may be half-open: they have had no reply since a statement had none.
+   * Takes a client from the pool. Closes clients that the application has released inside a
+   * transaction, and those that may be half-open, without a reply since a statement got none.
    */
   private async checkOut(): Promise<PostgresPoolClient> {
     for (;;) {
@@ -180,8 +175,8 @@ export class PoolConnections implements Connections {
   }
 
   /**
-   * Runs a statement. It may fail with 40001 if the default isolation level of the database is above
-   * READ COMMITTED. Then it has changed nothing and is repeated, until its connection is closed.
+   * Runs a statement. Repeats it after 40001, with which it has changed nothing: the default isolation
+   * level of the database is then above READ COMMITTED.
    */
   private async query<Row>(
     client: PostgresPoolClient, use: Use, text: string, values: readonly unknown[],
@@ -201,8 +196,8 @@ export class PoolConnections implements Connections {
 }
 
 /**
- * Listens to the errors of a pool and of its clients: without a listener, the loss of a connection
- * would end the process. A listener that is attached when `connect()` has resolved would be late.
+ * Listens to the errors of a pool and of its clients, because an `error` event without a listener ends
+ * the process. A listener that is attached after `connect()` would be late.
  */
 function guard(pool: PostgresPool): void {
   if (guarded.has(pool)) return
@@ -231,7 +226,6 @@ function isInTransaction(client: PostgresPoolClient): boolean {
   return ['T', 'E'].includes(client.getTransactionStatus?.() ?? 'I')
 }
 
-/** Names by text. The number of different strings is small. */
 const names = new Map<string, string>()
 
 function statementName(text: string): string {

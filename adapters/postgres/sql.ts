@@ -1,6 +1,6 @@
 import type { Fault } from '../../src/stores/calls.js'
 
-/** Maximum lifetime: 285 years. Later times would not fit in a sweep slot for ever. */
+/** Maximum lifetime, for which a sweep slot has space: 285 years. */
 const MAX_TTL_MS = 9_000_000_000_000
 
 /** SQLSTATE of an error that the server reported, such as `23505`. */
@@ -9,39 +9,36 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
 }
 
-/** 53100 is `disk_full`. A quota is an internal error with the message of the system. */
+/** 53100 is `disk_full`. An exceeded quota is an internal error with the message of the system. */
 export function faultOf(error: unknown): Fault {
   const state = sqlState(error)
   const isFull = state === '53100' || (state !== undefined && error instanceof Error
     && /no space left on device|disk quota exceeded/i.test(error.message))
-  return { answered: state !== undefined, reason: isFull ? 'full' : 'unavailable' }
+  return { hasReplied: state !== undefined, reason: isFull ? 'full' : 'unavailable' }
 }
 
 /**
- * Returns true if a connection must not be used again after this error. Without an SQLSTATE the
- * error is one of the connection. With these, the server is going down (57P01 to 57P05), accepts no
- * connections (08…, 53300), or is a standby since a fail-over (25006): a new connection may reach
- * the new primary. With 25P02, the application has released a client in a failed transaction.
+ * Returns true if the connection must not be used again. Without an SQLSTATE, the connection failed.
+ * With 57P… the server is going down, with 08… and 53300 it accepts no connections, with 25006 it is a
+ * standby since a fail-over. With 25P02 the application has released a client in a failed transaction.
  */
 export function isBroken(error: unknown): boolean {
   const state = sqlState(error)
   return state === undefined || /^(?:08|57P|25006|25P02|53300)/.test(state)
 }
 
-/** Returns true if the connection was lost while a statement ran, so its outcome is open. */
+/** Returns true if the connection was lost while a statement ran, whose outcome is unknown. */
 export function isLostConnection(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const state = sqlState(error)
   if (state !== undefined) return state === '57P01'
-  // With these, no connection could be opened.
+  // Otherwise no connection could be opened.
   return !('syscall' in error && ['connect', 'getaddrinfo'].includes(String(error.syscall)))
 }
 
 /**
- * Checks keys and values. PostgreSQL does not store U+0000. The client would replace half of a
- * surrogate pair.
- *
- * @throws {TypeError} A string has U+0000, or is not well-formed.
+ * Checks keys and values: PostgreSQL does not store U+0000, and clients replace half of a surrogate
+ * pair.
  */
 export function checkText(...texts: readonly (string | undefined)[]): void {
   for (const text of texts) {
@@ -50,11 +47,7 @@ export function checkText(...texts: readonly (string | undefined)[]): void {
   }
 }
 
-/**
- * @returns a lifetime within the limits of the tables, in milliseconds
- *
- * @throws {TypeError} `ttlMs` is not a finite number.
- */
+/** Limits a lifetime in milliseconds. Throws a `TypeError` if it is not finite. */
 export function toLifetime(ttlMs: number): number {
   if (!Number.isFinite(ttlMs)) {
     throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)

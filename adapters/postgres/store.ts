@@ -12,7 +12,7 @@ import { ChangeNotices } from './notices.js'
 import { checkText, expiry, slot, toLifetime } from './sql.js'
 import { TurnBatches } from './turn-batches.js'
 
-/** Maximum number of keys in one statement. It bounds the size of a reply. */
+/** Maximum number of keys in one statement, which bounds the size of a reply. */
 const MAX_KEYS = 64
 /** Memory of a row beside its value, in bytes. An estimate. */
 const OVERHEAD = 200
@@ -30,10 +30,9 @@ interface Row extends Entry {
 }
 
 /**
- * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write
- * that finds another revision reads the entry with a second one. This process makes the revisions, so
- * that it recognises its own write if it sends it twice. Lifetimes are durations, so that
- * only the server's clock decides when a row expires.
+ * A store on PostgreSQL 13 or later, made by `postgres()`. Each method is one statement; a write that
+ * finds another revision reads the entry with a second one. The process makes the revisions, so that
+ * it recognises its own write if it has sent it twice.
  */
 export class PostgresStore implements Store {
   readonly shared: boolean
@@ -66,9 +65,7 @@ export class PostgresStore implements Store {
     })
   }
 
-  create(
-    key: string, value: string, options: WriteOptions,
-  ): Promise<Created | Existing> {
+  create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
     const { ttlMs } = options
     return this.call('create', async () => {
       checkText(key, value)
@@ -83,7 +80,7 @@ export class PostgresStore implements Store {
           return { created: true, revision }
         }
         if (entry) return { created: false, entry }
-        // It was deleted or has expired in between: tries again.
+        // The entry was deleted or has expired meanwhile.
       }
     })
   }

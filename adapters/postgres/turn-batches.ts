@@ -1,6 +1,6 @@
 import { setImmediate } from '../../src/runtime/timers.js'
 
-/** Gathers the calls of one turn of the event loop, and sends them together at its end. */
+/** Sends the calls of one turn of the event loop together. */
 export class TurnBatches<T, R extends { readonly id: string }> {
   private items = new Map<string, T>()
   private readonly keys = new Set<string>()
@@ -8,15 +8,13 @@ export class TurnBatches<T, R extends { readonly id: string }> {
   private sent: Promise<ReadonlyMap<string, R>> | undefined
   private onSend = (_sent: Promise<ReadonlyMap<string, R>>): void => undefined
 
-  /** @param maxWeight - of one batch; a heavier call travels alone */
+  /** @param maxWeight - maximum weight of a batch; a heavier call is a batch of its own */
   constructor(
     private readonly maxWeight: number,
     private readonly send: (items: readonly T[]) => Promise<readonly R[]>,
   ) {}
 
-  /**
-   * Resolves to the row with the id. No two different items of one batch have the same id or key.
-   */
+  /** Resolves to the row with the id. Different items with one id or key go into different batches. */
   async add(id: string, item: T, weight = 1, key?: string): Promise<R | undefined> {
     const isTaken = this.items.has(id) ? this.items.get(id) !== item
       : key !== undefined && this.keys.has(key)

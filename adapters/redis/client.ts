@@ -4,8 +4,7 @@ import { SHARES } from '../../src/stores/share-limits.js'
 
 /**
  * The part of a Redis client that longhaul uses: ioredis 5 or 6, a single server, a Cluster or
- * Sentinel. Defined by its shape, so that any version of ioredis fits. The application creates,
- * configures and closes the client.
+ * Sentinel. The application creates, configures and closes the client.
  */
 export interface RedisClient {
   /** `GET key`. */
@@ -55,10 +54,7 @@ export const REDIS = {
   ...SHARES,
 }
 
-/**
- * Returns whether commands that read may go to replicas, which lag behind. In a Cluster, scripts always
- * go to a master.
- */
+/** Returns whether reads of a Cluster may go to replicas, which lag behind. Scripts go to a master. */
 export function readsReplicas({ options: { scaleReads = 'master' } = {} }: RedisClient): boolean {
   return scaleReads !== 'master'
 }
@@ -72,9 +68,7 @@ export function script(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') }
 }
 
-/**
- * Runs a script by its digest. If the server does not know it (new, restarted), sends the source.
- */
+/** Runs a script by its digest. If the server does not know it, sends the source. */
 export function runScript(
   client: RedisClient, { source, sha }: Script, keys: number, ...args: (string | number)[]
 ): Promise<unknown> {

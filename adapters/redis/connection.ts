@@ -4,7 +4,7 @@ import type { Unsubscribe } from '../../src/stores/store.js'
 import { runScript, type RedisClient, type Script } from './client.js'
 import { Watches } from './watches.js'
 
-/** The calls of one store or engine to Redis: each has a time limit, and is published. */
+/** The calls of one store or engine to Redis. */
 export class Connection {
   readonly watches: Watches
   readonly silence: Silence
@@ -55,9 +55,9 @@ export class Connection {
 }
 
 function faultOf(error: unknown): Fault {
-  const answered = error instanceof Error && error.name === 'ReplyError'
-  const isFull = answered && error.message.includes('OOM ')
-  return { answered, reason: isFull ? 'full' : 'unavailable' }
+  const hasReplied = error instanceof Error && error.name === 'ReplyError'
+  const isFull = hasReplied && error.message.includes('OOM ')
+  return { hasReplied, reason: isFull ? 'full' : 'unavailable' }
 }
 
 /** Options of a connection that only tests whether the server replies. */
@@ -66,14 +66,12 @@ const PROBE = {
   disconnectTimeout: 100,
 } as never
 
-/** The connections of a client that are checked. */
 export type Checked = Pick<RedisClient, 'nodes' | 'status' | 'stream' | 'ping' | 'duplicate' | 'disconnect'>
 
 /**
- * Finds half-open connections: the server replies to others, and the connection has received nothing
- * for a time limit. A load balancer or NAT that lost its state leaves such connections, and the socket
- * reports no error. Each is disconnected, so that its client reconnects and resends commands without a
- * reply. If the server itself does not reply, nothing is replaced.
+ * Disconnects half-open connections, which a load balancer or NAT that lost its state leaves: the server
+ * replies to a new connection, and the old one has received nothing for a time limit. Its client then
+ * reconnects, and resends commands without a reply.
  */
 export class Silence {
   readonly clients = new Set<Checked>()
@@ -98,7 +96,7 @@ export class Silence {
   private async replaceSilent(connection: Checked): Promise<void> {
     const { stream } = connection
     const heard = stream?.bytesRead
-    // One that is not connected is being connected by its client.
+    // Its client connects one that is not connected.
     const isSame = (): boolean => (
       !this.isClosed && (connection.status === 'ready' || connection.status === 'connect')
       && connection.stream === stream && connection.stream?.bytesRead === heard

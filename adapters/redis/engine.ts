@@ -22,21 +22,16 @@ export interface RedisTaskEngineOptions {
   /** Your ioredis client (5 or 6): single, Cluster or Sentinel. You close it yourself. */
   readonly client: RedisClient
   /**
-   * Connection of BullMQ: its options, or an ioredis client with `maxRetriesPerRequest: null`, which
-   * you close. Without `enableAutoPipelining`. Default: `client`, or a copy of it if its options do
-   * not suit BullMQ.
+   * Connection of BullMQ: its options, or an ioredis client with `maxRetriesPerRequest: null` and
+   * without `enableAutoPipelining`, which you close. Default: `client`, or a copy with other options.
    */
   readonly connection?: ConnectionOptions
   /**
-   * Prefix of all keys and channels: 1 to 64 of `A-Z a-z 0-9 . _ -`. In keys it is the hash tag, in
-   * braces, so that all keys are on one node of a Redis Cluster. Each application on one Redis needs
-   * its own. Default `longhaul`.
+   * Prefix of all keys and channels: 1 to 64 of `A-Z a-z 0-9 . _ -`. In keys it is the hash tag, so that
+   * a Cluster keeps them on one node. Each application on one Redis needs its own. Default `longhaul`.
    */
   readonly namespace?: string
-  /**
-   * BullMQ's name of the queue of the default pool. The queue of the pool `heavy` has the name
-   * `tasks.heavy`. Default `tasks`.
-   */
+  /** BullMQ's queue of the default pool; that of the pool `heavy` is `tasks.heavy`. Default `tasks`. */
   readonly name?: string
   /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
   readonly timeoutMs?: number
@@ -46,9 +41,8 @@ export interface RedisTaskEngineOptions {
    */
   readonly leaseMs?: number
   /**
-   * Maximum number of finished tasks that one owner leaves behind. The same number bounds its stored
-   * responses and finished uploads. Beyond it, the owner loses its own oldest, never those of
-   * another. Default 100,000.
+   * Maximum number of finished tasks of one owner, and of its stored responses and finished uploads.
+   * Beyond it, the owner loses its own oldest. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */
@@ -67,12 +61,9 @@ export const REDIS_TASK_ENGINE = {
 } satisfies OptionTable<RedisTaskEngineOptions>
 
 /**
- * Task engine on Redis 6.2 or later (or Valkey), and BullMQ. A task is one hash. A script makes each
- * change of it, together with everything that depends on it: one round trip. Ready tasks have a job
- * in BullMQ, in turns between callers. The job only says that a task is ready; the hash decides
- * whether a run begins.
- *
- * Needs the package `bullmq`, which is loaded at the first task.
+ * Task engine on Redis 6.2 or later (or Valkey), and BullMQ, which is loaded at the first task. A task is
+ * one hash. A script makes each change of it, together with everything that depends on it. Ready tasks
+ * have a job in BullMQ, in turns between callers. The hash decides whether a run begins.
  */
 export class RedisTaskEngine implements TaskEngine {
   readonly shared = true
@@ -114,7 +105,7 @@ export class RedisTaskEngine implements TaskEngine {
 
   async read(id: string): Promise<StoredTask | undefined> {
     const { connection } = this
-    // A command costs less than a script. Only a script knows the time of Redis.
+    // A command costs less than a script, but only a script knows the time of Redis.
     if (performance.now() < this.clockUntil) {
       const task = await connection.call('read', () => (
         connection.client.hmget(`${connection.base}h:${id}`, 'm', 'details', 'result')
@@ -172,9 +163,8 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   /**
-   * Returns BullMQ's own queue of a pool, for a board such as Bull Board. Each of its jobs is a task
-   * that waits or runs. The name of the job is the name of the definition, and its data is the
-   * `taskId`. Use a board to look only: `tasks.cancel` and `tasks.retry` change a task.
+   * Returns BullMQ's queue of a pool, for a board such as Bull Board. Each job is a task that waits or
+   * runs: its name is that of the definition, and its data is the `taskId`. Do not change jobs.
    *
    * @param pool - name of the pool of the definition. Default: the default pool
    *

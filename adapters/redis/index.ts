@@ -6,10 +6,7 @@ export type { RedisClient } from './client.js'
 export type { RedisTaskEngine } from './engine.js'
 export type { RedisStore } from './store.js'
 
-/**
- * Options of `redis`. `maxEntriesPerOwner` and `maxBytesPerOwner` limit two things, each on its own:
- * the finished tasks of one owner, and its stored responses and finished uploads.
- */
+/** Options of `redis`. */
 export type RedisOptions = RedisTaskEngineOptions
 
 /** The parts that `redis()` creates. */
@@ -19,8 +16,8 @@ export interface RedisParts {
 }
 
 /**
- * Creates a task engine and a store on one Redis. The engine also needs the package `bullmq`. A
- * blob store is not part of it: use `FolderBlobs` of `longhaul/files`.
+ * Creates a task engine and a store on one Redis. The engine also needs the package `bullmq`. For
+ * blobs use `FolderBlobs` of `longhaul/files`.
  *
  * @example
  * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), definitions })

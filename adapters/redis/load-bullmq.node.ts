@@ -3,18 +3,13 @@ import type * as bullmq from 'bullmq'
 /** `require`, set by tsup.config.ts. */
 declare const nodeRequire: NodeJS.Require
 
-/**
- * Replaces load-bullmq.ts in the builds for Node: loads BullMQ, 217 files, at the first task. An
- * application that uses Redis as a store only needs no BullMQ.
- *
- * @throws {Error} BullMQ is not installed. The message says how to install it.
- */
+/** Replaces load-bullmq.ts in the builds for Node: loads BullMQ, 217 files, at the first task. */
 export function loadBullMQ(): typeof bullmq {
   try {
     return nodeRequire('bullmq') as typeof bullmq
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    // A package that BullMQ itself needs may be the one that is missing.
+    // A package that BullMQ itself needs may be missing.
     if (code !== 'MODULE_NOT_FOUND' || !message.includes('\'bullmq\'')) throw error
     throw new Error('The task engine of longhaul/redis needs bullmq: npm install bullmq@6')
   }

@@ -9,14 +9,13 @@ import { script, type Script } from './client.js'
  *   order of `FIELDS`. h:{id}~{birth}: a task that is gone and has files.
  * - keys: hash of idempotency keys to ids. n: hash of numbers of unfinished tasks by group, line
  *   feed and caller.
- * - exp: ids by expiry. No key has an expiry in Redis, because a row that Redis removes would stay in
- *   the lists and in the share of its caller.
+ * - exp: ids by expiry. No key has an expiry in Redis, because its id would stay in the lists.
  * - gone: rows `{id}~{birth}` by the next attempt to remove their files.
  * - cb: ids by the time of the next attempt at the callback.
  * - delayed:{pool}: ids by due time. run:{pool}: ids of tasks that run, by the end of the lease, which
  *   is infinite once a lease has ended.
- * - ready:{pool}: ids of tasks that may begin, by the microsecond in which they became ready. A task
- *   whose lease has ended is here too. Only a task in this set can begin.
+ * - ready:{pool}: ids of tasks that may begin, by the microsecond in which they became ready, those
+ *   whose lease has ended included. Only a task in this set can begin.
  * - tk: ids of ready tasks that have a ticket in BullMQ, by the time at which it is added again.
  * - g: hash of the number of tickets by group: pool, priority and caller.
  * - w:{group}: ids of ready tasks without a ticket.
@@ -36,10 +35,7 @@ const FIELDS = [
   'KIND', 'PLACE_POOL', 'COUNTED',
 ]
 
-/**
- * Returns a script in which numbers replace the names of fields: as variables they would cost each
- * script, which makes its functions anew for each call, some microseconds.
- */
+/** Replaces the names of fields by numbers: as variables they would cost each call some microseconds. */
 export function taskScript(source: string): Script {
   const names = new RegExp(`\\b(${FIELDS.join('|')})\\b`, 'g')
   return script(source.replace(names, (name) => String(FIELDS.indexOf(name) + 1)))
@@ -63,9 +59,9 @@ end
 `
 
 /**
- * Reads and changes what is ready, and its tickets. `tickets` are those to add, and `due` is the time
- * at which workers have to look for what is due. `add` changes a number in a hash, which does not keep
- * 0. `endReady` returns whether the task was ready; the next ones of its group get its ticket.
+ * Ready tasks, and their tickets. `tickets` are those to add, and `due` is the time at which workers
+ * have to look for what is due. `add` changes a number in a hash, which does not keep 0. `endReady`
+ * returns whether the task was ready; the next tasks of its group get its ticket.
  */
 export const TICKETS = `${READS}
 local channel = string.match(base, '.*({.*)')
@@ -140,11 +136,10 @@ end
 `
 
 /**
- * Lists, limits and shares of callers, and the end of a task. `unschedule` ends the wait or the run
- * of a task. `retire` takes a task out of everything; its row stays under another name if it has
- * files. `each` calls `act` with the tasks of a sorted set whose time has come. `placeOf` returns the
- * name of the count of a caller and a limit, or nothing if the caller is full; unfinished tasks that
- * have expired do not count.
+ * Lists, limits and shares of callers. `unschedule` ends the wait or the run of a task. `retire` removes
+ * a task; its row stays under another name if it has files. `each` calls `act` with the tasks of a sorted
+ * set whose time has come. `placeOf` returns the name of the count of a caller and a limit, or nothing if
+ * the caller is full; unfinished tasks that have expired do not count.
  */
 export const CHANGES = `${TICKETS}
 local FINAL = {completed = true, failed = true, cancelled = true}
@@ -224,7 +219,7 @@ local function placeOf(caller, limit)
 end
 `
 
-/** Ends of lives and of delays, which only time brings. */
+/** Expiry, and ends of delays. */
 export const DELAYS = `${CHANGES}
 local pools, names = {}, {}
 for _, field in ipairs(call('HKEYS', base .. 'defs')) do

@@ -33,7 +33,7 @@ export function toTask([m, details, result]: Row, sent: TaskChange = {}): Stored
   }
 }
 
-/** Returns the task before its run began, if it took the place of a run that crashed. */
+/** Returns the task before its run began, if the run before crashed. */
 export function crashedBefore(runStartedAt: number, task: StoredTask): StoredTask | undefined {
   if (runStartedAt < 0) return undefined
   const { version, run, attempt, crashes } = task

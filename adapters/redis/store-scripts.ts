@@ -1,10 +1,6 @@
 import { script } from './client.js'
 
-/*
- * Each script of the store touches the keys of one slot, so all are safe in a Cluster. An entry is
- * the text `<revision>\n<value>`. Lifetimes are durations, so that only the clock of Redis decides when
- * a key expires.
- */
+/* Each script touches the keys of one slot. An entry is the string `<revision>\n<value>`. */
 
 /** Revision of no entry, and of any, in `WRITE`. The revision of an entry has no line feed. */
 export const [NONE, ANY] = ['\n', '*\n']
@@ -30,7 +26,7 @@ return {1}
 `)
 
 /**
- * KEYS[1] counter; ARGV: 1 by, 2 lifetime in ms for the first writer. Returns {value as text, ms until
+ * KEYS[1] counter; ARGV: 1 by, 2 lifetime in ms for the first writer. Returns {value as string, ms until
  * it expires}, or {} if the sum is no safe integer.
  */
 export const INCREMENT = script(`
@@ -43,11 +39,11 @@ return {text, redis.call('PTTL', KEYS[1])}
 `)
 
 /**
- * Counts an entry for its owner. Names the entries to remove if the owner has too many: those that
- * were counted first. KEYS[1] sorted set: entries by the time of their count in microseconds; KEYS[2]
- * sorted set: entries by their expiry in milliseconds; KEYS[3] hash: `<bytes> <revision>` of each
- * entry, and the sum of the bytes in the field ''. ARGV: 1 entry, 2 revision, 3 bytes, 4 lifetime in
- * ms, or '' to keep it, 5 and 6 maximum entries and bytes. Returns entries and revisions, in turns.
+ * Counts an entry for its owner. Returns pairs of an entry to remove, the oldest first, and its revision.
+ * KEYS[1] sorted set: entries by the time of their count in microseconds; KEYS[2] sorted set: entries by
+ * their expiry in milliseconds; KEYS[3] hash: `<bytes> <revision>` of each entry, and the sum of the bytes
+ * in the field ''. ARGV: 1 entry, 2 revision, 3 bytes, 4 lifetime in ms, or '' to keep it, 5 and 6 maximum
+ * entries and bytes.
  */
 export const COUNT = script(`
 local order, expiries, sizes = unpack(KEYS)

@@ -9,40 +9,25 @@ import {
 } from '../../src/stores/store.js'
 import { readsReplicas, REDIS, runScript, type RedisClient } from './client.js'
 import { Connection } from './connection.js'
+import type { RedisTaskEngineOptions } from './engine.js'
 import { ANY, COUNT, GET, INCREMENT, NONE, WRITE } from './store-scripts.js'
 
 /** Memory of an entry in Redis beside its text, in bytes. An estimate. */
 const OVERHEAD = 200
 
-/** Options of `RedisStore`. */
-export interface RedisStoreOptions {
-  /** Your ioredis client (5 or 6): single, Cluster or Sentinel. You close it yourself. */
-  readonly client: RedisClient
-  /**
-   * Prefix of all keys and channels, before a colon: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each
-   * application on one Redis needs its own namespace, the same for engine and store. Default
-   * `longhaul`.
-   */
-  readonly namespace?: string
-  /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
-  readonly timeoutMs?: number
-  /**
-   * Maximum number of stored responses and finished uploads of one owner. Beyond it, the owner's
-   * oldest are deleted. Default 100,000.
-   */
-  readonly maxEntriesPerOwner?: number
-  /** Maximum size of these entries in bytes. Default 64 MiB. */
-  readonly maxBytesPerOwner?: number
-}
+type RedisStoreOptions = Pick<
+  RedisTaskEngineOptions,
+  'client' | 'namespace' | 'timeoutMs' | 'maxEntriesPerOwner' | 'maxBytesPerOwner'
+>
 
 const REDIS_STORE = {
   ...REDIS, timeoutMs: duration({ min: 10, max: 60_000, default: 1500 }),
 } satisfies OptionTable<RedisStoreOptions>
 
 /**
- * A store on Redis 6.2 or later (or Valkey). Each method takes one round trip: `get` is a command, the
- * others are scripts on one key. This process makes the revisions, so that it recognises its own write
- * if the client sent it twice because a reply was lost.
+ * A store on Redis 6.2 or later (or Valkey). `get` is a command, the other methods are scripts on one
+ * key. The process makes the revisions, so that it recognises its own write if the client has sent it
+ * twice.
  */
 export class RedisStore implements Store {
   readonly shared = true
@@ -110,7 +95,7 @@ export class RedisStore implements Store {
     return Promise.resolve()
   }
 
-  /** Writes an entry. `read` gets the new revision, or else the entry that is there. */
+  /** Writes an entry. `read` gets the new revision, or else the current entry. */
   private write<T>(
     verb: 'create' | 'replace', key: string, value: string, expected: Revision,
     options: ReplaceOptions, read: (revision: Revision | undefined, entry: Entry | undefined) => T,
@@ -133,9 +118,8 @@ export class RedisStore implements Store {
   }
 
   /**
-   * Counts an entry for its owner, and removes what its owner has too much. Nobody waits for it: in a
-   * Cluster the count is in another slot than the entry. Entries that were deleted early count until
-   * they would have expired, or are the oldest.
+   * Counts an entry for its owner, and removes the owner's surplus. In a Cluster the count is in another
+   * slot than the entry. Deleted entries count until they would have expired, or are the oldest.
    */
   private async count(
     key: string, value: string, revision: Revision, { ttlMs, evictable, owner }: ReplaceOptions,
@@ -166,10 +150,7 @@ function closedError(): Promise<never> {
   return Promise.reject(new StoreUnavailableError('The store is closed'))
 }
 
-/**
- * Converts a lifetime to whole milliseconds above 0, as Redis requires. The maximum is some 285
- * years. A lifetime of 0 or less ends at once.
- */
+/** Converts a lifetime to whole milliseconds above 0, as Redis requires, and at most some 285 years. */
 function toPx(ttlMs: number): number {
   if (!Number.isFinite(ttlMs)) {
     throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)

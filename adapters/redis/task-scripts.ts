@@ -8,9 +8,8 @@ import { CHANGES, READS, taskScript } from './lua.js'
  */
 
 /**
- * ARGV: 1 the task, its details and its input, in lines: one argument, because each costs the client
- * some 1,400 instructions. Result: `new` and the times of creation, start and expiry, or an outcome
- * and a task.
+ * ARGV: 1 the task, its details and its input, in lines, because each argument costs the client time.
+ * Result: `new` and the times of creation, start and expiry, or an outcome and a task.
  */
 export const CREATE = taskScript(`${CHANGES}
 local head, details, input = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
@@ -57,12 +56,11 @@ return {now, t and t[EXPIRES] > now and reply(id)}
 `)
 
 /**
- * ARGV: 1 in lines: the change as JSON, with the id and birth of the task, what is expected, the name of
- * the call, and the maximum number and bytes of the final tasks of a caller; its details, or nothing;
- * its result, or nothing. 2 its checkpoint, or nothing. Result: outcome, task. Details and a result
- * that were sent are not returned. The client sends a command again if its connection was lost: then it
- * has the same name. A change of the callback keeps earlier attempts out. `share` counts what a final
- * task keeps for its caller, who loses the oldest such tasks above the maximum.
+ * ARGV: 1 in lines: the change as JSON, with the id and birth of the task, the expectation, the name of
+ * the call (which is the same if the client sends it again), and the maximum number and bytes of the
+ * final tasks of a caller; its details, or nothing; its result, or nothing. 2 its checkpoint, or
+ * nothing. Result: outcome, task without the details and the result that were sent. `share` counts what
+ * a final task keeps for its caller, who loses the oldest such tasks above the maximum.
  */
 export const CHANGE = taskScript(`${CHANGES}
 local function share(t, kind, field, bytes, maxTasks, maxBytes)

@@ -4,7 +4,7 @@ import type { RedisClient } from './client.js'
 import type { Checked, Connection } from './connection.js'
 import { loadBullMQ } from './load-bullmq.js'
 
-/** A ready task, in the form of the scripts. `run` is the number of its next run. */
+/** A ready task, as scripts return it. `run` is the number of its next run. */
 export type Ticket = readonly [
   pool: string, priority: number, name: string, id: string, run: number, birth: string,
 ]
@@ -17,14 +17,12 @@ export interface TicketData {
 export type TicketJob = BullJob<TicketData>
 
 export interface TicketsOptions {
-  /** BullMQ's connection, if the application has given one. */
   readonly connection: ConnectionOptions | undefined
   readonly namespace: string
-  /** BullMQ's name of the queue of the default pool. */
+  /** Name of the queue of the default pool. */
   readonly name: string
   /** Time after which BullMQ takes a job from a process that does not renew its lock. */
   readonly lockMs: number
-  /** The connection of the engine, which checks all connections if a reply is late. */
   readonly calls: Connection
   readonly onError: (error: Error) => void
 }
@@ -35,16 +33,16 @@ const [CLOSE_MS, DISCONNECT_MS] = [1500, 100]
 const NEEDED = { keyPrefix: '', enableAutoPipelining: false, maxRetriesPerRequest: null }
 
 /**
- * The queues of BullMQ, one for each pool. A job is a ticket: it says that a task may be ready. It
- * may be lost, and it may come twice: the script that begins the run decides. So no job ever fails
- * or is retried, and none is delayed.
+ * The queues of BullMQ, one for each pool. A job is a ticket, which says that a task may be ready. It
+ * may be lost or come twice, because the script that begins the run decides. So no job fails, is
+ * retried or is delayed.
  */
 export class Tickets {
   private readonly queues = new Map<string, Queue<TicketData>>()
   private readonly workers = new Map<string, Worker<TicketData>>()
   /** A copy of the client of the application, if BullMQ needs other options. */
   private copy: RedisClient | undefined
-  /** `true` if BullMQ makes clients of its own. */
+  /** `true` if BullMQ makes its own clients. */
   private readonly hasOwn: boolean
   private isTimed = false
 
@@ -53,10 +51,10 @@ export class Tickets {
     this.hasOwn = connection !== undefined && !('duplicate' in connection)
   }
 
-  /** Adds jobs one by one, because one alone costs less than half of one in a transaction. */
+  /** Adds jobs one by one, because a transaction would double the cost of each. */
   async add(tickets: readonly Ticket[]): Promise<void> {
     await this.timed(Promise.all(tickets.map(([pool, priority, name, taskId, run, birth]) => {
-      // One job for each run: BullMQ ignores one that is there. It allows no colon and no whole number.
+      // BullMQ ignores a second job of a run. It allows no colon in an id, and no whole number.
       const jobId = `${taskId}.${encodeURIComponent(birth)}.${String(run)}`
       return this.queueOf(pool).add(name, { taskId }, {
         removeOnComplete: true, removeOnFail: true, jobId, ...priority > 0 && { priority },
@@ -64,11 +62,7 @@ export class Tickets {
     })))
   }
 
-  /**
-   * Takes the next job of a pool for this process, if there is one.
-   *
-   * @param done - job of this pool that is completed in the same command
-   */
+  /** @param done - job of this pool that is completed in the same command */
   async next(pool: string, token: string, done?: TicketJob): Promise<TicketJob | undefined> {
     const worker = this.workerOf(pool)
     if (done !== undefined) {
@@ -81,18 +75,17 @@ export class Tickets {
     return this.timed(worker.getNextJob(token, { block: false }))
   }
 
-  /** Completes a job. BullMQ may have given it to another process, which does no harm. */
+  /** BullMQ may have given the job to another process, which does no harm. */
   complete(job: TicketJob, token: string, isNextWanted = false): Promise<unknown> {
     return job.moveToCompleted(null, token, isNextWanted).catch(() => undefined)
   }
 
-  /** Renews the locks of jobs, so that boards show them as active. */
+  /** Renews locks, so that boards show the jobs as active. */
   renew(jobs: Iterable<TicketJob>, token: string): void {
     const { lockMs } = this.options
     for (const job of jobs) job.extendLock(token, lockMs).catch(() => undefined)
   }
 
-  /** BullMQ's queue of a pool. */
   queueOf(pool: string): Queue<TicketData> {
     let queue = this.queues.get(pool)
     if (queue === undefined) {
@@ -110,7 +103,7 @@ export class Tickets {
       ...[...this.workers.values()].map((worker) => settles(worker.close(true), CLOSE_MS)),
       ...[...this.queues.values()].map(async (queue) => {
         await settles(queue.close(), CLOSE_MS)
-        // BullMQ would try for ever to connect to a server that is away.
+        // Otherwise BullMQ would reconnect for ever.
         if (this.hasOwn) await settles(queue.disconnect(), DISCONNECT_MS)
       }),
     ])
@@ -153,7 +146,7 @@ export class Tickets {
     return { connection: used, prefix: `${connection ? '' : keyPrefix}{${namespace}}` }
   }
 
-  /** Checks the connections if the reply is late. Looks at one call at a time. */
+  /** Checks the connections if the reply is late. Times one call at a time. */
   private timed<T>(work: Promise<T>): Promise<T> {
     if (this.isTimed) return work
     this.isTimed = true

@@ -7,7 +7,7 @@ import type { RedisClient } from './client.js'
 
 /** Delay before another connection replaces one that has ended, in milliseconds. */
 const REOPEN_MS = 250
-/** Interval at which the subscriber is pinged. One that has not replied until the next time ends. */
+/** Interval of pings of the subscriber, which must reply before the next one, in milliseconds. */
 const BEAT_MS = 2500
 const OPTIONS = {
   lazyConnect: false, enableReadyCheck: true, enableOfflineQueue: true, autoResubscribe: false,
@@ -17,7 +17,7 @@ const OPTIONS = {
 /**
  * Change notices by pub/sub over one connection, which is opened for the first watch. Notices are lost
  * while it is down, so the next connection subscribes to all channels, and then notifies every watcher.
- * In a Cluster each node passes notices on to all others, so the connection is one to any master.
+ * In a Cluster any master serves, because each node passes notices on to all others.
  */
 export class Watches {
   private readonly list = new WatchList()
@@ -28,7 +28,7 @@ export class Watches {
 
   constructor(private readonly client: RedisClient) {}
 
-  /** Adds a watch, which is active once `active` resolves. `remove` ends it, at any time. */
+  /** Adds a watch, which is active once `active` resolves. */
   add(
     channel: string, listener: () => void,
   ): { readonly active: Promise<void>, readonly remove: Unsubscribe } {
@@ -47,13 +47,12 @@ export class Watches {
     }
   }
 
-  /** Closes the connection as soon as nothing is watched. A later watch opens one while it lasts. */
+  /** Closes the connection as soon as nothing is watched. */
   release(): void {
     this.isReleased = true
     this.closeUnused()
   }
 
-  /** Ends all watches. */
   clear(): void {
     this.list.clear()
   }
@@ -112,7 +111,7 @@ export class Watches {
 function beating(subscriber: RedisClient): ReturnType<typeof setInterval> {
   let isSilent = false
   return setInterval(() => {
-    // After what has come in meanwhile was read: a process that was busy itself must not blame Redis.
+    // After the process has read what has arrived, because it may have been busy itself.
     setImmediate(() => {
       if (isSilent) subscriber.disconnect()
       isSilent = true

@@ -3,10 +3,9 @@ import { DELAYS, READS, TICKETS, taskScript } from './lua.js'
 /* Scripts of processes that work, and of lists. Their results are as in task-scripts.ts. */
 
 /**
- * Begins a run if the task is still ready. ARGV: 1 in lines: id, name of this call after the name of
- * the worker and a full stop (which is the same if it is sent again because its reply was lost), lease
- * in ms, pool. Result: task or nothing, number of ready tasks of the
- * pool, start of the run that crashed or -1, input, checkpoint.
+ * Begins a run if the task is still ready. ARGV: 1 in lines: id, worker and call with a full stop
+ * between them (the same if the call is sent again), lease in ms, pool. Result: task or nothing, number
+ * of ready tasks of the pool, start of the run that crashed or -1, input, checkpoint.
  */
 export const BEGIN = taskScript(`${TICKETS}
 local id, nonce, leaseMs, pool = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
@@ -57,11 +56,11 @@ return renewals
 `)
 
 /**
- * Finds what is due: 200 tasks of one kind at most. Expired tasks go first, and nothing is written that
- * is known, because a server without memory allows only what begins with a removal. A ticket is added again when its task has waited
- * for twice the time, a callback and a removal after a minute. ARGV: 1 maximum number of callbacks, 2
- * maximum number of tasks whose files are removed, then pairs of a pool of this process and its places.
- * Result: callbacks, tasks whose files are to be removed.
+ * Finds what is due: 200 tasks of one kind at most. Removes expired tasks first, and writes nothing that
+ * is known, because a full server allows only scripts that begin with a removal. A ticket is added again
+ * when its task has waited for twice the time, a callback and a removal after a minute. ARGV: 1 maximum
+ * number of callbacks, 2 of removals, then pairs of a pool of this process and its places. Result:
+ * callbacks, tasks whose files are to be removed.
  */
 export const DUE = taskScript(`${DELAYS}
 local again = now + 60000
@@ -109,10 +108,7 @@ if ARGV[1] ~= '0' then look('cb') end
 return {#tickets > 0 and tickets, due and due - now, callbacks, removals}
 `)
 
-/**
- * ARGV: 1 pool. Returns the numbers of running, waiting and delayed tasks, and the ms since the
- * oldest waiting one became ready, or nothing.
- */
+/** ARGV: 1 pool. Returns the numbers of running, waiting and delayed tasks, and the oldest wait in ms. */
 export const COUNTS = taskScript(`${READS}
 local running, delayed = base .. 'run:' .. ARGV[1], base .. 'delayed:' .. ARGV[1]
 local ready = base .. 'ready:' .. ARGV[1]
@@ -125,9 +121,8 @@ return {call('ZCOUNT', running, '(' .. now, '(+inf'), call('ZCARD', ready) + ove
 `)
 
 /**
- * Reads a page by merging the lists of its kinds and names, or the sets of what runs. `isBefore`
- * compares bytes, because Lua compares texts by the locale of the server. `advance` moves to the next
- * task of a list. ARGV: 1 the query as JSON.
+ * Reads a page by merging the lists of its kinds and names, or the sets of running tasks. `isBefore`
+ * compares bytes, because Lua compares strings by the locale of the server. ARGV: 1 the query as JSON.
  */
 export const PAGE = taskScript(`${DELAYS}
 local q = cjson.decode(ARGV[1])

@@ -18,11 +18,11 @@ const BEGIN_AGAIN_MS = 500
 type Args = readonly (string | number)[]
 
 /**
- * Adds the tickets of ready tasks to BullMQ, in every process. In one that works, also begins runs of
- * ready tasks, finds what is due, and hands out callbacks and removals.
+ * Adds the tickets of ready tasks to BullMQ, in every process. In one that works, also begins runs, and
+ * hands out callbacks and removals.
  */
 export class Worker {
-  /** Random name of the process, also of its locks in BullMQ. */
+  /** Random name of the process, which its locks in BullMQ have too. */
   private readonly id = newId()
   private work: LeasedWork | undefined
   /** Pools with a new ticket since no place was free. */
@@ -38,7 +38,7 @@ export class Worker {
     private readonly connection: Connection, private readonly tickets: Tickets,
     private readonly leaseMs: number, private readonly onError: (error: Error) => void,
   ) {
-    // Waits for no reply, because a connection that is lost would hold up the notices.
+    // Waits for no reply, because a lost connection would hold up the notices.
     this.notices = new Notices((channels) => {
       for (const channel of channels) connection.client.publish(channel, '').catch(() => undefined)
       return Promise.resolve()
@@ -50,7 +50,7 @@ export class Worker {
     const work: LeasedWork = this.work = new LeasedWork(options, handlers, {
       leaseMs: this.leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
     })
-    // A lost notice is harmless: the worker also looks every second.
+    // A lost notice is harmless, because the worker also looks every second.
     const listen = (channel: string, listener: () => void): void => {
       this.stops.push(this.connection.watches.add(this.connection.base + channel, listener).remove)
     }
@@ -83,7 +83,7 @@ export class Worker {
     await this.tickets.close()
   }
 
-  /** Adds jobs to BullMQ. Nobody waits for it: a lost ticket is found again. */
+  /** Adds jobs to BullMQ. A lost ticket is found again. */
   private addTickets(tickets: readonly Ticket[]): void {
     if (this.isClosed) return
     this.tickets.add(tickets).then(() => {
@@ -106,7 +106,7 @@ export class Worker {
     return true
   }
 
-  /** Performs runs of one pool, one after the other, as long as tasks are ready. */
+  /** Performs runs of one pool in its place, as long as tasks are ready. */
   private async take(pool: string, work: LeasedWork): Promise<void> {
     const { tickets, id } = this
     try {
@@ -131,7 +131,7 @@ export class Worker {
     const sentAt = performance.now()
     const begin = (): Promise<Begun> => this.change('take', BEGIN, args, (begun: Begun) => begun)
       .catch(async (error: unknown) => {
-        // The run may have begun, and only its reply was lost.
+        // The run may have begun although the reply was lost.
         await new Promise((resolve) => { setTimeout(resolve, BEGIN_AGAIN_MS) })
         if (work.isClosing || performance.now() - sentAt > leaseMs / 2) throw error
         return begin()

@@ -1,9 +1,9 @@
 import { channel } from 'node:diagnostics_channel'
-import type { StoredTask, TaskChange } from '../engine/task.js'
+import { isFinalStatus, type StoredTask, type TaskChange } from '../engine/task.js'
 import { readOptions } from '../runtime/options.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
-import { isFinalTask, type Callbacks, type TaskCore } from '../tasks/core/task-core.js'
+import type { Callbacks, TaskCore } from '../tasks/core/task-core.js'
 import { detailsOf, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
 import type { TraceHeaders } from '../tasks/definition/tracing.js'
 import { httpSender } from './http-sender.js'
@@ -90,7 +90,7 @@ class Deliveries {
     let task = await this.core.engine.read(id)
     for (;;) {
       const { callback, ...details } = task ? detailsOf(task) : {} as never
-      if (!task || !isFinalTask(task) || !callback) return false
+      if (!task || !isFinalStatus(task.status) || !callback) return false
       if (unlessPending && callback.state === 'pending') return false
       const { url, attempts, lastStatus } = callback
       const next: CallbackDetails = {

@@ -12,9 +12,9 @@ import type {
  * none: a process that dies during a call leaves nothing to clean up.
  *
  * An expected outcome is a return value. A rejection is a `StoreUnavailableError`: the engine failed
- * within 5 seconds, and it is not known whether the change was made. The same call made again then
- * gets the outcome of the first one: `create` finds its own task by `birth`, and a change whose
- * expectation no longer holds returns the task as it is now.
+ * within 5 seconds, and the change may have been made. A repeated call gets the outcome of the first
+ * one: `create` finds its own task by `birth`, and a change whose expectation no longer holds returns
+ * the task as it is now.
  *
  * An expired task does not exist for any call.
  */
@@ -37,18 +37,15 @@ export interface TaskEngine {
   /** Makes a change if the task is still the one of `ref` and the expectation holds. */
   change(ref: TaskRef, expected: Expected, change: TaskChange): MaybePromise<Changed>
   /**
-   * Deletes a final task at its version. Returns the task as it is if it has another version;
-   * `undefined` if it is gone, which includes that this call has deleted it.
+   * Deletes a final task at its version. Returns the task if it has another version, or is not final;
+   * `undefined` if it no longer exists, because this or another call has deleted it.
    */
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined>
-  /**
-   * Begins to hand out to this process what is due. Called at most once. The engine finds what is
-   * due, in every process that works.
-   */
+  /** Begins to find what is due and to hand it out to this process. Called at most once. */
   work(options: WorkOptions, handlers: WorkHandlers): void
   /**
-   * Calls `listener` soon after a change of a task that clients can see. A hint: a call may be lost,
-   * or come without a change. Resolves once changes are noticed.
+   * Calls `listener` soon after a change of a task that clients can see. A call may be lost, or come
+   * without a change. Resolves once the watch is active.
    */
   watch(id: string, listener: () => void): MaybePromise<() => void>
   /** Returns the tasks of one page. The cost does not depend on the number of tasks. */
@@ -58,11 +55,10 @@ export interface TaskEngine {
   /** Returns the time of the engine's clock, in milliseconds since 1970. */
   now(): MaybePromise<number>
   /**
-   * Hands out nothing more, waits up to `drainMs` milliseconds for what runs, then aborts its
-   * signals with a `WorkerClosingError` and waits shortly. An engine that is not durable runs waiting
-   * tasks while there is time, and then calls `abandon` for each unfinished one, and for each whose
-   * callback is due now or later. The other calls work as before: the application closes its
-   * connections itself.
+   * Hands out nothing more, waits up to `drainMs` milliseconds for runs and callbacks, then aborts the
+   * signals of the runs with a `WorkerClosingError` and waits shortly. An engine that is not durable runs
+   * waiting tasks in the drain time, and then calls `abandon` for each unfinished task, and for each
+   * whose callback is due now or later. The other calls work as before.
    */
   close(options: { readonly drainMs: number }): Promise<void>
 }
@@ -94,9 +90,9 @@ export interface WorkHandlers {
   /** Makes an attempt, again after a minute unless it changes the task with `{ callbackRun }`. */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
-   * Deletes what a task has outside of the engine, because the task has expired, was deleted, or its
-   * caller is over its share. Resolves to `false` if that failed: then it is called again later. For tasks
-   * with `hasFiles` only, and for at most 10 of them at the same time.
+   * Deletes what a task with `hasFiles` has outside of the engine, because the task has expired, was
+   * deleted, or its caller is over its share. Resolves to `false` if that failed: then it is called again
+   * later. Called for at most 10 tasks at the same time.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
   /** Ends a task, or its callback, with the process. Only engines that are not durable call it. */
@@ -109,7 +105,7 @@ export interface TaskRun {
   readonly input: Json
   /** The newest checkpoint of an earlier run. */
   readonly checkpoint: string | undefined
-  /** The task as it was before, if its worker died or lost its lease; its run ended with this one. */
+  /** The task before this run, if the worker of the run before died or lost its lease. */
   readonly crashed: StoredTask | undefined
   /**
    * Aborts with a `RunReplacedError` when the task has ended, is gone or has a later run, or when
@@ -198,7 +194,7 @@ export function checkTransaction(where: string, transaction: unknown): void {
   )
 }
 
-/** Places for runs of one process, by pool, for queued tasks and synchronous requests. */
+/** Places for runs of one process by pool, for queued tasks and synchronous requests. */
 export class Places {
   private readonly free = new Map<string, number>()
   private listener: ((pool: string) => void) | undefined
@@ -226,7 +222,7 @@ export class Places {
     return true
   }
 
-  /** Releases a place, and tells the listener. */
+  /** Releases a place, and calls the listener. */
   release(pool: string): void {
     this.free.set(pool, this.freeIn(pool) + 1)
     this.listener?.(pool)

@@ -16,7 +16,7 @@ export interface WorkSource {
   readonly keepsAlive?: boolean
   /** Renews leases. Resolves to an outcome for each run. */
   readonly renew: (runs: readonly LeasedRun[]) => Promise<readonly Renewal[]>
-  /** Looks for what is due. Is called one at a time. If it rejects, the next look tries again. */
+  /** Looks for what is due, one look at a time. After a failure, the next look tries again. */
   readonly look: () => Promise<void>
 }
 
@@ -91,7 +91,7 @@ export class LeasedWork {
     }
   }
 
-  /** Takes nothing more. Waits until nothing is under way, or aborts the runs and waits shortly. */
+  /** Takes nothing more. Waits until all work has ended, or aborts the runs and waits shortly. */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true
     clearTimeout(this.timer)
@@ -109,7 +109,7 @@ export class LeasedWork {
     this.lookIn(LOOK_MS)
   }
 
-  /** Resolves to `true` when nothing is under way, or to `false` after some milliseconds. */
+  /** Resolves to `true` when all work has ended, or to `false` after `ms` milliseconds. */
   private idle(ms: number): Promise<boolean> {
     const idle = new Promise<void>((resolve) => {
       this.onIdle = resolve

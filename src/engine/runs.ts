@@ -37,7 +37,7 @@ export function isWorkerClosing(error: unknown): error is WorkerClosingError {
   return typeof error === 'object' && error !== null && CLOSING in error
 }
 
-/** The signal of a run, made when it is read: one for each costs a quarter of an accept. */
+/** The signal of a run, made when it is read, because a signal costs a quarter of an accept. */
 export class RunSignal {
   #controller: AbortController | undefined
   /** True once `abort` was called. */

@@ -22,7 +22,7 @@ export interface StoredTask extends TaskRef {
   readonly key: string | undefined
   /** Id of the owner; `undefined` for a task without an owner. */
   readonly owner: string | undefined
-  /** Whom limits count the task for; `undefined` if no limit counts it. */
+  /** Caller that limits count the task for; `undefined` if no limit counts the task. */
   readonly caller: string | undefined
   /** Name of the definition. */
   readonly name: string
@@ -32,9 +32,9 @@ export interface StoredTask extends TaskRef {
   readonly status: TaskStatus
   /** Number of changes that clients can see, from 1. Changes of checkpoints and leases do not count. */
   readonly version: number
-  /** Number of the newest run, which keeps earlier ones out. 0 at first. Never decreases. */
+  /** Number of the newest run: the fence of runs. 0 at first. Never decreases. */
   readonly run: number
-  /** Number of runs that clients see: those that were not given back. */
+  /** Number of runs that were not given back. */
   readonly attempt: number
   /** Runs in a row that ended with their worker, without a new checkpoint. */
   readonly crashes: number
@@ -134,19 +134,18 @@ export interface TaskChange {
   /** Delay before the next run, in milliseconds. Needs `status: 'queued'`. Default 0. */
   readonly delayMs?: number
   /**
-   * With `status: 'queued'`: `true` if the run does not count as an attempt, because it could not
-   * begin in this process. `crashes` stays, because the crash of an earlier run is none of this one.
-   * Default `false`.
+   * With `status: 'queued'`: `true` if the run does not count as an attempt, because it could not begin
+   * in this process. `crashes` stays. Default `false`.
    */
   readonly isGivenBack?: boolean
   /**
-   * With `status: 'queued'` of a final task, which removes `startAt`, `finishedAt` and `result`, and
-   * sets `crashes` to 0: limit that counts the task until it is final again. Default: none.
+   * Limit that counts the task until it is final again, with `status: 'queued'` of a final task. That
+   * change also removes `startAt`, `finishedAt` and `result`, and sets `crashes` to 0. Default: none.
    */
   readonly limit?: CallerLimit | undefined
   /** Pool of later runs. */
   readonly pool?: string
-  /** The task is kept for this time from now on, in milliseconds. */
+  /** Time for which the task is kept from now on, in milliseconds. */
   readonly keepMs?: number
   /**
    * Delay of the next attempt at the callback, in milliseconds; `null`: there is none. Unless

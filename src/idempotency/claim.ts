@@ -31,7 +31,7 @@ export const LEASE_MS = 30_000
 /** Time for which the write of a response is retried while the store fails, in milliseconds. */
 const PATIENCE_MS = 300_000
 
-/** Holds a claim while its work runs, and stores the response. No wrong wall clock can end it. */
+/** Renews a claim while its work runs, and stores the response. */
 export class Lease {
   private writing: Promise<void> = Promise.resolve()
   private settledAt = Infinity
@@ -43,7 +43,7 @@ export class Lease {
     private claim: KeyClaim, private revision: Revision,
   ) {}
 
-  /** Releases the claim after work without an effect, so that a retry does the work. */
+  /** Releases the claim, so that a retry does the work. */
   async release(): Promise<void> {
     clearInterval(this.timer)
     await this.writing
@@ -78,7 +78,7 @@ export class Lease {
       const outcome = await store.replace(key, value, this.revision, options)
       if (!outcome.replaced && outcome.entry) {
         if (claimOf(outcome.entry).holder !== claim.holder) return
-        // An earlier write of this lease succeeded, but its reply was lost.
+        // An earlier write was made, but its reply was lost.
         this.revision = outcome.entry.revision
         continue
       }
@@ -90,10 +90,10 @@ export class Lease {
   }
 }
 
-/** A notice of the store may be lost, so the entry is read again this often, in milliseconds. */
+/** Interval between two reads of an entry, in milliseconds: the store may lose a notice. */
 const REREAD_MS = 1000
 
-/** Reads an entry until `until` accepts it or the time is over. Keeps the process alive. */
+/** Waits until `until` accepts an entry or the time is over. Keeps the process alive. */
 export async function waitForEntry(
   store: Store, key: string, until: (entry: Entry | undefined) => boolean, timeoutMs: number,
   signal?: AbortSignal,

@@ -38,7 +38,7 @@ function callerOf(request: HttpRequest<unknown>, caller: string | undefined): re
   return ['credentials', ...CREDENTIALS.map((name) => request.headers[name] ?? null)]
 }
 
-/** Does not depend on the order of properties. Throws for a value that is nested too deeply. */
+/** Does not depend on the order of properties. Throws if the value is nested too deeply. */
 export function fingerprintOf(value: unknown): string {
   return digestOf(JSON.stringify(value, sorted) ?? '')
 }

@@ -10,17 +10,16 @@ import {
   claimOf, Lease, LEASE_MS, stillRunning, waitForEntry, type KeyClaim, type StoredResponse,
 } from './claim.js'
 
-/** A response, and the part of it that is kept for retries. */
+/** A response, and what is kept for retries. */
 export interface KeptResponse {
   readonly response: HttpResponse
-  /** JSON body for retries, if the body is a stream or too large. Default: a message. */
+  /** JSON body for retries if the body is a stream or too large. Default: a message. */
   readonly short?: string
 }
 
 /**
- * Does the work of one key. It calls `began` when it has an effect. From then on every outcome is
- * kept, even an error that looks like a rejection, such as a 400 after half of the records were
- * written.
+ * Does the work of one key. Calls `began` when it has an effect: then every outcome is kept, even an
+ * error such as a 400 after half of the records were written.
  */
 export type OnceWork<A> = (began: () => void) => Promise<A>
 
@@ -29,9 +28,9 @@ export interface OnceOptions {
   /** See `claimKey`. */
   readonly key: string
   readonly fingerprint: string
-  /** Party that the stored response counts for. */
+  /** Owner that the stored response counts for. */
   readonly owner: string
-  /** Time that a retry waits for the response of the first request. */
+  /** Maximum time that a retry waits for the first request, in milliseconds. */
   readonly waitMs: number
   readonly retentionMs: number
   /** Maximum size of a body that is kept. */
@@ -40,11 +39,11 @@ export interface OnceOptions {
 
 /** Number of claims that may end without a response before a retry is rejected. */
 const TRIES = 10
-/** Bodies of waiting requests, in bytes as sent: each request may have to do the work itself. */
+/** Limits the bodies of waiting requests, in bytes as sent. */
 const WAITING = new SharedLimit(4 * 1_048_576, 2 * 1_048_576)
-/** Least size that counts, which limits the number of these requests to 1024. */
+/** Minimum size that counts, which limits the number of these requests to 1024. */
 const LEAST_BYTES = 4096
-/** Assumed size of a body of unknown length, in bytes. */
+/** Assumed size of a body of unknown length. */
 const UNKNOWN_BYTES = 1_048_576
 
 /** Does work once for each key. Without a response, releases the key. */
@@ -68,7 +67,7 @@ export async function oncePerKey(
   throw stillRunning()
 }
 
-/** Waits for the response. Returns `undefined` if the claim was deleted. */
+/** Waits for the response. Resolves to `undefined` if the claim was deleted. */
 async function decided(
   { store, key, owner }: OnceOptions, timeoutMs: number,
   { signal, headers }: HttpRequest<unknown>,
@@ -109,29 +108,27 @@ async function perform(
   return kept?.response
 }
 
-/** Statuses of requests without an effect. Others, such as 409, 422 and 500, are results. */
+/** Statuses of requests without an effect. */
 const REFUSED = new Set([
   400, 401, 403, 404, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429,
   431, 501,
 ])
 
-/** Returns true if the request had no effect, so that a retry may do the work. */
 function isRefusal({ status, headers }: HttpResponse): boolean {
   return REFUSED.has(status) || (status === 503 && headers['retry-after'] !== undefined)
 }
 
-/** Header fields that describe a body which is not kept. */
+/** Headers that describe a body which is not kept. */
 const OF_BODY = [
   'content-length', 'content-encoding', 'content-digest', 'repr-digest', 'etag', 'accept-ranges',
   'content-range',
 ]
 
-/** Body that retries get in place of one that is not kept. */
 const NOT_KEPT = JSON.stringify({
   message: 'The request was carried out. Its response is too large to be repeated.',
 })
 
-/** Maximum size of the kept headers, in UTF-16 units. Clients read no more than 16 KiB. */
+/** Maximum size of the kept headers, in UTF-16 units: clients read no more than 16 KiB. */
 const MAX_FIELDS = 16_384
 
 /** @param short - replaces a body that is a stream, or larger than `maxBytes` */
@@ -169,7 +166,7 @@ export function replay({ status, headers, body, base64 }: StoredResponse): HttpR
   return again
 }
 
-/** Reads a response into memory, so that its work does not depend on the client. */
+/** Reads a response into memory, so that the work does not depend on the client. */
 export async function buffered(response: HttpResponse, maxBytes: number): Promise<HttpResponse> {
   const { body, headers } = response
   if (!isStreamed(body) || wantsHeadAtOnce(headers)) return response

@@ -20,24 +20,24 @@ export interface IdempotentOptions<C = unknown> {
   /** The store of keys and responses. With a shared store, a key counts in every process. */
   readonly store: Store
   /**
-   * The caller that a key belongs to. Only the caller of the first request gets its response again.
-   * Required, because each choice is wrong for some servers:
+   * The caller that a key belongs to, who alone gets the response again. Required, because each choice is
+   * wrong for some servers:
    *
-   * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. `undefined`
-   *   is an anonymous client, who is told apart as with `'anyone'`. Anything other than a non-empty
-   *   string or `undefined` is a `TypeError`: the client gets a 500, and the error goes to `onError`.
+   * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. For `undefined`, an
+   *   anonymous client, as `'anyone'`. Any other value than a non-empty string is a `TypeError`: the
+   *   client gets a 500.
    * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
    *   request with a key and without a principal gets a 401 `unauthorized`.
-   * - `'anyone'`: the subject if there is one, or else the credentials as they were sent: the values
-   *   of `Authorization`, `Cookie`, `Proxy-Authorization` and `X-Api-Key`. A retry with other
-   *   cookies is another request. Clients without credentials are one caller.
+   * - `'anyone'`: the subject if there is one, or else the credentials as they were sent: `Authorization`,
+   *   `Cookie`, `Proxy-Authorization` and `X-Api-Key`. A retry with other cookies is another request.
+   *   Clients without credentials are one caller.
    */
   readonly caller: OwnerOption<C>
   /** Methods for which keys are read. Default: POST, PUT, PATCH and DELETE. */
   readonly methods?: readonly string[]
   /** Time that a response is kept. Default 24 hours. */
   readonly retentionMs?: number
-  /** Time that a retry waits while the first request runs; then it gets a 409. Default 30 000. */
+  /** Maximum time that a retry waits for the first request; then it gets a 409. Default 30 000. */
   readonly waitMs?: number
   /** Maximum body of a request with a key, in bytes; a larger one gets a 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
@@ -79,23 +79,20 @@ const RESPONSES = errorResponses(
 /**
  * Makes retries with an `Idempotency-Key` safe for any handler
  * (draft-ietf-httpapi-idempotency-key-header). The first request runs once, to its end, even if its
- * client disconnects. A retry gets the same response with `Idempotent-Replayed: true`, and waits for
- * it while the first request runs. A request without a key passes unchanged. The response header
- * `Idempotency-Key` repeats the key: it tells clients that keys are honoured here.
+ * client disconnects. A retry waits for the same response, and gets it with `Idempotent-Replayed: true`.
+ * The response header `Idempotency-Key` repeats the key. A request without a key passes unchanged.
  *
- * Responses of any status are kept, 422 and 500 included. A response to a request that had no effect
- * (400, 401, 403, 404, 413, 429, 503 with `Retry-After` and similar ones) is not kept, so a retry
- * runs.
+ * Responses of any status are kept, except those of requests without an effect: 400, 401, 403, 404, 413,
+ * 429, 503 with `Retry-After` and similar ones.
  *
- * The response is read into memory, up to `maxResponseBytes`. For a longer one, and for an event
- * stream, a retry gets the status, the headers and a short body; its work stops if the first
- * client disconnects. If the process dies during the work, a retry within 30 seconds waits, and a
- * later one runs the handler again.
+ * The response is read into memory, up to `maxResponseBytes`. For a longer one, and for an event stream,
+ * a retry gets the status, the headers and a short body; its work stops if the first client disconnects.
+ * If the process dies during the work, a retry within 30 seconds waits, and a later one runs the handler
+ * again.
  *
- * `submit` of `taskEndpoints`, and bulk and NDJSON endpoints with `background`, read the key
- * themselves and promise more. They do not need this policy. Without it, other endpoints of longhaul
- * that change something reject a request with a key: 400 `idempotency_not_supported`. Your own
- * handlers decide for themselves.
+ * `submit` of `taskEndpoints`, and bulk and NDJSON endpoints with `background`, do not need this policy.
+ * Without it, other endpoints of longhaul that change something reject a request with a key: 400
+ * `idempotency_not_supported`.
  *
  * Errors: 400 `invalid_idempotency_key`, 400 `nested_too_deep` (a body that your framework has
  * parsed), 401 `unauthorized` (`caller: 'principal'`), 409 `idempotent_request_running`, 413
@@ -125,9 +122,8 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     const { owner } = requester(request)
     const { fingerprint, body } = await readRequest(request, maxBodyBytes)
     const own = request.with({
-      // The run continues if the client disconnects.
       body, signal: () => new AbortController().signal,
-      // The handler must not read the key: it would find the claim of this policy.
+      // With the key, the handler would find the claim of this policy.
       headers: { ...request.headers, 'idempotency-key': undefined },
     })
     return oncePerKey(request, {
@@ -154,7 +150,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   return Object.assign(policy, { place: PLACE, describe })
 }
 
-/** Returns the fingerprint of query, media type and body: JSON by value, else bytes. */
+/** Returns the fingerprint of query, media type and body (JSON by value, else bytes). */
 async function readRequest(
   request: HttpRequest<unknown>, maxBytes: number,
 ): Promise<{ readonly fingerprint: string, readonly body: BodySource }> {

@@ -1,16 +1,14 @@
-/** Element of a list. It has the links itself, so that the list allocates nothing. */
+/** Element of a list, which has the links itself, so that the list allocates nothing. */
 export interface Linked<T> {
   previous: T | undefined
   next: T | undefined
 }
 
 /**
- * Doubly linked list. Adds at the end and removes anywhere, in constant time. For what comes and goes
- * with each request it replaces a `Set` or `Map`: those leave tables behind that keep one another, and
- * what was in them, until the next garbage collection of the whole heap.
+ * Doubly linked list. For elements that live as long as a request, it replaces a `Set` or `Map`, whose
+ * old tables keep one another and their elements alive until the next collection of the whole heap.
  */
 export class LinkedList<T extends Linked<T>> {
-  /** Number of elements. */
   size = 0
   #first: T | undefined
   #last: T | undefined
@@ -25,7 +23,7 @@ export class LinkedList<T extends Linked<T>> {
 
   *[Symbol.iterator](): Generator<T, void> {
     for (let element = this.#first, next; element; element = next) {
-      // The element may be removed meanwhile.
+      // The caller may remove the element.
       next = element.next
       yield element
     }
@@ -39,7 +37,7 @@ export class LinkedList<T extends Linked<T>> {
     this.#last = element
   }
 
-  /** Removes an element. It must be in this list. */
+  /** Removes an element, which must be in this list. */
   remove(element: T): void {
     this.size--
     if (element.previous === undefined) this.#first = element.next
@@ -50,7 +48,7 @@ export class LinkedList<T extends Linked<T>> {
     element.next = undefined
   }
 
-  /** Empties the list. Its elements keep their links, so they must not be used again. */
+  /** Empties the list. Its elements keep their links, so do not use them again. */
   clear(): void {
     this.size = 0
     this.#first = undefined
@@ -58,17 +56,12 @@ export class LinkedList<T extends Linked<T>> {
   }
 }
 
-/** Number of keys up to which those whose count is 0 stay. */
 const KEPT = 64
 
-/**
- * Counts by key, such as the requests of each owner. At most 64 keys whose count is 0 take memory: they
- * stay, because a `Map` that changes with each request is slow (see `LinkedList`).
- */
+/** Counts by key. Keeps 64 keys whose count is 0, because a `Map` that changes with each request is slow. */
 export class KeyCounts<K = string> {
   readonly #counts = new Map<K, number>()
 
-  /** Number of keys in memory. */
   get size(): number {
     return this.#counts.size
   }
@@ -81,7 +74,7 @@ export class KeyCounts<K = string> {
     this.#counts.set(key, this.get(key) + 1)
   }
 
-  /** Subtracts 1 from the count of a key. A count of 0 stays 0. */
+  /** Subtracts 1. A count of 0 stays 0. */
   remove(key: K): void {
     const count = this.get(key)
     if (count === 0) return
@@ -94,33 +87,26 @@ const GENERATION = 128
 const LONGEST = 255
 
 /**
- * Caches the parse results of recent short strings, because clients repeat the same few header
- * values. Two generations of 128 strings: a text that is used again survives a flood of others. Holds
- * at most 256 strings of 255 characters. Longer strings are parsed each time.
- *
- * Results are shared between callers, so `make` must return values that nobody changes.
+ * Caches what `make` returns for recent strings of at most 255 characters. Two generations of 128
+ * strings, so that one that is used again survives a flood of others. Callers share the values.
  */
 export class Memo<V extends object> {
-  readonly #make: (text: string) => V
   #recent = new Map<string, V>()
   #older = new Map<string, V>()
 
-  constructor(make: (text: string) => V) {
-    this.#make = make
-  }
+  constructor(private readonly make: (text: string) => V) {}
 
   get(text: string): V {
     return this.#recent.get(text) ?? this.#miss(text)
   }
 
-  /** Number of strings in the cache. */
   get size(): number {
     return this.#recent.size + this.#older.size
   }
 
   #miss(text: string): V {
-    if (text.length > LONGEST) return this.#make(text)
-    const value = this.#older.get(text) ?? this.#make(text)
+    if (text.length > LONGEST) return this.make(text)
+    const value = this.#older.get(text) ?? this.make(text)
     if (this.#recent.size >= GENERATION) {
       this.#older = this.#recent
       this.#recent = new Map()

@@ -1,15 +1,11 @@
 /** Maximum bytes of heap for each character of JSON. */
 const HEAP_PER_CHARACTER = 24
 
-/**
- * A JSON value that has one form and makes the other one when it is first asked for: an engine in
- * memory never makes the text of most inputs, and one in a database never parses them.
- */
+/** A JSON value that has its parsed form or its text, and makes the other form when it is needed. */
 export class Json {
   #value: unknown
   #hasValue: boolean
   #text: string | undefined
-  /** Upper estimate of the memory of the value, once it was asked for. */
   #valueBytes: number | undefined
 
   private constructor(hasValue: boolean, value: unknown, text: string | undefined) {
@@ -19,8 +15,6 @@ export class Json {
   }
 
   /**
-   * Returns the JSON of a value.
-   *
    * @param value - a value that JSON can carry and that nobody changes afterwards
    * @param text - the text that it was parsed from, if that is known
    */
@@ -28,11 +22,7 @@ export class Json {
     return new Json(true, value, text)
   }
 
-  /**
-   * Returns the JSON of a text.
-   *
-   * @param text - well-formed JSON; the empty string stands for `undefined`
-   */
+  /** @param text - well-formed JSON; the empty string stands for `undefined` */
   static fromText(text: string): Json {
     return new Json(false, undefined, text)
   }
@@ -58,15 +48,14 @@ export class Json {
     return this.#hasValue ? text + this.parsedBytes : text
   }
 
-  /** Upper estimate of the memory of the value, in bytes, whether it was made or not. */
+  /** Upper estimate of the memory of the parsed value, in bytes. */
   get parsedBytes(): number {
-    // The value is walked only if there is no text.
     if (this.#text !== undefined) return HEAP_PER_CHARACTER * this.#text.length
     this.#valueBytes ??= heapBytesOf(this.#value)
     return this.#valueBytes
   }
 
-  /** Keeps the text only, because a parsed value takes up to 25 times the memory of its text. */
+  /** Keeps only the text, because a parsed value takes up to 25 times as much memory. */
   pack(): this {
     this.#text = this.text
     this.#value = undefined
@@ -76,33 +65,19 @@ export class Json {
   }
 }
 
-/**
- * Returns true if a JSON value has at most `limit` properties and items, at all depths together. Stops
- * reading beyond the limit, and does not recurse.
- */
+/** Returns true if a JSON value has at most `limit` properties and items, at all depths together. */
 export function hasAtMost(value: unknown, limit: number): boolean {
-  const open: unknown[] = [value]
-  let seen = 0
-  for (let next = open.pop(); next !== undefined || open.length > 0; next = open.pop()) {
-    if (typeof next !== 'object' || next === null) continue
-    if (Array.isArray(next)) {
-      seen += next.length
-      if (seen > limit) return false
-      for (const item of next) open.push(item)
-    } else {
-      for (const key in next) {
-        if (++seen > limit) return false
-        open.push((next as Record<string, unknown>)[key])
-      }
-    }
+  const open = [value]
+  // The loop reads what it adds.
+  for (const next of open) {
+    const children: unknown[] = isContainer(next) ? Object.values(next) : []
+    if (open.length - 1 + children.length > limit) return false
+    open.push(...children)
   }
   return true
 }
 
-/**
- * Returns an upper estimate of the heap that a JSON value takes once it is parsed, in bytes. Small
- * text may take much: each `{}` takes some 64 bytes. Does not recurse.
- */
+/** Returns an upper estimate of the heap that a parsed JSON value takes, in bytes. */
 export function heapBytesOf(value: unknown): number {
   if (!isContainer(value)) return leafBytes(value)
   const open: object[] = [value]

@@ -4,18 +4,18 @@ import { setTimeout } from './timers.js'
 const GATHER_MS = 5
 /** Maximum number of notices in one message. */
 const MAX_BATCH = 500
-/** Maximum number of waiting notices. Further ones are dropped, because a notice is a hint. */
+/** Maximum number of waiting notices. Further ones are dropped. */
 const MAX_WAITING = 10_000
 
 /**
  * Sends notices to other processes: the first one at once, and those of the next milliseconds
- * together. A message for each change would cost as much as the change itself.
+ * together, because a message for each change would cost as much as the change.
  */
 export class Notices {
   private readonly waiting = new Set<string>()
   private sending: Promise<void> | undefined
 
-  /** @param send - sends some notices. A failure is ignored: who waits also reads at intervals. */
+  /** @param send - sends notices. Its failures are ignored, because watchers also read at intervals. */
   constructor(private readonly send: (names: readonly string[]) => Promise<unknown>) {}
 
   add(name: string): void {
@@ -50,7 +50,6 @@ export class WatchList {
   readonly #byKey = new Map<string, Set<Watch>>()
   #size = 0
 
-  /** Number of watches. */
   get size(): number {
     return this.#size
   }
@@ -59,7 +58,7 @@ export class WatchList {
     return this.#byKey.has(key)
   }
 
-  /** Adds a separate watch, even for a listener that is already there. Returns its end. */
+  /** Adds a separate watch, even for a listener that exists already. Returns the function that ends it. */
   add(key: string, listener: () => void): () => void {
     const watch: Watch = { listener, active: true }
     const there = this.#byKey.get(key)
@@ -75,10 +74,7 @@ export class WatchList {
     }
   }
 
-  /**
-   * Calls the listeners of `key` after the current work, in a microtask. A listener may therefore
-   * read and write, throw, watch and unsubscribe.
-   */
+  /** Calls the listeners of `key` in microtasks, so that they may read, write, throw and watch. */
   notify(key: string): void {
     if (this.#byKey.size === 0) return
     const set = this.#byKey.get(key)

@@ -4,10 +4,8 @@ export type Known = Readonly<Record<string, unknown>>
  * Checks the names of options, inherited ones included.
  *
  * @param where - start of the message: the function, and the property if the options are nested
- * @param known - an object with these properties, so that `satisfies Record<keyof Options, …>` reports
- * a missing one
- * @throws {TypeError} The options are no object, or a name is unknown. The message lists the names
- * that exist.
+ * @param known - an object with all names, so that `satisfies Record<keyof Options, …>` checks it
+ * @throws {TypeError} The options are no object, or a name is unknown. The message lists all names.
  */
 export function checkNames(where: string, options: unknown, known: Known): void {
   if (!options || typeof options !== 'object') {
@@ -36,10 +34,7 @@ export function nearest(name: string, names: readonly string[]): string | undefi
   return names.find((each) => isNear(name.toLowerCase(), each.toLowerCase()))
 }
 
-/**
- * Returns true if two names differ only in a unit at the end, or by two edits. Names of five
- * letters or fewer may differ by one edit.
- */
+/** Returns true if two names differ only in the unit, or by two edits; short ones by one edit. */
 function isNear(a: string, b: string): boolean {
   return stem(a) === stem(b) || isWithin(a, b, a.length > 5 && b.length > 5 ? 2 : 1)
 }
@@ -48,10 +43,7 @@ function stem(name: string): string {
   return name.replace(/(ms|seconds|bytes)$/, '')
 }
 
-/**
- * Returns true if at most `edits` edits turn `a` into `b`. An edit removes, inserts or changes a
- * letter, or exchanges two neighbours.
- */
+/** An edit removes, inserts or changes a letter, or exchanges two neighbours. */
 function isWithin(a: string, b: string, edits: number): boolean {
   if (a === b || edits < 0) return edits >= 0
   const [restA, restB] = [a.slice(1), b.slice(1)]

@@ -1,15 +1,8 @@
 import { checkNames } from './option-names.js'
 
 /**
- * One option of a function: what its value may be, and its default. The options of a function stand in one table:
- *
- * const OPTIONS = {
- *   retentionMs: duration({ min: 1000, default: DAY }),
- *   remove: oneOf(['cancel', 'forget'], { default: 'cancel' }),
- *   onError: func(),
- * } satisfies OptionTable<EndpointsOptions>
- *
- * `readOptions('taskEndpoints', options, OPTIONS)` checks all of them and returns them with their defaults.
+ * One option of a function. `readOptions` checks all options by one table, and returns them with their
+ * defaults: `{ retentionMs: duration({ min: 1000, default: DAY }), onError: func() } satisfies OptionTable<Options>`
  */
 export interface Option<T = unknown> {
   /** Ends the sentence "remove must be …". */
@@ -85,7 +78,6 @@ export const flag = <E extends Extra<boolean>>(extra: E = {} as E): Option<boole
   { ...extra, expects: 'true or false', accepts: (value) => typeof value === 'boolean' }
 )
 
-/** An option without the type of its value. */
 type Untyped<E, T = unknown> = Pick<Option<T>, 'expects' | 'accepts'> & NoInfer<E>
 
 export const func = <E extends Extra<never> = Record<never, never>>(extra: E = {} as E): Untyped<E> => (
@@ -100,16 +92,14 @@ export function text<E extends Extra<string> & { readonly pattern?: RegExp, read
   return { ...extra, expects, accepts: (value) => typeof value === 'string' && pattern.test(value) }
 }
 
-/** A value that `accepts` recognises. Default: anything. */
+/** A value that `accepts` returns true for. Default: anything. */
 export const value = <T = never, E extends Extra<unknown> = Record<never, never>>(
   expects = 'anything', accepts: (value: unknown) => boolean = () => true, extra: E = {} as E,
 ): Untyped<E, T> => ({ ...extra, expects, accepts })
 
 /**
- * Checks options against their table, and returns them with their defaults.
- *
  * @param where - start of the message: the function, and the option if the options are nested
- * @throws {TypeError} A name is unknown, a value is not what its option expects, or a required option is missing.
+ * @throws {TypeError} A name is unknown, a value is not valid, or a required option is missing.
  */
 export function readOptions<O extends object, T extends OptionTable<O>>(
   where: string, options: O, table: T,

@@ -4,10 +4,7 @@ const SIZE = 16
 const pool = Buffer.allocUnsafe(SIZE * 256)
 let next = pool.length
 
-/**
- * Returns a new id: 128 random bits as 22 characters of base64url. Takes them from a pool of random
- * bytes, because a system call for each id would dominate the cost of a small request.
- */
+/** Returns 128 random bits as 22 characters of base64url, from a pool, because a system call is slow. */
 export function newId(): string {
   if (next === pool.length) {
     randomFillSync(pool)

@@ -1,4 +1,4 @@
-/** Reason for no more: the work of the same caller uses its part, or all work uses the limit. */
+/** `too_many_requests`: the work of the same caller uses its part. `overloaded`: all work uses the limit. */
 export type Refusal = 'too_many_requests' | 'overloaded'
 
 interface Waiting {
@@ -8,18 +8,17 @@ interface Waiting {
 }
 
 /**
- * A limit that the work of all callers shares, such as bytes of memory. One caller may use a part of
- * it. Work that is alone of its caller may exceed that part, and work that is alone may exceed the
- * limit, so all work runs at some time. Callers that wait take turns: nobody waits for the whole line
- * of another caller.
+ * A limit that the work of all callers shares, such as bytes of memory. One caller may use a part of it.
+ * The only work of a caller may exceed that part, and the only work of all may exceed the limit, so all
+ * work runs at some time. Callers that wait take turns.
  */
 export class SharedLimit {
   readonly #used = new Map<string, number>()
   #usedByAll = 0
-  /** Work that waits, first in, first out for each caller. The next caller to admit is first. */
+  /** Waiting work by caller. The caller that comes next is first. */
   readonly #waiting = new Map<string, Set<Waiting>>()
 
-  /** @param perCaller - the part of one caller. Default: a quarter */
+  /** @param perCaller - part of one caller. Default: a quarter */
   constructor(private readonly total: number, private readonly perCaller = total / 4) {}
 
   /** Returns a share of the limit, which is empty at first. */
@@ -63,11 +62,11 @@ export class SharedLimit {
       const [first] = line
       if (first === undefined) continue
       const refusal = this.refusal(first.share, first.amount)
-      // Nobody overtakes the next one, because small work would keep large work out for ever.
+      // Nobody overtakes the next one, because small work could keep large work out for ever.
       if (refusal === 'overloaded') return
       if (refusal !== undefined) continue
       line.delete(first)
-      // Its caller goes to the end of the turns.
+      // Moves its caller to the end.
       this.#waiting.delete(caller)
       if (line.size > 0) this.#waiting.set(caller, line)
       first.share.add(first.amount)
@@ -96,7 +95,7 @@ export class Share {
     this.limit.add(this.caller, amount)
   }
 
-  /** Adds an amount if it is there and nobody waits for it. Else returns the reason. */
+  /** Adds an amount if it is available and nobody waits for it. Otherwise returns the reason. */
   tryAcquire(amount: number): Refusal | undefined {
     let entered = false
     const waiting = { share: this, amount, enter: () => { entered = true } }
@@ -107,11 +106,7 @@ export class Share {
     return refusal
   }
 
-  /**
-   * Waits for an amount. Resolves to `false`, without it, if the signal of the work aborts first.
-   *
-   * @param work - its signal is read only if it has to wait
-   */
+  /** Waits for an amount. Resolves to `false`, without it, if the signal of the work aborts first. */
   acquire(amount: number, work: { readonly signal: AbortSignal }): Promise<boolean> {
     if (this.tryAcquire(amount) === undefined) return Promise.resolve(true)
     const { signal } = work
@@ -137,7 +132,7 @@ export class Share {
 }
 
 const MIB = 1024 * 1024
-/** Memory of a Worker in bytes, which does not report its heap limit. */
+/** Memory of a Worker, which does not report its heap limit, in bytes. */
 const UNKNOWN_HEAP = 128 * MIB
 
 /** Returns one of `parts` equal shares of the heap limit in bytes, at most `maxMiB`. */
@@ -145,10 +140,7 @@ export function heapShare(parts: number, maxMiB: number): number {
   return Math.min(maxMiB * MIB, Math.floor(heapLimit() / parts))
 }
 
-/**
- * Returns the heap limit of this process in bytes. Does not import `node:v8`, which some runtimes
- * do not have.
- */
+/** Does not import `node:v8`, which some runtimes do not have. */
 function heapLimit(): number {
   const limit = globalThis.process.getBuiltinModule('node:v8')?.getHeapStatistics().heap_size_limit
   return limit || UNKNOWN_HEAP

@@ -1,4 +1,4 @@
-/** Codes of ASCII characters, for parsers that read bytes or UTF-16 units. */
+/** Codes of ASCII characters. */
 export const TAB = 0x09
 export const LF = 0x0a
 export const CR = 0x0d
@@ -14,10 +14,7 @@ export const CLOSE_BRACKET = 0x5d
 export const OPEN_BRACE = 0x7b
 export const CLOSE_BRACE = 0x7d
 
-/**
- * Returns `text` if it has at most `max` UTF-16 units. Otherwise returns its beginning and `…`,
- * `max` units in all. Never splits a surrogate pair.
- */
+/** Cuts a string to `max` UTF-16 units, the last one being `…`. Never splits a surrogate pair. */
 export function cutText(text: string, max: number): string {
   if (text.length <= max) return text
   const high = text.charCodeAt(max - 2)
@@ -26,13 +23,9 @@ export function cutText(text: string, max: number): string {
 
 const NOTHING = new Uint8Array(0)
 
-/**
- * Collects bytes that arrive in pieces in one buffer, which doubles when it is full. A list of
- * pieces would need some 100 bytes for each, and a client may send one byte at a time.
- */
+/** Collects bytes in one buffer. A list of pieces would need much memory if they have one byte each. */
 export class Gathered {
   #buffer: Uint8Array = NOTHING
-  /** Number of bytes added so far. */
   size = 0
 
   add(piece: Uint8Array): void {
@@ -77,9 +70,8 @@ export async function gather(
 
 export const BLOCK_BYTES = 65_536
 
-/** Bytes in blocks of 64 KiB, regardless of the size of the pieces that are added. */
+/** Bytes in blocks of 64 KiB. */
 export class Blocks {
-  /** Number of bytes. */
   size = 0
   readonly #blocks: Uint8Array[] = []
 
@@ -94,7 +86,7 @@ export class Blocks {
     }
   }
 
-  /** Yields the bytes from `start` to `end`. They must not be changed. */
+  /** Yields the bytes from `start` to `end`, which must not be changed. */
   * pieces(start = 0, end = this.size): Generator<Uint8Array, void, undefined> {
     for (let at = start; at < end;) {
       const from = at % BLOCK_BYTES
@@ -119,18 +111,17 @@ export class Blocks {
   }
 }
 
-/** Number of seconds whose text is remembered. */
 const REMEMBERED = 256
 
-/** Makes texts of times, and remembers those of recent seconds: most tasks that are shown are some seconds old. */
+/** Formats times, and caches recent seconds. */
 export class SecondTexts {
   readonly #seconds = Array<number>(REMEMBERED).fill(-1)
   readonly #texts = Array<string>(REMEMBERED).fill('')
 
-  /** @param format - makes the text of a whole second, given in milliseconds since 1970 */
+  /** @param format - formats a whole second, given in milliseconds since 1970 */
   constructor(private readonly format: (ms: number) => string) {}
 
-  /** @param second - seconds since 1970, from 0 */
+  /** @param second - seconds since 1970 */
   of(second: number): string {
     const at = second % REMEMBERED
     if (this.#seconds[at] !== second) {
@@ -141,7 +132,6 @@ export class SecondTexts {
   }
 }
 
-/** Yields bytes as a source of one piece. */
 export async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
   yield bytes
 }

@@ -1,9 +1,6 @@
 import timers from 'node:timers'
 
-/**
- * The timers of Node, captured when the package is loaded: servers keep real time, also under a
- * test's fake timers, and a fake timer would be lost when they are removed.
- */
+/** The timers of Node, captured when the package is loaded, so that fake timers of tests do not affect them. */
 export const {
   setTimeout, clearTimeout, setInterval, clearInterval, setImmediate, clearImmediate,
 } = timers
@@ -16,10 +13,7 @@ export function within<T>(work: Promise<T>, ms: number, onLate: () => Error): Pr
   })
 }
 
-/**
- * Resolves to `true` if `work` resolves or rejects within `ms` milliseconds. The process stays alive
- * meanwhile.
- */
+/** Resolves to `true` if `work` settles within `ms` milliseconds. Keeps the process alive. */
 export async function settles(work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<boolean>((resolve) => {
@@ -52,32 +46,27 @@ export interface Clock {
    * @returns a function that cancels the call
    */
   schedule(delayMs: number, callback: () => void): () => void
-  /**
-   * Notes that work has begun. Absent from a clock that moves by itself. A manual clock stands
-   * still until the returned function is called.
-   */
+  /** Notes that work has begun. A manual clock stands still until the returned function is called. */
   readonly hold?: () => () => void
 }
 
-/** Read once: the global is a getter in Node, and takes longer than the call. */
+/** Read once, because the global is a slow getter in Node. */
 const { performance } = globalThis
 
 export const systemClock: Clock = {
   now: () => performance.now(),
   schedule: (delayMs, callback) => {
-    // The global timers, which fake timers replace together with `performance`.
+    // Fake timers replace the global ones together with `performance`.
     const timer = globalThis.setTimeout(callback, delayMs)
     timer.unref()
     return () => { globalThis.clearTimeout(timer) }
   },
 }
 
-/** Time that work runs before it yields to the event loop, in milliseconds. */
+/** Time after which work yields to the event loop, in milliseconds. */
 const TURN_MS = 10
 
-/**
- * Lets a loop that never waits yield to the event loop: `if (turns.due) await turns.next()`.
- */
+/** Lets a loop yield to the event loop: `if (turns.due) await turns.next()`. */
 export class Turns {
   private began = performance.now()
 

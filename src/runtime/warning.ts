@@ -5,9 +5,7 @@ const MAX_CAUSES = 5
 const HTTP_ERROR = Symbol.for('longhaul.HttpError')
 const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 
-/**
- * Calls a listener of the application. An error that it throws or rejects with is reported as a warning.
- */
+/** Calls a listener of the application. Reports its error as a warning. */
 export function telling(listener: () => unknown): void {
   try {
     const result = listener()
@@ -18,20 +16,19 @@ export function telling(listener: () => unknown): void {
 }
 
 /**
- * Reports a failure when the application has no `onError`: emits a process warning named `LonghaulError`,
- * which Node prints on stderr, with the stack of the error and of its causes. A rejection, such as
- * 503 `queue_full`, is one line without a stack.
+ * Emits a process warning named `LonghaulError`, with the stack of the error and of its causes. A
+ * rejection, such as 503 `queue_full`, is one line without a stack.
  *
- * @param about - the task or request that failed; begins the message
+ * @param about - start of the message: the task or request that failed
  */
 export function warn(error: unknown, about?: string): void {
   let text = 'Something failed with a value that cannot be shown'
   try {
     text = textOf(error)
   } catch {
-    // A getter or a proxy of the thrown value threw, so the general text is used.
+    // A getter or a proxy of the thrown value threw.
   }
-  // A text, because a warning that cannot be printed would end the process.
+  // A string, because a warning that cannot be printed would end the process.
   process.emitWarning(about === undefined ? text : `${about}: ${text}`, 'LonghaulError')
 }
 
@@ -62,10 +59,7 @@ function described(error: unknown): string {
   return isShort ? `${error.name}: ${error.message}` : String(error.stack)
 }
 
-/**
- * Returns advice for the error of a runtime that forbids code generation, such as a Worker after
- * its module is loaded. Returns `undefined` for any other error.
- */
+/** Returns advice for the error of a runtime that forbids code generation; `undefined` for other errors. */
 export function codeGenerationAdvice(error: unknown): string | undefined {
   if (!(error instanceof EvalError)) return undefined
   return 'this runtime forbids code generation here. '

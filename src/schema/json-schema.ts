@@ -8,27 +8,23 @@ import { MAX_DETAILS, type DescribedSchema } from './schema.js'
 import { hasAtMost } from '../runtime/json.js'
 import { linearUniqueItems } from './unique-items.js'
 
-/** JSON Schema 2020-12, the dialect of OpenAPI 3.1 and the only one read here. */
+/** The dialect of OpenAPI 3.1. */
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
-/** Values with more properties and items than this stop at the first error. */
+/** Maximum number of properties and items of a value for which all errors are collected. */
 const MAX_COLLECTED_FROM = 1000
 
-/** Annotations of OpenAPI that ajv's strict mode would reject as misspelt keywords. */
+/** Annotations of OpenAPI, which ajv's strict mode would reject. */
 const ANNOTATIONS = ['discriminator', 'example', 'externalDocs', 'xml']
 
 /** Options of `jsonSchema`. */
 export interface JsonSchemaOptions {
   /**
    * Checks for the `format` keyword, by name: a pattern, a function, or `true` to accept any string.
-   * If set, every format that the schema names must be listed. Default: none, and `format` is an
-   * annotation that checks nothing, as in 2020-12.
+   * If set, all formats of the schema must be listed. Default: `format` checks nothing, as in 2020-12.
    */
   readonly formats?: Readonly<Record<string, RegExp | ((text: string) => boolean) | true>>
-  /**
-   * Sets each property that is missing to its `default` in the schema, **in the value that is
-   * checked**. Default: false.
-   */
+  /** Sets missing properties to their `default`, **in the value that is checked**. Default: false. */
   readonly useDefaults?: boolean
 }
 
@@ -40,21 +36,17 @@ const OPTIONS = {
  * Compiles a schema from JSON Schema 2020-12 with ajv. `T` is the type of the values that it
  * accepts, as declared by the caller.
  *
- * The check is strict: it coerces nothing, and rejects unknown keywords. It changes no value,
- * except with `useDefaults`. Small values list up to 20 errors; large ones stop at the first.
- * `uniqueItems` takes linear time. Regular expressions in `pattern`, `patternProperties` and
- * `formats` are yours: one with nested repetition, such as `^(a+)+$`, takes exponential time.
- *
- * In a Worker, call this while the module is loaded. Code generation is forbidden later, so each
- * value stops at the first error.
+ * The check is strict: it coerces nothing, and rejects unknown keywords. Errors of small values are
+ * listed, up to 20; large values stop at the first. A regular expression with nested repetition, such as
+ * `^(a+)+$`, takes exponential time. In a Worker, call this while the module is loaded, because code
+ * generation is forbidden later; each value then stops at the first error.
  *
  * @example
  * const input = jsonSchema<{ year: number }>({
  *   type: 'object', required: ['year'], properties: { year: { type: 'integer' } },
  * })
  *
- * @throws {TypeError} The schema is not valid, or the runtime forbids code generation. The message
- * says what to do.
+ * @throws {TypeError} The schema is not valid, or the runtime forbids code generation.
  */
 export function jsonSchema<T = unknown, In = T>(
   schema: object, options: JsonSchemaOptions = {},
@@ -75,7 +67,7 @@ export function jsonSchema<T = unknown, In = T>(
       const errors = all.validate.errors ?? first.validate.errors ?? []
       return { issues: ajvIssues(errors, MAX_DETAILS, own) }
     } catch (error) {
-      // A schema that refers to itself recurses as deep as the value does.
+      // A recursive schema recurses as deep as the value does.
       if (error instanceof RangeError) return { issues: [{ message: 'is nested too deeply' }] }
       throw error
     } finally {
@@ -94,7 +86,7 @@ export function jsonSchema<T = unknown, In = T>(
   return { '~standard': { version: 1, vendor: 'longhaul', validate: run, jsonSchema: json } }
 }
 
-/** Returns a copy of a schema that is valid, so that later changes to the original have no effect. */
+/** Returns a copy, so that later changes to the original have no effect. */
 function checked(schema: object): Record<string, unknown> {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
     throw new TypeError('jsonSchema: pass a JSON Schema object such as { type: "object", … }')
@@ -121,13 +113,12 @@ function checked(schema: object): Record<string, unknown> {
 
 interface Check {
   readonly validate: ValidateFunction
-  /** Clears what the last validation has left, because it refers to the client's keys and values. */
+  /** Releases the client's keys and values that the last validation has left. */
   readonly end: () => void
 }
 
 function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): Check {
-  // One instance for each schema: a shared one would keep every schema for ever, and could not have
-  // two schemas with the same $id.
+  // A shared instance would keep every schema for ever, and could not have two with the same $id.
   const Ajv2020 = loadAjv()
   const ajv = new Ajv2020({
     allErrors,
@@ -158,7 +149,7 @@ function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean)
   }
 }
 
-/** Compiles a check that collects all errors. Returns `undefined` if code generation is forbidden. */
+/** Returns `undefined` if code generation is forbidden. */
 function compileAll(schema: object, options: JsonSchemaOptions): Check | undefined {
   try {
     return compile(schema, options, true)
@@ -189,7 +180,7 @@ function hint(why: string): string {
   return ''
 }
 
-/** Maximum length of the JSON text of allowed values, and of a title, in a message. */
+/** Maximum length of allowed values and of a title in a message. */
 const MAX_NAMED = 120
 
 /** Messages for the usual formats of JSON Schema. */
@@ -215,8 +206,7 @@ function ajvIssues(
   const issues: StandardSchemaV1.Issue[] = []
   for (const error of errors) {
     if (issues.length === limit) break
-    // `propertyNames` is reported after the errors of the name itself, and knows the key. The
-    // errors of the schema inside an `if` are in the list, too.
+    // The error of `propertyNames` follows and knows the key. The list has the errors of an `if`, too.
     if (error.propertyName !== undefined || error.keyword === 'if') continue
     const key = culprit(error)
     const path = fromPointer(error.instancePath)

@@ -1,9 +1,9 @@
 export type PathStep = PropertyKey | { readonly key: PropertyKey }
 
-/** Maximum length of a pointer. Clients choose the keys that errors repeat. */
+/** Maximum length of a pointer, whose keys clients choose. */
 const MAX_POINTER = 512
 
-/** Returns a reference token of a JSON pointer, escaped (RFC 6901 section 3). */
+/** Escapes a reference token of a JSON pointer (RFC 6901 section 3). */
 export function escapeToken(key: string): string {
   if (!key.includes('~') && !key.includes('/')) return key
   return key.replaceAll('~', '~0').replaceAll('/', '~1')
@@ -42,7 +42,7 @@ export function isArrayIndex(key: string): boolean {
   return ARRAY_INDEX.test(key)
 }
 
-/** Returns the keys of a JSON pointer, unescaped. The reverse of `toPointer` for string keys. */
+/** Returns the keys of a JSON pointer, unescaped. */
 export function fromPointer(pointer: string): string[] {
   if (pointer === '') return []
   const tokens = pointer.slice(1).split('/')

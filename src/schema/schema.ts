@@ -4,10 +4,7 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { cutText } from '../runtime/text.js'
 import { toPointer } from './pointer.js'
 
-/**
- * A Standard Schema v1 (zod, valibot, arktype, …), or `jsonSchema()`. `T` is the type of the values
- * that come out, after defaults and transforms. `In` is the type of the values that go in.
- */
+/** A Standard Schema v1 (zod, valibot, arktype, …), or `jsonSchema()`, with output `T` and input `In`. */
 export type Schema<T = unknown, In = unknown> = StandardSchemaV1<In, T>
 
 /** A schema that can return its JSON Schema (Standard JSON Schema v1), for documents. */
@@ -36,9 +33,8 @@ export function assertSchema(value: unknown, where: string): asserts value is Sc
 }
 
 /**
- * Returns the JSON Schema 2020-12 of a schema, without `$schema`. Its library must support Standard
- * JSON Schema: `jsonSchema()`, zod 4, arktype, or valibot through `toStandardJsonSchema` of
- * @valibot/to-json-schema.
+ * Returns the JSON Schema 2020-12 of a schema, without `$schema`; `undefined` if its library does not
+ * support Standard JSON Schema, as zod 4, arktype, and valibot through `toStandardJsonSchema` do.
  */
 export function toJsonSchema(
   schema: Schema, side: 'input' | 'output' = 'input',
@@ -49,7 +45,7 @@ export function toJsonSchema(
     const { $schema: _, ...rest } = jsonSchema[side]({ target: 'draft-2020-12' })
     return rest
   } catch {
-    // The contract of Standard JSON Schema: it throws if it cannot express the schema.
+    // It throws if it cannot express the schema.
     return undefined
   }
 }
@@ -57,25 +53,19 @@ export function toJsonSchema(
 /** Maximum number of details in an error response. */
 export const MAX_DETAILS = 20
 
-/** Maximum length of a message. Some libraries repeat the client's keys and values in it. */
+/** Maximum length of a message, in which some libraries repeat the client's keys and values. */
 const MAX_MESSAGE = 300
 
 /** A valid value, or the details of its errors. Test with `'details' in`. */
 export type Validation<T> = { readonly value: T } | { readonly details: ErrorDetail[] }
 
-/**
- * Validates `value` with any Standard Schema. Returns the validated value, or up to 20 details,
- * each with a JSON pointer (RFC 6901).
- */
+/** Returns the validated value, or up to 20 details, each with a JSON pointer (RFC 6901). */
 export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Validation<T>> {
   const result = schema['~standard'].validate(value)
   return 'then' in result ? result.then(toValidation) : toValidation(result)
 }
 
-/**
- * Validates one record of many. A validator that recurses beyond the stack, because the record is
- * nested too deeply, makes the record invalid.
- */
+/** As `validate`. A record that is nested too deeply for the validator is not valid. */
 export function judge<T>(schema: Schema<T>, record: unknown): MaybePromise<Validation<T>> {
   try {
     return validate(schema, record)
@@ -98,8 +88,8 @@ function toDetails(issues: readonly StandardSchemaV1.Issue[]): ErrorDetail[] {
 }
 
 /**
- * Returns the message of an issue, without a regular expression. zod (`pattern`), valibot
- * (`requirement`) and arktype (`rule`) repeat that of the schema.
+ * Returns the message of an issue, without a regular expression, which zod (`pattern`), valibot
+ * (`requirement`) and arktype (`rule`) repeat.
  */
 function plainMessage(issue: StandardSchemaV1.Issue): string {
   const { message, pattern, requirement, rule } = issue as StandardSchemaV1.Issue & {

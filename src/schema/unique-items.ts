@@ -1,11 +1,8 @@
 import type { Ajv2020, FuncKeywordDefinition } from 'ajv/dist/2020.js'
 
-/**
- * Replaces ajv's `uniqueItems`, which compares every pair of objects: 133 kB of small objects took
- * seconds. This one takes linear time.
- */
+/** Replaces ajv's `uniqueItems`, which takes quadratic time. Returns a function that ends a validation. */
 export function linearUniqueItems(ajv: Ajv2020): () => void {
-  // Shared by a whole validation, so that nested arrays are not read again at each level.
+  // For a whole validation, so that nested arrays are not read again at each level.
   let values: EqualValues | undefined
   const validate: NonNullable<FuncKeywordDefinition['validate']> = (
     unique: boolean, items: readonly unknown[],
@@ -27,8 +24,7 @@ export function linearUniqueItems(ajv: Ajv2020): () => void {
     return true
   }
   ajv.removeKeyword('uniqueItems')
-  // Runs before the keywords that check the items, as ajv's own does: with `useDefaults` these
-  // change the items.
+  // Before the keywords that check the items, because with `useDefaults` these change the items.
   const keyword: FuncKeywordDefinition = {
     keyword: 'uniqueItems', type: 'array', schemaType: 'boolean', before: 'prefixItems', validate,
   }
@@ -39,10 +35,7 @@ export function linearUniqueItems(ajv: Ajv2020): () => void {
   }
 }
 
-/**
- * Numbers JSON values: two values get the same number exactly if they are equal in JSON Schema
- * (2020-12 section 4.2.2).
- */
+/** Gives equal JSON values the same number (JSON Schema 2020-12 section 4.2.2). */
 export class EqualValues {
   readonly #byForm = new Map<string, number>()
   readonly #byObject = new Map<object, number>()
@@ -60,7 +53,7 @@ export class EqualValues {
     return number
   }
 
-  /** Returns the properties by name. An object with `toJSON`, such as a date, counts as its result. */
+  /** An object with `toJSON`, such as a date, counts as its result. */
   #formOf(value: object): string {
     const { toJSON } = value as { readonly toJSON?: unknown }
     if (typeof toJSON === 'function') return `#${this.numberOf(toJSON.call(value))}`

@@ -10,7 +10,7 @@ export function checkBlobKey(key: string): void {
   const isShort = typeof key === 'string' && key.length > 0 && key.length <= LONGEST_KEY
   if (isShort && key.isWellFormed() && !key.includes('\0')) return
   throw new TypeError(
-    'The key of a blob must be well-formed text of 1 to 512 characters without U+0000',
+    'The key of a blob must be a well-formed string of 1 to 512 characters without U+0000',
   )
 }
 
@@ -29,7 +29,7 @@ export function blobRange(
   throw new TypeError(`A range of a blob of ${size} bytes must lie within it; ${given} does not`)
 }
 
-/** Passes chunks to `write`, one after the other. Rejects at once if `signal` aborts. */
+/** Passes chunks to `write`. Rejects at once if `signal` aborts. */
 export async function takeContent(
   content: AsyncIterable<Uint8Array>,
   signal: AbortSignal | undefined,
@@ -55,7 +55,7 @@ export async function takeContent(
   }
 }
 
-/** Does not wait: a generator that waits for its source ends only when the source does. */
+/** Does not wait, because a generator that waits for its source ends only when the source does. */
 function close(iterator: AsyncIterator<Uint8Array>): void {
   try {
     iterator.return?.()?.then(undefined, () => undefined)
@@ -64,31 +64,30 @@ function close(iterator: AsyncIterator<Uint8Array>): void {
   }
 }
 
-/** Number of blobs that are changed at the same time. */
 const CONCURRENT = 8
 
-/** Deletes blobs, if there are any. Never rejects, because they expire. */
+/** Deletes blobs. Never rejects, because they expire. */
 export async function deleteBlobs(
   blobs: Blobs | undefined, keys: readonly string[],
 ): Promise<void> {
   if (blobs) await changeEach(keys, (key) => blobs.delete(key).catch(() => false))
 }
 
-/** Makes blobs live for at least `ttlMs` from now. Returns `undefined` for one that has expired. */
+/** Returns `undefined` for a blob that has expired. */
 export function renewBlobs(
   blobs: Blobs, keys: readonly string[], ttlMs: number,
 ): Promise<readonly (BlobInfo | undefined)[]> {
   return changeEach(keys, (key) => blobs.renew(key, ttlMs))
 }
 
-/** Returns the sizes of blobs, in bytes. One that does not exist has none. */
+/** Returns the sizes of blobs in bytes, 0 for one that does not exist. */
 export function blobBytes(
   blobs: Pick<Blobs, 'stat'>, keys: readonly string[],
 ): Promise<readonly number[]> {
   return changeEach(keys, async (key) => (await blobs.stat(key))?.size ?? 0)
 }
 
-/** Calls `change` for each key, for a few at the same time. Returns what the calls have returned. */
+/** Calls `change` for each key, for up to eight at the same time. */
 export async function changeEach<R>(
   keys: readonly string[], change: (key: string) => Promise<R>,
 ): Promise<readonly R[]> {

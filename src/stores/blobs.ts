@@ -1,31 +1,30 @@
 /**
- * Storage for large data: result files, reports of bulk requests, stored bodies and uploads. A blob
- * is written once, read in ranges, and removed when it expires.
+ * Storage for large data: result files, reports of bulk requests, stored bodies and uploads. A blob is
+ * written once, read in ranges, and removed when it expires.
  *
- * An expected outcome is a return value. A rejected promise means one of three things: a
- * `StoreUnavailableError` if the blobs failed or are closed, the error of the content being
- * written, or a `TypeError` for misuse.
+ * An expected outcome is a return value. A promise rejects with a `StoreUnavailableError` if the blobs
+ * failed or are closed, with the error of the content being written, or with a `TypeError` for misuse.
  *
- * Keys are well-formed text of 1 to 512 characters without U+0000. Keys are compared by code units.
- * A blob lives for `ttlMs` after it is complete, by the clock of the blobs, and longer if it is
- * renewed. A `ttlMs` of 0 or less writes a blob that expires at once.
+ * Keys are well-formed strings of 1 to 512 characters without U+0000, compared by code units. A blob
+ * lives for `ttlMs` after it is complete, by the clock of the blobs, and longer if it is renewed. A
+ * `ttlMs` of 0 or less writes a blob that expires at once.
  */
 export interface Blobs {
   /** True if other processes read the same blobs. Required with `redis()` and `postgres()`. */
   readonly shared: boolean
   /**
-   * Maximum number of bytes of all blobs. One owner may use a quarter of them by default, for
-   * resumable uploads and for bodies of tasks together. `undefined`: no limit that these blobs know.
+   * Maximum number of bytes of all blobs, of which one owner may use a quarter by default. `undefined`:
+   * no limit that these blobs know.
    */
   readonly maxBytes?: number | undefined
   /**
-   * Writes all of `content` under `key`. Replaces the old blob once the new one is complete, so
-   * that readers see either of them whole. Of two writers, the one that completes last wins. Reads
-   * `content` only as fast as it is written. A chunk may be reused once the next one is requested.
+   * Writes all of `content` under `key`, with backpressure. Replaces the old blob once the new one is
+   * complete, so that readers see one of them whole. Of two writers, the one that completes last wins. A
+   * chunk may be reused once the next one is requested.
    *
-   * If `content` fails or `signal` aborts, the old blob stays and the promise rejects with that
-   * error or reason. If there is not enough space, it rejects with a `StoreUnavailableError` with
-   * the reason `full`. Closes `content` (`return`) in each of these cases.
+   * If `content` fails or `signal` aborts, the old blob stays and the promise rejects with that error or
+   * reason. Without enough space, it rejects with a `StoreUnavailableError` with the reason `full`.
+   * Closes `content` (`return`) in each of these cases.
    */
   put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo>
   /** Returns size and entity tag of a blob, or `undefined` if there is none or it has expired. */
@@ -34,25 +33,23 @@ export interface Blobs {
    * Opens a range of a blob, with backpressure. Returns `undefined` if there is no blob, or if its
    * entity tag is not `range.etag`. The bytes can be read once.
    *
-   * A reader that has received its first chunk gets the rest, even if the blob is replaced, deleted
-   * or expires, if it asks for a chunk at least every ten minutes. A reader that starts later may
-   * fail with a `StoreUnavailableError`. No file is open before the first chunk, after the last
-   * one, or after a failure or `return`.
+   * A reader that has received its first chunk gets the rest, even if the blob is replaced, deleted or
+   * expires, if it asks for a chunk at least every ten minutes. A reader that starts later may fail with
+   * a `StoreUnavailableError`. No file is open before the first chunk, after the last one, or after a
+   * failure or `return`.
    */
   open(key: string, range?: BlobRange): Promise<AsyncIterable<Uint8Array> | undefined>
   /**
-   * Makes a blob live for at least `ttlMs` milliseconds from now. A longer lifetime stays, and so do
-   * bytes and entity tag. Resolves to `undefined` if there is no blob or it has expired.
-   *
-   * After a renewal that resolves to a `BlobInfo`, no deletion of expired blobs removes the blob: it
-   * lives, unless it is deleted or replaced. Of concurrent renewals, any one may set the lifetime.
+   * Makes a blob live for at least `ttlMs` milliseconds from now. A longer lifetime stays, and so do bytes
+   * and entity tag. Resolves to `undefined` if there is no blob or it has expired. After any other
+   * outcome, no deletion of expired blobs removes it. Of concurrent renewals, any one may set the lifetime.
    */
   renew(key: string, ttlMs: number): Promise<BlobInfo | undefined>
   /** Deletes a blob. Resolves to `true` if there was one that had not expired. */
   delete(key: string): Promise<boolean>
   /**
-   * Releases timers and handles. Files of a folder stay. Running reads and writes may fail. Every
-   * later call rejects with a `StoreUnavailableError`, except `close`.
+   * Releases timers and handles. Blobs that outlive the process stay. Running reads and writes may fail.
+   * Every later call except `close` rejects with a `StoreUnavailableError`.
    */
   close(): Promise<void>
 }

@@ -3,8 +3,8 @@ import * as real from '../runtime/timers.js'
 import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 
 export interface Fault {
-  /** True if the server itself reported the error, so it is reachable. */
-  readonly answered: boolean
+  /** True if the server itself reported the error, so the server is reachable. */
+  readonly hasReplied: boolean
   readonly reason: 'full' | 'unavailable'
 }
 
@@ -15,13 +15,13 @@ export interface BreakerOptions {
   readonly faultOf: (error: unknown) => Fault
   /** Called after a call has timed out. */
   readonly onLate?: () => void
-  /** A late call says nothing about the server if others got a reply. Default `false`. */
+  /** `true`: a late call proves nothing if others got a reply. Default `false`. */
   readonly hasManyConnections?: boolean
 }
 
-/** Sets a deadline for calls. After a late one, all fail at once but one probe at a time. */
+/** Limits the time of calls. After a late one, all calls fail at once, except one probe at a time. */
 export class Breaker {
-  private answers = 0
+  private replies = 0
   private suspect = false
   private probing = false
 
@@ -34,12 +34,12 @@ export class Breaker {
     const { server, timeoutMs, hasManyConnections, onLate } = this.options
     const isProbe = this.suspect
     if (isProbe && this.probing) {
-      return Promise.reject(new StoreUnavailableError(`${server} does not answer`))
+      return Promise.reject(new StoreUnavailableError(`${server} does not respond`))
     }
     return new Promise((resolve, reject) => {
-      // Misuse throws here, before anything is waited for.
+      // Misuse throws here.
       const working = work()
-      const { answers } = this
+      const { replies } = this
       let isOver = false
       const end = (): void => {
         if (isOver) return
@@ -49,19 +49,19 @@ export class Breaker {
       }
       const giveUp = (): void => {
         end()
-        if (!hasManyConnections || answers === this.answers) this.suspect = true
+        if (!hasManyConnections || replies === this.replies) this.suspect = true
         onLate?.()
-        reject(new StoreUnavailableError(`${server} has not answered within ${timeoutMs} ms`))
+        reject(new StoreUnavailableError(`${server} has not responded within ${timeoutMs} ms`))
         cancel?.()
       }
-      // A process that was busy itself must not blame the server: it first reads what has arrived.
+      // A process that was busy first reads what has arrived.
       let timer = real.setTimeout(() => {
         timer = real.setTimeout(giveUp, timeoutMs / 10).unref()
       }, timeoutMs).unref()
       if (isProbe) this.probing = true
       working.then((reply) => {
         end()
-        this.answer()
+        this.noteReply()
         resolve(read(reply))
       }, (error: unknown) => {
         end()
@@ -70,18 +70,17 @@ export class Breaker {
     })
   }
 
-  private answer(): void {
-    this.answers++
+  private noteReply(): void {
+    this.replies++
     this.suspect = false
   }
 
   private toStoreError(error: unknown): Error {
-    // Misuse says so itself.
     if (error instanceof TypeError || (error instanceof Error && isStoreUnavailable(error))) {
       return error
     }
-    const { answered, reason } = this.options.faultOf(error)
-    if (answered) this.answer()
+    const { hasReplied, reason } = this.options.faultOf(error)
+    if (hasReplied) this.noteReply()
     const message = error instanceof Error ? error.message : String(error)
     return new StoreUnavailableError(
       `${this.options.server} failed: ${message}`, { reason, cause: error },
@@ -91,10 +90,7 @@ export class Breaker {
 
 /** Event on the diagnostics channel `longhaul:store`: a call to Redis or PostgreSQL. */
 export interface StoreEvent {
-  /**
-   * `look`, `take` and `renew` are calls of a worker: it searches for what is due about every
-   * second, takes runs and callbacks, and renews the leases of its runs.
-   */
+  /** A worker calls `look` about every second, `take` for runs and callbacks, and `renew` for leases. */
   readonly verb:
     | 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
     | 'read' | 'change' | 'list' | 'counts' | 'now'
@@ -107,7 +103,7 @@ export interface StoreEvent {
 
 const storeEvents = channel('longhaul:store')
 
-/** Makes a call. If somebody subscribed to the channel, publishes its duration and outcome. */
+/** Makes a call, and publishes its duration and outcome to subscribers of the channel. */
 export function observed<T>(verb: StoreEvent['verb'], call: () => Promise<T>): Promise<T> {
   if (!storeEvents.hasSubscribers) return call()
   const began = performance.now()
@@ -126,26 +122,24 @@ const MAX_DELAY_MS = 2000
 /** About five minutes in all: enough for a fail-over, or for a restart that reads a large log. */
 const MAX_TRIES = 150
 
-/** Repeats work that is right even if an earlier try of it was made. */
+/** Retries idempotent work. */
 export type Retry = <T>(work: () => Promise<T>) => Promise<T>
 
 /** Returns a function that retries work while the store is unavailable, until `signal` aborts. */
 export function retryUntil(signal: AbortSignal): Retry {
-  const retry = new StoreRetry(false)
-  if (signal.aborted) retry.stop()
-  else signal.addEventListener('abort', () => { retry.stop() }, { once: true })
+  const retry = new StoreRetry(false, signal)
   return (work) => retry.run(work)
 }
 
-/** Retries work on a store that is unavailable, for about five minutes or until `stop`. */
+/** Retries work on a store that is unavailable, for about five minutes. */
 export class StoreRetry {
-  private readonly delays = new Set<() => void>()
-  private stopped = false
+  /**
+   * @param shared - true retries a full store, because others may make space
+   * @param signal - ends all delays: each caller tries once more
+   */
+  constructor(private readonly shared: boolean, private readonly signal: AbortSignal) {}
 
-  /** @param shared - a full store is retried only if others share it and may make space */
-  constructor(private readonly shared: boolean) {}
-
-  /** @param first - the first try, if it was made */
+  /** @param first - the first try, if it was begun */
   async run<T>(work: () => T | Promise<T>, first?: Promise<T>): Promise<T> {
     for (let tries = 1, trying = first; ; tries++, trying = undefined) {
       try {
@@ -156,26 +150,16 @@ export class StoreRetry {
     }
   }
 
-  /** Resolves when it is time for the next try. Throws the error if there is none. */
+  /** Waits for the next try. Throws the error if there is none. */
   async backOff(error: unknown, tries: number): Promise<void> {
-    if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
-      || (error.reason === 'full' && !this.shared)) {
+    const { signal, shared } = this
+    if (signal.aborted || tries === MAX_TRIES || !isStoreUnavailable(error)
+      || (error.reason === 'full' && !shared)) {
       throw error
     }
-    await new Promise<void>((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer)
-        this.delays.delete(done)
-        resolve()
-      }
-      const timer = setTimeout(done, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
-      this.delays.add(done)
+    const delay = new Promise((resolve) => {
+      setTimeout(resolve, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
     })
-  }
-
-  /** Ends all delays. Each caller tries once more, and every later failure is final. */
-  stop(): void {
-    this.stopped = true
-    for (const done of this.delays) done()
+    await real.unlessAborted(delay, signal).catch(() => undefined)
   }
 }

@@ -5,17 +5,14 @@ import { checkNames } from '../runtime/option-names.js'
  * Keeps counters (rate limits), the responses of idempotency keys of synchronous requests, and the
  * state of uploads. Tasks are in the task engine.
  *
- * A method returns a promise, or the outcome itself if it is known at once, as in memory. No method
- * throws. An expected outcome is a return value. A rejected promise is a `StoreUnavailableError`:
- * the store failed, and the write may or may not have taken effect. With the reason `full` nothing
- * changed. Misuse, such as a time that is not finite, rejects with a `TypeError`.
+ * A method returns a promise, or the outcome itself, as in memory. No method throws. An expected
+ * outcome is a return value. A promise rejects with a `StoreUnavailableError` if the store failed: the
+ * write may have taken effect, but not with the reason `full`. Misuse rejects with a `TypeError`.
  *
- * Time belongs to the store. Callers pass durations (`ttlMs`), and only the store's clock decides
- * when an entry expires. A wrong clock in one process therefore changes no lifetime. Expired
- * entries are never returned. A write with a `ttlMs` of 0 or less counts as written and expires at
- * once.
+ * Callers pass durations (`ttlMs`), and only the store's clock decides when an entry expires. Expired
+ * entries are never returned. A write with a `ttlMs` of 0 or less counts as written and expires at once.
  *
- * Keys (1 to 512 characters) and values (possibly empty) are well-formed text without U+0000. Keys
+ * Keys (1 to 512 characters) and values (possibly empty) are well-formed strings without U+0000. Keys
  * are compared by code units.
  */
 export interface Store {
@@ -30,9 +27,8 @@ export interface Store {
     options: WriteOptions,
   ): Created | Existing | Promise<Created | Existing>
   /**
-   * Replaces an entry if it still has `revision`. Without `ttlMs` the entry keeps its expiry;
-   * `evictable` and `owner` are replaced. Atomic. On conflict returns the current entry, or `undefined` if there
-   * is none.
+   * Replaces an entry if it still has `revision`. Without `ttlMs` the entry keeps its expiry; `evictable`
+   * and `owner` are replaced. Atomic. On conflict returns the current entry, if there is one.
    */
   replace(
     key: string,
@@ -43,10 +39,9 @@ export interface Store {
   /** Deletes an entry, with `revision` only that one. Atomic. `true` if this call deleted it. */
   delete(key: string, revision?: Revision): boolean | Promise<boolean>
   /**
-   * Adds `by` (an integer, possibly negative) to the counter at `key`, which starts at 0. The first
-   * call sets the lifetime, and later calls do not change it. After the lifetime the counter starts
-   * again at 0. Atomic. Counters and entries have separate keys. A store with a size limit may
-   * reset the counter that was unused for longest.
+   * Adds `by` (an integer, possibly negative) to the counter at `key`, which starts at 0, again after its
+   * lifetime. The first call sets the lifetime. Atomic. Counters and entries have separate keys. A store
+   * with a size limit may reset the counter that was unused for longest.
    */
   increment(
     key: string,
@@ -54,29 +49,26 @@ export interface Store {
     options: { readonly ttlMs: number },
   ): Counter | Promise<Counter>
   /**
-   * Calls `listener` after the entry at `key` was written or deleted. A notice is a hint: it may be
-   * lost, late or repeated, or come without a change. One follows every reconnect. A reader therefore
-   * watches first, then reads.
+   * Calls `listener` after the entry at `key` was written or deleted. A notice is a hint: it may be lost,
+   * late or repeated, or come without a change. One follows every reconnect. A reader therefore watches
+   * first, then reads.
    *
-   * The watch is active once `watch` returns or resolves. Each call creates a separate watch, even
-   * with the same listener. A listener is never called during the write, nor after its unsubscribe
-   * or `close`. A listener that throws does not affect others.
+   * The watch is active once `watch` returns or resolves. Each call creates a separate watch. A listener
+   * is never called during the write, nor after its unsubscribe or `close`. One that throws does not
+   * affect others.
    */
   watch(key: string, listener: () => void): Unsubscribe | Promise<Unsubscribe>
   /**
-   * Releases timers, watches and connections that the store opened. The caller's client stays open.
-   * Every later call rejects with a `StoreUnavailableError`, except `close`.
+   * Releases timers, watches and connections that the store opened. The caller's client stays open. Every
+   * later call except `close` rejects with a `StoreUnavailableError`.
    */
   close(): Promise<void>
 }
 
-/**
- * Opaque identifier of one version of an entry. Never used twice for a key, even after the entry was
- * deleted or has expired.
- */
+/** Opaque identifier of one version of an entry. Never used twice for a key. */
 export type Revision = string
 
-/** One entry. `value` is text, so that callers cannot share an object. */
+/** One entry. */
 export interface Entry {
   readonly value: string
   readonly revision: Revision
@@ -89,10 +81,8 @@ export interface WriteOptions {
   /** Allows the store to remove the entry early when it needs space. Default `false`. */
   readonly evictable?: boolean | undefined
   /**
-   * Party that an evictable entry counts for, in number and bytes. If an owner has more than its
-   * share of the store, the store removes that owner's own oldest evictable entries, soon after the
-   * write, and never those of another owner. As with `evictable`, each write says anew whether and
-   * for whom the entry counts. Default: the entry counts for no owner.
+   * Owner that an evictable entry counts for, in number and bytes. If an owner has more than its share of
+   * the store, the store soon removes that owner's own oldest evictable entries. Default: no owner.
    */
   readonly owner?: string | undefined
 }
@@ -118,12 +108,12 @@ export type Unsubscribe = () => void
 const BRAND = Symbol.for('longhaul.StoreUnavailableError')
 
 /**
- * Error of a store that cannot serve now: unreachable, too slow, or full. Answered as 503 with
+ * Error of a store that cannot serve now: unreachable, too slow, or full. The client gets a 503 with
  * `Retry-After`. Test for it with `isStoreUnavailable`, which works across copies of this package.
  */
 export class StoreUnavailableError extends Error {
   override readonly name = 'StoreUnavailableError'
-  // Declared, not a field, so that bundles that only test for the class do not contain it.
+  // No field, so that bundles that only test for the class do not contain it.
   declare readonly [BRAND]: true
   /** `full`: no space for new entries. `unavailable`: any other failure. */
   readonly reason: 'unavailable' | 'full'

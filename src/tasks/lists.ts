@@ -5,7 +5,7 @@ import {
 import { httpError } from '../http/errors.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import type { AnyTaskDefinition } from './definition/define.js'
-import { isTaskId } from './record/ids.js'
+import { isTaskId } from './record/details.js'
 import { Snapshot, type TaskSnapshot } from './record/snapshot.js'
 import type { Task } from './record/view.js'
 
@@ -56,10 +56,8 @@ const OPTIONS = {
   cursor: text({ pattern: /^/, expects: 'a string' }),
 } satisfies OptionTable<ListOptions>
 
-/** Filter of a list: everything that a query has except the position of its page. */
 export type ListFilter = Omit<TaskQuery, 'after'>
 
-/** Returns the filter that options name. */
 export function toFilter(
   where: string, options: ListOptions, of: ListFilter['of'],
   mustHave: (definition: AnyTaskDefinition) => void,
@@ -109,12 +107,11 @@ export async function listTasks(
   }
 }
 
-/** Number of characters of the digest in a cursor: 72 bits. */
+/** Characters of the digest in a cursor: 72 bits. */
 const DIGEST_LENGTH = 12
-/** Maximum length of a cursor, with an id of 128 characters. */
 const MAX_LENGTH = 256
 
-/** Binds the position to owner, filter and order. It is no secret. */
+/** Binds the position to owner, filter and order. */
 function toCursor({ id, createdAt }: ListPosition, filter: ListFilter): string {
   const place = `${createdAt.toString(36)} ${id}`
   const text = digestOf(filter, place) + place

@@ -9,20 +9,19 @@ import { deleteTask, retryTask } from './core/change-task.js'
 import type { TaskService } from './core/task-service.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
 import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
-import { isIn, isTaskId, type Scope } from './record/ids.js'
+import { isIn, isTaskId, type Scope } from './record/details.js'
 import { Snapshot, type TaskSnapshot } from './record/snapshot.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
 import { waitFor, type WaitOptions } from './record/subscriptions.js'
 
 /**
- * The tasks of one owner, or those without an owner for an anonymous client. A task of another
- * owner is treated as unknown. Made by `tasks.ownedBy`. `Tasks` has the same calls for the tasks of
- * all owners.
+ * The tasks of one owner, or those without an owner for an anonymous client. Tasks of others are
+ * treated as unknown. Made by `tasks.ownedBy`. `Tasks` has the same calls for all owners.
  */
 export interface OwnedTasks<D extends Definitions = Definitions> {
   /**
-   * Submits a task that belongs to this owner. `maxPerOwner` counts it. The tasks of all anonymous
-   * clients count together here. Throws as `Tasks.submit` does.
+   * Submits a task that belongs to this owner. `maxPerOwner` counts it; all anonymous clients count
+   * as one owner here. Throws as `Tasks.submit` does.
    *
    * @example
    * const task = await tasks.ownedBy('ann').submit(report, { year: 2025 })
@@ -41,25 +40,23 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
   get<T extends D[number]>(id: string, definition: T): Promise<Task<T> | undefined>
   /**
    * Waits until the task is final, for up to `timeoutMs`, and returns the task as it is then.
-   * `undefined` if there is no such task. Reports of progress do not end the wait. The process stays
-   * alive meanwhile.
+   * `undefined` if there is no such task. The process stays alive meanwhile.
    *
    * @example
    * const task = await tasks.ownedBy('ann').wait('a-task-id', { timeoutMs: 5000 })
    */
   wait(id: string, options: WaitOptions): Promise<Task<D[number]> | undefined>
   /**
-   * Cancels the task and returns it. The task is final at once, and the signal of its run aborts, in
-   * whatever process that is. A task that was final before is returned as it is. `undefined` if
-   * there is no such task.
+   * Cancels the task and returns it. The signal of its run aborts, in whatever process that is. A
+   * task that was final before is returned as it is. `undefined` if there is no such task.
    *
    * @example
    * const task = await tasks.ownedBy('ann').cancel('a-task-id')
    */
   cancel(id: string): Promise<Task<D[number]> | undefined>
   /**
-   * Sends the callback of a final task again, from the first attempt on, whatever its outcome was.
-   * `false` if there is no such task, or it has no callback.
+   * Sends the callback of a final task again, whatever its outcome was. `false` if there is no such
+   * task, or it has no callback.
    *
    * @example
    * const isSent = await tasks.ownedBy('ann').redeliver('a-task-id')
@@ -67,33 +64,30 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
   redeliver(id: string): Promise<boolean>
   /**
    * Returns a page of the tasks, the newest first. `task` and `status` narrow the type of its items.
-   * A page may have fewer items than `limit` although there is a next one. Without an owner it lists
-   * the tasks that have none, which all anonymous clients share.
+   * A page may have fewer items than `limit` although there is a next one.
    *
    * @example
    * const { items, next } = await tasks.ownedBy('ann').list({ status: 'failed', task: report })
    * for (const { taskId, error } of items) console.error(taskId, error.code)
    * if (next !== undefined) await tasks.ownedBy('ann').list({ status: 'failed', task: report, cursor: next })
    *
-   * @throws {HttpError} 400 `invalid_cursor`: the cursor is malformed, or of a list with another
-   * owner or other options
-   * @throws {TypeError} an option is unknown or makes no sense
+   * @throws {HttpError} 400 `invalid_cursor`: malformed, or of a list with another owner or options
+   * @throws {TypeError} An option is unknown or not valid.
    */
   list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
     options?: ListOptions<T, S>,
   ): Promise<TaskPage<T, S>>
   /**
-   * Runs a failed or cancelled task again, under the same id and with its old input. The task then
-   * has the status `queued`. Its attempt numbers continue. Returns the task as it is now.
-   * `undefined` if there is no such task.
+   * Runs a failed or cancelled task again, under the same id and with its old input. Its attempt
+   * numbers continue. Returns the task as it is now. `undefined` if there is no such task.
    *
    * @example
    * const task = await tasks.ownedBy('ann').retry('a-task-id')
    *
    * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict` (another call
-   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`
+   * was faster), 410 `gone` (its input is no longer stored), 429 `too_many_tasks`, 503 `queue_full`
    * or `shutting_down`
-   * @throws {StoreUnavailableError} the engine does not respond
+   * @throws {StoreUnavailableError} The engine does not respond.
    */
   retry(id: string): Promise<Task<D[number]> | undefined>
   /**
@@ -106,7 +100,7 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
   delete(id: string): Promise<boolean>
 }
 
-/** The options `O` of a submission. Required, with `context`, if the definition needs one. */
+/** Options of a submission. Required, with `context`, if the definition needs one. */
 export type SubmitArguments<T extends AnyTaskDefinition, O extends OwnedSubmitOptions> =
   unknown extends ContextOf<T> ? [options?: O]
     : [options: Omit<O, 'context'> & { readonly context: ContextOf<T> }]
@@ -166,7 +160,7 @@ export class ServedTasks implements OwnedTasks {
     return shown(await waitFor(subscriptions, id, this.#of, limits))
   }
 
-  /** `options` is not in the type. It is read because `{ owner }` must not cancel others' tasks. */
+  /** `options` is not in the type. It is checked because `{ owner }` must not cancel others' tasks. */
   async cancel(id: string, options: object = {}): Promise<Task | undefined> {
     this.#checkOwner('cancel', options)
     checkNames('cancel', options, {})
@@ -184,7 +178,6 @@ export class ServedTasks implements OwnedTasks {
     this.#checkOwner('list', options)
     const filter = toFilter('list', options, this.#of, (each) => { this.#service.mustHave(each) })
     const { items, next } = await listTasks(this.#service.core.engine, filter, options.cursor)
-    // The filter has what the types say.
     return { items: items.map(toTask), ...next !== undefined && { next } } as never
   }
 
@@ -210,7 +203,6 @@ export class ServedTasks implements OwnedTasks {
   }
 }
 
-/** Returns the owner of a task of the application. `undefined` may be meant for an anonymous client. */
 function ownerOf(options: SubmitOptions): string | undefined {
   const owner = checkOwnerId('tasks.submit: owner', options.owner)
   if (owner !== undefined || !('owner' in options)) return owner
@@ -231,7 +223,6 @@ function handleOf(
   }
 }
 
-/** Returns `undefined` also for a task of another kind than `definition`. */
 function shown(task: TaskSnapshot | undefined, definition?: AnyTaskDefinition): Task | undefined {
   if (!task || (definition && bodyOf(task).task !== definition.name)) return undefined
   return toTask(task)

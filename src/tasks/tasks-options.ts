@@ -12,13 +12,10 @@ import type { Tracing } from './definition/tracing.js'
 export interface TasksOptions<D extends Definitions = Definitions> {
   /** Keeps the tasks and hands them out: that of `memory()`, `redis()` or `postgres()`. */
   readonly engine: TaskEngine
-  /**
-   * Keeps counters, uploads and responses of idempotency keys. `memory()`, `redis()` and `postgres()`
-   * include one.
-   */
+  /** Keeps counters, uploads and responses of idempotency keys. Made by the same functions. */
   readonly store: Store
   /**
-   * Keeps the files that runs write. `memory()` and `postgres()` include blobs; with `redis()` pass
+   * Keeps the files that runs write. `memory()` and `postgres()` have blobs; with `redis()` pass
    * `new FolderBlobs(folder, { shared: true })` of `longhaul/files`. Required if a definition has
    * `files: true`. Default: none.
    */
@@ -26,30 +23,23 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** The kinds of work. Only these can be submitted. */
   readonly definitions: D
   /**
-   * Tasks that this process runs. `false`: it accepts tasks and runs none. A list of pools, such as
-   * `['heavy']`: those of these pools; this requires an engine that spans processes. Default `true`:
-   * the tasks of all pools.
+   * Pools that this process runs tasks of, such as `['heavy']`, with an engine that spans processes.
+   * `false`: it accepts tasks and runs none. Default `true`: all pools.
    */
   readonly worker?: boolean | readonly string[]
-  /**
-   * Maximum number of concurrent runs of the default pool in this process, of queued tasks and
-   * synchronous responses together. Default 10.
-   */
+  /** Maximum number of concurrent runs of the default pool in this process. Default 10. */
   readonly concurrency?: number
   /**
-   * Further pools of tasks, each with a concurrency of its own: `{ heavy: { concurrency: 2 } }`.
-   * Definitions choose one by `pool`. Pass all pools in all processes. The tasks of a definition
-   * without `pool` are in the pool `default`, whose concurrency is the option `concurrency`. A task
-   * stays in the pool that it was submitted to. Remove or rename a pool only when `tasks.pools()`
-   * says that it is empty. Default: none.
+   * Pools beside `default`, each with its concurrency: `{ heavy: { concurrency: 2 } }`. Definitions
+   * choose one by `pool`. Pass all pools in all processes. A task stays in the pool that it was
+   * submitted to, so remove a pool only when `tasks.pools()` says that it is empty. Default: none.
    */
   readonly pools?: Readonly<Record<string, PoolOptions>>
   /**
-   * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`: it
-   * runs in the request, in this process, without a task. `task`: it becomes a task that any worker
-   * may run, and the request waits for its end. A request with an Idempotency-Key, and work with
-   * `attempts` or `maxPerOwner`, becomes a task in either case. Default: `request`, but `task` with
-   * `worker: false`.
+   * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`: the
+   * work runs in this process, without a task. `task`: the request waits for a task that any worker
+   * may run. A request with an Idempotency-Key, and work with `attempts` or `maxPerOwner`, becomes a
+   * task in either case. Default: `request`, but `task` with `worker: false`.
    */
   readonly direct?: 'request' | 'task'
   /** Time for which a finished task is kept, in milliseconds. Default 24 hours. */
@@ -61,57 +51,43 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Maximum bytes of a result as JSON; else the task fails (`result_too_large`). Default 1 MiB. */
   readonly maxResultBytes?: number
   /**
-   * Maximum size of all files of one run, in bytes. Beyond it the task fails
-   * (`result_files_too_large`). `maxFileBytes` of a definition comes first. Default 10 GiB.
+   * Maximum size of all files of one run, in bytes; else the task fails (`result_files_too_large`).
+   * `maxFileBytes` of a definition comes first. Default 10 GiB.
    */
   readonly maxFileBytes?: number
   /**
    * Maximum size of what the finished tasks of one owner keep in blobs, in bytes: result files,
-   * reports, bodies of tasks that may be retried. Beyond it, the owner loses its own oldest tasks
-   * with files, but never the newest. Default: a quarter of `maxBytes` of the blobs if they have
-   * one, else 10 GiB.
+   * reports, bodies of tasks that may be retried. Beyond it, the owner loses its own oldest such
+   * tasks, but never the newest. Default: a quarter of `maxBytes` of the blobs, else 10 GiB.
    */
   readonly maxFileBytesPerOwner?: number
   /**
    * Maximum number of requests that wait in this process: long polls, `respond-async, wait=N` and
-   * event streams. Beyond it, the first two get their responses at once, and an event stream is a 503
-   * `service_unavailable`. Default 1000.
+   * event streams. Beyond it, an event stream gets a 503 `service_unavailable`, and the others get
+   * their responses at once. Default 1000.
    */
   readonly maxWaiters?: number
   /**
    * Maximum number of these requests for one owner. A client without an owner counts by its
-   * principal, or by the network of its connection, so behind a proxy all anonymous clients count
-   * as one. Beyond it, an event stream is a 429 `too_many_requests`. Default: a tenth of `maxWaiters`, 10 at least.
+   * principal, or by the network of its connection. Beyond it, an event stream gets a 429
+   * `too_many_requests`. Default: a tenth of `maxWaiters`, 10 at least.
    */
   readonly maxWaitersPerOwner?: number
-  /**
-   * Maximum number of runs in a row that end with their process, without a new checkpoint. Then the
-   * task fails (`task_lost`), so that one which ends every process ends. Default 3.
-   */
+  /** Runs in a row that may end with their process without a checkpoint; then `task_lost`. Default 3. */
   readonly maxCrashes?: number
   /**
-   * Maximum time that a task waits for a worker that can run it, in milliseconds, if the engine
-   * spans processes. A worker gives a task back if it does not know the definition, or if its schema
-   * rejects the input. After that time the task fails (`unknown_task`, `invalid_input`). Default 1
-   * hour, enough for a rolling deploy.
+   * Maximum time that a task waits for a worker that can run it, in milliseconds, if the engine is
+   * durable. A worker gives a task back if it does not know the definition, or if its schema rejects
+   * the input. Then the task fails (`unknown_task`, `invalid_input`). Default 1 hour.
    */
   readonly unknownTaskMs?: number
   /** Minimum time between two writes of progress, in milliseconds. Default 200. */
   readonly progressIntervalMs?: number
-  /**
-   * Sends callbacks when tasks have ended: `callbacks({ secrets })` of `longhaul/callbacks`.
-   * Default: none, and no task may have a callback URL.
-   */
+  /** Sends callbacks: `callbacks({ secrets })` of `longhaul/callbacks`. Default: no callbacks. */
   readonly callbacks?: Callbacks
-  /**
-   * Wraps the steps of tasks in spans: `taskTracing()` of `longhaul/opentelemetry`. The trace of a request is
-   * stored with its task, and continues in its runs and callbacks. Default: none.
-   */
+  /** Wraps the steps of tasks in spans: `taskTracing()` of `longhaul/opentelemetry`. Default: none. */
   readonly tracing?: Tracing
-  /**
-   * Receives every error that is masked to clients, with its causes, and the attempt and the task
-   * that it belongs to. Default: a process warning with the same facts.
-   */
+  /** Receives errors that are masked to clients, with task and attempt. Default: a process warning. */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
 }
 
@@ -146,7 +122,6 @@ const OPTIONS = {
 
 const POOL = { concurrency: whole({ min: 1, default: 10 }) } satisfies OptionTable<PoolOptions>
 
-/** The options of `createTasks`, with what they stand for. */
 export interface TasksSettings extends Omit<Filled<TasksOptions, typeof OPTIONS>, 'pools'> {
   /** Concurrency of each pool. */
   readonly pools: ReadonlyMap<string, number>
@@ -156,7 +131,7 @@ export interface TasksSettings extends Omit<Filled<TasksOptions, typeof OPTIONS>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 
-/** Throws a `TypeError` for options that make no sense, by themselves or together. */
+/** @throws {TypeError} An option is not valid, by itself or beside another one. */
 export function readTasksOptions(options: TasksOptions): TasksSettings {
   const read = readOptions('createTasks', options, OPTIONS)
   const { engine, store, blobs, definitions, worker = true } = read
@@ -184,7 +159,6 @@ export function readTasksOptions(options: TasksOptions): TasksSettings {
   return { ...read, pools, work: worker === true ? [...pools.keys()] : worker || [] }
 }
 
-/** All that tasks need must be where every process that shares the engine can read it. */
 function checkShared(
   { store, blobs, definitions }: TasksOptions, writer: AnyTaskDefinition | undefined,
 ): void {
@@ -208,7 +182,6 @@ function isDefinition(each: AnyTaskDefinition | undefined): boolean {
   return each?.timeoutMs !== undefined
 }
 
-/** Returns the concurrency of each pool. */
 function toPools(
   { engine, definitions, worker, concurrency = 10, pools: more = {} }: TasksOptions,
 ): ReadonlyMap<string, number> {

@@ -9,10 +9,8 @@ import {
 import type { TasksOptions } from './tasks-options.js'
 
 /**
- * Submits tasks and shows them. Made by `createTasks`; endpoints and the application's own code
- * share it. `D` are the registered definitions.
- *
- * These calls see the tasks of all owners. On behalf of a client, use `ownedBy`.
+ * Submits tasks and shows them. Made by `createTasks`. `D` are the registered definitions. These
+ * calls see the tasks of all owners. On behalf of a client, use `ownedBy`.
  */
 export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D> {
   /**
@@ -39,25 +37,24 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    * await client.query('COMMIT')
    * client.release()
    *
-   * @throws {HttpError} 400 `invalid_input`, what `check` throws, 413 `body_too_large`, 429
-   * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`,
-   * `shutting_down`
-   * @throws {StoreUnavailableError} the engine does not respond
-   * @throws {TypeError} the definition is not registered, or an option is unknown; `transaction` is
-   * not open, or belongs to another database than the engine
+   * @throws {HttpError} 400 `invalid_input`, `invalid_callback_url`, `callback_url_forbidden`, what
+   * `check` throws, 413 `body_too_large`, 429 `too_many_tasks`, 503 `queue_full`, `shutting_down`
+   * @throws {StoreUnavailableError} The engine does not respond.
+   * @throws {TypeError} The definition is not registered, or an option is unknown. `transaction` is
+   * not open, or belongs to another database than the engine.
    */
   submit<T extends D[number]>(
     definition: T, input: InputOf<T>, ...options: SubmitArguments<T, SubmitOptions>
   ): Promise<TaskHandle<T>>
   /**
-   * Returns the tasks of one owner, for calls on a client's behalf. `undefined` is an anonymous
-   * client, who has the tasks without an owner. It never means all tasks.
+   * Returns the tasks of one owner, for calls on a client's behalf; for `undefined`, an anonymous
+   * client, the tasks without an owner.
    *
    * @example
    * const mine = tasks.ownedBy('ann')
    * const task = await mine.get('a-task-id')
    *
-   * @throws {TypeError} `owner` is neither `undefined` nor a text that is not empty.
+   * @throws {TypeError} `owner` is neither `undefined` nor a non-empty string.
    */
   ownedBy(owner: string | undefined): OwnedTasks<D>
   /**
@@ -101,10 +98,9 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report] })
  *
- * @throws {TypeError} an option is unknown or makes no sense
+ * @throws {TypeError} An option is unknown or not valid.
  */
 export function createTasks<const D extends Definitions>(options: TasksOptions<D>): Tasks<D> {
-  // `D` is for the compiler only, so the object is written without it.
   return new AllTasks(new TaskService(options)) as Tasks as Tasks<D>
 }
 
@@ -147,12 +143,7 @@ const MARK = Symbol.for('longhaul.tasks')
 
 const services = new WeakMap<object, TaskService>()
 
-/**
- * Returns the service behind what `createTasks` returned.
- *
- * @param where - the function that was called, for the message. Default `longhaul`
- * @throws {TypeError} the value is no such object, or another copy of this package made it
- */
+/** @throws {TypeError} `createTasks` of this copy of the package has not returned `tasks`. */
 export function serviceOf(tasks: object | null | undefined, where = 'longhaul'): TaskService {
   const service = tasks && services.get(tasks)
   if (service) return service

@@ -19,24 +19,24 @@ export interface InjectOptions<C = unknown> {
   readonly method?: string
   /** The path with its query, such as `/tasks?limit=5`. */
   readonly path: string
-  /** Names in any case. `content-type` and `content-length` of a JSON value are added. */
+  /** Names in any case. */
   readonly headers?: RequestHeaders
   /**
-   * A text, bytes or a stream is sent as it is. Any other value is sent as JSON, with
-   * `content-type: application/json` unless `headers` names a type. Default: no body.
+   * Body. Any value but a string, bytes or a stream is sent as JSON, with `content-type:
+   * application/json` unless `headers` names a type. Default: no body.
    */
   readonly body?: unknown
   /** Path parameters of your router, decoded. @default {} */
   readonly params?: Readonly<Record<string, string>>
-  /** The front of the path under which the handler is mounted. @default '' */
+  /** Start of the path, under which the handler is mounted. @default '' */
   readonly mountPath?: string
-  /** The address of the client. @default '127.0.0.1' */
+  /** Address of the client. @default '127.0.0.1' */
   readonly peerAddress?: string
   /** Abort it to disconnect the client. */
   readonly signal?: AbortSignal
   /** Receives the errors that are masked to the client. Default: a process warning. */
   readonly onError?: OnError
-  /** Facts of your framework about the request, such as its user. Required by handlers that read it. */
+  /** Properties that your framework attaches to a request, such as its user. */
   readonly context?: C
 }
 
@@ -51,17 +51,15 @@ const OPTIONS = {
 const NO_BODY = new Uint8Array(0)
 
 /**
- * Calls a handler with a request and returns its response, without a server and without a port. The
- * error boundary is that of a server: what the handler throws becomes an error response. A request
- * that the handler declines is a 404.
+ * Calls a handler with a request and returns its response, without a server. What the handler throws
+ * becomes an error response, and a request that it declines a 404.
  *
  * @example
  * const response = await inject(handler, { method: 'POST', path: '/reports', body: { year: 2025 } })
  * response.status // 200
  * await response.json()
  *
- * @throws {TypeError} `path` does not start with `/`, `body` cannot be sent, or an option is
- * unknown.
+ * @throws {TypeError} `path` does not start with `/`, `body` cannot be sent, or an option is unknown.
  */
 export async function inject<C>(
   handler: Handler<C>,
@@ -108,7 +106,7 @@ function toRequest<C>(options: InjectOptions<C>): HttpRequest<C> {
   })
 }
 
-/** Returns the body as it is sent. Adds the content type of a JSON value. */
+/** Adds the content type of a JSON value. */
 function contentOf(
   body: unknown, headers: Record<string, string | string[] | undefined>,
 ): Uint8Array | AsyncIterable<Uint8Array | string> {
@@ -118,7 +116,7 @@ function contentOf(
   if (isStream(body)) return body
   const text = JSON.stringify(body) as string | undefined
   if (text === undefined) {
-    throw new TypeError('inject: body must be JSON, a text, bytes or a stream')
+    throw new TypeError('inject: body must be JSON, a string, bytes or a stream')
   }
   headers['content-type'] ??= 'application/json'
   return Buffer.from(text)
@@ -128,7 +126,7 @@ function isStream(body: unknown): body is AsyncIterable<Uint8Array | string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body
 }
 
-/** Rejects when a server could not send the response: an invalid header, a stream that fails at once. */
+/** Rejects if a server could not send the response: an invalid header, a stream that fails at once. */
 async function received(
   request: HttpRequest, { status, headers, body }: HttpResponse,
   rescue: (error: unknown) => Promise<HttpResponse>,
@@ -167,26 +165,23 @@ function checkValues(headers: ResponseHeaders): void {
   }
 }
 
-/** The body of an injected request, which is read once. */
 export class InjectedBody implements BodySource {
   readonly parsed = undefined
-  readonly #content: Uint8Array | AsyncIterable<Uint8Array | string>
-  readonly #headers: RequestHeaders
   #read = false
   #stop: (() => void) | undefined
   #stopped = false
 
-  constructor(content: Uint8Array | AsyncIterable<Uint8Array | string>, headers: RequestHeaders) {
-    this.#content = content
-    this.#headers = headers
-  }
+  constructor(
+    private readonly content: Uint8Array | AsyncIterable<Uint8Array | string>,
+    private readonly headers: RequestHeaders,
+  ) {}
 
   bytes(limit: number): Promise<Uint8Array | undefined> {
     return gather(this.stream(), limit)
   }
 
   stream(): AsyncGenerator<Uint8Array, void, undefined> {
-    const digest = ContentDigest.of(this.#headers)
+    const digest = ContentDigest.of(this.headers)
     return digest === undefined ? this.#pieces() : digest.checked(this.#pieces())
   }
 
@@ -198,11 +193,12 @@ export class InjectedBody implements BodySource {
   async* #pieces(): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#read) throw new Error('The body of this request can be read only once')
     this.#read = true
-    if (this.#content instanceof Uint8Array) {
-      if (this.#content.byteLength > 0) yield this.#content
+    const { content } = this
+    if (content instanceof Uint8Array) {
+      if (content.byteLength > 0) yield content
       return
     }
-    const source = this.#content[Symbol.asyncIterator]()
+    const source = content[Symbol.asyncIterator]()
     try {
       for (;;) {
         const step = await this.#next(source)
@@ -210,14 +206,12 @@ export class InjectedBody implements BodySource {
         yield typeof step.value === 'string' ? Buffer.from(step.value) : step.value
       }
     } finally {
-      // Not awaited, because a source that waits would delay the end.
+      // Not awaited, because a waiting source would delay the end.
       source.return?.().catch(() => undefined)
     }
   }
 
-  #next(
-    source: AsyncIterator<Uint8Array | string>,
-  ): Promise<IteratorResult<Uint8Array | string>> {
+  #next(source: AsyncIterator<Uint8Array | string>): Promise<IteratorResult<Uint8Array | string>> {
     return new Promise((resolve, reject) => {
       this.#stop = () => { reject(httpError('incomplete_body')) }
       if (this.#stopped) this.#stop()
@@ -230,33 +224,20 @@ type Headers = Readonly<Record<string, string | string[]>>
 
 /** The response of a handler, as a client would receive it. */
 export class InjectedResponse {
-  readonly status: number
-  /** Lower-case names. A list is sent as that many field lines. */
-  readonly headers: Headers
-  readonly #source: Source | undefined
-  readonly #onFailure: (error: unknown) => void
   #whole: Uint8Array | Promise<Uint8Array> | undefined
   #streamed = false
 
-  /** Use `inject`. */
-  constructor(
-    status: number,
-    headers: Headers,
-    body: Uint8Array | Source,
-    onFailure: (error: unknown) => void,
-  ) {
-    this.status = status
-    this.headers = headers
-    this.#source = body instanceof Source ? body : undefined
-    this.#whole = body instanceof Source ? undefined : body
-    this.#onFailure = onFailure
-  }
-
   /**
-   * Returns the body parsed as JSON.
+   * Use `inject`.
    *
-   * @throws {SyntaxError} The body is not JSON.
+   * @param headers - with lower-case names. A server sends each item of a list as a line
    */
+  constructor(
+    readonly status: number, readonly headers: Headers, private readonly body: Uint8Array | Source,
+    private readonly onFailure: (error: unknown) => void,
+  ) {}
+
+  /** Returns the body parsed as JSON. Throws a `SyntaxError` if it is not JSON. */
   async json<T = unknown>(): Promise<T> {
     return JSON.parse(await this.text()) as T
   }
@@ -267,23 +248,19 @@ export class InjectedResponse {
   }
 
   /**
-   * Returns the whole body. It may be called again.
+   * Returns the whole body.
    *
-   * @throws {Error} The handler's stream failed midway. A server cuts the connection then. `cause`
-   * is the error of the stream.
+   * @throws {Error} The stream failed midway, with its error as `cause`. A server would cut the connection.
    */
   async bytes(): Promise<Uint8Array> {
-    return this.#whole ??= gather(this.stream()) as Promise<Uint8Array>
+    return this.#whole ??= this.body instanceof Source ? gather(this.stream()) as Promise<Uint8Array> : this.body
   }
 
-  /**
-   * Returns the chunks of the body as the handler sends them, once. Stop early to close the
-   * handler's stream: an event stream has no end of its own.
-   */
+  /** Returns the chunks of the body, once. Stop early to close an event stream. */
   async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
-    const source = this.#source
-    if (source === undefined) {
-      yield await this.bytes()
+    const source = this.body
+    if (!(source instanceof Source)) {
+      yield source
       return
     }
     if (this.#streamed) throw new Error('The body of this response was read before')
@@ -293,7 +270,7 @@ export class InjectedResponse {
         yield typeof step.value === 'string' ? Buffer.from(step.value) : step.value
       }
     } catch (error) {
-      this.#onFailure(error)
+      this.onFailure(error)
       throw new Error('The stream of this response failed before its end', { cause: error })
     } finally {
       source.close()

@@ -1,14 +1,13 @@
 import { duration, readOptions, type OptionTable } from '../runtime/options.js'
 import { clearTimeout, setImmediate, setTimeout, type Clock } from '../runtime/timers.js'
 
-/** Turns of the event loop without work after which the engine counts as idle. */
+/** Turns of the event loop without work after which the engine is idle. */
 const IDLE_TURNS = 3
 
 /** Options of `testClock`. */
 export interface TestClockOptions {
   /**
-   * Maximum time that `advance` waits in real time for running work to end, in milliseconds. Then
-   * it rejects.
+   * Maximum real time that `advance` waits for running work, in milliseconds. Then it rejects.
    * @default 5000
    */
   readonly maxRunMs?: number
@@ -17,9 +16,8 @@ export interface TestClockOptions {
 /** A clock that stands still until a test advances it. */
 export interface TestClock extends Clock {
   /**
-   * Moves the time forward by `ms` milliseconds. Runs everything that becomes due on the way, in
-   * order of time: delayed starts, retries after a back-off, and the retries of those. Resolves
-   * once no work runs.
+   * Moves the time forward by `ms` milliseconds. Runs what becomes due on the way, in order of time.
+   * Resolves once no work runs.
    *
    * @throws {TypeError} `ms` is not 0 or more.
    * @throws {Error} Work has run for longer than `maxRunMs`.
@@ -52,19 +50,15 @@ export function testClock(options: TestClockOptions = {}): TestClock {
 }
 
 class ManualClock implements TestClock {
-  readonly #maxRunMs: number
   /** In the order in which they were scheduled. */
   readonly #timers = new Set<Timer>()
   #now = 0
-  /** Work that has begun and not ended. */
   #running = 0
   #onIdle: (() => void) | undefined
   /** Calls of `advance` run one after the other. */
   #last: Promise<void> = Promise.resolve()
 
-  constructor(maxRunMs: number) {
-    this.#maxRunMs = maxRunMs
-  }
+  constructor(private readonly maxRunMs: number) {}
 
   now(): number {
     return this.#now
@@ -107,7 +101,6 @@ class ManualClock implements TestClock {
     this.#now = end
   }
 
-  /** Returns the timer that is due first, at `end` or before. */
   #nextUntil(end: number): Timer | undefined {
     let next: Timer | undefined
     for (const timer of this.#timers) {
@@ -130,9 +123,9 @@ class ManualClock implements TestClock {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#onIdle = undefined
-        reject(new Error(`advance: work has run for ${this.#maxRunMs} ms of real time and has not ended; ` +
+        reject(new Error(`advance: work has run for ${this.maxRunMs} ms of real time and has not ended; ` +
           'give testClock a longer maxRunMs, or end the work before you advance the clock'))
-      }, this.#maxRunMs)
+      }, this.maxRunMs)
       this.#onIdle = () => {
         this.#onIdle = undefined
         clearTimeout(timer)

@@ -10,19 +10,15 @@ type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
 
 /** Options of `testContext`. */
 export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinition> {
-  /**
-   * The id of the task.
-   *
-   * @default 'test'
-   */
+  /** Id of the task. @default 'test' */
   readonly taskId?: string | undefined
-  /** Number of the attempt, from 1. `lastAttempt` follows from it. @default 1 */
+  /** Number of the attempt, from 1. @default 1 */
   readonly attempt?: number
-  /** The owner of the task. Default: none. */
+  /** Owner of the task. Default: none. */
   readonly owner?: string | undefined
   /** The `context` that `run` receives. Default: none. */
   readonly context?: RunContextOf<D>['context']
-  /** The checkpoint that an earlier run has saved. Default: none. */
+  /** Checkpoint of an earlier run. Default: none. */
   readonly checkpoint?: RunContextOf<D>['checkpoint']['value']
 }
 
@@ -38,7 +34,7 @@ export interface ProgressReport {
 export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunContextOf<D> & {
   /** The calls of `progress` so far, oldest first. */
   readonly reports: readonly ProgressReport[]
-  /** The complete files that `run` has written, in the order in which they were completed. */
+  /** The files that `run` has written, in the order in which they were completed. */
   readonly written: readonly TestFile[]
   /** The values that `checkpoint.save` got so far, oldest first, as they are read back. */
   readonly saved: readonly unknown[]
@@ -52,15 +48,14 @@ const OPTIONS = {
 } satisfies OptionTable<TestContextOptions>
 
 /**
- * Creates the second argument for a definition's `run`, so that a test calls it as a function.
+ * Creates the second argument for `run` of a definition, so that a test can call `run`.
  *
  * @example
  * const context = testContext(report, { attempt: 2 })
  * await report.run({ year: 2025 }, context)
  * context.reports // [{ done: 1, total: 12, message: undefined }, …]
  *
- * @throws {TypeError} `definition` is not a definition, `attempt` is not one of the attempts of the
- * definition, or an option is unknown.
+ * @throws {TypeError} `definition` is no definition, or an option is unknown or not valid.
  */
 export function testContext<D extends AnyTaskDefinition>(
   definition: D, options: TestContextOptions<D> = {},
@@ -80,7 +75,6 @@ export function testContext<D extends AnyTaskDefinition>(
   const made: TestContext = {
     taskId: 'taskId' in options ? options.taskId : 'test',
     attempt, lastAttempt: attempt === attempts, owner,
-    // `D` is not known here, so its context is `never`.
     context,
     signal: controller.signal,
     progress: (done, total, message, unit) => { reports.push({ done, total, message, ...unit !== undefined && { unit } }) },
@@ -101,7 +95,7 @@ export function testContext<D extends AnyTaskDefinition>(
 
 /** A file that `run` has written in a test. */
 export interface TestFile extends TaskFile {
-  /** The content, as text in UTF-8. */
+  /** The content, decoded as UTF-8. */
   readonly text: string
   readonly bytes: Uint8Array
 }

@@ -12,10 +12,7 @@ import { toLifetime } from '../sql.js'
 import { blobStatements, type BlobStatements } from './statements.js'
 import { BlobWriter, RENEW_MS } from './writer.js'
 
-/**
- * Maximum number of statements of one process that transfer or delete chunks at the same time. The
- * other connections of the pool stay free for tasks.
- */
+/** Maximum number of concurrent statements with chunks, so that connections stay free for tasks. */
 const CONCURRENT_CHUNKS = 3
 /** Number of attempts to renew a blob that others replace at the same time. */
 const MAX_TRIES = 5
@@ -24,16 +21,14 @@ const EXPIRED_BATCH = 100
 /** Maximum number of chunks that one statement deletes: 8 MiB. */
 const CHUNK_BATCH = 32
 
-/** A complete blob that has not expired. */
 interface BlobRow {
   readonly version: string
   readonly size: number
 }
 
 /**
- * Blobs in PostgreSQL 13 or later, in chunks of 256 KiB. Made by `postgres()`. A connection is in
- * use for one chunk only, never while a client is slow. Each process deletes expired blobs about
- * once a minute, in small batches. A full disk rejects with the reason `full`.
+ * Blobs in PostgreSQL 13 or later, in chunks of 256 KiB, made by `postgres()`. No connection is in use
+ * while a client is slow. Each process deletes expired blobs about once a minute.
  */
 export class PostgresBlobs implements Blobs {
   readonly shared: boolean
@@ -67,7 +62,6 @@ export class PostgresBlobs implements Blobs {
       this.assertOpen()
       return await writer.complete(ttlMs)
     } catch (error) {
-      // If this fails too, the lease ends by itself.
       writer.discard().catch(() => undefined)
       throw error
     }
@@ -96,7 +90,7 @@ export class PostgresBlobs implements Blobs {
         this.sql.renew, [key, toLifetime(ttlMs)],
       )
       if (!row || row.renewed) return row && infoOf(row)
-      // A new blob replaced the old one while this statement ran, so the next statement sees it.
+      // A new blob has replaced the old one meanwhile.
     }
     throw new StoreUnavailableError('The blob was replaced each time that it was renewed')
   }
@@ -113,7 +107,6 @@ export class PostgresBlobs implements Blobs {
     return this.sweepBatch()
   }
 
-  /** Stops sweeping. Blobs stay, and the application closes its pool. */
   async close(): Promise<void> {
     this.isClosed = true
     this.sweeper.close()
@@ -146,7 +139,7 @@ export class PostgresBlobs implements Blobs {
     )
     if (expired.length === 0) return false
     const versions = expired.map(({ id }) => id)
-    // A statement of its own, because it would otherwise lock a blob that is being replaced.
+    // Its own statement, because it would otherwise lock a blob that is being replaced.
     await this.query(this.sql.deleteExpired, [expired.map(({ key }) => key), versions])
     const chunks = await this.transfer(this.sql.deleteChunks, [versions, CHUNK_BATCH])
     if (chunks.length === CHUNK_BATCH) return true

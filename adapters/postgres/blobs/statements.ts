@@ -1,16 +1,15 @@
 import { expiry } from '../sql.js'
 
-/** End of a lease that begins now. The readers and writers of a version renew it. */
+/** End of a lease that begins now. */
 const LEASED = "clock_timestamp() + interval '15 minutes'"
 
 export type BlobStatements = ReturnType<typeof blobStatements>
 
 /**
- * A blob is a row of `blobs`, which names a version. The bytes of a version are rows of
- * `blob_chunks`, which never change. A new blob is a new version, and one statement makes it
- * visible. Readers and writers hold a lease on a version. A version is removed after it has expired
- * and its lease has ended. `is_removed` is set before its first chunk is deleted, and is final: no
- * later statement extends the lease, appends or completes.
+ * A blob is a row of `blobs`, which names a version. The bytes of a version are rows of `blob_chunks`,
+ * which never change. One statement makes a new version visible. Readers and writers renew a lease on
+ * their version. A version is removed once it has expired and its lease has ended. `is_removed` is set
+ * before the first chunk is deleted: no later statement extends the lease, appends or completes.
  */
 export function blobStatements(schema: string) {
   const blobs = `${schema}.blobs`
@@ -23,9 +22,8 @@ export function blobStatements(schema: string) {
 INSERT INTO ${chunks} (version, position, data)
 SELECT id, $2::bigint, $3::bytea FROM version RETURNING 1`
   /**
-   * Values: key, version, size, lifetime, position, data. The old blob is locked before the new one
-   * replaces it. If two writers complete at the same moment, the version of the one that lost may
-   * stay until it expires.
+   * Values: key, version, size, lifetime, position, data. Locks the old blob first. If two writers
+   * complete at once, the version of the one that lost may stay until it expires.
    */
   const complete = (version: string): string => `WITH version AS (
   ${version} RETURNING id, expires_at
@@ -56,14 +54,13 @@ SELECT 1 FROM written`
     discard: `UPDATE ${versions} SET lease_until = '-infinity' WHERE id = $1`,
     find: `SELECT version, size::float8 AS size FROM ${blobs}
 WHERE key = $1 AND expires_at > clock_timestamp()`,
-    // As base64, which is a third shorter than the hexadecimal digits that clients get by default.
+    // As base64, which is shorter than the hexadecimal digits that clients get by default.
     read: `SELECT
   encode(substring(data FROM ($2::bigint - position + 1)::integer FOR $3::integer), 'base64') AS data
 FROM ${chunks} WHERE version = $1 AND position <= $2::bigint ORDER BY position DESC LIMIT 1`,
     hold: `UPDATE ${versions} SET lease_until = ${LEASED}
 WHERE id = $1 AND NOT is_removed RETURNING 1`,
-    // Locks the blob before its version, as the statements below do. A version that a sweep has
-    // marked as removed is not renewed.
+    // Locks the blob before its version, as the statements below do.
     renew: `WITH blob AS (
   SELECT version, size FROM ${blobs} WHERE key = $1 AND expires_at > clock_timestamp() FOR UPDATE
 ), version AS (
@@ -89,7 +86,7 @@ SELECT live FROM deleted`,
   WHERE version.id = expired.id AND NOT expired.is_removed
 )
 SELECT id, key FROM expired`,
-    // A blob that another transaction has locked keeps its version, so the next sweep finds both.
+    // A locked blob keeps its version, so the next sweep finds both.
     deleteExpired: `DELETE FROM ${blobs} WHERE ctid = ANY(ARRAY(
   SELECT ctid FROM ${blobs} WHERE key = ANY($1::text[]) AND version = ANY($2::uuid[])
   ORDER BY key FOR UPDATE SKIP LOCKED

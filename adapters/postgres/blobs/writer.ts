@@ -13,17 +13,14 @@ const SMALL_BYTES = 16 * 1024
 /** Interval at which a reader or writer renews its lease of 15 minutes, in milliseconds. */
 export const RENEW_MS = 60_000
 
-/**
- * Writes one blob in chunks. While one chunk is on its way to the database, the next one is
- * gathered, so a writer holds at most two. A blob of one chunk is written with one statement.
- */
+/** Writes one blob in chunks, of which it has two at most in memory. */
 export class BlobWriter {
-  /** Id of the version. Random, because it is the entity tag too. */
+  /** Id of the version, and entity tag. */
   private readonly version = randomUUID()
   private buffer: Uint8Array = Buffer.allocUnsafeSlow(SMALL_BYTES)
   /** Bytes in the buffer. */
   private length = 0
-  /** Bytes of all chunks before the one in the buffer. */
+  /** Bytes before the buffer. */
   private position = 0
   private appending: Promise<void> = Promise.resolve()
   private renewal: ReturnType<typeof setInterval> | undefined
@@ -63,14 +60,14 @@ export class BlobWriter {
     return { size, etag: `"${version}"` }
   }
 
-  /** Gives up. The next sweep deletes the chunks that were written. */
+  /** Gives up, so that the next sweep deletes the chunks. */
   async discard(): Promise<void> {
     await this.appending.catch(() => undefined)
     clearInterval(this.renewal)
     if (this.position > 0) await this.query(this.sql.discard, [this.version])
   }
 
-  /** Begins to write the chunk in the buffer, after the one before was written. */
+  /** Begins to write the chunk in the buffer once the one before was written. */
   private async append(): Promise<void> {
     await this.appending
     const { key, version, position, buffer, sql } = this
@@ -86,7 +83,7 @@ export class BlobWriter {
         this.query(sql.hold, [version]).catch(() => undefined)
       }, RENEW_MS).unref()
     })
-    // The next chunk, or the end, rejects with the same error.
+    // The next call rejects with the same error.
     this.appending.catch(() => undefined)
   }
 }

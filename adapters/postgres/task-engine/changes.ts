@@ -29,17 +29,16 @@ interface Row extends TaskRow {
 }
 
 /**
- * Changes tasks. The changes of one turn of the event loop are one statement. Each one that it skips,
- * because the row is locked or the change does not apply, then has a statement of its own.
+ * Changes tasks. The changes of one turn of the event loop share a statement. A change that it skips,
+ * because the row is locked or the expectation does not hold, then has its own statement.
  */
 export class Changes {
   private readonly sql: Readonly<Record<'gathered' | 'alone' | 'limited' | 'delete', string>>
   private readonly batches = new TurnBatches<Request, Row>(MAX_BATCH_LENGTH, async (requests) => (
-    // The statement for one task costs less.
     requests.length === 1 ? [] : this.query('gathered', requests)
   ))
 
-  /** @param onChanged - called for each change that was made; `bytes` is what the task keeps */
+  /** @param onChanged - called after each change; `bytes` is what the task keeps */
   constructor(
     private readonly database: Database, private readonly reads: TaskReads,
     private readonly onChanged: (
@@ -135,8 +134,7 @@ function toRecord({ ref, expected, change }: Request) {
 
 /**
  * Returns a statement that makes changes whose expectation holds. `gathered` skips rows that are
- * locked, `alone` waits for one. `limited` makes one change under a limit of the caller. A change
- * of the callback that is no outcome of an attempt keeps the attempt under way out.
+ * locked, `alone` waits for one. `limited` makes one change under a limit of the caller.
  */
 function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): string {
   const rows = `${schema}.task_rows`

@@ -9,11 +9,11 @@ import { CLOCK, newRows, NOW, SAME_NOW, turnSql } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. */
 export const MAX_BATCH_LENGTH = 262_144
-/** Number of attempts that are gathered with those of other tasks. */
+/** Number of attempts together with other tasks. */
 const GATHERED_TRIES = 2
 /**
- * Time after which a statement for several tasks stops to wait for an open transaction that creates
- * one with the same id, key or new caller. The tasks are then created one by one.
+ * Time after which a statement for several tasks stops waiting for an open transaction that creates a
+ * task with the same id, key or new caller. The tasks are then created one by one.
  */
 const MAX_WAIT = '50ms'
 /** Time after which no further attempt is made, in milliseconds. */
@@ -24,7 +24,7 @@ const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_g
   + 'name text, pool text, priority integer, input text, details text, at float8, delay float8, '
   + 'keep float8, has_files boolean'
 
-/** There is no row for a task whose turn has to come again. */
+/** There is no row for a task that has to be tried again. */
 interface Row {
   readonly outcome: 'created' | 'exists' | 'caller_full'
   readonly id: string
@@ -36,11 +36,10 @@ interface Row {
 }
 
 /**
- * Creates tasks. Those of one turn of the event loop are one statement; those of one caller take
- * turns, because they would wait for each other in the database.
- *
- * A statement leaves out tasks whose caller another transaction has locked, or that were created
- * meanwhile. They are tried again. A task that waits for a transaction of the application waits alone.
+ * Creates tasks. Those of one turn of the event loop share a statement. Statements with one caller are
+ * sent one after the other, because they would wait for each other in the database. A statement leaves
+ * out tasks whose caller another transaction has locked, or that were created meanwhile: they are
+ * tried again.
  */
 export class Creates {
   private readonly gathered: string
@@ -55,13 +54,13 @@ export class Creates {
     const { schema } = database
     this.gathered = createSql(schema, true)
     this.alone = createSql(schema, false)
-    // An expired task waits for a sweep, or for the removal of its files, under another id.
+    // An expired task gets another id, under which it waits for a sweep or the removal of its files.
     this.clear = `WITH ${CLOCK}
 UPDATE ${schema}.task_rows SET id = '~' || birth || '~' || id, key = NULL, turn = NULL
 WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
   }
 
-  /** @param query - runs the statements in a transaction; default: each by itself */
+  /** @param query - runs statements in a transaction. Default: each by itself */
   async create(task: NewTask, query?: Query): Promise<Created> {
     checkText(task.id, task.birth, task.key, task.owner, task.caller, task.name, task.pool)
     const began = performance.now()
@@ -105,17 +104,15 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
 }
 
 /**
- * Returns common table expressions that decide on the limits of callers. Reads `wanted`. `groups`
- * then has the number of tasks for which each has room, and `valid` the callers for which that number
- * still holds until the end of the transaction.
+ * Returns common table expressions that read `wanted` and decide on the limits of callers. `groups`
+ * has the number of tasks for which each has room, by the snapshot. `valid` has the callers for which
+ * that number still holds until the end of the transaction: a task that was created since the snapshot
+ * has changed the row of its caller.
  *
- * The count is that of the snapshot. A task that was created since then has changed the row of its
- * caller.
- *
- * @param skips - leaves out callers whose row is locked, and does not wait for them
+ * @param skips - leaves out callers whose row is locked, instead of waiting
  */
 export function limitsSql(schema: string, skips: boolean): string {
-  // A plan with a function that returns a set would be so costly by its estimate that it is compiled.
+  // With a function that returns a set, the estimated cost would be so high that the plan is compiled.
   return `groups AS MATERIALIZED (
   SELECT caller, limit_group, max, max - (
     SELECT count(*) FROM (

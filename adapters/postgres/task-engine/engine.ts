@@ -19,10 +19,7 @@ import { CLOCK, keptBytes, NOW, SAME_NOW } from './rows.js'
 import { enter, queryOf } from './transaction.js'
 import { DUE, STOP, Worker } from './worker.js'
 
-/**
- * Time after which a transaction of the application has probably committed, in milliseconds. Tasks of
- * a later commit are found by the next look.
- */
+/** Time after which a transaction has probably committed, in milliseconds. The next look finds later ones. */
 const COMMIT_MS = 100
 /** Memory of a row beside its strings, in bytes. */
 const OVERHEAD = 500
@@ -33,9 +30,9 @@ interface Evicted {
 }
 
 /**
- * Task engine on PostgreSQL 13 or later, or on PGlite: one row for each task. Made by `postgres()`. A task that nobody
- * else works on takes three statements: one creates it, one begins its run, and one ends it. Calls
- * of one turn of the event loop share statements.
+ * Task engine on PostgreSQL 13 or later, or on PGlite, made by `postgres()`: one row for each task. A
+ * task takes three statements: one creates it, one begins its run, and one ends it. Calls of one turn
+ * of the event loop share statements.
  */
 export class PostgresTaskEngine implements TaskEngine {
   readonly shared: boolean
@@ -139,7 +136,7 @@ export class PostgresTaskEngine implements TaskEngine {
     const { id, key, caller, limit } = task
     await enter(query, this.database, id, key, limit && caller)
     const created = await this.creates.create(task, query)
-    // Not in the transaction: PostgreSQL commits those with a notice one at a time.
+    // Not in the transaction, because PostgreSQL commits transactions with a notice one at a time.
     if (created.outcome === 'created') {
       setTimeout(() => { this.noteCreated(created.task) }, COMMIT_MS).unref()
     }
@@ -149,11 +146,10 @@ export class PostgresTaskEngine implements TaskEngine {
   private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
     this.notices.notify(id)
     if (startAt !== undefined) this.noteDue(startAt - createdAt, this.worker?.hasPlace(pool))
-    // Another process hears of a task if this one has no place for it.
     else if (this.worker?.take(pool) !== true) this.notices.send(DUE + pool)
   }
 
-  /** Notes that something is due in some milliseconds, and whether this process has a place for it. */
+  /** @param hasPlace - true if this process can begin what is due */
   private noteDue(delayMs: number, hasPlace = false): void {
     this.worker?.work.lookIn(delayMs)
     if (delayMs <= 0 && !hasPlace) this.notices.send(DUE)

@@ -6,7 +6,7 @@ import type { Query } from '../connections.js'
 import { TurnBatches } from '../turn-batches.js'
 import { CLOCK, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } from './rows.js'
 
-/** Maximum number of tasks in one statement that reads. It bounds the size of a reply. */
+/** Maximum number of tasks in one statement, which bounds the size of a reply. */
 const MAX_READ = 64
 
 type Counts = Readonly<Record<'running' | 'waiting' | 'delayed' | 'oldest', number>>
@@ -26,11 +26,7 @@ export class TaskReads {
     this.batches = new TurnBatches(MAX_READ, (ids) => this.readAll(this.query, ids))
   }
 
-  /**
-   * Reads a task. The reads of one turn of the event loop are one statement.
-   *
-   * @param query - runs the statement in a transaction; default: by itself
-   */
+  /** @param query - runs the statement in a transaction. Default: together with other reads */
   async read(id: string, query?: Query): Promise<StoredTask | undefined> {
     return query ? (await this.readAll(query, [id]))[0] : this.batches.add(id, id)
   }
@@ -51,7 +47,6 @@ export class TaskReads {
     const start = { createdAt: from ?? -Infinity, id: '' }
     const end = { createdAt: to ?? Infinity, id: '' }
     const [first, last] = isNewest ? [end, start] : [start, end]
-    // A page begins at the limit of time or after the page before, whichever comes later.
     const isLater = after && comparePositions(after, first) * (isNewest ? -1 : 1) > 0
     const begin = isLater ? after : first
     const values = [
@@ -92,13 +87,12 @@ SELECT (SELECT count(*) FROM ${rows} WHERE status = 1 AND ${live})::float8 AS ru
 }
 
 /**
- * Returns the statement of a page. Reads the first tasks of the list of each name and status from an
- * index, then merges them. Without names, it finds all names by jumping through the index. They are
- * an array, because of arrays PostgreSQL assumes few items. It would compile a plan for more, which
- * takes 50 ms.
+ * Returns the statement of a page. It reads the first tasks of each name and status from an index, then
+ * merges them. Without names, it finds all names by jumping through the index. They are an array,
+ * because PostgreSQL assumes few items of arrays; with more, it would compile the plan, in 50 ms.
  *
- * The inner limit is a subquery, whose value the planner does not know. With the value, it would
- * rather read and sort all tasks of a list of some hundred. The outer limit keeps its estimate low.
+ * The inner limit is a subquery, whose value the planner does not know: it would rather read and sort
+ * a list of some hundred tasks. The outer limit keeps its estimate low.
  */
 function pageSql(rows: string, isNewest: boolean, isOwn: boolean): string {
   const [compare, bound, direction] = isNewest ? ['<', '>=', 'DESC'] : ['>', '<', 'ASC']

@@ -1,12 +1,12 @@
 import { LeasedRun } from '../../../src/engine/runs.js'
 import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/task.js'
 
-/** The statuses in the order of their numbers. From 2 they are final. */
+/** Statuses in the order of their numbers. From 2 they are final. */
 export const STATUSES = ['queued', 'processing', 'completed', 'failed', 'cancelled'] as const
 
 /** SQL of the time of the server, in milliseconds since 1970. */
 export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8'
-/** The time of a statement, as a common table expression. `SAME_NOW` reads it, also for an index. */
+/** Common table expression of the time of a statement, which `SAME_NOW` reads, even for an index. */
 export const CLOCK = `clock AS MATERIALIZED (SELECT ${NOW} AS now)`
 export const SAME_NOW = '(SELECT now FROM clock)'
 
@@ -29,14 +29,10 @@ const PLAIN = [
   'createdAt', 'startAt', 'startedAt', 'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun',
   'callbackAt', 'details', 'result',
 ]
-/** PGlite drops a byte order mark at the start of a string, so a sign stands before these. */
+/** PGlite drops a byte order mark at the start of a string, so these begin with a sign. */
 const MARKED = ['key', 'owner', 'caller']
 
-/**
- * Returns the SQL of the columns of a `TaskRow`.
- *
- * @param from - alias of the table
- */
+/** @param from - alias of the table */
 export function taskColumns(from: string, replaced: Readonly<Record<string, string>> = {}): string {
   const plain = PLAIN.map((name) => {
     const column = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
@@ -45,7 +41,6 @@ export function taskColumns(from: string, replaced: Readonly<Record<string, stri
   return [...plain, ...MARKED.map((name) => `'=' || ${from}.${name} AS ${name}`)].join(', ')
 }
 
-/** Returns the task of a row. `details` and `result` may be known already. */
 export function toTask(
   row: TaskRow, details = JSON.parse(row.details) as TaskDetails,
   result = row.result ?? undefined,
@@ -63,7 +58,7 @@ export function toTask(
   }
 }
 
-/** Returns the run of a row. `leaseEnd` is of the monotonic clock. */
+/** @param leaseEnd - by the monotonic clock */
 export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
   const task = toTask(row)
   const crashed = row.has_crashed ? {
@@ -73,10 +68,7 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
   return new LeasedRun(task, row.input, row.checkpoint?.slice(1), crashed, leaseEnd)
 }
 
-/**
- * Returns a common table expression `new` of the rows that a statement gets as JSON (`$1`), and of
- * their order `n`. An array for each column would cost the client more.
- */
+/** Returns a common table expression `new` of the rows that a statement gets as JSON (`$1`), in order `n`. */
 export function newRows(columns: string): string {
   const names = columns.split(', ').map((column) => column.split(' ')[0]).join(', ')
   return `new AS MATERIALIZED (
@@ -86,9 +78,9 @@ export function newRows(columns: string): string {
 }
 
 /**
- * Returns the SQL of the turn of a row that begins to wait. A caller that has nothing waiting in the
- * pool gets the turn of the task that comes next; each further task one turn later. So callers take
- * turns, whatever the number of tasks of each.
+ * Returns the SQL of the turn of a row that begins to wait. If its caller has nothing waiting in the
+ * pool, the row gets the turn of the task that comes next; each further task of the caller one turn
+ * later. So callers take turns.
  *
  * @param row - alias of the row, with its `place` among those of its caller that begin to wait with it
  */
@@ -101,7 +93,6 @@ export function turnSql(rows: string, row: string): string {
 )`
 }
 
-/** Returns the SQL of the bytes that a final task keeps. */
 export function keptBytes(task: string): string {
   const texts = ['details', 'input', 'checkpoint', 'result']
   const sizes = texts.map((name) => `coalesce(octet_length(${task}.${name}), 0)`)

@@ -7,17 +7,11 @@ import { identitySql, type Database } from '../database.js'
 
 /** Setting that is lost at the end of a transaction. */
 const MARK = 'longhaul.transaction'
-/** Maximum time for which a transaction waits for another open one, in milliseconds. */
+/** Maximum wait for another open transaction, and between two attempts, in milliseconds. */
 const MAX_WAIT_MS = 4000
-/** Maximum time between two attempts, in milliseconds. */
 const AGAIN_MS = 30
 
-/**
- * Returns the function that runs statements in a transaction of the application. It rejects with
- * the error of the client, whose code the application may know.
- *
- * @throws {TypeError} The value has no function `query`, or it does not resolve to `{ rows }`.
- */
+/** @throws {TypeError} `transaction` has no function `query`, or it does not resolve to `{ rows }`. */
 export function queryOf(transaction: Transaction): Query {
   checkTransaction('submit', transaction)
   return async <Row>(text: string, values: readonly unknown[] = []) => {
@@ -29,9 +23,8 @@ export function queryOf(transaction: Transaction): Query {
 }
 
 /**
- * Checks that a transaction is open and belongs to this database. Acquires the right to use some
- * names in it, and waits up to 4 seconds for another open transaction that has one of them. The names
- * are acquired in one order, so that two transactions rarely have what the other one waits for.
+ * Checks that a transaction is open and belongs to this database. Acquires advisory locks on the names,
+ * always in one order, and waits up to 4 seconds for another open transaction that has one of them.
  *
  * @throws {TypeError} The transaction is not open, or belongs to another database.
  * @throws {StoreUnavailableError} The other transaction is still open.
@@ -41,13 +34,12 @@ export async function enter(
 ): Promise<void> {
   const { schema } = database
   const mark = newId()
-  // `true`: until the end of the transaction. Without one, that is the end of this statement.
+  // `true`: the setting is lost with the transaction; without one, with this statement.
   const [begun] = await query<{ readonly hasTables: boolean }>(
     'SELECT set_config($1::text, $2::text, true), to_regclass($3::text) IS NOT NULL AS "hasTables"',
     [MARK, mark, `${schema}.installation`],
   )
   const identity = begun?.hasTables === true ? `(${identitySql(schema)})` : 'NULL'
-  // NULL for a name that is NULL.
   const lock = (name: string): string => `pg_try_advisory_xact_lock(hashtextextended(${name}::text, 0))`
   const names = [id, key, caller].map((name, kind) => (
     name === undefined ? null : `${schema} ${String(kind)} ${name}`

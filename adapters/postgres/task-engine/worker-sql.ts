@@ -2,10 +2,8 @@ import { CLOCK, SAME_NOW, taskColumns, turnSql } from './rows.js'
 
 /** Maximum number of tasks that one statement makes ready. */
 const MAX_READY = 500
-/** Time after which an attempt at a callback without an outcome is made again, in milliseconds. */
-const CALLBACK_AGAIN_MS = 60_000
-/** Time after which files are removed again if the process that did it has died, in milliseconds. */
-const REMOVE_AGAIN_MS = 60_000
+/** Time after which a callback or a removal of files without an outcome is tried again, in milliseconds. */
+const AGAIN_MS = 60_000
 /** Delay before files are removed again after a failure, in milliseconds. */
 const REMOVE_FAILED_MS = 1000
 
@@ -17,7 +15,7 @@ export function workerSql(schema: string) {
   const live = `expires_at > ${SAME_NOW}`
   const columns = taskColumns('task')
   return {
-    /** Gives a turn to the tasks of some pools (`$1`) that are due, and says what else there is to do. */
+    /** Gives a turn to the tasks of pools (`$1`) that are due. Returns what else there is to do. */
     look: `WITH ${CLOCK}, delayed AS MATERIALIZED (
   SELECT id, pool, priority, caller, due_at FROM ${rows}
   WHERE pool = ANY($1::text[]) AND status = 0 AND turn IS NULL AND due_at <= ${SAME_NOW} AND ${live}
@@ -53,9 +51,8 @@ SELECT ARRAY(
 EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_removals,
 (SELECT count(*) FROM ready) >= ${String(MAX_READY)} AS has_more`,
     /**
-     * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds and a name (`$4`).
-     * Of one pool, because the planner then knows the limit: otherwise it would rather sort all that
-     * waits.
+     * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds and a name (`$4`). For
+     * several pools, the planner would rather sort all that waits.
      */
     take: `WITH ${CLOCK}, taken AS MATERIALIZED (
   SELECT id, status, run_started_at FROM ${rows} WHERE pool = $1 AND turn IS NOT NULL AND ${live}
@@ -77,13 +74,13 @@ WHERE status = 1 AND taken_by = ANY($1::text[])`,
     /** Begins up to `$1` attempts at callbacks. */
     takeCallbacks: `WITH ${CLOCK}
 UPDATE ${rows} AS task SET callback_run = task.callback_run + 1,
-  callback_at = ${SAME_NOW} + ${String(CALLBACK_AGAIN_MS)}
+  callback_at = ${SAME_NOW} + ${String(AGAIN_MS)}
 WHERE id = ANY(ARRAY(
   SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND status >= 2 AND ${live}
   ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
 )) RETURNING ${columns}`,
     takeRemovals: `WITH ${CLOCK}
-UPDATE ${rows} AS task SET sweep_at = ${SAME_NOW} + ${String(REMOVE_AGAIN_MS)}
+UPDATE ${rows} AS task SET sweep_at = ${SAME_NOW} + ${String(AGAIN_MS)}
 WHERE id = ANY(ARRAY(
   SELECT id FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW} AND expires_at <= ${SAME_NOW}
   ORDER BY sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED

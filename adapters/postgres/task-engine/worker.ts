@@ -14,9 +14,9 @@ const MIN_LOOK_MS = 10
 /** Maximum number of runs that one statement begins in one pool. */
 const MAX_TAKEN = 50
 
-/** Hint that something has become due. With the name of a pool: that a task waits in it. */
+/** Notice that something is due; with the name of a pool, that a task waits in it. */
 export const DUE = '!'
-/** Hint that the run of some task was ended from outside. */
+/** Notice that the run of some task was ended from outside. */
 export const STOP = '?'
 
 interface Found {
@@ -30,15 +30,15 @@ interface Found {
 
 /**
  * Hands out what is due. A look gives waiting tasks their turn, and takes callbacks and removals of
- * files. Runs are taken when a call, a hint of another process or a look says that tasks wait.
+ * files. Runs are taken when a call, a notice or a look says that tasks wait.
  */
 export class Worker {
   readonly work: LeasedWork
   private readonly sql: WorkerSql
   private readonly waiting = new Set<string>()
   private isTaking = false
-  /** Ends of the leases of runs that statements may have begun, by name, whose replies were lost. */
-  private readonly unanswered = new Map<string, number>()
+  /** Ends of leases by the names of statements whose replies were lost, and which may have begun runs. */
+  private readonly lostTakes = new Map<string, number>()
 
   constructor(
     private readonly database: Database, private readonly notices: ChangeNotices,
@@ -47,14 +47,14 @@ export class Worker {
     this.sql = workerSql(database.schema)
     this.work = new LeasedWork(options, handlers, {
       leaseMs,
-      // A worker waits for a server that is down. Nothing else keeps its process alive then.
+      // Nothing else keeps the process alive while the server is down.
       keepsAlive: database.shared,
       renew: (runs) => observed('renew', () => this.renew(runs)),
       look: () => this.look(),
     })
     const { places } = options
     places.onFree((pool) => { if (this.waiting.has(pool)) this.take(pool) })
-    // What this process does not hear of, it finds when it looks.
+    // A lost notice is harmless, because the worker also looks every second.
     void notices.watch(DUE, () => { this.work.lookIn(0) })
     void notices.watch(STOP, () => { void this.work.leases.renew() })
     for (const pool of places.pools.keys()) {
@@ -75,16 +75,16 @@ export class Worker {
     return !this.work.isClosing && this.work.options.places.freeIn(pool) > 0
   }
 
-  /** Begins runs in the pools in which tasks wait. Never rejects: the next look tries again. */
+  /** Begins runs in the pools in which tasks wait. Never rejects. */
   private async takeAll(): Promise<void> {
     this.isTaking = true
-    // In a later turn of the event loop, so that what comes together is taken together.
+    // In a later turn of the event loop, so that tasks that are created together are taken together.
     await new Promise<void>((resolve) => { setImmediate(resolve) })
     const next = (): string | undefined => [...this.waiting].find((pool) => this.hasPlace(pool))
     try {
       for (let pool = next(); pool !== undefined; pool = next()) await this.takeFrom(pool)
     } catch {
-      // The server is away.
+      // The next look tries again.
     }
     this.isTaking = false
   }
@@ -103,13 +103,12 @@ export class Worker {
       ))
       if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
-      this.unanswered.set(name, leaseEnd)
+      this.lostTakes.set(name, leaseEnd)
       this.waiting.add(pool)
       throw error
     } finally {
       for (let n = rows.length; n < count; n++) places.release(pool)
     }
-    // Other processes may have a place for what is left.
     if (rows.length === count && !this.hasPlace(pool)) this.notices.send(DUE + pool)
     for (const row of rows) {
       this.notices.notify(row.id)
@@ -137,7 +136,7 @@ export class Worker {
     }
     if (found.has_removals && work.freeRemovals > 0) {
       for (const row of await query<TaskRow>(sql.takeRemovals, [work.freeRemovals])) {
-        // The row may have made way for another task with its id.
+        // `Creates` may have given the row another id.
         const id = row.id.slice(row.id.lastIndexOf('~') + 1)
         void work.remove(toTask({ ...row, id }), (isRemoved) => (
           query(isRemoved ? sql.removed : sql.removeLater, [row.id, row.birth])
@@ -146,12 +145,12 @@ export class Worker {
     }
   }
 
-  /** Gives back what lost takes have begun, until once after their leases, since they may be late. */
+  /** Gives back the runs of takes without a reply. Repeats it until their leases end: they may be late. */
   private async giveBack(): Promise<void> {
-    if (this.unanswered.size === 0) return
+    if (this.lostTakes.size === 0) return
     const now = performance.now()
-    await this.database.query(this.sql.giveBack, [[...this.unanswered.keys()]])
-    for (const [name, leaseEnd] of this.unanswered) if (leaseEnd < now) this.unanswered.delete(name)
+    await this.database.query(this.sql.giveBack, [[...this.lostTakes.keys()]])
+    for (const [name, leaseEnd] of this.lostTakes) if (leaseEnd < now) this.lostTakes.delete(name)
   }
 
   private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {

@@ -9,18 +9,16 @@ import { checkedName } from '../definition/external-resource.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { noCallbacks, type TaskCore } from './task-core.js'
 import { releaseExternal, renewExternal } from '../record/outside.js'
-import { isTaskId } from '../record/ids.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
-import { detailsOf, type Details } from '../record/details.js'
+import { detailsOf, isTaskId, type Details } from '../record/details.js'
 import { LONGEST_MS } from '../../runtime/options.js'
 
 /** Options of one task that is submitted. */
 export interface SubmitOptions extends OwnedSubmitOptions {
   /**
-   * The id of the owner, a non-empty string. Leave it out for your own task, which has
-   * no owner and is not counted by `maxPerOwner`. `undefined` is a `TypeError`. If a client may be
-   * anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
+   * The id of the owner, a non-empty string. Leave it out for your own task, which no `maxPerOwner`
+   * counts. For a client who may be anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
    */
   readonly owner?: string
 }
@@ -31,22 +29,17 @@ export interface OwnedSubmitOptions {
   readonly id?: string | undefined
   /** Delay before the first run, in milliseconds, up to 100 years. Default 0. */
   readonly delayMs?: number | undefined
-  /**
-   * Time before which the first run does not begin, instead of `delayMs`. A time in the past is now.
-   * The clock of the engine decides: that of Redis or PostgreSQL, else that of this
-   * process. Default: now.
-   */
+  /** Earliest start of the first run, by the clock of the engine, instead of `delayMs`. Default: now. */
   readonly startAt?: Date | undefined
   /** Order in its pool: 0 to 1,000,000, lowest first. Default: that of the definition. */
   readonly priority?: number | undefined
-  /** Passed to `run` as `context`. It is stored as JSON, of at most 65 536 characters. */
+  /** Passed to `run` as `context`. Stored as JSON, of at most 65 536 characters. */
   readonly context?: unknown
   /** URL that gets a signed POST once the task has ended. Requires `callbacks` of `createTasks`. */
   readonly callbackUrl?: string | undefined
   /**
    * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
-   * back with it, and is due once it is committed. Before that, `get` and `wait` do not find the
-   * task. Requires the engine of `postgres()`, on the same database. Default: none.
+   * back with it. Requires the engine of `postgres()`, on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
 }
@@ -57,30 +50,24 @@ export const OWNED_SUBMIT = {
 
 export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
 
-/** Limit of requests for kinds without `maxPerOwner`: 100 unfinished tasks of one caller together. */
+/** Limit of requests for kinds without `maxPerOwner`, together. */
 const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
-/** Maximum length of a context as JSON, because it is stored with each task. */
 const MAX_CONTEXT_LENGTH = 65_536
 
-export interface Submitted {
-  readonly id?: string | undefined
-  /** See `TaskRef`. Default: a new one. */
+export interface Submitted extends Omit<OwnedSubmitOptions, 'startAt' | 'delayMs'> {
+  /** Default: a new one. */
   readonly birth?: string | undefined
   readonly owner: string | undefined
-  /** Whom limits count the task for; `undefined` for a task of the application itself. */
+  /** Counted by limits; `undefined` for a task of the application itself. */
   readonly caller: string | undefined
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
   readonly isRequest?: boolean | undefined
   readonly start?: Start | undefined
-  readonly priority?: number | undefined
-  readonly context?: unknown
-  readonly callbackUrl?: string | undefined
   readonly json?: Json | undefined
   /** Idempotency key in its scope, and the digest of the request. */
   readonly idempotency?: {
     readonly key: string, readonly fingerprint: string, readonly isDirect: boolean
   } | undefined
-  readonly transaction?: Transaction | undefined
 }
 
 export interface AcceptedTask {
@@ -89,7 +76,7 @@ export interface AcceptedTask {
   readonly created: boolean
 }
 
-/** Accepts one task whose input was validated, by one call of the engine. */
+/** Accepts one task whose input is valid, by one call of the engine. */
 export function acceptTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
 ): MaybePromise<AcceptedTask> {
@@ -119,7 +106,6 @@ async function create(
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      // No task will read what the input names.
       if (external !== undefined) await releaseExternal(definition, external)
       throw queueFull()
     case 'exists':
@@ -153,7 +139,6 @@ function newTask(
     || idempotency !== undefined || transaction !== undefined || external !== undefined
   const madeId = newId()
   return {
-    // An id that was made for this task is its birth, too.
     id: submitted.id ?? madeId, birth: submitted.birth ?? madeId,
     key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
     name, pool, priority: priority ?? definition.priority,
@@ -172,7 +157,7 @@ function newTask(
   }
 }
 
-/** Kinds with `maxPerOwner` have a group each. The requests for all others share one. */
+/** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one. */
 export function limitOf(
   { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
   { caller, isRequest = false }: Pick<Submitted, 'caller' | 'isRequest'>,
@@ -209,13 +194,12 @@ function checkContext(context: unknown): void {
 }
 
 export interface Start {
-  /** Time of the start, in milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly at: number
-  /** Time until the start, in milliseconds. */
   readonly delayMs: number
 }
 
-/** Returns the start that the options of a submission ask for; `undefined` for now. */
+/** Returns the start that options ask for; `undefined` for now. */
 export async function startOf(
   engine: TaskEngine, { startAt, delayMs }: Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
 ): Promise<Start | undefined> {

@@ -1,20 +1,19 @@
 import { httpError } from '../../http/errors.js'
-import type { StoredTask, TaskChange } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
 import { failureOf, shuttingDown } from '../run/failure.js'
 import { fileKey, renewExternal } from '../record/outside.js'
-import { isIn, isTaskId, type Scope } from '../record/ids.js'
 import { newId } from '../../runtime/random-id.js'
 import {
-  detailsOf, historyAfter, historyOfFinal, withFailure, type Details,
+  detailsOf, historyAfter, historyOfFinal, isIn, isTaskId, withFailure, type Details, type Scope,
 } from '../record/details.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { limitOf } from './accept-task.js'
-import { MARGIN_MS, isFinalTask, outsideFiles, type TaskCore } from './task-core.js'
+import { MARGIN_MS, outsideFiles, type TaskCore } from './task-core.js'
 
 /** Number of attempts at a task that others change at the same time. */
 const MAX_TRIES = 20
 
-/** Throws if a task may not be changed as it is now: the precondition of a request. */
+/** Throws if a precondition of a request does not hold for the task as it is now. */
 export type Condition = (task: StoredTask) => void
 
 /** Cancels a task, whatever process runs it. Leaves a final one as it is. */
@@ -24,7 +23,7 @@ export async function cancelTask(
   let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
-    if (isFinalTask(task)) return { task, moved: false }
+    if (isFinalStatus(task.status)) return { task, moved: false }
     check?.(task)
     const { callback, ...details } = detailsOf(task)
     const attempts = historyAfter(task, {
@@ -48,16 +47,10 @@ export async function cancelTask(
   throw changedMeanwhile()
 }
 
-interface RetryRequest {
-  /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
-  readonly isRequest?: boolean
-  /** Idempotency key of the request, in its scope. */
-  readonly key?: string | undefined
-}
-
-/** Makes a failed or cancelled task wait for another run, once for each key. */
+/** Makes a failed or cancelled task wait for another run, once for each key of a request. */
 export async function retryTask(
-  core: TaskCore, id: string, of: Scope, { isRequest, key }: RetryRequest = {},
+  core: TaskCore, id: string, of: Scope,
+  { isRequest, key }: { readonly isRequest?: true, readonly key?: string | undefined } = {},
 ): Promise<StoredTask | undefined> {
   const task = isTaskId(id) ? await core.engine.read(id) : undefined
   if (!task || !isIn(of, task)) return undefined
@@ -96,17 +89,14 @@ export async function retryTask(
   throw httpError('conflict', { message: 'Another request has changed this task meanwhile.' })
 }
 
-/** Outcome of `deleteTask`; `undefined` if there is no such task. */
-export type Deleted = 'deleted' | 'unfinished' | undefined
-
-/** Deletes a final task with all that it owns. Leaves an unfinished one as it is. */
+/** Deletes a final task with all that it owns. Resolves to `undefined` if there is no such task. */
 export async function deleteTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
-): Promise<Deleted> {
+): Promise<'deleted' | 'unfinished' | undefined> {
   let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
-    if (!isFinalTask(task)) return 'unfinished'
+    if (!isFinalStatus(task.status)) return 'unfinished'
     check?.(task)
     const now = await core.engine.delete(task, task.version)
     if (now === undefined) return 'deleted'
@@ -115,13 +105,13 @@ export async function deleteTask(
   throw changedMeanwhile()
 }
 
-/** Fails what a task still has to do, because it ends with this process. Never rejects. */
+/** Fails a task, or its callback, because it ends with this process. Never rejects. */
 export async function abandonTask(core: TaskCore, task: StoredTask): Promise<void> {
   const { callback, ...rest } = detailsOf(task)
   const details: Details = {
     ...rest, ...callback && { callback: { ...callback, state: 'failed', fault: 'interrupted' } },
   }
-  const change: TaskChange = isFinalTask(task) ? { details, callbackMs: null } : {
+  const change: TaskChange = isFinalStatus(task.status) ? { details, callbackMs: null } : {
     status: 'failed', details: withFailure(details, failureOf('task_interrupted')),
     keepMs: core.retentionMs(task.name),
   }
@@ -133,7 +123,7 @@ export async function abandonTask(core: TaskCore, task: StoredTask): Promise<voi
 }
 
 function requireRetryable(task: StoredTask): void {
-  if (!isFinalTask(task)) throw httpError('task_not_final')
+  if (!isFinalStatus(task.status)) throw httpError('task_not_final')
   if (task.status === 'completed') throw httpError('task_already_completed')
 }
 

@@ -11,7 +11,7 @@ import type { TaskCore } from './task-core.js'
 import { cutText } from '../../runtime/text.js'
 import type { TaskProgress } from '../record/details.js'
 
-/** Time for which a save of a checkpoint is repeated while the engine is unavailable. */
+/** Time for which a save of a checkpoint is retried, in milliseconds. */
 const MAX_SAVE_MS = 30_000
 
 interface CheckpointRun {
@@ -87,11 +87,10 @@ function dropped(why: string, cause?: unknown): Error {
   return httpError('checkpoint_dropped', { message, cause })
 }
 
-/** In UTF-16 units. */
 const MAX_MESSAGE_LENGTH = 500
 const MAX_UNIT_LENGTH = 50
 
-/** Writes the newest report at once, and then at most every `intervalMs`, one write at a time. */
+/** Writes the newest report at once, then at most every `intervalMs`. */
 export class ProgressWriter {
   private latest: TaskProgress | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -103,7 +102,7 @@ export class ProgressWriter {
     private readonly intervalMs: number,
   ) {}
 
-  /** Takes a report. Drops numbers that are not finite, so a careless `done / 0` does no harm. */
+  /** Ignores numbers that are not finite, such as `done / 0`. */
   report(done: number, total?: number, message?: string, unit?: string): void {
     if (this.closed || !Number.isFinite(done)) return
     this.latest = {
@@ -115,7 +114,7 @@ export class ProgressWriter {
     if (!this.timer && !this.writing) this.flush()
   }
 
-  /** Takes no more reports. Returns the one that is not yet written. */
+  /** Accepts no more reports. Returns the one that is not yet written. */
   async close(): Promise<TaskProgress | undefined> {
     this.closed = true
     clearTimeout(this.timer)
@@ -132,7 +131,7 @@ export class ProgressWriter {
   }
 
   private async writeOnce(progress: TaskProgress): Promise<void> {
-    // A failed write does no harm: the end of the run writes the record too.
+    // A failed write does no harm: the end of the run writes the task too.
     await this.write(progress).catch(() => undefined)
     this.writing = undefined
     if (this.closed) return

@@ -2,7 +2,7 @@ import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
-import type { StoredTask } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
 import type { Linked, LinkedList } from '../../runtime/collections.js'
 import { within } from '../../runtime/timers.js'
@@ -23,15 +23,15 @@ import {
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import { Stop } from '../run/stop.js'
 import {
-  MARGIN_MS, hasOutside, isFinalTask, outsideFiles, publishCommitted, type TaskCore,
+  MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type TaskCore,
 } from './task-core.js'
 
-/** Time that a task may wait for a run that takes its files over, in milliseconds. */
+/** Maximum time until a run takes the files of an earlier one over, in milliseconds. */
 const FILES_WAIT_MS = 86_400_000
-/** Delay before a process that cannot run a task sees it again: minimum and maximum. */
+/** Delays after a process could not run a task, in milliseconds. */
 const RETURN_MS = 1000
 const MAX_RETURN_MS = 30_000
-/** Delay of a run that finds no memory for its input, in milliseconds. */
+/** Delay of a run without memory for its input, in milliseconds. */
 const NO_MEMORY_MS = 500
 
 /** One run of one task, from its input to its outcome. */
@@ -57,7 +57,7 @@ export class RunningTask implements Linked<RunningTask> {
     this.stop = new Stop(run)
   }
 
-  /** Stops the run, because this process closes. It may continue for `graceMs`. */
+  /** Aborts the run, which may continue for `graceMs`. */
   abort(reason: unknown, graceMs: number): void {
     this.stop.abort(reason, graceMs)
   }
@@ -116,7 +116,7 @@ export class RunningTask implements Linked<RunningTask> {
     }
   }
 
-  /** Validates the input by the schema. If it is not valid, ends the run and returns `undefined`. */
+  /** Validates the input. If it is not valid, ends the run and returns `undefined`. */
   private async validate(
     definition: AnyTaskDefinition, value: unknown,
   ): Promise<{ readonly input: never } | undefined> {
@@ -211,18 +211,18 @@ export class RunningTask implements Linked<RunningTask> {
     )
   }
 
-  /** @param now - the task as it is, which a lost reply to an earlier try may have ended */
+  /** @param now - the task, which an earlier try whose reply was lost may have ended */
   private afterEnd(now: StoredTask | undefined, result: string | undefined): MaybePromise<void> {
     const { core, files } = this
     if (now) this.task = now
-    const cleaned = now && isFinalTask(now) && hasOutside(detailsOf(now))
+    const cleaned = now && isFinalStatus(now.status) && hasOutside(detailsOf(now))
       ? core.cleanUp(now) : undefined
     // Not if the change rejects: then nobody knows whether the end was written, and the files stay.
     const isUnused = result !== undefined && now?.status !== 'completed'
     return after(cleaned, () => (isUnused ? files?.discard() : undefined))
   }
 
-  /** Gives back a task of an older or newer process. Fails it after `unknownTaskMs`. */
+  /** Gives back a task for an older or newer process. Fails it after `unknownTaskMs`. */
   private async giveBack(error: Error): Promise<void> {
     const { core, task, details } = this
     const now = await core.engine.now()
@@ -238,7 +238,6 @@ export class RunningTask implements Linked<RunningTask> {
     await core.changeRun(task, {
       status: 'queued', isGivenBack: true, isHidden: true,
       details: { ...details, returnedSince },
-      // A quarter, because the next one that takes it may again be a process that cannot run it.
       delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (1 - Math.random() / 4),
     })
   }
@@ -252,7 +251,7 @@ export class RunningTask implements Linked<RunningTask> {
       ? details : { ...details, returnedSince: undefined, attempts }
   }
 
-  /** Returns details whose history has the run before this one, if that was lost. */
+  /** Adds the run before this one to the history, if that was lost. */
   private withCrash(details: Details): Details {
     const { crashed, task: { attempt } } = this.run
     if (crashed === undefined) return details
@@ -260,7 +259,7 @@ export class RunningTask implements Linked<RunningTask> {
     return { ...details, attempts: historyAfter(crashed, after, undefined) }
   }
 
-  /** Writes properties of the details, one write after the other. Rejects if replaced. */
+  /** Changes the details, one write after the other. Rejects if the run was replaced. */
   private write(changed: Partial<Details>): Promise<void> {
     this.details = { ...this.details, ...changed }
     this.writes ??= new Sequence()

@@ -1,7 +1,6 @@
 import type { TaskEngine } from '../../engine/engine.js'
-import {
-  isFinalStatus, type Changed, type Expected, type FileShare, type StoredTask, type TaskChange,
-  type TaskStatus,
+import type {
+  Changed, Expected, FileShare, StoredTask, TaskChange, TaskStatus,
 } from '../../engine/task.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { telling } from '../../runtime/warning.js'
@@ -9,7 +8,7 @@ import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { Tracing } from '../definition/tracing.js'
 import {
-  allFileKeys, fileKey, hiddenFileKeys, releaseExternal, removeExternal, renewExternal,
+  allFileKeys, fileKey, hiddenFileKeys, releaseExternal, renewExternal,
 } from '../record/outside.js'
 import { queueFull, tooManyTasks } from '../run/failure.js'
 import {
@@ -19,7 +18,7 @@ import { StoreRetry } from '../../stores/calls.js'
 import { blobBytes, deleteBlobs } from '../../stores/blob-rules.js'
 import { detailsOf, type Details } from '../record/details.js'
 
-/** Time that files and the input of a task may outlive the task, in milliseconds. */
+/** Time for which files and the input of a task may outlive the task, in milliseconds. */
 export const MARGIN_MS = 3_600_000
 
 export interface CoreSettings {
@@ -31,10 +30,8 @@ export interface CoreSettings {
   readonly unknownTaskMs: number
   readonly maxResultBytes: number
   readonly maxFileBytes: number
-  /** Maximum size of the files that final tasks of one caller keep, in bytes. */
   readonly maxFileBytesPerOwner: number
   readonly progressIntervalMs: number
-  /** Runs in a row that may end with their worker, without a new checkpoint. */
   readonly maxCrashes: number
   readonly hasCallbacks: boolean
   readonly tracing: Tracing | undefined
@@ -49,13 +46,14 @@ export interface Moved {
 
 export class TaskCore {
   readonly engine: TaskEngine
-  /** Bounds how long a run waits for its engine. */
+  /** Its abort ends all retries of `retry`. */
+  readonly retries = new AbortController()
   readonly retry: StoreRetry
   isClosing = false
 
   constructor(readonly settings: CoreSettings) {
     this.engine = settings.engine
-    this.retry = new StoreRetry(settings.engine.shared)
+    this.retry = new StoreRetry(settings.engine.shared, this.retries.signal)
   }
 
   definition(name: string): AnyTaskDefinition | undefined {
@@ -74,7 +72,7 @@ export class TaskCore {
     return this.persist(from, { run: from.run }, change)
   }
 
-  /** Makes a change, and repeats it for about five minutes while the engine is unavailable. */
+  /** Makes a change. Retries for about five minutes while the engine is unavailable. */
   persist(from: StoredTask, expected: Expected, change: TaskChange): MaybePromise<Moved> {
     const changed = this.engine.change(from, expected, change)
     if (!isPending(changed)) return this.moved(from, changed)
@@ -82,7 +80,7 @@ export class TaskCore {
       .then((late) => this.moved(from, late))
   }
 
-  /** Deletes what a final task no longer needs outside of the engine. Never rejects: it expires. */
+  /** Deletes what a final task no longer needs outside of the engine. Never rejects. */
   async cleanUp(task: StoredTask): Promise<void> {
     const { blobs, fileRuns, external } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, hiddenFileKeys({ id: task.id, blobs, fileRuns }))
@@ -93,15 +91,15 @@ export class TaskCore {
     await renewExternal(definition, external, ttlMs).catch(() => undefined)
   }
 
-  /** Deletes all that a task has outside of the engine. Never rejects, because it expires. */
+  /** Deletes all that a task has outside of the engine. Never rejects. */
   async removeFiles(task: StoredTask): Promise<boolean> {
     const { blobs, fileRuns, external } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
-    if (external !== undefined) await removeExternal(this.definition(task.name), external, task)
+    if (external !== undefined) await releaseExternal(this.definition(task.name), external, task)
     return true
   }
 
-  /** Reports a failure to `onError`. The listener cannot change how a task ends. */
+  /** Reports a failure to `onError`, which cannot change how a task ends. */
   report(error: unknown, { id: taskId, name, attempt }: Pick<StoredTask, 'id' | 'name' | 'attempt'>): void {
     telling(() => this.settings.onError(error, { taskId, name, attempt }))
   }
@@ -118,13 +116,9 @@ export class TaskCore {
   }
 }
 
-/** Publishes at the first step of a task that it was accepted, if that was in a transaction. */
+/** Publishes that a task was accepted in a transaction. Call at its first step. */
 export function publishCommitted(task: StoredTask): void {
   if (detailsOf(task).isTransactional) publishAccepted(task)
-}
-
-export function isFinalTask({ status }: StoredTask): boolean {
-  return isFinalStatus(status)
 }
 
 export function noCallbacks(): TypeError {
@@ -134,26 +128,20 @@ export function noCallbacks(): TypeError {
 
 /** The option `callbacks` of `createTasks`, made by `callbacks()` of `longhaul/callbacks`. */
 export interface Callbacks {
-  /**
-   * Maximum number of callbacks that this process handles at the same time.
-   * @internal
-   */
+  /** @internal */
   readonly concurrency: number
-  /**
-   * Called by `createTasks`.
-   * @internal
-   */
+  /** @internal */
   readonly open: (core: TaskCore) => CallbackDeliveries
 }
 
 export interface CallbackDeliveries {
-  /** Throws the error for the client, or a `TypeError` if there is no secret to sign with. */
+  /** Throws an `HttpError`, or a `TypeError` if there is no secret to sign with. */
   check(url: unknown, owner: string | undefined): Promise<string>
   /** Makes one attempt at the callback of a task. Never rejects. */
   deliver(task: StoredTask): Promise<void>
   /** `false`: there is no callback, or, with `unlessPending`, a round is under way. */
   redeliver(id: string, unlessPending: boolean): Promise<boolean>
-  /** Aborts the requests that are under way. */
+  /** Aborts all requests. */
   close(): void
 }
 
@@ -161,7 +149,7 @@ export function hasOutside({ external, blobs, fileRuns }: Details): boolean {
   return external !== undefined || blobs !== undefined || fileRuns !== undefined
 }
 
-/** Returns what a task keeps outside of the engine with this status. Never rejects. */
+/** Returns the bytes that a task keeps outside of the engine with this status. Never rejects. */
 export async function outsideFiles(
   core: TaskCore, task: StoredTask, { external, files, blobs: kept = [] }: Details, status: TaskStatus,
 ): Promise<FileShare | undefined> {

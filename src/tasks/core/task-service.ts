@@ -9,7 +9,7 @@ import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
-import { isTaskId, type Scope } from '../record/ids.js'
+import { isTaskId, type Scope } from '../record/details.js'
 import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { toInput } from '../run/run.js'
@@ -22,9 +22,8 @@ import { abandonTask, cancelTask, type Condition } from './change-task.js'
 import { RunningTask } from './run-task.js'
 import { TaskCore, noCallbacks, type CallbackDeliveries } from './task-core.js'
 
-/** Work of one pool, in all processes. */
+/** Numbers of unfinished tasks of one pool, in all processes. */
 export interface PoolCounts extends Counts {
-  /** Name of the pool. */
   readonly pool: string
 }
 
@@ -32,27 +31,24 @@ export interface PoolCounts extends Counts {
 export interface TasksHealth {
   /** True if the engine responds and `close` was not called. */
   readonly ok: boolean
-  /** Active runs, those of synchronous responses included. */
+  /** Active runs, those of synchronous requests included. */
   readonly running: number
   /** Requests that wait for a task. */
   readonly waiting: number
 }
 
-/** Accepts tasks, runs them and shows them. `serviceOf` finds it for endpoints. */
+/** Accepts tasks, runs them and shows them. */
 export class TaskService {
   readonly settings: TasksSettings
   readonly core: TaskCore
-  /** Limits how many long polls and event streams wait at once. */
   readonly waiters: Waiters
   readonly subscriptions: Subscriptions
   readonly directRuns = new DirectRuns()
-  /** Places for runs that queued tasks and synchronous requests share. */
   private readonly places: Places
-  /** Places for runs of synchronous requests, of the pools that this process does not work for. */
+  /** Places for synchronous requests, of the pools that this process does not work for. */
   private readonly directPlaces: Places
   private readonly deliveries: CallbackDeliveries | undefined
   private readonly running = new LinkedList<RunningTask>()
-  /** Each ends one schedule. */
   private readonly schedules: readonly (() => Promise<void>)[] = []
   private closing: Promise<void> | undefined
 
@@ -93,7 +89,7 @@ export class TaskService {
     })
   }
 
-  /** Throws a `TypeError` unless the definition is registered. */
+  /** @throws {TypeError} The definition is not registered. */
   mustHave(definition: AnyTaskDefinition): void {
     if (definition && this.core.definition(definition.name) === definition) return
     const name = definition?.name
@@ -139,12 +135,12 @@ export class TaskService {
     return this.deliveries.check(url, owner)
   }
 
-  /** Reads a task, whoever owns it. Returns no promise if the engine does not. */
+  /** Reads a task of any owner. */
   read(id: string): MaybePromise<TaskSnapshot | undefined> {
     return isTaskId(id) ? after(this.core.engine.read(id), toSnapshotOf) : undefined
   }
 
-  /** Cancels a task. `moved` is `false` if it was final before. See `cancelTask`. */
+  /** Cancels a task. `moved` is `false` if it was final before. */
   async cancel(
     id: string, of: Scope, check?: Condition,
   ): Promise<{ readonly task: TaskSnapshot, readonly moved: boolean } | undefined> {
@@ -152,7 +148,6 @@ export class TaskService {
     return cancelled && { ...cancelled, task: new Snapshot(cancelled.task) }
   }
 
-  /** Sends the callback of a final task again. See `Tasks.redeliver`. */
   async redeliver(id: string, unlessPending = false): Promise<boolean> {
     if (this.deliveries === undefined) throw noCallbacks()
     return isTaskId(id) && this.deliveries.redeliver(id, unlessPending)
@@ -166,8 +161,8 @@ export class TaskService {
   }
 
   async health(): Promise<TasksHealth> {
-    const answers = async (): Promise<unknown> => this.settings.engine.now()
-    const ok = !this.closing && await answers().then(() => true, () => false)
+    const responds = async (): Promise<unknown> => this.settings.engine.now()
+    const ok = !this.closing && await responds().then(() => true, () => false)
     return { ok, running: this.running.size + this.directRuns.size, waiting: this.waiters.size }
   }
 
@@ -179,9 +174,9 @@ export class TaskService {
   private async drain(drainMs: number): Promise<void> {
     this.core.isClosing = true
     const firings = Promise.all(this.schedules.map((end) => end()))
-    // After the drain time nothing waits for an engine that is away, or for a receiver of a callback.
+    // After the drain time nothing waits for an unavailable engine, or for a receiver of a callback.
     const endWaiting = () => {
-      this.core.retry.stop()
+      this.core.retries.abort()
       this.deliveries?.close()
     }
     const timer = setTimeout(endWaiting, Math.min(drainMs, MAX_TIMER_MS))
@@ -197,11 +192,10 @@ export class TaskService {
       endWaiting()
       this.waiters.close()
       await direct
-      // A firing that has submitted its task notes that, before the application closes the store.
+      // A firing that has submitted its task notes it before the application closes the store.
       if (this.schedules.length > 0) await settles(firings, drainMs)
     }
   }
-
 }
 
 function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {

@@ -27,8 +27,8 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. An error marked by `permanent()`, and an `HttpError` below 500 (except
-   * 408, 425 and 429), end the attempts.
+   * Maximum number of runs. `permanent(error)`, and an `HttpError` below 500 (except 408, 425 and
+   * 429), end the attempts.
    * @default 1
    */
   readonly attempts?: number
@@ -48,97 +48,70 @@ export interface TaskSettings {
   /** Time for which a finished task is kept, in milliseconds. Default: that of `createTasks`. */
   readonly retentionMs?: number
   /**
-   * Maximum number of unfinished tasks of this kind for one owner. More get a 429
-   * `too_many_tasks`. A client without an owner counts by its principal, or by its network address.
-   * Your own tasks (`tasks.submit` without `owner`) are not counted. Default: for requests, 100 unfinished
-   * tasks of all kinds without `maxPerOwner` together; for your own calls of `submit`, no limit.
-   * `Infinity`: no limit.
+   * Maximum number of unfinished tasks of this kind for one owner. More get a 429 `too_many_tasks`.
+   * A client without an owner counts by its principal, or by its network address. `tasks.submit`
+   * without `owner` is not counted. Default: for requests, 100 unfinished tasks of all kinds without
+   * `maxPerOwner` together; for your own calls of `submit`, no limit. `Infinity`: no limit.
    */
   readonly maxPerOwner?: number
-  /**
-   * `false` if the work needs something that only this process has. Then `createTasks` rejects it
-   * together with an engine that several processes share.
-   */
+  /** `false` if only this process can do the work: `createTasks` then rejects shared engines. */
   readonly shared?: boolean
   /**
-   * `true` if `run` writes files. `createTasks` then needs `blobs`. A synchronous request
-   * becomes a task, too: its response has the result, and `Location` names the task with the files.
-   *
+   * `true` if `run` writes files. `createTasks` then needs `blobs`, and a synchronous request becomes
+   * a task: its response has the result, and `Location` names the task with the files.
    * @default false
    */
   readonly files?: boolean
-  /**
-   * Maximum size of all files of one run, in bytes. Beyond it the task fails
-   * (`result_files_too_large`). Default: that of `createTasks`.
-   */
+  /** Maximum size of all files of one run, in bytes. Default: that of `createTasks`. */
   readonly maxFileBytes?: number
   /**
-   * Version of the work, 1 to 64 characters. A checkpoint that another version has saved is dropped
-   * with `checkpoint_dropped` to `onError`. Change it if the meaning of the checkpoint changes.
-   * Default: none.
+   * Version of the work, 1 to 64 characters. Change it if the meaning of the checkpoint changes: a
+   * checkpoint of another version is dropped, and `onError` gets `checkpoint_dropped`. Default: none.
    */
   readonly version?: string
 }
 
 /**
- * Options of `defineTask`.
- *
- * - `I`: the input of `run`, which is the output of the schema
- * - `R`: the result of `run`
- * - `C`: the context that `run` needs
- * - `In`: the input of the schema, which is what clients submit
- * - `Out`: the output of the schema of the result
- * - `P`: the value of the checkpoint
+ * Options of `defineTask`. `I` is the input of `run` (the output of the schema), `R` its result, `C`
+ * its context, `In` what clients submit (the input of the schema), `Out` the output of the schema of
+ * the result, `P` the value of the checkpoint.
  */
 export interface TaskOptions<
   I, R, C = unknown, In = I, Out = unknown, N extends string = string, P = unknown,
 > extends TaskSettings {
   /** Unique name of the kind of work, for lists and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
   readonly name: N
-  /**
-   * Validates and transforms the input before it is accepted (400 with pointers), and types `run`.
-   * Default: any JSON value.
-   */
+  /** Validates and transforms the input before the task is accepted, and types `run`. Default: any JSON. */
   readonly input?: Schema<I, In>
-  /** A business rule on valid input. Throws an `HttpError`, usually a 422. Runs before the 202. */
+  /** Checks a business rule on valid input before the 202. Throws an `HttpError`, usually a 422. */
   readonly check?: (input: I) => MaybePromise<void>
   /**
-   * Does the work. May be called again for the same task after a failure or a crash, so make it
-   * repeatable. Its result is stored as JSON. The client sees an `HttpError` as it is. Any other
-   * error is masked as `task_failed` and goes to `onError`.
+   * Does the work. May be called again after a failure or a crash, so make it repeatable. The result
+   * is stored as JSON. Clients see an `HttpError` as it is. Any other error is masked as
+   * `task_failed` and goes to `onError`.
    */
   readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R & JsonSafe<R>>
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
   /**
-   * Schema of the value that `checkpoint.save` stores, so that a later run continues where an
-   * earlier one stopped. It types `checkpoint.value`, and validates the value when it is read. A
-   * rejected value is dropped, `onError` gets `checkpoint_dropped`, and the task starts over.
-   * Default: runs save nothing, and every run starts over.
+   * Schema of the value that `checkpoint.save` stores for a later run. It types `checkpoint.value`,
+   * and validates it when it is read. If it rejects the value, `onError` gets `checkpoint_dropped`,
+   * and the task starts over. Default: runs save nothing.
    */
   readonly checkpoint?: Schema<P & JsonSafe<P>>
-  /**
-   * External resource that the task owns, such as an upload. It is released when the task is
-   * completed, and removed when the task is deleted, expires or is evicted. A failed or cancelled
-   * task keeps it for a retry. Default: nothing.
-   */
+  /** External resource that the task owns, such as an upload. Default: none. */
   readonly external?: ExternalResource<I>
-  /**
-   * Times at which a task is submitted by itself, without owner: `cron('0 3 * * *')` of
-   * `longhaul/cron`. Default: none.
-   */
+  /** Submits tasks at certain times: `cron('0 3 * * *')` of `longhaul/cron`. Default: none. */
   readonly schedule?: unknown extends C ? Schedule<NoInfer<In>> : never
 }
 
-/** The types of one kind of work. No value has them: they exist for the compiler only. */
+/** The types of one kind of work, for the compiler only. */
 export interface TaskTypes<N = string, In = unknown, R = unknown, C = unknown> {
-  /** The name of the definition. */
   readonly name: N
   /** The submitted value: the input of the schema. */
   readonly input: In
-  /** The result of `run` as clients see it, without the message that may be added. */
+  /** The result of `run` as clients see it. */
   readonly result: R
-  /** The `context` that `run` needs. */
   readonly context: C
 }
 
@@ -160,9 +133,8 @@ export interface TaskDefinition<
 }
 
 /**
- * A definition whose types are not known: what registries hold. Its functions are methods, because
- * TypeScript compares parameters of methods in both directions, so every definition fits. Call them
- * with validated input only.
+ * A definition whose types are not known. Its functions are methods, because TypeScript compares
+ * parameters of methods in both directions, so every definition fits. Pass validated input only.
  */
 export interface AnyTaskDefinition
   extends Omit<TaskDefinition, 'input' | 'check' | 'run' | 'external' | 'checkpoint' | '~types'> {
@@ -180,14 +152,12 @@ export interface AnyTaskDefinition
   readonly '~types'?: TaskTypes
 }
 
-/** Largest priority, the same for all engines. (BullMQ's own limit is 2,097,151.) */
+/** The limit of BullMQ is 2,097,151. */
 const MAX_PRIORITY = 1_000_000
 export const DEFAULT_POOL = 'default'
-/** Back-off of a definition that has none: exponential from 1 second, half of it random. */
 export const BACKOFF: Backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 }
 const HOUR_MS = 3_600_000
 
-/** Options for a priority, and for the name of a pool. */
 export const PRIORITY = whole({ max: MAX_PRIORITY })
 export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })
 const SCHEMA = value<never>('a Standard Schema (wrap a JSON Schema in jsonSchema())', isSchema)
@@ -212,8 +182,8 @@ const OPTIONS = {
 } satisfies OptionTable<TaskOptions<never, never>>
 
 /**
- * Defines one kind of work. All types are inferred: the input of `run` from the schema, the result
- * from `output` or from what `run` returns. A result that JSON cannot carry does not compile.
+ * Defines one kind of work. The types are inferred: the input of `run` from the schema, the result
+ * from `output` or from `run`. A result that JSON cannot carry does not compile.
  *
  * @example
  * import { z } from 'zod'
@@ -227,7 +197,7 @@ const OPTIONS = {
  *   },
  * })
  *
- * @throws {TypeError} an option is unknown or makes no sense
+ * @throws {TypeError} An option is unknown or not valid.
  */
 export function defineTask<
   I = unknown, R extends Out = never, C = unknown, In = I, Out = unknown, N extends string = string,
@@ -263,7 +233,6 @@ export function checkBackoff(where: string, backoff: Backoff): void {
   readOptions(`${where}: backoff`, backoff, BACKOFF_OPTIONS)
 }
 
-/** The definitions that `createTasks` is given. */
 export type Definitions = readonly AnyTaskDefinition[]
 
 type TypesOf<T extends AnyTaskDefinition> = NonNullable<T['~types']>
@@ -280,5 +249,4 @@ export type ContextOf<T extends AnyTaskDefinition> = TypesOf<T>['context']
 /** The result of a completed task: the JSON form of what `run` returned; `null` for nothing. */
 export type ResultOf<T extends AnyTaskDefinition> = TaskResult<TypesOf<T>['result']>
 
-/** A result as JSON carries it: what `run` returned, or `null` if it returned nothing. */
 type TaskResult<R> = [R] extends [void] ? null : R

@@ -5,10 +5,10 @@ import { isFieldValue } from '../../http/fields/reader.js'
 import { parseMediaType } from '../../http/fields/accept.js'
 import { readOptions, value, type OptionTable } from '../../runtime/options.js'
 
-/** Text is collected up to this length before it is written, in UTF-16 units. */
+/** Length up to which strings are collected before they are written, in UTF-16 units. */
 const PIECE_UNITS = 65_536
 
-/** Yields the bytes of a file. Yields to the event loop, in case that the source is synchronous. */
+/** Yields the bytes of a file. Yields to the event loop, because the source may be synchronous. */
 export async function* fileBytes(
   content: FileContent,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -28,7 +28,7 @@ export async function* fileBytes(
   if (text !== '') yield Buffer.from(text)
 }
 
-/** A text and bytes are iterable too, and would be written one character or byte at a time. */
+/** Strings and bytes are iterable too, and would be written one character or byte at a time. */
 function pieces(
   content: FileContent,
 ): Iterable<Uint8Array | string> | AsyncIterable<Uint8Array | string> {
@@ -50,7 +50,7 @@ const CHARACTERS = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$/u
 /** Characters that file systems reject, or that separate folders. */
 const FORBIDDEN = /[/\\:*?"<>|]|^[. ]|[. ]$/
 
-/** Throws for a name with characters that a common file system rejects. */
+/** @throws {TypeError} A common file system would reject the name. */
 export function checkFileName(name: string): void {
   const isName = typeof name === 'string' && name.length <= MAX_NAME_LENGTH
     && CHARACTERS.test(name) && !FORBIDDEN.test(name)
@@ -71,7 +71,6 @@ const WRITE_FILE = {
   }),
 } satisfies OptionTable<WriteFileOptions>
 
-/** Checks the arguments of `files.write`. Returns the media type. */
 export function fileTypeOf(name: string, options: WriteFileOptions): string {
   checkFileName(name)
   return readOptions('files.write', options, WRITE_FILE).type

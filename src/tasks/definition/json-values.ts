@@ -1,7 +1,6 @@
 import { childPointer } from '../../schema/pointer.js'
 import type { Checkpoint } from './run-context.js'
 
-/** Values that JSON leaves out, empties or rejects. */
 type NotJson = ((...args: never) => unknown) | bigint | symbol
   | ReadonlyMap<unknown, unknown> | ReadonlySet<unknown> | WeakKeyed | ArrayBuffer | ArrayBufferView
 type WeakKeyed = WeakMap<WeakKey, unknown> | WeakSet<WeakKey>
@@ -9,8 +8,7 @@ type WeakKeyed = WeakMap<WeakKey, unknown> | WeakSet<WeakKey>
 type Scalar = string | number | boolean | null | undefined
 
 /**
- * The type of a value after `JSON.parse(JSON.stringify(value))`: what clients and applications see of a
- * result. A `Date` becomes a `string`, as does every value whose `toJSON` returns one. An
+ * The type of a value after `JSON.parse(JSON.stringify(value))`: a `Date` becomes a `string`, and
  * `undefined` in an array becomes `null`.
  */
 export type JsonForm<T> =
@@ -43,27 +41,23 @@ export type JsonSafe<T> =
           : T extends object ? { [K in keyof T]: JsonSafe<T[K]> }
             : T
 
-/**
- * Returns the result of a run as JSON text; `null` for `undefined`.
- *
- * @throws {TypeError} JSON cannot carry the value: a circle, a BigInt, a Map, a Set, a promise.
- */
+/** @throws {TypeError} JSON cannot carry the value: a circle, a BigInt, a Map, a Set, a promise. */
 export function toResultText(value: unknown): string {
   const text = (JSON.stringify(value) as string | undefined) ?? 'null'
-  refuseEmptied(value, text)
+  rejectEmptied(value, text)
   return text
 }
 
 /** Maximum size of a checkpoint as JSON text, in bytes. */
 export const MAX_CHECKPOINT_BYTES = 65_536
 
-/** Throws a `TypeError` for what is not JSON, or longer than 64 KiB. */
+/** @throws {TypeError} The value is not JSON, or longer than 64 KiB. */
 export function checkpointText(task: string, value: unknown): string {
   let text: string | undefined
   try {
-    text = JSON.stringify(value, refuseFunctions)
+    text = JSON.stringify(value, rejectFunctions)
     if (text === undefined) throw new TypeError('it is undefined')
-    refuseEmptied(value, text)
+    rejectEmptied(value, text)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new TypeError(`The checkpoint of ${task} is not JSON: ${why}`, { cause: error })
@@ -74,8 +68,8 @@ export function checkpointText(task: string, value: unknown): string {
     + ` ${MAX_CHECKPOINT_BYTES} are allowed. Save a position, and keep data elsewhere`)
 }
 
-/** Refuses what JSON leaves out of objects without an error. */
-function refuseFunctions(name: string, value: unknown): unknown {
+/** Throws for what JSON leaves out of objects without an error. */
+function rejectFunctions(name: string, value: unknown): unknown {
   if (typeof value !== 'function' && typeof value !== 'symbol') return value
   throw new TypeError(`${name === '' ? 'it' : `its property ${name}`} is a ${typeof value}`)
 }
@@ -83,23 +77,19 @@ function refuseFunctions(name: string, value: unknown): unknown {
 const AS_OBJECT = 'Return an object: Object.fromEntries(map).'
 const AS_ARRAY = 'Return an array.'
 
-/** Objects whose content JSON leaves out: each is written as `{}`. With advice for each. */
+/** Types that JSON writes as `{}`, and what to do instead. */
 const EMPTIED: Readonly<Record<string, string>> = {
   Map: AS_OBJECT, WeakMap: AS_OBJECT, Set: AS_ARRAY, WeakSet: AS_ARRAY, ArrayBuffer: AS_ARRAY,
   Promise: 'Await it.',
 }
 
 /**
- * Refuses a `Map`, a `Set`, a promise and the like in a value, because JSON would store `{}` in its
- * place. The types of `defineTask` reject them too, but a cast or plain JavaScript gets around
- * types.
- *
- * Walks through the value only if its text has a `{}`. So it costs one search in the text.
+ * Throws a `TypeError` for a value that JSON would write as `{}`. Searches for one only if the text
+ * has a `{}`.
  *
  * @param text - `value` as JSON, which proves that it has no circles
- * @throws {TypeError} The message has a JSON pointer to the object.
  */
-export function refuseEmptied(value: unknown, text: string): void {
+export function rejectEmptied(value: unknown, text: string): void {
   if (!text.includes('{}')) return
   const open: (readonly [value: unknown, pointer: string])[] = [[value, '']]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

@@ -4,8 +4,7 @@ import type { Store } from '../../stores/store.js'
 /** Times at which tasks of a definition are submitted. Made by `cron()` of `longhaul/cron`. */
 export interface Schedule<In = unknown> {
   /**
-   * Called by `createTasks` in a process that works. Returns a function that ends the schedule there, and
-   * resolves when no firing is under way.
+   * Begins the schedule in a process that works. Returns a function that ends it there.
    * @internal
    */
   readonly begin: (host: ScheduleHost) => () => Promise<void>
@@ -20,8 +19,7 @@ export interface ScheduleHost {
   readonly store: Store
   /** Returns the time of the engine's clock, in milliseconds since 1970. */
   readonly now: () => MaybePromise<number>
-  /** Submits a task. If there is one with this id, does nothing. */
+  /** Submits a task, unless there is one with this id. */
   readonly submit: (id: string, input: unknown) => Promise<unknown>
-  /** Receives the errors of the engine and of the store. */
   readonly onError: (error: unknown) => void
 }

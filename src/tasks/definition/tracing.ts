@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 
-/** Headers of a trace, such as `traceparent`, with lower-case names. They are stored with a task. */
+/** Headers of a trace, such as `traceparent`, with lower-case names. */
 export type TraceHeaders = Readonly<Record<string, string>>
 
 /** One step of a task, for its span. Times are milliseconds since 1970. */
@@ -11,7 +11,7 @@ export interface TracedStep {
   readonly taskId?: string | undefined
   /** Number of the run, or of the attempt at the callback, from 1. */
   readonly attempt: number
-  /** The trace that the task was accepted in. */
+  /** Trace in which the task was accepted. */
   readonly trace?: TraceHeaders | undefined
   /** Time at which the task was accepted, or may start. */
   readonly dueAt?: number | undefined
@@ -21,20 +21,11 @@ export interface TracedStep {
 
 /** Wraps the steps of tasks in spans. Made by `taskTracing()` of `longhaul/opentelemetry`. */
 export interface Tracing {
-  /**
-   * Accepts a task. `work` gets the headers that are stored with the task.
-   * @internal
-   */
+  /** @internal */
   readonly accept: <R>(name: string, work: (trace: TraceHeaders | undefined) => MaybePromise<R>) => MaybePromise<R>
-  /**
-   * Runs a task. `errorOf` returns the error of an outcome, if it is a failure.
-   * @internal
-   */
+  /** @internal */
   readonly run: <R>(step: TracedStep, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown) => MaybePromise<R>
-  /**
-   * Makes an attempt at a callback. `work` gets the headers that are sent to the receiver.
-   * @internal
-   */
+  /** @internal */
   readonly callback: <R>(
     step: TracedStep, work: (trace: TraceHeaders) => Promise<R>, errorOf: (outcome: R) => unknown,
   ) => Promise<R>

@@ -20,7 +20,7 @@ import type { SubmitTransaction } from './submit-options.js'
 export interface Submitter<C> {
   readonly request: HttpRequest<C>
   readonly owner: string | undefined
-  /** Whom limits count the request for. */
+  /** Counted by limits. */
   readonly caller: string
   /** `true` if the response is the result, not a 202. */
   readonly direct: boolean
@@ -37,9 +37,9 @@ export interface Submission<C> {
   readonly json: Json | undefined
   readonly idempotency: Submitted['idempotency']
   readonly callbackUrl: string | undefined
-  /** Returns the start that the client asks for. Checks it, so it is called when the task is accepted. */
+  /** Checks the start that the client asks for, by the time of the engine. */
   readonly start: FindStartTime | undefined
-  /** Discards the input, because no task will use it. Never rejects. */
+  /** Discards the input that no task will use. Never rejects. */
   readonly discard: () => Promise<void>
   /** `true` for an endpoint that also works without a task (`respondOnce`). */
   readonly claimsKey: boolean
@@ -97,7 +97,7 @@ async function accept<C>(
   }
 }
 
-/** One literal with all properties: a spread on this path made an accept cost a quarter more. */
+/** One literal with all properties, because a spread would cost a quarter of an accept (ADR 41). */
 function submittedOf<C>(
   { context }: EndpointSettings<C>,
   { submitter: { request, owner, caller }, json, callbackUrl, idempotency }: Submission<C>,
@@ -109,12 +109,11 @@ function submittedOf<C>(
   }
 }
 
-/** Looks for an earlier request before the start is checked, which may be in the past now. */
+/** Looks for an earlier request first, because its start may be in the past now. */
 async function findEarlier<C>(
   { service }: EndpointSettings<C>, { submitter: { owner }, start, claimsKey }: Submission<C>,
   { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission | undefined> {
-  // A submission that claims its key has the claim by now.
   const entry = claimsKey ? undefined : await service.settings.store.get(key)
   if (!entry) return start && findTask(service, key, owner, fingerprint)
   const claim = claimOf(entry)
@@ -146,7 +145,7 @@ function createdNothing(error: unknown): boolean {
     || isStoreUnavailable(error) && error.reason === 'full'
 }
 
-/** Holds the claim meanwhile: a synchronous request finds the task, or does the work. */
+/** Holds the claim of the key until the task has it, because `respondOnce` uses the same claim. */
 async function acceptUnderClaim<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission> {
@@ -156,7 +155,6 @@ async function acceptUnderClaim<C>(
     const once = onceOptions(settings, key, fingerprint, caller)
     const response = await oncePerKey(request, once, async () => {
       accepting = accept(settings, submission)
-      // The task keeps the key, so the claim is released, whatever the outcome is.
       await accepting.catch(() => undefined)
       return undefined
     })
@@ -210,7 +208,7 @@ async function acceptInTransaction<C>(
   const isCommitted = await Promise.resolve(service.read(id)).then(
     (task) => task !== undefined,
     (error: unknown) => {
-      // If the engine fails now, believes the application.
+      // If the engine fails now, trusts the application.
       if (isStoreUnavailable(error)) return true
       throw error
     },

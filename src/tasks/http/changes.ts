@@ -58,7 +58,7 @@ async function findFinal<C>(
   return task
 }
 
-/** Creates the handler of a POST below the status path. Does `work` once for each key. */
+/** Creates the handler of a POST below the status path, which does `work` once for each key. */
 function postBelow<C>(
   settings: EndpointSettings<C>, below: string, operations: readonly Operation[],
   work: (

@@ -22,12 +22,7 @@ import type { EndpointSettings } from './settings.js'
 /** Time for a run to end after its time limit, in milliseconds. */
 const KEEP_ALIVE_MARGIN_MS = 2000
 
-/**
- * Acquires a place for the run of a synchronous request in this process, without storing a task.
- * Returns `undefined` if the work has to become a task: it has an Idempotency-Key or a transaction,
- * `attempts`, `maxPerOwner` or files, `direct` of `createTasks` says so, no place is free, or other
- * runs use the memory that the input needs.
- */
+/** Acquires a place for a run without a task. Returns `undefined` if the work has to become a task. */
 export function acquireRunPlace<C>(
   { service }: EndpointSettings<C>, { idempotency, transaction, definition, input }: Submission<C>,
 ): { release(): void } | undefined {
@@ -50,7 +45,7 @@ export function acquireRunPlace<C>(
   }
 }
 
-/** Runs work in its place, and releases the place. Stops the work if the client disconnects. */
+/** Runs work in its place, which it releases. Stops the work if the client disconnects. */
 export async function runHere<C>(
   { service: { directRuns, settings: { maxResultBytes, tracing } }, syncTimeoutMs, context }: EndpointSettings<C>,
   { definition, input, submitter: { request, owner } }: Submission<C>, place: { release(): void },
@@ -77,7 +72,6 @@ export async function runHere<C>(
       throw isOurTimeout ? tookTooLong(outcome.cause) : outcome.cause
     }
     if (isWorkerClosing(outcome.reason)) throw stoppedMidway()
-    // The client has disconnected, so nobody reads this.
     return empty(503)
   } finally {
     clearTimeout(keepAlive)
@@ -98,7 +92,7 @@ export function acquireWaiterSlot<C>(
   })
 }
 
-/** @param given - the slot of a request that asked for a synchronous response itself */
+/** @param given - slot of a request that asked for a synchronous response itself */
 export async function respondWithEnd<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedTask,
   given: WaiterSlot | undefined,
@@ -114,7 +108,7 @@ export async function respondWithEnd<C>(
   }
 }
 
-/** Nobody else knows the task: it ends with its request, and is deleted. */
+/** Nobody else knows the task, so it ends with its request, and is deleted. */
 async function respondTemporary<C>(
   settings: EndpointSettings<C>, { request }: Submitter<C>, task: TaskSnapshot, slot: WaiterSlot,
 ): Promise<HttpResponse> {
@@ -131,7 +125,7 @@ async function respondTemporary<C>(
   throw httpError('sync_timeout', { message, headers: { 'retry-after': '1' } })
 }
 
-/** The task continues if the client disconnects or the time is over. `Location` names its files. */
+/** The task continues if the client disconnects or the time is over. */
 async function respondWithResult<C>(
   settings: EndpointSettings<C>, { request, direct, waitSeconds }: Submitter<C>,
   { task, replayed }: AcceptedTask, slot: WaiterSlot,
@@ -158,7 +152,6 @@ async function respondWithResult<C>(
   throw httpError('sync_timeout', { message, headers: { location } })
 }
 
-/** Returns the task once it is final; `undefined` if that takes too long or the signal aborts. */
 async function waitForEnd<C>(
   { service }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs: number,
 ): Promise<TaskSnapshot | undefined> {
@@ -166,7 +159,7 @@ async function waitForEnd<C>(
   return end && isFinalStatus(end.state) ? end : undefined
 }
 
-/** A failure is not thrown, because the process that ran the task has reported it, with its cause. */
+/** Does not throw failures, because the process that ran the task has reported them. */
 function responseOf(
   request: HttpRequest, task: TaskSnapshot | undefined, headers: Record<string, string> = {},
 ): HttpResponse {

@@ -19,103 +19,88 @@ export type { KeptResponse }
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
   /**
-   * Creates a handler for POST. The body is the input of one kind of work, or `select` finds both
-   * in it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC
-   * 4.6).
+   * Creates a handler for POST. The body is the input of one kind of work, or `select` finds both in
+   * it. `Prefer: respond-async` gets a 202 at once; without it the work is done first.
    *
    * @example
    * endpoints.submit(report, { respond: 'always' })
    */
   readonly submit: SubmitEndpoint<C, D>
   /**
-   * Takes in work for your own handler, and responds as `submit` does to `Prefer:
-   * respond-async`, Idempotency-Key and `wait` included. `read` is called once the head of the
-   * request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
+   * Accepts work for your own handler, and responds as `submit` does to `Prefer: respond-async`,
+   * Idempotency-Key and `wait` included. Calls `read` once the headers are valid. Rejects as `read`
+   * and `submit` do.
    */
   accept(
     request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>,
   ): Promise<HttpResponse>
   /**
-   * Responses directly, for your own handler, and once for each Idempotency-Key. A retry with
-   * the same `body` (compared as JSON) gets the same response with `Idempotent-Replayed:
-   * true`, and waits for it while the first request is under way. Another body is a 422. `work`
-   * must not stop when the client disconnects.
-   *
-   * The outcome of `work` is stored, errors too. An error that says that nothing was done (400,
-   * 413, 429, 503 with `Retry-After` and the like) releases the key, unless `work` has called the
-   * function that it is given, which says that it had an effect.
+   * Responds synchronously, for your own handler, and once for each Idempotency-Key. A retry with the
+   * same `body` (compared as JSON) waits for the same response, and gets it with
+   * `Idempotent-Replayed: true`. Another body gets a 422. `work` must not stop when the client
+   * disconnects. Its outcome is stored, errors too. An error without an effect (400, 413, 429, 503
+   * with `Retry-After` and the like) releases the key, unless `work` has called its argument.
    */
   respondOnce(
     request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
   ): Promise<HttpResponse>
   /**
-   * Writes the body of a request to a spool, and counts its bytes for `maxBytesPerOwner`.
-   *
+   * Writes the body of a request to blobs, and counts its bytes for `maxBytesPerOwner`.
    * @internal
    */
   spool(request: HttpRequest<C>, spool: BodyStore, body: ArrivingBody): Promise<ArrivedBody>
   /**
-   * Returns the owner and the context that a task of this request would have, for work that is done
-   * directly.
-   *
+   * Returns the owner and the context that a task of this request would have. Throws 401.
    * @internal
-   * @throws {HttpError} 401 `unauthorized`: `owner` is `'principal'`, and there is none
    */
   originOf(request: HttpRequest<C>): { readonly owner: string | undefined, readonly context: unknown }
   /**
-   * The task that a request below its status path is for, such as `{status}/items` with `below`
-   * `/items`: who may not see the task is told that there is none, in the very words of the status
-   * resource. `undefined` when the path is not such a path.
+   * Returns the task of a request below its status path, such as `{status}/items` with `below`
+   * `/items`; `undefined` for other paths. Throws the 404 of the status resource.
    */
   find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
-  /** The tasks that these are the endpoints of. */
   readonly tasks: Tasks<D>
   /** Status resource: GET, HEAD, and DELETE, which cancels, or deletes with `remove: 'forget'`. */
   readonly status: Handler<C>
   /**
-   * The handler of POST `{status}/retry`, such as `/tasks/{id}/retry`. A failed or cancelled task
-   * runs again, under the same id and with its old input, and the response is a 202 as for `submit`.
+   * Handler of POST `{status}/retry`, such as `/tasks/{id}/retry`. Runs a failed or cancelled task
+   * again, under the same id and with its old input. The response is a 202 as for `submit`;
    * `Prefer: wait=N` and Idempotency-Key work as there. The body is empty or `{}`.
    *
    * Errors: 409 `task_not_final` and `task_already_completed`, 410 `gone` if the input is no longer
-   * stored, 429 `too_many_tasks`, and the response of the status resource for an unknown task.
+   * stored, 429 `too_many_tasks`, and the 404 of the status resource.
    *
    * @example
    * router({ 'POST /tasks/{id}/retry': endpoints.retry })
    */
   readonly retry: Handler<C>
   /**
-   * The handler of POST `{status}/callback`, such as `/tasks/{id}/callback`. The callback of a final
-   * task is sent again, and the response is a 202 with the body of the status resource. The body is
-   * empty or `{}`.
-   *
-   * Errors: 409 `task_not_final`, `no_callback`, and `callback_pending` while a delivery is under
-   * way.
+   * Handler of POST `{status}/callback`, such as `/tasks/{id}/callback`. Sends the callback of a final
+   * task again. The response is a 202 with the body of the status resource. The body is empty or `{}`.
+   * Errors: 409 `task_not_final`, `no_callback`, and `callback_pending` during a delivery.
    *
    * @example
    * router({ 'POST /tasks/{id}/callback': endpoints.callback })
    */
   readonly callback: Handler<C>
   /**
-   * The handler of result files: GET and HEAD of `{status}/files/{name}`, for the owner of the
-   * task. Serves ranges, conditions and `Repr-Digest`, as an attachment. Other paths are passed on.
-   * A task that is unknown, someone else's or not completed, and an unknown name, are all 404
-   * `file_not_found`.
+   * Handler of result files: GET and HEAD of `{status}/files/{name}`, for the owner of the task.
+   * Serves ranges, conditions and `Repr-Digest`, as an attachment. Passes other paths on. A task that
+   * is unknown, another owner's or not completed, and an unknown name, get a 404 `file_not_found`.
    */
   readonly files: Handler<C>
   /**
-   * The handler of the requester's own tasks: GET and HEAD, at a path of your choice. The response is
-   * `{ items, next? }`, the newest task first. Items are bodies of the status resource, and `next`
-   * is the path of the next page, as in `Link`.
+   * Handler of the requester's own tasks: GET and HEAD, at a path of your choice. The response is
+   * `{ items, next? }`, the newest task first. Items are bodies of the status resource, and `next` is
+   * the path of the next page, as in `Link`.
    *
    * Parameters of the query: `status` and `task` (one or several, separated by commas), `from` and
    * `to` (RFC 3339), `order` (`newest` or `oldest`), `limit` (1 to 200, default 50) and `cursor`.
    * `status` takes the words of the format. In `taskFormat`, `processing` includes tasks that are
    * scheduled or queued.
    *
-   * A page may have fewer items than `limit` although there is a next one: it ends after 4 MiB.
-   * Errors: 400 `invalid_query` and `invalid_cursor`, 401 `unauthorized` for a client without an
-   * owner.
+   * A page ends after 4 MiB, so it may have fewer items than `limit` although there is a next one.
+   * Errors: 400 `invalid_query` and `invalid_cursor`, 401 `unauthorized` without an owner.
    *
    * @example
    * router({ 'GET /tasks': endpoints.list, 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
@@ -124,8 +109,8 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   readonly list: Handler<C>
   /**
-   * Creates the handler of a list of all owners' tasks, for operators. It differs from `list` in
-   * that each item shows its `owner`, if it has one, and the query may name an `owner`.
+   * Creates the handler of a list of all owners' tasks, for operators. As `list`, but each item shows
+   * its `owner`, if it has one, and the query may name an `owner`.
    *
    * @example
    * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
@@ -136,13 +121,9 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   operatorList(options: OperatorListOptions<C>): Handler<C>
   /**
    * Creates the handler of an overview for operators: GET and HEAD. The response is `{ counts,
-   * oldestQueued?, callbacks }`.
-   *
-   * - `counts` has a property `{ count, more }` for each status of `tasks.list`. It counts up to 1000
-   * tasks of each, so that its cost has a limit.
-   * - `oldestQueued` is the task that has waited longest for a run.
-   * - `callbacks` is `{ examined, failed }`: the tasks whose callback has failed, among the newest
-   * 200 final ones.
+   * oldestQueued?, callbacks }`. `counts` has `{ count, more }` for each status of `tasks.list`, and
+   * counts up to 1000 tasks of each. `oldestQueued` has waited longest for a run. `callbacks` is `{
+   * examined, failed }`: the tasks whose callback has failed, among the newest 200 final ones.
    *
    * @example
    * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
@@ -156,10 +137,10 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
 /**
  * Creates the handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
- * `submit` accepts only definitions that `createTasks` was given. Write the type of the context at
- * the parameter of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
- * `taskEndpoints<HostContext>(…)`, the compiler accepts any definition, and one that is not
- * registered throws at start.
+ * `submit` accepts only definitions of `createTasks`. Write the type of the context at the parameter
+ * of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
+ * `taskEndpoints<HostContext>(…)`, a definition that is not registered throws at start instead of
+ * failing to compile.
  *
  * @example
  * const { submit, status } = taskEndpoints(tasks, {
@@ -167,7 +148,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
  *   owner: 'principal',
  * })
  *
- * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option makes no sense.
+ * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option is not valid.
  */
 export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   tasks: Tasks<D>, options: TaskEndpointsOptions<C>,

@@ -11,7 +11,6 @@ import { bodyOf } from '../record/view.js'
 import { withOwner } from './operations.js'
 import type { EndpointSettings } from './settings.js'
 
-/** Between the path of the status resource and the name of a file. */
 const BELOW = '/files/'
 const ALLOW = 'GET, HEAD, OPTIONS'
 const PLAN = contentPlan({ disposition: 'attachment' })
@@ -42,7 +41,7 @@ export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
   ))))
 }
 
-/** Text that is not valid percent-encoding is the name of no file. */
+/** Returns `''`, the name of no file, if the percent-encoding is not valid. */
 function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment)
@@ -65,7 +64,6 @@ async function serve<C>(
     && await blobSource(blobs, fileKey(id, blob), { type: file.type, name, digests })
   // The same response for every reason, so that nobody learns of tasks of others.
   if (!source) throw httpError('file_not_found')
-  // The digest is a strong entity tag, and it is the same for the same bytes of another attempt.
   const response = await respond(request, { ...source, etag: `"${digests['sha-256']}"` }, PLAN)
   response.headers['x-content-type-options'] = 'nosniff'
   return response

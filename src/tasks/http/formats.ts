@@ -9,35 +9,32 @@ import type { TaskSnapshot } from '../record/snapshot.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
 
-/** Representation of a task: the body of the 202 and of the status resource. */
+/** Representation of a task in the 202 and in the status resource. */
 export interface TaskFormat {
-  /** The body, as JSON text, of both the 202 and the status resource. */
+  /** Returns the body, as JSON. */
   readonly toText: (task: TaskSnapshot, statusPath: string) => string
-  /** The code of the 404 for an id that is unknown, expired or someone else's. */
+  /** Code of the 404 for an id that is unknown, expired or another owner's. */
   readonly notFound: ErrorCode
-  /**
-   * The words for the states of tasks, as clients of a list send them in `status`. Each stands for
-   * one or several statuses. Default: those of `taskFormat`.
-   */
+  /** Statuses that each word of the parameter `status` of a list stands for. Default: as `taskFormat`. */
   readonly statuses?: Readonly<Record<string, readonly ListedStatus[]>>
   /** JSON Schema of the body, for the OpenAPI document. */
   readonly schema: Readonly<Record<string, unknown>>
-  /** Header fields of the 202 beside the usual ones. */
+  /** Returns further headers of the 202. */
   readonly acceptedFields?: (statusPath: string) => ResponseHeaders
-  /** The response to a GET of the status resource, if that is not 200 with `toText`. */
+  /** Returns the response to a GET of the status resource, if that is not 200 with `toText`. */
   readonly shown?: (task: TaskSnapshot) => TaskFormatResponse
-  /** Additions of `acceptedFields` and `shown` to the OpenAPI document. */
+  /** Describes `acceptedFields` and `shown` for the OpenAPI document. */
   readonly describe?: TaskFormatDescription
 }
 
 /** One response of a status resource. */
 export interface TaskFormatResponse {
   readonly status: number
-  /** The body as JSON text. Default: `toText`. */
+  /** Body as JSON. Default: `toText`. */
   readonly text?: string
 }
 
-/** Parts of the OpenAPI document for what a format does in its own way. */
+/** Parts of the OpenAPI document for `acceptedFields` and `shown`. */
 export interface TaskFormatDescription {
   /** Header objects by name, of the 202. */
   readonly acceptedFields?: Readonly<Record<string, Fragment>>
@@ -50,7 +47,6 @@ export interface TaskFormatDescription {
 export const time = { type: 'string', format: 'date-time' }
 export const text = { type: 'string' }
 export const array = (items: Fragment) => ({ type: 'array', items })
-/** JSON Schema of an object. */
 export const object = (properties: Fragment, ...required: string[]) => (
   { type: 'object', ...required.length > 0 && { required }, properties }
 )
@@ -93,7 +89,6 @@ export const members = {
   finishedAt: time,
 }
 
-/** The words of the task format. A task that waits reads `processing`. */
 export const TASK_STATUSES = {
   processing: ['scheduled', 'queued', 'processing'],
   completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
@@ -111,10 +106,7 @@ export const taskFormat: TaskFormat = {
   }, 'taskId', 'status', 'message', 'task', 'createdAt'),
 }
 
-/**
- * The job format: `{ id, state, jobId, statusUrl, … }`. The 202 and the status resource
- * share it, because the 202 names the status resource in Content-Location.
- */
+/** The job format: `{ id, state, jobId, statusUrl, … }`. */
 export const jobFormat: TaskFormat = {
   toText: (task, statusPath) => {
     const { taskId, status, files, ...rest } = bodyOf(task)
@@ -138,21 +130,18 @@ export const jobFormat: TaskFormat = {
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
 const LONGEST_POLL_MS = 3_600_000
 
-/** Seconds until a poll is worth it: work that has taken long will take longer. */
+/** Returns the value of Retry-After, in seconds: longer for work that has taken long. */
 export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): string {
   const age = Date.now() - startAt
   if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))
   return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
 }
 
-/** Returns the strong entity tag of a task. */
+/** Returns the strong entity tag. Without a change, it changes once a task is no longer `scheduled`. */
 export function etagOf(task: TaskSnapshot): string {
-  // The state of a job changes with the time too.
-  const isScheduled = task.listedAs === 'scheduled'
-  return `"${String(task.createdAt)}-${String(task.version)}${isScheduled ? '-scheduled' : ''}"`
+  return `"${eventId(task)}${task.listedAs === 'scheduled' ? '-scheduled' : ''}"`
 }
 
-/** Headers of every response of the status resource. */
 export function statusHeaders(task: TaskSnapshot): ResponseHeaders {
   const headers: ResponseHeaders = {
     'etag': etagOf(task),
@@ -164,14 +153,14 @@ export function statusHeaders(task: TaskSnapshot): ResponseHeaders {
   return headers
 }
 
-/** Returns the id of a version of a task. A client that reconnects sends it as Last-Event-ID. */
+/** Returns the id of a version of a task, for Last-Event-ID. */
 export function eventId(task: TaskSnapshot): string {
   return `${String(task.createdAt)}-${String(task.version)}`
 }
 
 type Encode = (task: TaskSnapshot, statusUrl: string) => Uint8Array
 
-/** Returns the functions that make bodies and events as bytes. */
+/** Returns functions that encode bodies and events, for all requests that wait for a task. */
 export const encodedBodies = ({ toText }: TaskFormat) => ({
   event: encodedOnce((task, url) => `id: ${eventId(task)}\ndata: ${toText(task, url)}\n\n`),
   body: encodedOnce(toText),
@@ -179,7 +168,7 @@ export const encodedBodies = ({ toText }: TaskFormat) => ({
 
 export type EncodedBodies = ReturnType<typeof encodedBodies>
 
-/** Encodes each version of a task once. A text would be copied for every slow connection. */
+/** Encodes each version of a task once. A string would be copied for every slow connection. */
 function encodedOnce(toText: TaskFormat['toText']): Encode {
   const encoded = new WeakMap<TaskSnapshot, { statusUrl: string, bytes: Uint8Array }>()
   return (task, statusUrl) => {

@@ -19,10 +19,7 @@ import type { EndpointSettings } from './settings.js'
 
 /** Options of `operatorList`. */
 export interface OperatorListOptions<C = unknown> {
-  /**
-   * Policies that reject everybody but operators, such as `authorize({ allow, reason })`. They run first.
-   * Required, because the tasks of all owners are shown.
-   */
+  /** Policies that reject everybody but operators, such as `authorize({ allow, reason })`. */
   readonly authorize: Policy<C> | readonly Policy<C>[]
   /**
    * Further query parameters that a request may have, such as one that a policy in front reads.
@@ -35,12 +32,11 @@ const OPTIONS = {
   authorize: value(), also: value('an array of names', Array.isArray),
 } satisfies OptionTable<OperatorListOptions>
 
-/** The query parameters of a list. `owner` is for operators only. */
+/** The query parameters of a list. Operators have `owner`, too. */
 const NAMES = ['status', 'task', 'from', 'to', 'order', 'limit', 'cursor'] as const
 
-/** Maximum length of a client's text in a message. */
+/** Maximum length of a client's string in a message. */
 const MAX_SHOWN = 64
-/** Maximum length of an owner's id in an index. */
 const MAX_OWNER = 512
 
 const VARY = 'Accept, Authorization'
@@ -52,7 +48,7 @@ export function createOperatorList<C>(
   return forOperators('operatorList', authorize, createList(settings, also, true))
 }
 
-/** Without `byOperator`, of the requester's own tasks. See `TaskEndpoints.list`. */
+/** @param byOperator - lists the tasks of all owners. Default: those of the requester */
 export function createList<C>(
   settings: EndpointSettings<C>, also: readonly string[] = [], byOperator = false,
 ): Handler<C> {
@@ -79,7 +75,7 @@ export function createList<C>(
   return describe(handler, listOperations(format, statuses, byOperator))
 }
 
-/** Lets only operators use a handler. Throws a `TypeError` without a policy. */
+/** @throws {TypeError} `authorize` has no policy. */
 export function forOperators<C>(
   where: string, authorize: Policy<C> | readonly Policy<C>[], handler: Handler<C>,
 ): Handler<C> {
@@ -150,14 +146,13 @@ function invalid(message: string): HttpError {
   return httpError('invalid_query', { message })
 }
 
-/** Throws 406 `not_acceptable` if the client does not take JSON. */
+/** Throws 406 `not_acceptable` if the client does not accept JSON. */
 export function requireJson({ headers: { accept } }: HttpRequest): void {
   if (accept === undefined || accept === '*/*') return
   if (negotiate(accept, ['application/json']) !== undefined) return
   throw httpError('not_acceptable', { headers: { vary: VARY } })
 }
 
-/** Returns the response with a page of tasks, as JSON texts. */
 function respondPage(
   request: HttpRequest, items: readonly string[], cursor: string | undefined,
 ): HttpResponse {

@@ -15,7 +15,7 @@ const { prefer, idempotencyKey, contentDigest, ifMatch, ifNoneMatch } = requestF
 const replayed = fields('Idempotency-Key', 'Idempotent-Replayed')
 const id = parameter('path', 'id')
 
-/** Codes of every request that starts or changes a task by a POST. */
+/** Codes of each POST. */
 const POST_FAILURES = [
   'invalid_input', 'malformed_json', 'invalid_header', 'invalid_idempotency_key',
   'idempotent_request_running', 'body_too_large', 'unsupported_media_type',
@@ -38,7 +38,6 @@ export function submitOperations(
     schema: definition?.output ?? members.result,
     headers: { ...fields('Location', 'Preference-Applied', 'Vary'), ...replayed },
   })
-  // A failure after a wait has the Location of its task, and a repeated one says so.
   return [addResponseHeaders(operation('POST', {
     summary: definition ? `Start ${definition.name}` : 'Start a task',
     parameters: [prefer, idempotencyKey, contentDigest],

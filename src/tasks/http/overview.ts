@@ -13,21 +13,17 @@ import type { EndpointSettings } from './settings.js'
 
 /** Options of `operatorOverview`. */
 export interface OperatorOverviewOptions<C = unknown> {
-  /**
-   * Policies that reject everybody but operators, such as `authorize({ allow, reason })`. They run first.
-   * Required, because the tasks of all owners are shown.
-   */
+  /** Policies that reject everybody but operators, such as `authorize({ allow, reason })`. */
   readonly authorize: Policy<C> | readonly Policy<C>[]
 }
 
 const OPTIONS = { authorize: value() } satisfies OptionTable<OperatorOverviewOptions>
 
-/** Maximum count of each status. Counting more would cost more with each task. */
+/** Maximum count of each status. */
 const MAX_COUNT = 1000
 /** Number of final tasks whose callbacks are examined. */
 const MAX_EXAMINED = 200
 
-/** Creates the handler of the operators' overview. See `TaskEndpoints.operatorOverview`. */
 export function createOverview<C>(
   { service: { core: { engine } } }: EndpointSettings<C>, options: OperatorOverviewOptions<C>,
 ): Handler<C> {

@@ -18,94 +18,80 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. */
   readonly format?: TaskFormat
   /**
-   * The owner of the tasks. A task exists for its owner only. All others get the response of an
-   * unknown task. Required, because each choice is wrong for some servers:
+   * The owner of the tasks. Others get the response of an unknown task. Required, because each choice
+   * is wrong for some servers:
    *
-   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. A request for
-   *   which it returns `undefined` gets 401 `unauthorized`, before its body is read, unless
-   *   `anonymous` is `true`. This 401 has a `WWW-Authenticate` header only if `authenticate` is in
-   *   front, or if the function itself throws `httpError('unauthorized', { headers })`. Anything
-   *   other than a non-empty string or `undefined` is a `TypeError`, which gets 500 and goes to
-   *   `onError`.
-   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
-   *   request without one gets 401 `unauthorized`, before its body is read.
-   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
-   *   the task. An Idempotency-Key belongs to the subject of the principal, or else to the
-   *   credentials as they were sent: `Authorization`, `Cookie`, `Proxy-Authorization`, `X-Api-Key`.
+   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. For `undefined`,
+   *   the request gets 401 `unauthorized`, before its body is read, unless `anonymous` is `true`. This
+   *   401 has a `WWW-Authenticate` header only if `authenticate` is in front, or if the function throws
+   *   `httpError('unauthorized', { headers })`. Any other value than a non-empty string is a
+   *   `TypeError`: the client gets 500.
+   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found.
+   *   A request without one gets 401 `unauthorized`.
+   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel the
+   *   task. An Idempotency-Key belongs to the subject of the principal, or else to the credentials as
+   *   they were sent: `Authorization`, `Cookie`, `Proxy-Authorization`, `X-Api-Key`.
    *
    * `maxPerOwner` counts clients without an owner by the network address of their connection.
-   * Behind a proxy they all count as one.
    */
   readonly owner: OwnerOption<C>
   /**
-   * `true`: the function `owner` may return `undefined` for an anonymous client, who creates tasks
-   * without an owner and can see only such tasks. Default `false`: such a request gets a 401.
+   * `true`: if the function `owner` returns `undefined`, the client creates and sees tasks without an
+   * owner. Default `false`: such a request gets a 401.
    */
   readonly anonymous?: boolean
   /** Returns the part of the request that `run` receives as `context`, as JSON. Default: none. */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
    * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
-   * `createTasks`. A URL that can't be called is a 400. A URL in a request for a synchronous response is a
-   * 400 too. Default: no callbacks.
+   * `createTasks`. A URL that cannot be called gets a 400, and so does one in a synchronous request.
+   * Default: no callbacks.
    */
   readonly callback?: FindCallback<C>
   /**
    * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
-   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a
-   * request gets 202, whatever it prefers, because there is no result yet. Errors: 400
-   * `invalid_start_at`; 422 `start_at_out_of_range` for a time in the past or more than a year
-   * ahead. The clock of the engine decides. Default: all work starts now.
+   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a request
+   * gets 202, whatever it prefers. Errors: 400 `invalid_start_at`; 422 `start_at_out_of_range` for a
+   * time in the past or more than a year ahead, by the clock of the engine. Default: now.
    */
   readonly startAt?: FindStart<C>
   /**
-   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task. A final one
-   * gets a 409 `task_already_final`. `forget`: also deletes a final task, and all that it owns, if
-   * `If-Match` has the `ETag` of its status. The response is a 204. Without that tag it is a 428
-   * `precondition_required`, and with an old one a 412. With both, a repeated DELETE of a task that
-   * the first one has cancelled gets the same 200 again. Default `cancel`.
+   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task; a final one gets
+   * a 409 `task_already_final`. `forget`: also deletes a final task if `If-Match` has the `ETag` of
+   * its status (204); without the tag, it gets a 428 `precondition_required`, with an old one a 412.
+   * With both, a repeated DELETE of a task that is cancelled gets 200 again. Default `cancel`.
    */
   readonly remove?: 'cancel' | 'forget'
   /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
   readonly maxWaitSeconds?: number
   /**
-   * Maximum time of a synchronous response, in milliseconds. Then the response is 503 `sync_timeout`, and
-   * the work is stopped. With an Idempotency-Key the work continues, and a retry gets its result.
-   * Default 30 000.
+   * Maximum time of a synchronous response, in milliseconds. Then the client gets a 503
+   * `sync_timeout`, and the work is stopped; with an Idempotency-Key it continues, and a retry gets
+   * its result. Default 30 000.
    */
   readonly syncTimeoutMs?: number
   /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
   readonly maxBodyBytes?: number
   /**
    * Maximum number of bytes of one owner's bodies that bulk and NDJSON handlers with `background`
-   * have stored for their tasks. A body counts while it arrives, and until its task is completed or
-   * deleted, or its blob has expired. Resumable uploads with the same store count too. More are a
-   * 429 `too_many_bytes`; a larger body is a 413. Clients without an owner are counted by network.
-   *
-   * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
-   * `maxBytes`: 16 GiB, or `maxBodyBytes` of the handler if that is more.
+   * store for their tasks, from their arrival until the task is completed or gone. Resumable uploads
+   * with the same store count too. Beyond it, a request gets a 429 `too_many_bytes`; a larger body
+   * gets a 413. Clients without an owner count by network. Default: a quarter of `maxBytes` of the
+   * blobs, 64 MiB in `memory()`. For blobs without `maxBytes`: 16 GiB, or `maxBodyBytes` of the
+   * handler if that is more.
    */
   readonly maxBytesPerOwner?: number
   /** Options of the handler `list`. */
   readonly list?: {
-    /**
-     * Further query parameters that a request may have, such as one that a policy in front reads.
-     * Default: none, so that they are rejected.
-     */
+    /** Further query parameters of a request, such as one that a policy reads. Default: none. */
     readonly also?: readonly string[]
   }
 }
 
-/**
- * Finds the callback URL of a submission; `undefined` for none. `body` is the JSON body, or `{}` if
- * that is no object. The URL is checked afterwards.
- */
+/** Finds the callback URL of a submission. `body` is the JSON body, or `{}` if that is no object. */
 export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
 
-/**
- * Finds the start of a submission for later; `undefined` for now. `body` is the JSON body, or `{}`
- * if that is no object. The value is checked afterwards.
- */
+/** Finds the start of a submission. `body` is the JSON body, or `{}` if that is no object. */
 export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
 
 const isSeconds = (given: unknown): boolean => typeof given === 'number' && given >= 0 && given <= 3600
@@ -129,20 +115,18 @@ const LIST_OPTIONS = {
 
 type Read<C> = Filled<TaskEndpointsOptions<C>, typeof OPTIONS>
 
-/** The options of endpoints, with what they stand for. */
 export interface EndpointSettings<C> extends Read<C> {
   readonly service: TaskService
   readonly path: StatusPath
-  /** Bodies and events as bytes, shared by all requests that wait for a task. */
   readonly bodies: EncodedBodies
   /** True if a request without an owner gets a 401. */
   readonly needsOwner: boolean
-  /** Finds the requester. Throws 401 `unauthorized` if an owner is needed. */
+  /** Throws 401 `unauthorized` if an owner is needed. */
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly maxBodyBytes: number
 }
 
-/** @throws {TypeError} An option makes no sense. */
+/** @throws {TypeError} An option is not valid. */
 export function readSettings<C>(
   tasks: Tasks, options: TaskEndpointsOptions<C>,
 ): EndpointSettings<C> {
@@ -166,11 +150,7 @@ export function readSettings<C>(
   }
 }
 
-/**
- * Reads a task of this owner.
- *
- * @throws {HttpError} The 404 of the format: there is none.
- */
+/** Reads a task of this owner. Throws the 404 of the format. */
 export async function findOwn<C>(
   { service, format }: EndpointSettings<C>, id: string, owner: string | undefined,
 ): Promise<TaskSnapshot> {
@@ -189,7 +169,7 @@ export function jsonContext<C>(
   }
 }
 
-/** Throws a `TypeError` if a callback URL could be given but `createTasks` has no `callbacks`. */
+/** @throws {TypeError} `createTasks` has no `callbacks`. */
 export function checkCallbackOption<C>(
   service: TaskService, callback: FindCallback<C> | undefined,
 ): void {

@@ -11,16 +11,14 @@ import type { EndpointSettings } from './settings.js'
 export interface SpooledBody {
   /** Key of the blob. */
   readonly blob: string
-  /** Content coding of the bytes. */
   readonly coding: string
   /** Number of bytes as sent. */
   readonly size: number
 }
 
-/** Blobs that keep bodies until their tasks read them. */
 export interface BodyStore {
   readonly blobs: Blobs
-  /** Time that a body is kept without a renewal, in milliseconds. */
+  /** Lifetime of a body without a renewal, in milliseconds. */
   readonly retentionMs: number
   /** Returns the key of a new blob. */
   newKey(): string
@@ -29,9 +27,7 @@ export interface BodyStore {
 export interface ArrivingBody {
   /** The bytes as sent. */
   readonly bytes: AsyncIterable<Uint8Array>
-  /** Content coding of the bytes. */
   readonly coding: string
-  /** Maximum number of bytes. */
   readonly maxBodyBytes: number
 }
 
@@ -39,18 +35,18 @@ export interface ArrivedBody {
   readonly spooled: SpooledBody
   /** SHA-256 of the bytes as sent, in hex. */
   readonly sha256: string
-  /** Deletes a body that no task will read. Never rejects: what cannot be deleted expires. */
+  /** Deletes a body that no task will read. Never rejects. */
   readonly discard: () => Promise<void>
 }
 
 /** Default of `maxBodyBytes` of uploads and of NDJSON: their limits are equal. */
 const LARGEST_BYTES = 2 ** 34
-/** Time after which a body expires that was not read to its end, in milliseconds. */
+/** Lifetime of a body that has not arrived completely, in milliseconds. */
 const DAY_MS = 86_400_000
 /** Minimum number of bytes that are reserved in advance for a body of unknown length. */
 const STEP_BYTES = 2 ** 20
 
-/** Implements `TaskEndpoints.spool`. Reserves the bytes for the owner before they are written. */
+/** Writes a body to blobs. Reserves the bytes for the owner before they are written. */
 export async function spoolBody<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, spool: BodyStore, body: ArrivingBody,
 ): Promise<ArrivedBody> {

@@ -7,10 +7,9 @@ import type { Start } from '../core/accept-task.js'
 /** Returns the start, given the time of the engine. Throws 422 `start_at_out_of_range`. */
 export type FindStartTime = (now: number) => Start
 
-/** Maximum time until a start, in milliseconds: 366 days. */
 const MAX_DELAY_MS = 366 * 86_400_000
 
-/** Tolerance for a time in the past, in milliseconds: the way of the request takes time. */
+/** Tolerance for a time in the past, in milliseconds. */
 const LATE_MS = 1000
 
 /** A duration of RFC 3339 (appendix A), without years and months, whose length varies. */
@@ -43,15 +42,12 @@ function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Returns the JSON pointer to a value of the body. The application finds the value by a function,
- * which does not name its place. `''` if the value is in several places, or comes from elsewhere,
- * such as a header. The function gets only objects, so a value of an array comes from
- * elsewhere: the items of a bulk request are such an array, of any depth.
+ * Returns the JSON pointer to the value that `startAt` of the application has found in the body. `''`
+ * if the value is in several places, or comes from elsewhere, such as a header.
  */
 function pointerTo(value: unknown, body: unknown): string {
   if (!isJsonObject(body)) return ''
   if (body['startAt'] === value) return '/startAt'
-  // A generator, so that the search ends once there are two places.
   const [pointer = '', other] = placesOf(value, body, '')
   return other === undefined ? pointer : ''
 }

@@ -2,7 +2,7 @@ import type { HttpRequest } from '../../http/exchange.js'
 import { toReference } from '../../http/request.js'
 import { cutText } from '../../runtime/text.js'
 
-/** Locations that are remembered to tell whether clients find the status resource there. */
+/** Number of remembered locations. */
 const MAX_ISSUED = 16
 const MAX_SHOWN = 200
 
@@ -13,10 +13,8 @@ export class StatusPath {
   /** Locations of accepted tasks. `undefined` once it is known whether clients find tasks there. */
   #issued: Set<string> | undefined = new Set()
 
-  /** Throws a `TypeError` with the name of the option unless `{id}` is one whole segment. */
-  constructor(
-    template: string, option = 'taskEndpoints: statusPath', example = '/tasks/{id}',
-  ) {
+  /** @throws {TypeError} `{id}` is not one whole segment of the path. */
+  constructor(template: string, option = 'taskEndpoints: statusPath', example = '/tasks/{id}') {
     const parts = String(template).split('{id}')
     const [before = '', after = ''] = parts
     const isWhole = before.startsWith('/') && before.endsWith('/')
@@ -51,21 +49,20 @@ export class StatusPath {
     return id.includes('/') ? undefined : id
   }
 
-  /** Returns the id in a path below that of a status resource, such as `{status}/items`. */
+  /** Returns the id in a path such as `{status}/items`. */
   idBelow({ mountPath, path, params }: HttpRequest<unknown>, below: string): string | undefined {
     if (!path.endsWith(below)) return undefined
     return this.idIn(mountPath, path.slice(0, -below.length)) ?? params['id']
   }
 
-  /** Call for a request at the status path. `Location` is right, so nothing is checked any more. */
+  /** Call for a request at the status path, where `Location` leads. Ends the checks. */
   confirm(): void {
     this.#issued = undefined
   }
 
   /**
-   * Call for a request at another path. Warns once if that proves that the handler is mounted where
-   * no `Location` leads: `id`, a parameter of your framework's route, is all that names the task, or a
-   * client has followed a `Location` and the handler does not recognise it.
+   * Call for a request at another path. Warns once if the handler is not mounted where `Location`
+   * leads: only `id`, a parameter of the route, names the task, or a client has followed a `Location`.
    */
   checkMount({ path, mountPath }: HttpRequest, id: string | undefined): void {
     if (this.#issued === undefined) return

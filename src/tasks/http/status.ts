@@ -28,8 +28,7 @@ const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {
-    // The path as mounted comes first: an `:id` of the application's route may name something else, such as a
-    // tenant.
+    // The path comes first: an `:id` of the application's route may name something else, such as a tenant.
     const idInPath = path.idIn(request.mountPath, request.path)
     const id = idInPath ?? request.params['id']
     if (idInPath === undefined) path.checkMount(request, id)
@@ -41,7 +40,6 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
       refuseIdempotencyKey(request)
       return remove(settings, request, id)
     }
-    // Below a route of the application, `id` may name something else, which the application handles.
     if (idInPath === undefined && !request.path.endsWith(`/${id}`)) return undefined
     return respondAllow(request, ALLOW)
   }
@@ -85,7 +83,7 @@ function showNow<C>(
   return { status, headers, body }
 }
 
-/** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
+/** Waits until the tag differs from If-None-Match, or without that until the task is final. */
 async function poll<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number,
 ): Promise<HttpResponse> {
@@ -95,7 +93,6 @@ async function poll<C>(
     ? (now: TaskSnapshot) => isFinalStatus(now.state)
     : (now: TaskSnapshot) => !etagMatches(known, etagOf(now), 'weak')
   let now: TaskSnapshot | undefined = task
-  // A final task cannot change, so nothing waits for it.
   if (!isFinalStatus(task.state) && !until(task)) {
     const slot = waiters.tryAcquire(request.signal, countedAs(request, task.owner))
     if (!slot) return showNow(settings, request, task)
@@ -149,12 +146,10 @@ const RETRY_MS = 2000
 const PIECE_BYTES = 65_536
 
 /**
- * Returns the server-sent events of one task: the task at once (unless `lastEventId` names this
- * version) and after every change, with the version as the id. A comment is the heartbeat. Ends
- * after the final state. A slow client skips versions.
+ * Returns the server-sent events of one task: the task at once, unless `lastEventId` names this
+ * version, and after every change. A slow client skips versions. Releases the slot at the end.
  *
- * @param eventOf - the bytes of the event for a version, shared by all streams
- * @param slot - released at the end of the stream
+ * @param eventOf - returns the bytes of the event for a version
  */
 export function eventStream(
   subscriptions: Subscriptions, task: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array,
@@ -203,8 +198,7 @@ async function* generate(
 
 /**
  * Cancels an unfinished task. Deletes a final one if the option `remove` allows it and If-Match has
- * its tag. Without a tag, a cancelled task stays as it is and the response is that of its cancel: the
- * request may be a repetition, and DELETE is idempotent (RFC 9110 section 9.3.5).
+ * its tag. Without a tag, a cancelled task gets 200 again, because the request may be a repetition.
  */
 async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
@@ -220,7 +214,6 @@ async function remove<C>(
     const forgotten = await deleteTask(service.core, id, requester, check)
     if (forgotten === 'deleted') return empty(204)
   }
-  // A task that ends between the two calls is not deleted, because the client has not seen its end.
   const outcome = await service.cancel(id, requester, check)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved && (namesTag || outcome.task.state !== 'cancelled')) {

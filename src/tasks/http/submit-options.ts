@@ -7,40 +7,34 @@ import type { FindCallback, FindStart } from './settings.js'
 /** Options of one submit endpoint, for input of type `I`. */
 export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   /**
-   * Returns the part of the request that `run` receives as `context`, as JSON. Required, and typed,
-   * if the definition says which context it needs. Default: `context` of `taskEndpoints`.
+   * Returns the part of the request that `run` receives as `context`, as JSON. Required if `run`
+   * declares a context. Default: `context` of `taskEndpoints`.
    */
   readonly context?: (request: HttpRequest<C>) => unknown
   /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: a 202. */
   readonly respond?: 'prefer' | 'always'
   /**
-   * The input of a request without a body. If such a request has no Content-Type, and the browser
-   * says that a page of another site sent it (`Sec-Fetch-Site`, or else `Origin`), the response is 403
-   * `cross_site`. Default: a body is required, 400 `missing_body`.
+   * Input of a request without a body. Such a request from a page of another site (`Sec-Fetch-Site`,
+   * or else `Origin`) without a Content-Type gets 403 `cross_site`. Default: a body is required.
    */
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
   readonly callback?: FindCallback<C>
   /** Finds the start in the body. Default: `startAt` of `taskEndpoints`. */
   readonly startAt?: FindStart<C>
-  /**
-   * Opens a transaction of yours, writes your rows and submits the task in it. Called once the
-   * request is valid. Requires the engine of `longhaul/postgres`. Default: none.
-   */
+  /** Submits the task in a transaction of yours. Requires the engine of `longhaul/postgres`. Default: none. */
   readonly transaction?: SubmitTransaction<C, I>
 }
 
 /**
- * Writes the rows of a request and submits its task, in one transaction of the application.
- * Resolves after the commit. The response, such as 202, is sent then, so its `Location` is valid.
+ * Writes the rows of a valid request and submits its task, in one transaction of the application.
+ * Resolves after the commit; the response is sent then.
  *
- * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass,
- *   so that the transaction is rolled back. If you retry the transaction, call it again.
- * - Rejects if the transaction is rolled back: nothing of the task is left, and the client
- *   gets the error as if a handler had thrown it.
- * - Is not called for a request whose Idempotency-Key has a task already. If two requests with one
- *   key come at the same time, only one of them commits.
- * - The task of a synchronous response continues if the client disconnects.
+ * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass, so
+ *   that the transaction is rolled back. If you retry the transaction, call it again.
+ * - If the transaction is rolled back, reject: the client gets the error as if a handler had thrown it.
+ * - It is not called if the Idempotency-Key has a task already. Of two concurrent requests with one
+ *   key, only one commits.
  *
  * @example
  * endpoints.submit(report, {
@@ -73,10 +67,7 @@ export type Select<C = unknown, D extends Definitions = Definitions> =
 export interface Selected<D extends Definitions = Definitions> {
   readonly definition: D[number]
   readonly input: unknown
-  /**
-   * JSON pointer to the input in the body, such as `/data`. Pointers of validation errors begin
-   * with it. Default `''`: the input is the whole body.
-   */
+  /** JSON pointer to the input in the body, such as `/data`, for errors. Default `''`: the whole body. */
   readonly pointer?: string
 }
 
@@ -99,15 +90,12 @@ export type SubmitEndpointArguments<C, T> =
       }]
     : [options?: SubmitEndpointOptions<C>]
 
-/** Refuses a definition that `createTasks` was not given. The name of the property is the message. */
+/** Rejects a definition that `createTasks` was not given. The name of the property is the message. */
 export type Registered<T, D extends Definitions> =
   T extends D[number] | Select<never> ? unknown
     : { readonly 'this definition is not in `definitions` of createTasks': never }
 
-/**
- * Creates handlers for POST; see `TaskEndpoints.submit`. Its call is typed as a method, so that
- * endpoints of some definitions fit where endpoints of any definitions are expected.
- */
+/** The call is typed as a method, so that endpoints of some definitions fit where those of any are expected. */
 export type SubmitEndpoint<C = unknown, D extends Definitions = Definitions> = {
   /** Creates a handler for POST. */
   submit<T extends AnyTaskDefinition | Select<C, D>>(

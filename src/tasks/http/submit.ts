@@ -12,9 +12,7 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import { countedAs } from '../../http/requester.js'
 import { acknowledged, empty, jsonText } from '../../http/respond.js'
 import { claimKey, fingerprintOf, parseIdempotencyKey } from '../../idempotency/key.js'
-import {
-  buffered, oncePerKey, type KeptResponse, type OnceWork,
-} from '../../idempotency/once.js'
+import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -41,16 +39,12 @@ interface SelectedWork extends ReadWork, Selected {
   readonly json?: Json
 }
 
-/** A way to submit work: an endpoint, before a request. */
 interface SubmissionSource<C> {
-  /** Reads the body and selects the work. Called once the header of the request is valid. */
+  /** Reads the body and selects the work. Called once the headers are valid. */
   readonly read: (request: HttpRequest<C>) => Promise<SelectedWork>
   readonly callback: FindCallback<C> | undefined
   readonly startAt: FindStart<C> | undefined
-  /**
-   * `prefer`: the client's `Prefer` decides. `always`: every response is a 202 without a wait.
-   * `async`: every response is a 202, after a wait if the client asks for it.
-   */
+  /** `prefer`: the client's `Prefer` decides. `always`: a 202 at once. `async`: a 202 after its `wait`. */
   readonly mode: 'prefer' | 'always' | 'async'
   readonly transaction?: SubmitTransaction<C> | undefined
 }
@@ -100,7 +94,6 @@ export function createSubmit<C>(
   })))
 }
 
-/** Implements `TaskEndpoints.accept`. */
 export function acceptRead<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition,
   readWork: () => ReadWork | Promise<ReadWork>,
@@ -111,7 +104,7 @@ export function acceptRead<C>(
   return submit(settings, request, { read, callback, startAt, mode: 'async' })
 }
 
-/** Reads a submission, accepts it and responds. All submissions over HTTP take this path. */
+/** Reads a submission, accepts it and responds. */
 function submit<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
 ): Promise<HttpResponse> {
@@ -145,7 +138,6 @@ async function readAndRespond<C>(
   return respond(settings, submitter, accepted, slot)
 }
 
-/** Reads and validates a submission. */
 async function readSubmission<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>,
   { read, callback, startAt, mode, transaction }: SubmissionSource<C>,
@@ -198,9 +190,7 @@ async function readSubmission<C>(
 function below(pointer: string, error: unknown): unknown {
   if (pointer === '' || !isHttpError(error) || !error.details) return error
   const { status, code, message, headers, cause } = error
-  const details = error.details.map(
-    (detail) => ({ ...detail, pointer: pointer + detail.pointer })
-  )
+  const details = error.details.map((detail) => ({ ...detail, pointer: pointer + detail.pointer }))
   return new HttpError(status, code, { message, details, headers, cause })
 }
 
@@ -212,7 +202,7 @@ export async function readOptionalBody(
     return await readJsonBody(request, { maxBodyBytes })
   } catch (error) {
     if (!isHttpError(error) || error.code !== 'missing_body') throw error
-    // A Content-Type of JSON proves that the browser has asked this server beforehand.
+    // With a Content-Type of JSON, the browser has asked this server beforehand (CORS).
     if (request.headers['content-type'] === undefined && isCrossSite(request)) {
       throw httpError('cross_site')
     }
@@ -220,17 +210,16 @@ export async function readOptionalBody(
   }
 }
 
-/** The query counts too, because it may change the meaning. */
 function requestFingerprint(request: HttpRequest<unknown>, body: unknown): string {
   return fingerprintOf([request.search ?? request.query.toString(), body])
 }
 
 /**
- * Responds to an accepted submission: with its result, if the first request with its key asked for
- * a synchronous response. Else with 202, or, if the task ends within `waitSeconds` (RFC 7240 section
- * 4.3), its result or failure. `Location` names the status resource in each case.
+ * Responds to an accepted submission: with the result, if the first request with its key was
+ * synchronous; else with 202, or with the result if the task ends within `waitSeconds` (RFC 7240
+ * section 4.3).
  *
- * @param slot - that of a request that asked for a synchronous response. It is released here.
+ * @param slot - slot of a synchronous request, which is released here
  */
 export async function respond<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
@@ -243,8 +232,6 @@ export async function respond<C>(
   const { service, path, format } = settings
   const { request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
   const { task, replayed } = accepted
-  // A synchronous request gets a 202 only if the first request with its key asked for one. It does
-  // not wait.
   const wait = waitSeconds === 0 || direct ? undefined : `wait=${waitSeconds}`
   let now = task
   const waiter = wait === undefined
@@ -275,7 +262,6 @@ export async function respond<C>(
   return { status: 202, headers, body: format.toText(now, location) }
 }
 
-/** Implements `TaskEndpoints.respondOnce`. */
 export function respondOnce<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
 ): Promise<HttpResponse> {
@@ -299,7 +285,6 @@ export function respondOnce<C>(
       const submitter = { request, owner, caller, direct: true, respondAsync: false, waitSeconds: 0 }
       return respond(settings, submitter, earlier)
     }
-    // Otherwise the client has disconnected.
     return response ?? empty(503)
   })
 }

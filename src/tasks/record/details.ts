@@ -1,8 +1,21 @@
+import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import type { ErrorDetail } from '../../http/errors.js'
 import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
+
+/** Returns whether `id` can be a task's id. Such a string stands in paths and keys unescaped. */
+export function isTaskId(id: string): boolean {
+  return id.length <= 128 && /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(id)
+}
+
+/** The tasks that a call sees: those of one owner, those without owner, or all. */
+export type Scope = TaskQuery['of']
+
+export function isIn(of: Scope, task: { readonly owner: string | undefined }): boolean {
+  return of === 'all' || task.owner === of.owner
+}
 
 /** Progress of the work. */
 export interface TaskProgress {
@@ -21,7 +34,7 @@ export interface TaskFailure {
   readonly details?: readonly ErrorDetail[]
 }
 
-/** Header fields of a stored error by their lower-case names. */
+/** Headers of a stored error, with lower-case names. */
 export type ErrorFields = Readonly<Record<string, string>>
 
 export interface Failure extends TaskFailure {
@@ -31,7 +44,7 @@ export interface Failure extends TaskFailure {
 
 /** One run of a task that has ended. Times are ISO 8601. */
 export interface AttemptView {
-  /** Number of the run, from 1. It counts over all retries. */
+  /** Number of the run over all retries, from 1. */
   readonly attempt: number
   readonly startedAt: string
   readonly endedAt: string
@@ -39,23 +52,20 @@ export interface AttemptView {
   readonly error?: RunError
 }
 
-/** The reason why a run failed. */
 export type RunError = Pick<TaskFailure, 'code' | 'message'>
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
 export type Details = RecordFiles & {
-  /** New for each retry, so that the message of the next callback has another id. Default: none. */
+  /** New for each retry, so that the message of the next callback has another id. */
   readonly round?: string | undefined
   /** Digest of the request that has the idempotency key. */
   readonly fingerprint?: string | undefined
   /** `true` if the first request with the key asked for a synchronous response. */
   readonly isDirect?: true | undefined
-  /** `true` if the task was submitted in a transaction, so that the first run says it is accepted. */
   readonly isTransactional?: true | undefined
   readonly context?: unknown
-  /** The trace that the task was accepted in. */
   readonly trace?: TraceHeaders | undefined
-  /** Name of the external resource that the task owns; see `ExternalResource`. */
+  /** Name of the external resource. */
   readonly external?: string | undefined
   /** Attempts that have failed since the submission or the last retry. */
   readonly failures?: number | undefined
@@ -71,12 +81,12 @@ export type Details = RecordFiles & {
   readonly callback?: CallbackDetails | undefined
 }
 
-/** Returns the details of a task. Only the core writes them, so they have this type. */
+/** Only the core writes details, so they have this type. */
 export function detailsOf(task: StoredTask): Details {
   return task.details
 }
 
-/** Returns details with the properties of a failure, or without those of an earlier one. */
+/** Sets the properties of a failure, or removes those of an earlier one. */
 export function withFailure(details: Details, failure: Failure | undefined): Details {
   if (failure === undefined) {
     return details.error === undefined
@@ -86,7 +96,6 @@ export function withFailure(details: Details, failure: Failure | undefined): Det
   return { ...details, error, errorStatus: status, errorFields: fields }
 }
 
-/** Reason why a callback is not delivered, or not yet. */
 export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
 
 /** State of a callback. Times are milliseconds since 1970. */
@@ -97,15 +106,14 @@ export interface CallbackDetails {
   readonly attempts: number
   /** Number of the first attempt of this round. Default 1. */
   readonly first?: number | undefined
-  /** The status of the last response. */
   readonly lastStatus?: number | undefined
   readonly fault?: CallbackFault | undefined
   readonly deliveredAt?: number | undefined
-  /** Number of times that the next attempt was postponed because a limit was reached. */
+  /** Times that a limit postponed the next attempt. */
   readonly postponed?: number | undefined
 }
 
-/** The same as clients see it, without the URL, which may hold a secret. Times are ISO 8601. */
+/** State of a callback as clients see it. Times are ISO 8601. */
 export interface CallbackView {
   /** `waiting`: for the end of the task. `pending`: until it is delivered or given up. */
   readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
@@ -120,7 +128,6 @@ export interface CallbackView {
 export function callbackText(
   { state, attempts, lastStatus, fault, deliveredAt }: CallbackDetails, nextAt: number | undefined,
 ): string {
-  // The first attempt is due at once, and needs no time.
   const isRepeated = state === 'pending' && attempts > 0
   const nextAttemptAt = isRepeated ? toIso(nextAt) : undefined
   return JSON.stringify({
@@ -132,9 +139,8 @@ function toIso(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString()
 }
 
-/** Maximum number of runs in the history of a task. The oldest are dropped first. */
+/** Maximum number of runs in the history of a task. */
 const MAX_RUNS = 10
-/** Maximum length of a message in the history, in UTF-16 units. */
 const MAX_MESSAGE_LENGTH = 500
 
 type Run = Pick<
@@ -146,7 +152,7 @@ const INTERRUPTED: RunError = {
   code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.',
 }
 
-/** A task with one run has no history, because its record shows that run already. */
+/** A task with one run has no history, because the task shows that run already. */
 export function historyAfter(
   before: Run, now: Pick<Run, 'status' | 'attempt' | 'finishedAt'>,
   error: RunError | undefined,

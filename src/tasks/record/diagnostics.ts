@@ -10,29 +10,27 @@ import { aboutTask, warn } from '../../runtime/warning.js'
  */
 export interface TaskEvent {
   /**
-   * `accepted`: a new task was created. For a task that was submitted in a transaction, the process
-   * that runs or cancels it first publishes this. `started`: a run has begun; with `attempt` above 1
-   * it is another one. `retried`: another run follows an ended one.
-   * `finished`: the task is final. `checkpoint_dropped`: the run that has begun cannot use the
-   * checkpoint of an earlier run, so the task starts over.
+   * `accepted`: a task was created; if in a transaction, published when the task first runs or is
+   * cancelled. `started`: a run has begun. `retried`: another run follows an ended one. `finished`: the
+   * task is final. `checkpoint_dropped`: the run cannot use the checkpoint of an earlier one.
    */
   readonly event: 'accepted' | 'started' | 'retried' | 'finished' | 'checkpoint_dropped'
   readonly taskId: string
-  /** The name of the definition. */
+  /** Name of the definition. */
   readonly name: string
   readonly owner: string | undefined
   readonly state: TaskStatus
   /** Runs that have begun. */
   readonly attempt: number
-  /** The code of the error of a task that has failed. */
+  /** Code of the error of a failed task. */
   readonly code: string | undefined
   readonly createdAt: number
-  /** Start of the first run, in milliseconds since 1970. */
+  /** Start of the first run. */
   readonly startedAt: number | undefined
   readonly finishedAt: number | undefined
 }
 
-/** Check `hasSubscribers` first, because creating an event costs more than publishing it. */
+/** Check `hasSubscribers` first, because events cost time. */
 export const taskChannel = channel('longhaul:task')
 
 export function publishAccepted(task: StoredTask): void {
@@ -41,7 +39,7 @@ export function publishAccepted(task: StoredTask): void {
   })
 }
 
-/** Publishes a change of a task if it is a step of it. Progress and callbacks are not. */
+/** Publishes a change of the status. */
 export function publishMove(before: StoredTask, now: StoredTask): void {
   if (now.status === before.status) return
   publishStep(isFinalStatus(now.status) ? 'finished' : 'retried', now)
@@ -59,7 +57,7 @@ export type OnTaskError = (
   error: unknown, at: { taskId: string; name: string; attempt: number },
 ) => unknown
 
-/** Reports to `reportErrorsTo` and to `onError`, or else by a process warning. */
+/** Reports to `reportErrorsTo` and `onError`, or else by a process warning. */
 export function reportingTo(onError: OnTaskError | undefined): OnTaskError {
   return (error, task) => {
     const isReported = publishError({ error, task })

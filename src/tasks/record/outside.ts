@@ -3,17 +3,17 @@ import type { TaskFile } from '../definition/run-context.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndedTask } from '../definition/external-resource.js'
 
-/** The first blobs of one attempt. The record names them before they are written. */
+/** The blobs that one run may have. The task names them before they are written. */
 export type FileRun = readonly [run: string, slots: number]
 
-/** Maximum number of attempts that a record names. The blobs of an earlier one are deleted. */
+/** Maximum number of runs that a task names. The blobs of an earlier one are deleted. */
 const MAX_FILE_RUNS = 10
 
 export type RecordFiles = {
   readonly files?: readonly TaskFile[] | undefined
   /** Blobs of `files`, in the same order; before the end, those that a later run may take over. */
   readonly blobs?: readonly string[] | undefined
-  /** The attempts that may have blobs which are not in `blobs`. */
+  /** Runs that may have blobs which are not in `blobs`. */
   readonly fileRuns?: readonly FileRun[] | undefined
 }
 
@@ -21,7 +21,7 @@ interface FileOwner extends RecordFiles {
   readonly id: string
 }
 
-/** Returns the name of a run in the keys of its blobs. No other run has this name. */
+/** Returns the unique name of a run in the keys of its blobs. */
 export function fileRunOf({ birth, run }: Pick<StoredTask, 'birth' | 'run'>): string {
   return `${birth}.${run}`
 }
@@ -49,7 +49,7 @@ export function hiddenFileKeys({ id, blobs, fileRuns = [] }: FileOwner): readonl
   ))
 }
 
-/** Returns the hidden keys of a record of those attempts that are not among `fileRuns`. */
+/** Returns the hidden keys of the runs that are not among `fileRuns`. */
 export function droppedFileKeys(
   record: FileOwner, fileRuns: readonly FileRun[],
 ): readonly string[] {
@@ -68,43 +68,32 @@ export function withFileUrls(text: string, statusPath: string): string {
   return JSON.stringify({ ...body, ...body.files && { files: fileLinks(body.files, statusPath) } })
 }
 
-export interface TaskFileLink extends TaskFile {
-  readonly url: string
-}
-
 export function fileLinks(
   files: readonly TaskFile[], statusPath: string,
-): readonly TaskFileLink[] {
+): readonly (TaskFile & { readonly url: string })[] {
   return files.map(({ name, ...rest }) => (
     { name, url: `${statusPath}/files/${encodeURIComponent(name)}`, ...rest }
   ))
 }
 
-/** Never rejects, because the resource expires by itself. */
+/**
+ * Releases a resource, or removes it if its task is gone. Never rejects, because it expires.
+ *
+ * @param gone - the task, if it is gone
+ */
 export async function releaseExternal(
-  definition: AnyTaskDefinition | undefined, name: string,
-): Promise<void> {
-  try {
-    await definition?.external?.release(name)
-  } catch {
-    // It expires.
-  }
-}
-
-/** Never rejects, because the resource expires by itself. */
-export async function removeExternal(
-  definition: AnyTaskDefinition | undefined, name: string, { id, attempt, status }: EndedTask,
+  definition: AnyTaskDefinition | undefined, name: string, gone?: EndedTask,
 ): Promise<void> {
   const { external } = definition ?? {}
-  if (external?.remove === undefined) return releaseExternal(definition, name)
   try {
-    await external.remove(name, { id, attempt, status })
+    if (gone === undefined || external?.remove === undefined) return void await external?.release(name)
+    await external.remove(name, { id: gone.id, attempt: gone.attempt, status: gone.status })
   } catch {
     // It expires.
   }
 }
 
-/** Returns `false` if the resource no longer exists. Rejects with what `renew` throws. */
+/** Resolves to `false` if the resource no longer exists. Rejects with what `renew` throws. */
 export async function renewExternal(
   definition: AnyTaskDefinition | undefined, name: string | undefined, ttlMs: number,
 ): Promise<boolean> {

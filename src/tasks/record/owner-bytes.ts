@@ -5,7 +5,7 @@ import type { Blobs } from '../../stores/blobs.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Store } from '../../stores/store.js'
 
-/** Reserved bytes by key in the store or the blobs, and the time that they may be kept. */
+/** Reserved bytes and their lifetime, by key in the store or the blobs. */
 type Reserved = Map<string, readonly [bytes: number, ttlMs: number]>
 
 /** Changes a list. Returns `false` if the list is unchanged. */
@@ -16,15 +16,15 @@ export interface ReserveLimits {
   readonly maxBytes: number
   /** Maximum number of unfinished uploads of the owner. Default: no limit. */
   readonly maxUploads?: number
-  /** Number of bytes that are enough. Default: all. */
+  /** Minimum number of bytes to reserve. Default: all. */
   readonly least?: number
-  /** Maximum time that the bytes are kept, in milliseconds. */
+  /** Maximum lifetime of the bytes, in milliseconds. */
   readonly ttlMs: number
 }
 
 /** Compare-and-sets that may fail in a row. */
 const TRIES = 50
-/** Entries of a list from which each change checks the two oldest ones. */
+/** Size of a list from which each change checks the two oldest entries. */
 const CHECKED_FROM = 8
 const UPLOAD = 'upload:'
 
@@ -32,7 +32,7 @@ const ofStores = new WeakMap<Store, OwnerBytes>()
 
 /** Lists the bodies of each owner that wait in the blobs, in one entry of the store. */
 export class OwnerBytes {
-  /** The last change of each list in this process. Others wait for it, so that they do not race. */
+  /** The last change of each list in this process, for which the next one waits. */
   private readonly changes = new Map<string, Promise<unknown>>()
   private readonly blobs = new Set<Pick<Blobs, 'stat'>>()
 
@@ -46,9 +46,7 @@ export class OwnerBytes {
   }
 
   /** Reserves `bytes`, or at least `least`, and returns their number. */
-  async reserve(
-    owner: string, key: string, bytes: number, limits: ReserveLimits,
-  ): Promise<number> {
+  async reserve(owner: string, key: string, bytes: number, limits: ReserveLimits): Promise<number> {
     const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs } = limits
     let granted = 0
     await this.change(owner, async (list) => {
@@ -112,7 +110,7 @@ export class OwnerBytes {
     throw httpError('overloaded', { headers: { 'retry-after': '1' } })
   }
 
-  /** Removes entries whose bytes are gone. The others become the newest, so that others are next. */
+  /** Removes entries whose bytes are gone. Moves the others to the end of the list. */
   private async check(list: Reserved, keys: readonly string[]): Promise<void> {
     await changeEach(keys, async (key) => {
       const entry = list.get(key)
@@ -145,7 +143,7 @@ function refusal(code: 'too_many_uploads' | 'too_many_bytes'): Error {
   return httpError(code, { headers: { 'retry-after': '60' } })
 }
 
-/** Default: a quarter of `maxBytes` of the blobs; without it 64 MiB, or the largest body. */
+/** Default: a quarter of `maxBytes` of the blobs; without it 64 MiB, or the largest body if that is more. */
 export function ownerBytesLimit(
   where: string, option: number | undefined, blobs: Pick<Blobs, 'maxBytes'>, maxBodyBytes: number,
 ): number {

@@ -3,32 +3,28 @@ import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
 import { callbackText, type Details, type ErrorFields } from './details.js'
 
-/** A task for readers, with JSON text for clients. `listedAs` and `text` are getters: a spread lacks them. */
+/** A task as formats get it. `listedAs` and `text` are getters: a spread lacks them. */
 export interface TaskSnapshot {
   readonly id: string
   readonly state: TaskStatus
-  /**
-   * Status in lists: `scheduled` until the start of a task for later, else `state`. The clock is read
-   * once, so that the body and the entity tag of a response agree.
-   */
+  /** Status in lists: `scheduled` until the start of a task for later, else `state`. Computed once. */
   readonly listedAs: ListedStatus
   readonly version: number
   /** Number of the latest run; 0 before the first one. */
   readonly attempt: number
   readonly createdAt: number
-  /** Time before which its first run does not begin, if it was submitted for later. */
+  /** Earliest start of the first run, if the task was submitted for later. */
   readonly startAt: number | undefined
   readonly expiresAt: number
   readonly owner: string | undefined
   readonly errorStatus: number | undefined
   readonly errorFields: ErrorFields | undefined
-  /** Names of the blobs of its result files, or of those that a later run may take over. */
+  /** Names of the blobs of its files. */
   readonly blobs?: readonly string[] | undefined
-  /** The task as clients see it, as JSON text, without the URLs of its files. */
+  /** JSON of the task as clients see it, without the URLs of its files. */
   readonly text: string
 }
 
-/** Makes the text, and reads the clock, when they are first asked for. */
 export class Snapshot implements TaskSnapshot {
   readonly id: string
   readonly state: TaskStatus
@@ -84,7 +80,7 @@ const STATUS: Readonly<Record<TaskStatus, string>> = {
   cancelled: '"cancelled","message":"The task was cancelled."',
 }
 
-/** A queued task reads `processing`. Only the job format shows `queued`. */
+/** A queued task has the status `processing`. Only the job format shows `queued`. */
 export function toTaskText(task: StoredTask): string {
   const {
     id, status, name, attempt, result, createdAt, startAt, startedAt, finishedAt, callbackAt,
@@ -109,11 +105,10 @@ export function toTaskText(task: StoredTask): string {
   return text + '}'
 }
 
-/** The end of a time, by its milliseconds. */
+/** Ends of times, by their milliseconds. */
 const ENDS = Array.from({ length: 1000 }, (_, ms) => `${String(ms).padStart(3, '0')}Z`)
 const starts = new SecondTexts((ms) => new Date(ms).toISOString().slice(0, -4))
 
-/** ISO 8601. */
 function toIso(ms: number): string {
   const second = Math.floor(ms / 1000)
   return starts.of(second) + (ENDS[ms - second * 1000] as string)

@@ -1,4 +1,4 @@
-import { isIn, type Scope } from './ids.js'
+import { isIn, type Scope } from './details.js'
 import type { TaskSnapshot } from './snapshot.js'
 import { isFinalStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
@@ -13,7 +13,7 @@ export interface WaitOptions {
   readonly signal?: AbortSignal
 }
 
-/** Waits until a task is final or meets the condition. Keeps the process alive. */
+/** Waits until a task is final, or until `until` accepts it. Keeps the process alive. */
 export async function waitFor(
   subscriptions: Subscriptions, id: string, of: Scope,
   options: WaitOptions & { readonly until?: (task: TaskSnapshot) => boolean },
@@ -25,7 +25,7 @@ export async function waitFor(
     for (;;) {
       const left = deadline - performance.now()
       const isOver = left <= 0 || signal?.aborted === true
-      // The last record is read anew, because a notice may have been lost.
+      // At the end it reads the task, because a notice may have been lost.
       const task = await (isOver ? subscription.now() : subscription.next(left, signal))
       if (!task || !isIn(of, task)) return undefined
       if (isOver || until(task)) return task
@@ -35,28 +35,25 @@ export async function waitFor(
   }
 }
 
-/** Time between two reads of a watched task, in milliseconds. The engine may lose a notice. */
+/** Interval between two reads of a watched task, in milliseconds: the engine may lose a notice. */
 const REREAD_MS = 3000
 
-/** Tasks that can be watched. */
 export interface TaskSource {
   read(id: string): MaybePromise<TaskSnapshot | undefined>
-  /** Calls `listener` after each change. A notice may be lost. Returns the end of the watch. */
   watch(id: string, listener: () => void): MaybePromise<() => void>
 }
 
-/** Watched tasks: one watch, one read for a change and one snapshot each. */
+/** Watched tasks. The subscribers of one task share a watch, its reads and its snapshots. */
 export class Subscriptions {
   private readonly watches = new Map<string, TaskWatch>()
 
   constructor(private readonly source: TaskSource) {}
 
-  /** Number of tasks that are watched. */
   get size(): number {
     return this.watches.size
   }
 
-  /** @param keepAlive - whether the process stays alive while the subscriber waits */
+  /** @param keepAlive - true keeps the process alive while the subscriber waits */
   async subscribe(id: string, keepAlive = false): Promise<Subscription> {
     const watch = this.watches.get(id)
       ?? new TaskWatch(this.source, id, () => { this.watches.delete(id) })
@@ -72,9 +69,9 @@ export class Subscriptions {
   }
 }
 
-/** Watches the record of one task: reads it after each notice and every few seconds. */
+/** Reads one task after each notice and every few seconds. */
 class TaskWatch {
-  /** Resolves once notices of changes arrive. */
+  /** Resolves once notices arrive. */
   readonly opened: Promise<void>
   readonly subscribers = new Set<Subscription>()
   changes = 0
@@ -83,7 +80,6 @@ class TaskWatch {
   private reading: Promise<void> | undefined
   private stop: (() => void) | undefined
 
-  /** @param onClose - called when the last subscriber has left */
   constructor(
     private readonly source: TaskSource, private readonly id: string,
     private readonly onClose: () => void,
@@ -91,13 +87,13 @@ class TaskWatch {
     this.opened = this.open()
   }
 
-  /** The same object until the record changes. Throws the error of a read that failed. */
+  /** The same object until the task changes. Throws the error of a read that failed. */
   get newest(): TaskSnapshot | undefined {
     if (this.failure) throw this.failure.error
     return this.task
   }
 
-  /** Reads the record. Resolves after a read that began with this call or later. Never rejects. */
+  /** Resolves after a read that began with this call or later. Never rejects. */
   async refresh(): Promise<void> {
     await this.reading
     this.reading ??= this.read()
@@ -141,7 +137,7 @@ function isSame(one: TaskSnapshot | undefined, other: TaskSnapshot | undefined):
     && one?.createdAt === other?.createdAt && one?.expiresAt === other?.expiresAt
 }
 
-/** One subscriber of a task. It has no queue: a slow subscriber skips to the newest record. */
+/** One subscriber of a task. A slow one skips to the newest snapshot. */
 export class Subscription {
   private seen: number | undefined
   private onWake: (() => void) | undefined
@@ -150,7 +146,7 @@ export class Subscription {
     watch.subscribers.add(this)
   }
 
-  /** Returns the newest record once it has changed, or after `timeoutMs`. */
+  /** Returns the newest snapshot once it has changed, or after `timeoutMs`. */
   async next(timeoutMs: number, signal?: AbortSignal): Promise<TaskSnapshot | undefined> {
     if (this.seen === undefined) return this.now()
     if (this.seen === this.watch.changes) await this.pause(timeoutMs, signal)
@@ -158,7 +154,7 @@ export class Subscription {
     return this.watch.newest
   }
 
-  /** Reads the record. */
+  /** Reads the task. */
   async now(): Promise<TaskSnapshot | undefined> {
     await this.watch.refresh()
     this.seen = this.watch.changes
@@ -191,11 +187,11 @@ export class Subscription {
   }
 }
 
-/** The abort reason of all slots. One error serves all, because creating one for each is slow. */
+/** One for all slots, because creating an error is slow. */
 const RELEASED = new Error('The request no longer waits')
 
 export interface WaiterSlot {
-  /** Aborts when the slot is released, the client disconnects, or the server closes. */
+  /** Aborts when the slot is released or the client disconnects, and at `close`. */
   readonly signal: AbortSignal
   readonly release: () => void
 }
@@ -215,12 +211,12 @@ export class Waiters {
     return this.slots.size
   }
 
-  /** Returns whether this owner has all its slots. `counted` is that of `countedAs`. */
+  /** @param counted - see `countedAs` */
   isFullFor(counted: string): boolean {
     return this.perOwner.get(counted) >= this.maxPerOwner
   }
 
-  /** Acquires a slot. Returns `undefined` if none is free, or the client has disconnected. */
+  /** Returns `undefined` if no slot is free, or the client has disconnected. */
   tryAcquire(client: AbortSignal, counted: string): WaiterSlot | undefined {
     if (this.slots.size >= this.max || this.isFullFor(counted) || this.closed || client.aborted) {
       return undefined
@@ -233,8 +229,7 @@ export class Waiters {
     }
     this.slots.add(slot)
     this.perOwner.add(counted)
-    // A client that disconnects releases its slot too, because a stream that is never read runs no
-    // cleanup of its own.
+    // A stream that is never read runs no cleanup.
     client.addEventListener('abort', release, { once: true })
     return { signal: slot.signal, release }
   }

@@ -22,18 +22,16 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly message: string
   /** Number of the latest run over all retries, from 1. Progress may fall back when it grows. */
   readonly attempt?: number
-  /** The last ten ended runs, the oldest first, if there was, or will be, more than one. */
+  /** The last ten ended runs, the oldest first, if there is more than one run. */
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
-  /** Present if the task has a callback. */
   readonly callback?: TaskCallback
   readonly createdAt: Date
   readonly startAt?: Date
-  /** The start of the first run. */
+  /** Start of the first run. */
   readonly startedAt?: Date
 }
 
-/** The properties of a task that is not final. */
 interface Unfinished {
   readonly result?: never
   readonly files?: never
@@ -61,7 +59,7 @@ export interface ProcessingTask<T extends AnyTaskDefinition> extends AnyStatus<T
 export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'completed'
   readonly result: ResultOf<T>
-  /** The files that the run has written, in the order of the calls. Absent if there is none. */
+  /** Files that the run has written, in the order of the calls. */
   readonly files?: readonly TaskFile[]
   readonly error?: never
   readonly finishedAt: Date
@@ -91,9 +89,8 @@ type InEachStatus<T extends AnyTaskDefinition> =
 
 /**
  * A task: a union on `status`, with the property names of the status resource. `Task<typeof report>`
- * types the result. For several definitions it is also a union on `task`, their names.
- *
- * A status resource says `processing` for tasks that are `scheduled` or `queued`.
+ * types the result. For several definitions it is also a union on `task`, their names. The status
+ * resource shows `processing` for tasks that are `scheduled` or `queued`.
  */
 export type Task<T extends AnyTaskDefinition = AnyTaskDefinition> =
   T extends AnyTaskDefinition ? InEachStatus<T> : never
@@ -123,7 +120,6 @@ export function bodyOf(task: TaskSnapshot): TaskBody {
 export function toTask(snapshot: TaskSnapshot): Task {
   const body = bodyOf(snapshot)
   const { attempts, callback } = body
-  // The record holds what its status promises, and the compiler cannot know that.
   return withDates({
     ...body,
     status: snapshot.listedAs,
@@ -136,7 +132,6 @@ const TIMES = [
   'createdAt', 'startAt', 'startedAt', 'finishedAt', 'endedAt', 'nextAttemptAt', 'deliveredAt',
 ]
 
-/** Returns a copy whose times are dates. */
 function withDates(view: object): object {
   const copy: Record<string, unknown> = { ...view }
   for (const name of TIMES) if (name in copy) copy[name] = new Date(copy[name] as string)

@@ -31,12 +31,9 @@ function storedFields(headers: Readonly<Record<string, string>>): ErrorFields | 
 
 const PERMANENT = Symbol.for('longhaul.permanent')
 
-/**
- * Marks an error so that the task is not retried: `throw permanent(new Error('no such file'))`.
- * Clients see the same error as without the mark.
- */
+/** Marks an error so that the task is not retried: `throw permanent(new Error('no such file'))`. */
 export function permanent<E extends object>(error: E): E {
-  // A frozen error can't be marked; one that inherits all of it can.
+  // A frozen error cannot be marked, but an object that inherits from it can.
   const marked = Object.isExtensible(error) ? error : Object.create(error) as E
   return Object.defineProperty(marked, PERMANENT, { value: true })
 }
@@ -66,7 +63,6 @@ export function queueFull(): HttpError {
   return httpError('queue_full', { headers: { 'retry-after': '1' } })
 }
 
-/** Returns the error for requests that are rejected because this process shuts down. */
 export function shuttingDown(): HttpError {
   return httpError('shutting_down', { headers: { 'retry-after': '5' } })
 }

@@ -15,21 +15,20 @@ import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
 
 /** Maximum number of files of one run. */
 const MAX_FILES = 1000
-/** Slots that the first file reserves. Each further write to the record doubles them. */
+/** Slots that the first file reserves. Each further reservation doubles them. */
 const FIRST_SLOTS = 4
 
 export interface RunFilesSettings {
   readonly taskId: string
-  /** Name of the attempt; see `fileRunOf`. */
+  /** See `fileRunOf`. */
   readonly run: string
   readonly blobs: Blobs
-  /** Lifetime of a blob that this run writes or takes over. In milliseconds. */
+  /** Lifetime of blobs, in milliseconds. */
   readonly ttlMs: number
-  /** Maximum size of all files, in bytes. */
   readonly maxFileBytes: number
   readonly stop: Stop
   readonly reserve: (slots: number) => Promise<void>
-  /** Writes into the record that these blobs are not deleted when a run ends. */
+  /** Notes in the task that these blobs are kept when a run ends. */
   readonly keep: (blobs: readonly string[]) => Promise<void>
 }
 
@@ -54,7 +53,6 @@ export class RunFiles implements KeepableFiles {
 
   constructor(private readonly settings: RunFilesSettings) {}
 
-  /** A property, so that `run` may destructure it. */
   readonly write: TaskFiles['write'] = (name, content, options = {}) => {
     const file = this.writeFile(name, content, options)
     // A run that does not wait for a file must not end the process with its error.
@@ -87,7 +85,7 @@ export class RunFiles implements KeepableFiles {
     return true
   }
 
-  /** Fails a run that has returned without waiting for a file, which would be missing. */
+  /** Fails a run that has returned without waiting for a file. */
   check(outcome: Outcome): Outcome {
     this.over = true
     if (outcome.kind !== 'completed' || this.pending === 0) return outcome
@@ -108,7 +106,7 @@ export class RunFiles implements KeepableFiles {
     }
   }
 
-  /** Deletes the files of this run that it does not keep. Never rejects, because blobs expire. */
+  /** Deletes the files of this run that it does not keep. Never rejects. */
   async discard(): Promise<void> {
     this.over = true
     this.end.abort(new Error('The run has ended'))
@@ -141,7 +139,6 @@ export class RunFiles implements KeepableFiles {
       const blob = blobName(run, slot)
       const file = await this.put(fileKey(taskId, blob), content, { name, type })
       this.written.set(slot, { file, blob })
-      // The run has ended meanwhile, and its other files were deleted.
       if (this.end.signal.aborted) await this.discard()
       return file
     } catch (error) {
@@ -168,7 +165,7 @@ export class RunFiles implements KeepableFiles {
     }
   }
 
-  /** Yields the bytes of a file. Hashes them, and counts them toward the limit of the run. */
+  /** Yields, hashes and counts the bytes of a file. */
   private async *measured(
     content: FileContent, hash: Hash, counted: { bytes: number },
   ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -185,7 +182,7 @@ export class RunFiles implements KeepableFiles {
     }
   }
 
-  /** Makes sure that the record names a slot before its blob is written. */
+  /** Notes a slot in the task before its blob is written. */
   private async reserve(slot: number): Promise<void> {
     await this.reservations.run(async () => {
       if (slot < this.reserved) return

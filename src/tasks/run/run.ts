@@ -31,7 +31,7 @@ export function failedOutcome(cause: unknown): Outcome {
   return { kind: 'failed', failure: toFailure(cause), cause, timedOut: false }
 }
 
-/** Performs one run. Never throws or rejects, and always settles, whatever the definition does. */
+/** Performs one run. Never throws or rejects, and always settles. */
 export function runOnce(
   definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext) => unknown,
 ): MaybePromise<Outcome> {
@@ -56,9 +56,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
-function completed(
-  { name }: AnyTaskDefinition, value: unknown, maxResultBytes: number,
-): Outcome {
+function completed({ name }: AnyTaskDefinition, value: unknown, maxResultBytes: number): Outcome {
   let result: string
   try {
     result = toResultText(value)
@@ -75,7 +73,7 @@ function completed(
   return tooFar('result_too_large', cause, false)
 }
 
-/** True for the error of `JSON.stringify`, not for one that a `toJSON` threw on purpose. */
+/** True for an error of `JSON.stringify` itself. */
 function isNotJson(error: unknown): error is TypeError {
   try {
     return error instanceof TypeError && !isPermanent(error)
@@ -96,7 +94,7 @@ function tooFar(
   return { kind: 'failed', failure: failureOf(code), cause: httpError(code, { cause }), timedOut }
 }
 
-/** Returns what `run` takes; `never` stands for its type. Throws 400 `invalid_input`. */
+/** Returns the input of `run`, whose type is not known. Throws 400 `invalid_input`. */
 export async function toInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<never> {
   if (!definition.input) return rawInput as never
   const outcome = await validate(definition.input, rawInput)
@@ -138,9 +136,9 @@ class RunContext implements TaskContext {
   }
 }
 
-/** Heap that the parsed inputs of all runs of this process may take, in bytes. */
+/** Limits the heap of the parsed inputs of all runs of this process. */
 const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
-/** Smaller inputs are not counted: the number of places limits them enough. In bytes of heap. */
+/** Smaller inputs are not counted, because the number of places limits them. In bytes of heap. */
 const COUNTED_BYTES = 1_048_576
 
 const UNCOUNTED = { release: () => undefined }

@@ -19,7 +19,7 @@ export const TIMED_OUT = new Error('The task ran longer than it may')
 /** Time for which a run may continue after its signal has aborted, in milliseconds. */
 const ABORT_GRACE_MS = 1000
 
-/** Stops one run. The signal is made when it is read: one costs a quarter of an accept. */
+/** Stops one run. */
 export class Stop extends RunSignal {
   private ended = false
   private graceMs = ABORT_GRACE_MS
@@ -34,7 +34,7 @@ export class Stop extends RunSignal {
     else this.follow(source.signal)
   }
 
-  /** Stops the run, which may continue for `graceMs`. Only the first reason counts. */
+  /** Aborts the run, which may continue for `graceMs`. Only the first reason counts. */
   override abort(reason: unknown, graceMs = ABORT_GRACE_MS): void {
     if (this.aborted || this.ended) return
     this.graceMs = graceMs
@@ -42,7 +42,7 @@ export class Stop extends RunSignal {
     super.abort(reason)
   }
 
-  /** Waits for a run. One that continues beyond its time and grace time is an error. */
+  /** Waits for a run, which fails if it continues beyond its time and grace time. */
   waitFor<T, R>(
     run: PromiseLike<T>, timeoutMs: number,
     onValue: (value: T) => R, onError: (error: unknown) => R,
@@ -115,7 +115,6 @@ export class DirectRuns {
     await this.end(GRACE_MS)
   }
 
-  /** The timer keeps the process alive, so that the process drains completely. */
   private end(ms: number): Promise<boolean> {
     return settles(Promise.allSettled(this.runs.values()), Math.min(ms, MAX_TIMER_MS))
   }

@@ -74,10 +74,10 @@ describe('the store on PostgreSQL', () => {
     // Reads of one turn are one statement.
     await new Promise(setImmediate)
     await assert.rejects(async () => store.get('black-holed'), {
-      ...unavailable, message: 'PostgreSQL does not answer',
+      ...unavailable, message: 'PostgreSQL does not respond',
     })
     await assert.rejects(async () => probe, {
-      ...unavailable, message: /has not answered within 400 ms/,
+      ...unavailable, message: /has not responded within 400 ms/,
     })
     assert.ok(performance.now() - began < 5000)
     proxy.heal()

@@ -23,7 +23,7 @@ describe('external', () => {
       const tasks = createTasks({ ...memory(), definitions: [task] })
       t.after(() => tasks.close())
       if (isValid) await tasks.submit(task, {})
-      else await assert.rejects(tasks.submit(task, {}), { name: 'TypeError', message: /external\.of must return a text of 1 to 1024/ })
+      else await assert.rejects(tasks.submit(task, {}), { name: 'TypeError', message: /external\.of must return a string of 1 to 1024/ })
     }
   })
 })

@@ -8,7 +8,7 @@ import { jobFormat, taskFormat, etagOf } from '../../../../src/tasks/http/format
 import { isPermanent, permanent, toFailure } from '../../../../src/tasks/run/failure.js'
 import { fingerprintOf, parseIdempotencyKey } from '../../../../src/idempotency/key.js'
 import { newId } from '../../../../src/runtime/random-id.js'
-import { isTaskId } from '../../../../src/tasks/record/ids.js'
+import { isTaskId } from '../../../../src/tasks/record/details.js'
 import type { StoredTask } from '../../../../src/engine/task.js'
 import { toResultText } from '../../../../src/tasks/definition/json-values.js'
 import { StatusPath } from '../../../../src/tasks/http/status-path.js'
