@@ -8,15 +8,14 @@ interface StreamJsonOptions {
   /** Media types of the bodies. Other bodies get a 415. Default: `['application/json']`. */
   readonly mediaTypes?: readonly string[]
   /**
-   * Returns the record of an item that the pipeline emits. Default: the `value` of the item.
-   * With `streamObject`, `({ key, value }) => ({ ...value, id: key })` keeps the key.
+   * Returns the record of an item that the pipeline emits. Default: the `value` of the item. With
+   * `streamObject`, `({ key, value }) => ({ ...value, id: key })` keeps the key.
    */
   readonly record?: (item: { readonly key: string | number, readonly value: never }) => unknown
   /**
    * Maximum number of bytes of the body from one record to the next, and so the size of a record in
    * memory. A body with a longer record, or with more bytes that the pipeline skips, gets a 413.
-   *
-   * @default 16_777_216 (16 MiB)
+   * Default: 16_777_216 (16 MiB).
    */
   readonly maxRecordBytes?: number
 }
@@ -35,10 +34,8 @@ const OPTIONS = {
  *
  * A task that continues reads the body from its start, and writes from the record after the last
  * position on.
- *
- * @param open - returns the streams of a new pipeline, in their order: the first takes bytes, the last emits
- * `{ key, value }`
- *
+ * @param open - returns the streams of a new pipeline, in their order: the first takes bytes, the
+ * last emits `{ key, value }`
  * @example
  * import { ndjsonUpload } from 'longhaul/ndjson'
  * import { streamJson } from 'longhaul/stream-json'
@@ -53,7 +50,6 @@ const OPTIONS = {
  *   ]),
  *   write: async (users) => { console.log(`${users.length} users`) },
  * })
- *
  * @throws {TypeError} `open` is no function, or an option is unknown.
  */
 export function streamJson(

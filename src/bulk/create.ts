@@ -16,9 +16,9 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
   /** Has `createMany` or `create`, and `transaction` for atomic batches. */
   readonly repository: Pick<Repository<Item, Draft, never, never>,
     'create' | 'createMany' | 'transaction'>
-  /** @default '' */
+  /** Default: ''. */
   readonly items?: string
-  /** @default false */
+  /** Default: false. */
   readonly atomic?: boolean | 'if-possible'
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
@@ -34,9 +34,9 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
 const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<object, object>>
 
 /**
- * Creates a handler for POST that creates many records from a JSON array. The array is
- * the body, or stands anywhere in it (`items`). Each item is validated on its own. Bodies may be
- * coded with gzip, deflate, br, and zstd where Node supports it.
+ * Creates a handler for POST that creates many records from a JSON array. The array is the body, or
+ * stands anywhere in it (`items`). Each item is validated on its own. Bodies may be coded with
+ * gzip, deflate, br, and zstd where Node supports it.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
@@ -62,7 +62,6 @@ const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<o
  * `unsupported_media_type` and `unsupported_content_coding` (415), and while the bodies of other
  * requests take the memory with `too_many_requests` (429, those of the same caller) or `overloaded`
  * (503).
- *
  * @example
  * import { createTasks, router, taskEndpoints } from 'longhaul'
  * import { bulkCreate } from 'longhaul/bulk'
@@ -83,7 +82,6 @@ const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<o
  * export const handler = router({
  *   'POST /users/bulk': createUsers.handler(endpoints), '/tasks/{id}': endpoints.status,
  * })
- *
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function bulkCreate<Item extends object, Draft extends object, C = unknown>(

@@ -29,7 +29,6 @@ export interface BackgroundBulk {
   readonly task: BulkTask
   /**
    * Creates the handler.
-   *
    * @param endpoints - the endpoints of the tasks that `task` is defined in
    * @throws {TypeError} `task` is not among the definitions of these tasks, or their
    * `maxResultBytes` is too small for `maxInlineBytes`.

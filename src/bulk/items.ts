@@ -37,7 +37,6 @@ const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions
  *
  * Fails like the status resource for a task that is unknown or belongs to another owner, with
  * `task_not_final` (409) before the end, and with `not_found` if there is no report.
- *
  * @example
  * import { createTasks, router, taskEndpoints } from 'longhaul'
  * import { bulkItems } from 'longhaul/bulk'
@@ -47,7 +46,6 @@ const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions
  * const tasks = createTasks({ engine, store, definitions: [] })
  * const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
  * export const handler = router({ '/tasks/{id}/items': bulkItems({ endpoints, blobs }) })
- *
  * @throws {TypeError} An option is unknown.
  */
 export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C> {

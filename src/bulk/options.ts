@@ -14,7 +14,9 @@ import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 /** Id of a record, as the report shows it. */
 export type ItemId = string | number
 
-/** Outcome of a write: the record, the reason of a rejection, or `undefined` if there is no record. */
+/**
+ * Outcome of a write: the record, the reason of a rejection, or `undefined` if there is no record.
+ */
 export type Written = object | HttpError | undefined
 
 export interface Writer<T> {
@@ -47,9 +49,7 @@ export interface BulkSettings<T>
   readonly resume: Resume | undefined
 }
 
-export type Transaction<T> = <R>(
-  work: (writer: Writer<T>) => Promise<R>, call: Call,
-) => Promise<R>
+export type Transaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: Call) => Promise<R>
 
 /** Options that `bulkCreate` and `bulkUpdate` share. */
 export interface BulkOptions<T> {
@@ -61,9 +61,8 @@ export interface BulkOptions<T> {
   readonly items?: string
   /**
    * Treatment of properties and elements of the body that do not lead to the array of `items`.
-   * `refuse` responds with 400 `invalid_input`. `ignore` checks that they are valid JSON and drops them.
-   *
-   * @default 'refuse'
+   * `refuse` responds with 400 `invalid_input`. `ignore` checks that they are valid JSON and drops
+   * them. Default: 'refuse'.
    */
   readonly otherMembers?: 'refuse' | 'ignore'
   /** Validates each item; its output is written. Default: any object. */
@@ -73,73 +72,48 @@ export interface BulkOptions<T> {
    * the same if the repository has it. `false`: each item is written on its own.
    */
   readonly atomic?: boolean | 'if-possible'
-  /**
-   * Maximum number of items in one `createMany` or `updateMany`.
-   *
-   * @default 500
-   */
+  /** Maximum number of items in one `createMany` or `updateMany`. Default: 500. */
   readonly batchSize?: number
   /**
    * Number of items that are written at the same time if the repository has only `create` or
    * `update`. Also the number of items that an asynchronous schema validates at the same time. In a
-   * transaction items are written one after the other.
-   *
-   * @default 8
+   * transaction items are written one after the other. Default: 8.
    */
   readonly concurrency?: number
-  /**
-   * Maximum number of items; more get a 413.
-   *
-   * @default 100_000
-   */
+  /** Maximum number of items; more get a 413. Default: 100_000. */
   readonly maxItems?: number
   /**
-   * Maximum size of the body as sent, in bytes; a larger one is a 413.
-   *
-   * @default 33_554_432 (32 MiB)
+   * Maximum size of the body as sent, in bytes; a larger one is a 413. Default: 33_554_432 (32
+   * MiB).
    */
   readonly maxBodyBytes?: number
   /**
    * Maximum size of the body of a synchronous request, in bytes, as sent and after its content
    * coding is undone. The whole body is held in memory and checked before anything is written. With
    * `background`, a larger body becomes a task, and the response is a 202 as for `Prefer:
-   * respond-async`. Without, it gets a 413, and nothing is written.
-   *
-   * @default 8_388_608 (8 MiB)
+   * respond-async`. Without, it gets a 413, and nothing is written. Default: 8_388_608 (8 MiB).
    */
   readonly maxDirectBytes?: number
   /** Maximum size of the body after its content coding is undone. Default: `maxBodyBytes`. */
   readonly maxDecodedBytes?: number
-  /**
-   * Maximum number of decoded bytes for each byte sent, checked above 1 MiB.
-   *
-   * @default 250
-   */
+  /** Maximum number of decoded bytes for each byte sent, checked above 1 MiB. Default: 250. */
   readonly maxRatio?: number
   /**
-   * Maximum size of one item of a body above `streamAboveBytes`, in bytes.
-   *
-   * @default 1_048_576 (1 MiB)
+   * Maximum size of one item of a body above `streamAboveBytes`, in bytes. Default: 1_048_576 (1
+   * MiB).
    */
   readonly maxItemBytes?: number
   /**
    * The items of a larger body are parsed and written in batches, so that they are never all in
-   * memory. In bytes, after the content coding is undone.
-   *
-   * @default 262_144 (256 KiB)
+   * memory. In bytes, after the content coding is undone. Default: 262_144 (256 KiB).
    */
   readonly streamAboveBytes?: number
   /**
-   * After so many bytes of a report, errors are listed with their code only.
-   *
-   * @default 8_388_608 (8 MiB)
+   * After so many bytes of a report, errors are listed with their code only. Default: 8_388_608 (8
+   * MiB).
    */
   readonly maxReportBytes?: number
-  /**
-   * Status of a response if some items succeeded and others failed.
-   *
-   * @default 207
-   */
+  /** Status of a response if some items succeeded and others failed. Default: 207. */
   readonly mixedStatus?: 200 | 207
   /**
    * Receives errors of the repository and the schema, at most ten in one request or attempt. In the
@@ -166,20 +140,19 @@ export interface BulkOptions<T> {
  * Options of the task that writes batches in the background.
  *
  * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
- * items that it has committed. Its report is that of a run without a break. An atomic batch that was
- * not committed starts over.
+ * items that it has committed. Its report is that of a run without a break. An atomic batch that
+ * was not committed starts over.
  *
- * If the repository fails, the next attempt repeats the write if it throws a 503 or 429 (nothing was
- * written), or if `resume` is set. Otherwise it continues after these items, which are
+ * If the repository fails, the next attempt repeats the write if it throws a 503 or 429 (nothing
+ * was written), or if `resume` is set. Otherwise it continues after these items, which are
  * `write_outcome_unknown`. After a crash up to `batchSize` items may be written twice, so make the
  * writes repeatable, or use `resume`.
  */
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**
    * Maximum size of the list of items in the task's result, in bytes. A longer list is only at
-   * `{status}/items`. It must be 1024 or more below `maxResultBytes` of `createTasks`.
-   *
-   * @default 262_144 (256 KiB)
+   * `{status}/items`. It must be 1024 or more below `maxResultBytes` of `createTasks`. Default:
+   * 262_144 (256 KiB).
    */
   readonly maxInlineBytes?: number
 }

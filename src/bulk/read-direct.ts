@@ -86,9 +86,7 @@ async function respondToHeld<T>(
   let decodedBytes = 0
   const open = async (byte: number): Promise<AsyncIterable<Uint8Array>> => {
     const limits = decodeLimits(settings)
-    const bytes = await decodedFrom(
-      { coding }, byte, limits, (start) => held.open(start), decoder,
-    )
+    const bytes = await decodedFrom({ coding }, byte, limits, (start) => held.open(start), decoder)
     return counted(bytes, (size) => {
       decodedBytes = size
       if (size > settings.maxDirectBytes) throw tooLarge

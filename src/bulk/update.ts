@@ -13,17 +13,13 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   /** Has `updateMany` or `update`, and `transaction` for atomic batches. */
   readonly repository: Pick<Repository<object, never, Change, Id>,
     'update' | 'updateMany' | 'transaction'>
-  /**
-   * JSON pointer (RFC 6901) to the array in the body; see `bulkCreate`.
-   *
-   * @default '/updates'
-   */
+  /** JSON pointer (RFC 6901) to the array in the body; see `bulkCreate`. Default: '/updates'. */
   readonly items?: string
   /** Returns the id of the record that an item changes. */
   readonly id: (item: T) => Id
   /** Returns the change. */
   readonly change: (item: T) => Change
-  /** @default 'if-possible' */
+  /** Default: 'if-possible'. */
   readonly atomic?: boolean | 'if-possible'
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
@@ -39,15 +35,14 @@ const UPDATE = {
 } satisfies OptionTable<BulkUpdateOptions<object, never, ItemId>>
 
 /**
- * Creates a handler for PATCH that changes many records. The body is a JSON object whose
- * property `updates` is an array; `items` names another place. Batches are atomic if the repository
- * has a transaction. The response is that of `bulkCreate`, with 200 if all items succeeded. An item
- * whose record does not exist is a 404. The report of an atomic batch names all such items at once,
- * even if other items are not valid.
+ * Creates a handler for PATCH that changes many records. The body is a JSON object whose property
+ * `updates` is an array; `items` names another place. Batches are atomic if the repository has a
+ * transaction. The response is that of `bulkCreate`, with 200 if all items succeeded. An item whose
+ * record does not exist is a 404. The report of an atomic batch names all such items at once, even
+ * if other items are not valid.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router.
- *
  * @example
  * import { router } from 'longhaul'
  * import { bulkUpdate } from 'longhaul/bulk'
@@ -60,7 +55,6 @@ const UPDATE = {
  *   change: ({ name }: Rename) => name,
  * })
  * export const handler = router({ 'PATCH /users/bulk': renameUsers })
- *
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function bulkUpdate<T extends object, Change, Id extends ItemId, C = unknown>(

@@ -73,9 +73,7 @@ function isUnavailable(error: unknown): error is HttpError {
  * Returns whether an error of a write ends this run, so that the next attempt of the task repeats
  * the write.
  */
-export function isRepeated<T>(
-  { attempt }: BulkRun<T>, error: unknown, isExact: boolean,
-): boolean {
+export function isRepeated<T>({ attempt }: BulkRun<T>, error: unknown, isExact: boolean): boolean {
   if (attempt === undefined) return false
   if (isUnavailable(error)) return true
   const isRefusal = isHttpError(error) && error.status < 500

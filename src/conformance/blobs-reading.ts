@@ -2,19 +2,13 @@ import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../stores/store.js'
 import { byteAt, bytes, chunks, collect, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
-import { together } from './waiting.js'
+import { reject, together } from './waiting.js'
 
 const SIZE = 300_001
 
 /** Tests of reading. */
 export const reading: Cases<BlobsContext> = {
-  'what is not there is undefined or false': async (context) => {
-    assert.equal(await context.blobs.stat(context.key()), undefined)
-    assert.equal(await context.blobs.open(context.key()), undefined)
-    assert.equal(await context.blobs.delete(context.key()), false)
-  },
-
-  'any range gives its bytes': async (context) => {
+  'each range has its bytes': async (context) => {
     await context.blobs.put(context.key(), bytes(SIZE, 7001), context.later)
     const ranges = [
       [0, SIZE], [0, 1], [SIZE - 1, SIZE], [5, 5], [SIZE, SIZE], [65_535, 65_537], [65_536, 131_072],
@@ -31,31 +25,31 @@ export const reading: Cases<BlobsContext> = {
     }
   },
 
-  'a range that does not lie within the blob is refused with a TypeError': async (context) => {
-    await context.blobs.put(context.key(), chunks('abc'), context.later)
+  'a range outside the blob rejects with a TypeError': async (context) => {
+    await context.put('abc')
     for (const [start, end] of [[0, 4], [-1, 2], [2, 1], [4, 4], [0.5, 2], [0, NaN]] as const) {
       const opened = context.blobs.open(context.key(), { start, end })
       await assert.rejects(opened, TypeError, `${start} to ${end}`)
     }
   },
 
-  'a range may ask for one version': async (context) => {
-    const old = await context.blobs.put(context.key(), chunks('abcdef'), context.later)
+  'a range with an entity tag reads only that version': async (context) => {
+    const old = await context.put('abcdef')
     assert.equal(await context.text(context.key(), { start: 1, etag: old.etag }), 'bcdef')
-    await context.blobs.put(context.key(), chunks('new'), context.later)
+    await context.put('new')
     const range = { start: 1, end: 6, etag: old.etag }
     assert.equal(await context.blobs.open(context.key(), range), undefined)
   },
 
-  'a reader that has begun gets the old blob whole': async (context) => {
+  'a reader that has begun gets the whole old blob': async (context) => {
     for (const end of ['replace', 'delete', 'expire'] as const) {
-      const { result: { reader, first }, life, key } = await context.beforeExpiry(async (life, key) => {
+      const { result: { reader, first }, life, key } = await context.whileLive(async (key, life) => {
         await context.blobs.put(key, bytes(SIZE), end === 'expire' ? life : context.later)
         const reader = (await context.blobs.open(key))?.[Symbol.asyncIterator]()
         assert.ok(reader)
         return { reader, first: await reader.next() }
       })
-      if (end === 'replace') await context.blobs.put(key, chunks('new'), context.later)
+      if (end === 'replace') await context.put('new', key)
       if (end === 'delete') assert.equal(await context.blobs.delete(key), true)
       if (end === 'expire') await context.outlive(life)
       if (end !== 'replace') assert.equal(await context.blobs.stat(key), undefined)
@@ -72,13 +66,13 @@ export const reading: Cases<BlobsContext> = {
     }
   },
 
-  'a reader that has not begun gets the old blob whole, or fails, and never another one': async (context) => {
+  'a reader that has not begun gets the whole old blob or fails, and never reads the new blob': async (context) => {
     for (const end of ['replace', 'delete'] as const) {
       const key = context.key(end)
-      await context.blobs.put(key, chunks('old'), context.later)
+      await context.put('old', key)
       const content = await context.blobs.open(key)
       assert.ok(content)
-      if (end === 'replace') await context.blobs.put(key, chunks('new'), context.later)
+      if (end === 'replace') await context.put('new', key)
       else await context.blobs.delete(key)
       const read = await collect(content).catch((error: unknown) =>
         isStoreUnavailable(error) ? 'failed' : assert.fail(String(error)),
@@ -87,13 +81,13 @@ export const reading: Cases<BlobsContext> = {
     }
   },
 
-  'what a reader does with its bytes changes them for nobody else': async (context) => {
-    await context.blobs.put(context.key(), chunks('abc'), context.later)
+  'a reader that changes its bytes does not change the blob': async (context) => {
+    await context.put('abc')
     for await (const chunk of (await context.blobs.open(context.key())) ?? chunks()) chunk.fill(0)
-    assert.equal(await context.text(context.key()), 'abc')
+    assert.equal(await context.text(), 'abc')
   },
 
-  'many read at the same time, and leave at any time': async (context) => {
+  'many readers read at the same time, and may stop at any time': async (context) => {
     await context.blobs.put(context.key(), bytes(SIZE), context.later)
     const lengths = await together(20, async (index) => {
       const content = await context.blobs.open(context.key(), { start: index })
@@ -107,43 +101,40 @@ export const reading: Cases<BlobsContext> = {
     assert.deepEqual(new Set(lengths), new Set([SIZE]))
   },
 
-  'delete removes, and says whether it did': async (context) => {
-    await context.blobs.put(context.key(), chunks('abc'), context.later)
+  'a blob that was never written, or is deleted, is absent for every call': async (context) => {
+    await context.absent()
+    await context.put('abc')
     assert.equal(await context.blobs.delete(context.key()), true)
-    assert.equal(await context.blobs.delete(context.key()), false)
-    assert.equal(await context.blobs.open(context.key()), undefined)
-    await context.blobs.put(context.key(), chunks('again'), context.later)
-    assert.equal(await context.text(context.key()), 'again')
+    await context.absent()
+    await context.put('again')
+    assert.equal(await context.text(), 'again')
   },
 }
 
 /** Tests of expiry, renewal, `close` and shared data. */
 export const lifetime: Cases<BlobsContext> = {
-  'an expired blob is gone': async (context) => {
-    await context.blobs.put(context.key('other'), chunks('def'), context.later)
-    const { life, key } = await context.beforeExpiry(async (life, key) => {
-      await context.blobs.put(key, chunks('abc'), life)
+  'an expired blob is absent for every call': async (context) => {
+    await context.put('def', context.key('other'))
+    const { life, key } = await context.whileLive(async (key, life) => {
+      await context.put('abc', key, life)
       assert.equal(await context.text(key), 'abc')
     })
     await context.outlive(life)
-    assert.equal(await context.blobs.stat(key), undefined)
-    assert.equal(await context.blobs.open(key), undefined)
-    assert.equal(await context.blobs.delete(key), false)
+    await context.absent(key)
     assert.equal(await context.text(context.key('other')), 'def')
-    await context.blobs.put(key, chunks('again'), context.later)
+    await context.put('again', key)
     assert.equal(await context.text(key), 'again')
   },
 
-  'a blob without a lifetime counts as written and expired': async (context) => {
-    await context.blobs.put(context.key(), chunks('old'), context.later)
+  'a put with a negative lifetime succeeds, and the blob expires at once': async (context) => {
+    await context.put('old')
     assert.equal((await context.blobs.put(context.key(), chunks('late'), { ttlMs: -1000 })).size, 4)
-    assert.equal(await context.blobs.stat(context.key()), undefined)
-    assert.equal(await context.blobs.open(context.key()), undefined)
+    await context.absent()
   },
 
-  'renew prolongs a life, and changes neither bytes nor entity tag': async (context) => {
-    const { result: info, life, key } = await context.beforeExpiry(async (life, key) => {
-      const info = await context.blobs.put(key, chunks('abc'), life)
+  'renew prolongs a lifetime, and changes neither bytes nor entity tag': async (context) => {
+    const { result: info, life, key } = await context.whileLive(async (key, life) => {
+      const info = await context.put('abc', key, life)
       assert.deepEqual(await context.second.renew(key, context.later.ttlMs), info)
       return info
     })
@@ -152,19 +143,17 @@ export const lifetime: Cases<BlobsContext> = {
     assert.equal(await context.text(key, { start: 1, etag: info.etag }), 'bc')
   },
 
-  'a renewed blob expires at the end of its new life': async (context) => {
-    const { life, key } = await context.beforeExpiry(async (life, key) => {
-      await context.blobs.put(key, chunks('abc'), life)
+  'a renewed blob expires at the end of its new lifetime': async (context) => {
+    const { life, key } = await context.whileLive(async (key, life) => {
+      await context.put('abc', key, life)
       assert.ok(await context.blobs.renew(key, 2 * life.ttlMs))
     })
     await context.outlive({ ttlMs: 2 * life.ttlMs })
-    assert.equal(await context.blobs.stat(key), undefined)
-    assert.equal(await context.blobs.renew(key, 1000), undefined, 'an expired blob stays away')
-    assert.equal(await context.blobs.open(key), undefined)
+    await context.absent(key)
   },
 
-  'renew never shortens a life': async (context) => {
-    const info = await context.blobs.put(context.key(), chunks('abc'), context.later)
+  'renew never shortens a lifetime': async (context) => {
+    const info = await context.put('abc')
     for (const ttlMs of [1, 0, -1000]) {
       assert.deepEqual(await context.blobs.renew(context.key(), ttlMs), info)
     }
@@ -172,26 +161,10 @@ export const lifetime: Cases<BlobsContext> = {
     assert.deepEqual(await context.blobs.stat(context.key()), info)
   },
 
-  'renew finds no blob that was never written or is deleted': async (context) => {
-    assert.equal(await context.blobs.renew(context.key(), 1000), undefined)
-    await context.blobs.put(context.key(), chunks('abc'), context.later)
-    await context.blobs.delete(context.key())
-    assert.equal(await context.blobs.renew(context.key(), 1000), undefined)
-    assert.equal(await context.blobs.stat(context.key()), undefined)
-  },
-
-  'renew refuses a lifetime that is no number, and a key that is not valid': async (context) => {
-    await context.blobs.put(context.key(), chunks('abc'), context.later)
-    for (const ttlMs of [NaN, Infinity, '1' as unknown as number]) {
-      await assert.rejects(context.blobs.renew(context.key(), ttlMs), TypeError)
-    }
-    await assert.rejects(context.blobs.renew('', 1000), TypeError)
-  },
-
-  'renew at the same time as delete brings nothing back': async (context) => {
+  'a renew during a delete does not restore the blob': async (context) => {
     for (let round = 0; round < 5; round++) {
       const key = context.key(`deleted-${round}`)
-      const info = await context.blobs.put(key, chunks('abc'), context.later)
+      const info = await context.put('abc', key)
       const outcomes = await together(8, async (index) => (
         index === 4 ? context.second.delete(key) : context.blobs.renew(key, 900_000)
       ))
@@ -199,15 +172,14 @@ export const lifetime: Cases<BlobsContext> = {
       for (const outcome of outcomes) {
         if (typeof outcome === 'object') assert.deepEqual(outcome, info)
       }
-      assert.equal(await context.blobs.stat(key), undefined)
-      assert.equal(await context.blobs.open(key), undefined)
+      await context.absent(key)
     }
   },
 
-  'renew at the same time as put renews one of the blobs, and keeps the new one': async (context) => {
+  'a renew during a put renews the old or the new blob, and the new one stays': async (context) => {
     for (let round = 0; round < 5; round++) {
       const key = context.key(`replaced-${round}`)
-      const old = await context.blobs.put(key, chunks('old'), context.later)
+      const old = await context.put('old', key)
       const outcomes = await together(8, async (index) => (
         index === 4 ? context.second.put(key, chunks('new'), context.later)
           : context.blobs.renew(key, 900_000)
@@ -221,35 +193,30 @@ export const lifetime: Cases<BlobsContext> = {
     }
   },
 
-  'after close every call rejects with a StoreUnavailableError': async (context) => {
+  'after close every call rejects with a StoreUnavailableError, and close resolves again': async (context) => {
     const { blobs } = context
     await blobs.put(context.key(), chunks('x'), context.later)
     await blobs.close()
-    const calls: Record<string, () => Promise<unknown>> = {
+    await reject(context, isStoreUnavailable, {
       put: () => blobs.put(context.key('new'), chunks('x'), context.later),
       stat: () => blobs.stat(context.key()),
       open: () => blobs.open(context.key()),
       renew: () => blobs.renew(context.key(), 1000),
       delete: () => blobs.delete(context.key()),
-    }
-    for (const [verb, call] of Object.entries(calls)) {
-      const rejected = context.inTime(call(), `${verb}() after close rejects`)
-      await assert.rejects(rejected, isStoreUnavailable, `${verb}() after close`)
-    }
-    await context.inTime(blobs.close(), 'a second close() resolves')
+    })
+    await context.soon(blobs.close(), 'a second close() resolves')
   },
 
-  'shared blobs show what another writes; close ends only itself': async (context) => {
-    const advice = 'the factory has to give `second` blobs on the same data if, and only if, '
-      + '`shared` is true'
-    assert.equal(context.hasSecond, context.blobs.shared, advice)
+  'shared blobs show what another process writes, and close ends only one of them': async (context) => {
+    const advice = 'the factory must return `second`, blobs on the same data, if and only if `shared` is true'
+    assert.equal(context.second !== context.blobs, context.blobs.shared, advice)
     if (!context.blobs.shared) return
-    const info = await context.blobs.put(context.key(), chunks('abc'), context.later)
+    const info = await context.put('abc')
     assert.deepEqual(await context.second.stat(context.key()), info)
     const range = { start: 1, etag: info.etag }
     assert.equal(await context.text(context.key(), range, context.second), 'bc')
     await context.second.put(context.key(), chunks('def'), context.later)
-    assert.equal(await context.text(context.key()), 'def')
+    assert.equal(await context.text(), 'def')
     await context.blobs.close()
     assert.equal(await context.text(context.key(), {}, context.second), 'def')
     assert.equal(await context.second.delete(context.key()), true)

@@ -14,13 +14,11 @@ const OPTIONS = {
  * Registers the tests that every implementation of `Blobs` must pass. `runner` is a test runner
  * such as node:test, vitest, jest or mocha. `factory` creates the blobs of one test; data of other
  * tests does no harm.
- *
  * @example
  * import * as runner from 'node:test'
  * import { blobsConformance } from 'longhaul/conformance'
  *
  * blobsConformance(runner, async () => ({ blobs: await openBlobs(), second: await openBlobs() }))
- *
  * @throws {TypeError} An option is unknown.
  */
 export function blobsConformance(

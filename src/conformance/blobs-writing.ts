@@ -2,57 +2,55 @@ import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../stores/store.js'
 import { bytes, chunks, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
-import { Latch } from './waiting.js'
+import { Latch, reject } from './waiting.js'
+
+/** Yields one text, and the other one when the latch is opened. */
+async function* waiting(latch: Latch, first: string, second: string): AsyncGenerator<Uint8Array> {
+  yield* chunks(first)
+  await latch.opened
+  yield* chunks(second)
+}
 
 /** Tests of writing. */
 export const writing: Cases<BlobsContext> = {
-  'what was put can be read, and stat tells its size and tag': async (context) => {
+  'a blob that was put can be read, and stat returns its size and entity tag': async (context) => {
     const info = await context.blobs.put(context.key(), chunks('one ', 'two'), context.later)
     assert.equal(info.size, 7)
     assert.match(info.etag, /^"[\x21\x23-\x7e]+"$/, 'a strong entity tag in quotes')
     assert.deepEqual(await context.blobs.stat(context.key()), info)
-    assert.equal(await context.text(context.key()), 'one two')
+    assert.equal(await context.text(), 'one two')
   },
 
-  'an empty blob is one': async (context) => {
+  'a blob may be empty': async (context) => {
     assert.equal((await context.blobs.put(context.key(), chunks(), context.later)).size, 0)
-    assert.equal(await context.text(context.key()), '')
+    assert.equal(await context.text(), '')
     await context.blobs.put(context.key(), chunks('', '', 'a', ''), context.later)
-    assert.equal(await context.text(context.key()), 'a')
+    assert.equal(await context.text(), 'a')
   },
 
-  'the whole old blob shows until the whole new one is there': async (context) => {
-    const first = await context.blobs.put(context.key(), chunks('old'), context.later)
+  'readers get the whole old blob until the new one is complete': async (context) => {
+    const first = await context.put('old')
     const latch = new Latch()
-    const content = (async function* () {
-      yield* chunks('n')
-      await latch.opened
-      yield* chunks('ew')
-    })()
-    const written = context.blobs.put(context.key(), content, context.later)
-    assert.equal(await context.text(context.key()), 'old')
+    const written = context.blobs.put(context.key(), waiting(latch, 'n', 'ew'), context.later)
+    assert.equal(await context.text(), 'old')
     assert.deepEqual(await context.blobs.stat(context.key()), first)
     latch.open()
     const second = await written
-    assert.notEqual(second.etag, first.etag, 'other bytes have another tag')
-    assert.equal(await context.text(context.key()), 'new')
+    assert.notEqual(second.etag, first.etag, 'other bytes have another entity tag')
+    assert.equal(await context.text(), 'new')
   },
 
   'the writer that completes last wins': async (context) => {
     const latch = new Latch()
-    const content = (async function* () {
-      await latch.opened
-      yield* chunks('slow')
-    })()
-    const slow = context.blobs.put(context.key(), content, context.later)
-    await context.blobs.put(context.key(), chunks('quick'), context.later)
-    assert.equal(await context.text(context.key()), 'quick')
+    const slow = context.blobs.put(context.key(), waiting(latch, 's', 'low'), context.later)
+    await context.put('quick')
+    assert.equal(await context.text(), 'quick')
     latch.open()
     await slow
-    assert.equal(await context.text(context.key()), 'slow')
+    assert.equal(await context.text(), 'slow')
   },
 
-  'no tag comes back, not after a delete, not for the same bytes elsewhere that differ': async (context) => {
+  'other bytes get another entity tag, even after a delete': async (context) => {
     const tags = new Set<string>()
     for (const text of ['a', 'b', 'c', 'd']) {
       tags.add((await context.blobs.put(context.key(), chunks(text), context.later)).etag)
@@ -61,7 +59,7 @@ export const writing: Cases<BlobsContext> = {
     assert.equal(tags.size, 4)
   },
 
-  'content that fails leaves nothing, and its own error comes back': async (context) => {
+  'if the content fails, the put rejects with its error and the old blob stays': async (context) => {
     const failure = new Error('the client went away')
     const failing = async function* (): AsyncGenerator<Uint8Array> {
       yield* chunks('half')
@@ -69,12 +67,12 @@ export const writing: Cases<BlobsContext> = {
     }
     await assert.rejects(context.blobs.put(context.key(), failing(), context.later), failure)
     assert.equal(await context.blobs.stat(context.key()), undefined)
-    await context.blobs.put(context.key(), chunks('old'), context.later)
+    await context.put('old')
     await assert.rejects(context.blobs.put(context.key(), failing(), context.later), failure)
-    assert.equal(await context.text(context.key()), 'old')
+    assert.equal(await context.text(), 'old')
   },
 
-  'a signal stops a put at once, also while its content keeps it waiting, and closes the content':
+  'a signal stops a put at once, even while it waits for its content, and closes the content':
     async (context) => {
       const stop = new AbortController()
       let closed = false
@@ -93,8 +91,8 @@ export const writing: Cases<BlobsContext> = {
       }
       const options = { ...context.later, signal: stop.signal }
       const written = context.blobs.put(context.key(), content, options)
-      const rejected = assert.rejects(context.inTime(written, 'the put ends'), /enough/)
-      await context.eventually(() => waiting, 'the content is asked for its first chunk')
+      const rejected = assert.rejects(context.soon(written, 'the put ends'), /enough/)
+      await context.eventually(() => waiting, 'the first chunk is requested')
       stop.abort(new Error('enough'))
       await rejected
       assert.equal(closed, true, 'the content was closed')
@@ -104,7 +102,7 @@ export const writing: Cases<BlobsContext> = {
       assert.equal(await context.blobs.stat(context.key()), undefined)
     },
 
-  'a chunk may be used again once the next one is asked for': async (context) => {
+  'a chunk may be reused once the next one is requested': async (context) => {
     const buffer = Buffer.alloc(3)
     const content = (async function* () {
       for (const text of ['abc', 'def', 'ghi']) {
@@ -114,10 +112,10 @@ export const writing: Cases<BlobsContext> = {
       buffer.write('xxx')
     })()
     await context.blobs.put(context.key(), content, context.later)
-    assert.equal(await context.text(context.key()), 'abcdefghi')
+    assert.equal(await context.text(), 'abcdefghi')
   },
 
-  'content is taken no faster than it is written': async (context) => {
+  'content is read no faster than it is written': async (context) => {
     let asked = 0
     let most = 0
     let pending = 0
@@ -135,36 +133,44 @@ export const writing: Cases<BlobsContext> = {
     assert.equal((await context.blobs.stat(context.key()))?.size, 20_000)
   },
 
-  'keys that differ in one code unit differ': async (context) => {
+  'keys that differ in one code unit are different keys': async (context) => {
     const names = [
       'a', 'A', 'a/b', '../a', 'a\\b', 'ä', 'a\u0308', '%2e', '..', 'x'.repeat(400), '\u{1f600}',
       ' a', 'a ', 'a\n',
     ]
     for (const [n, name] of names.entries()) {
-      await context.blobs.put(context.key(name), chunks(`<${n}>`), context.later)
+      await context.put(`<${n}>`, context.key(name))
     }
     for (const [n, name] of names.entries()) {
       assert.equal(await context.text(context.key(name)), `<${n}>`, JSON.stringify(name))
     }
   },
 
-  'what is no key, no time, no bytes is refused with a TypeError': async (context) => {
+  'misuse rejects with a TypeError and writes nothing': async (context) => {
     for (const key of ['', 'x'.repeat(513), 'a\0b', '\ud800']) {
-      const put = context.blobs.put(key, chunks('x'), context.later)
-      await assert.rejects(put, TypeError, JSON.stringify(key).slice(0, 20))
-      await assert.rejects(context.blobs.stat(key), TypeError)
+      await reject(context, TypeError, {
+        put: () => context.put('x', key),
+        stat: () => context.blobs.stat(key),
+        renew: () => context.blobs.renew(key, 1000),
+      })
     }
-    await assert.rejects(context.blobs.put(context.key(), chunks('x'), { ttlMs: NaN }), TypeError)
     const text = (async function* () {
       yield 'text'
     })() as unknown as AsyncIterable<Uint8Array>
-    await assert.rejects(context.blobs.put(context.key(), text, context.later), TypeError)
+    await reject(context, TypeError, {
+      'a text': () => context.blobs.put(context.key(), text, context.later),
+      'a lifetime that is not a number': () => context.put('x', context.key(), { ttlMs: NaN }),
+    })
     assert.equal(await context.blobs.stat(context.key()), undefined)
+    await context.put('x')
+    for (const ttlMs of [NaN, Infinity, '1' as unknown as number]) {
+      await reject(context, TypeError, { renew: () => context.blobs.renew(context.key(), ttlMs) })
+    }
   },
 
-  'without room a put is refused as full, what was there stays, and room comes back': async (context) => {
+  'without space a put rejects as full, the old blob stays, and space is freed again': async (context) => {
     if (context.capacity === undefined) return
-    await context.blobs.put(context.key(), chunks('old'), context.later)
+    await context.put('old')
     let closed = false
     const much = (async function* () {
       try {
@@ -176,11 +182,11 @@ export const writing: Cases<BlobsContext> = {
     const isFull = (error: unknown) => isStoreUnavailable(error) && error.reason === 'full'
     await assert.rejects(context.blobs.put(context.key(), much, context.later), isFull)
     await context.eventually(() => closed, 'the content is closed')
-    assert.equal(await context.text(context.key()), 'old')
+    assert.equal(await context.text(), 'old')
     for (let round = 0; round < 5; round++) {
       const content = bytes(Math.floor(context.capacity * 0.4))
       const { size } = await context.blobs.put(context.key(), content, context.later)
-      assert.equal((await context.text(context.key()))?.length, size)
+      assert.equal((await context.text())?.length, size)
     }
   },
 }

@@ -21,7 +21,6 @@ export type Cases<Context> = Readonly<Record<string, (context: Context) => Promi
 
 /**
  * Registers every case with the runner. Each case gets its own context, which is always closed.
- *
  * @param open - opens a context for a case of a group
  * @param concurrency - maximum number of cases that run at the same time, even if the runner calls
  * one after the other
@@ -33,51 +32,35 @@ export function register<Context extends { end(): Promise<void> }>(
   open: (group: string) => Promise<Context>,
   concurrency = 1,
 ): void {
-  const queue: Case[] = []
+  const queue: (() => Promise<void>)[] = []
+  const begun: (Promise<void> | undefined)[] = []
+  const begin = (at: number): Promise<void> | undefined => {
+    const outcome = begun[at] ??= queue[at]?.()
+    // The runner gets the rejection when it calls the case.
+    outcome?.catch(() => undefined)
+    return outcome
+  }
   runner.describe(title, () => {
     for (const [group, cases] of Object.entries(groups)) {
       runner.describe(group, () => {
         for (const [name, body] of Object.entries(cases)) {
-          const own = new Case(async () => {
+          const at = queue.push(async () => {
             const context = await open(group)
             try {
               await body(context)
             } finally {
               await context.end()
             }
-          })
-          const at = queue.push(own) - 1
-          runner.it(name, () => {
-            for (const next of queue.slice(at, at + concurrency)) void next.begin()
-            return own.end()
+          }) - 1
+          runner.it(name, async () => {
+            for (let next = at; next < at + concurrency; next++) void begin(next)
+            const outcome = begin(at)
+            // A runner that calls the case again runs it again.
+            begun[at] = undefined
+            await outcome
           })
         }
       })
     }
   })
-}
-
-/** A case, which may begin before the runner calls it. */
-class Case {
-  private outcome: Promise<void> | undefined
-
-  constructor(private readonly body: () => Promise<void>) {}
-
-  begin(): Promise<void> {
-    if (!this.outcome) {
-      this.outcome = this.body()
-      // The runner gets a rejection from `end`.
-      this.outcome.catch(() => undefined)
-    }
-    return this.outcome
-  }
-
-  /** Resolves with the case. Called again, the case runs again. */
-  async end(): Promise<void> {
-    try {
-      await this.begin()
-    } finally {
-      this.outcome = undefined
-    }
-  }
 }

@@ -2,24 +2,20 @@ import assert from 'node:assert/strict'
 import type { Entry } from '../stores/store.js'
 import type { Cases } from './runner.js'
 import type { StoreContext } from './store-context.js'
-import { rejects } from './waiting.js'
+import { reject } from './waiting.js'
 
 /** Tests of each method without concurrent callers. */
 export const entries: Cases<StoreContext> = {
-  'create writes an entry, and get gives value and revision': async (context) => {
-    assert.equal(await context.store.get(context.key()), undefined)
+  'create writes an entry once, get returns it, and so does a second create': async (context) => {
+    await context.absent(context.key())
     const revision = await context.created(context.key(), 'one')
     assert.deepEqual({ ...await context.store.get(context.key()) }, { value: 'one', revision })
-  },
-
-  'create leaves an entry that is there, and gives it': async (context) => {
-    const revision = await context.created(context.key(), 'one')
     const outcome = await context.store.create(context.key(), 'two', context.later)
     assert.deepEqual(outcome, { created: false, entry: { value: 'one', revision } })
     assert.deepEqual({ ...await context.store.get(context.key()) }, { value: 'one', revision })
   },
 
-  'replace with an old revision leaves the entry, and gives it': async (context) => {
+  'replace with an old revision changes nothing, and returns the entry': async (context) => {
     const first = await context.created(context.key(), 'one')
     const revision = await context.replaced(context.key(), 'two', first)
     assert.notEqual(revision, first)
@@ -28,20 +24,20 @@ export const entries: Cases<StoreContext> = {
     assert.deepEqual({ ...await context.store.get(context.key()) }, { value: 'two', revision })
   },
 
-  'replace with the same value is a new revision all the same': async (context) => {
+  'replace with the same value gives a new revision': async (context) => {
     const first = await context.created(context.key(), 'same')
     assert.notEqual(await context.replaced(context.key(), 'same', first), first)
     await context.outdated(context.key(), first)
   },
 
-  'replace where nothing is writes nothing, and gives undefined': async (context) => {
+  'replace of an absent entry writes nothing': async (context) => {
     const revision = await context.created(context.key('other'), 'one')
     const outcome = await context.store.replace(context.key(), 'two', revision, context.later)
     assert.deepEqual(outcome, { replaced: false, entry: undefined })
-    assert.equal(await context.store.get(context.key()), undefined)
+    await context.absent(context.key())
   },
 
-  'a revision that never was matches nothing': async (context) => {
+  'an unknown revision matches no entry': async (context) => {
     const revision = await context.created(context.key(), 'one')
     const wrong = [
       '', '0', 'x', `${revision} `, ` ${revision}`, `${revision}0`, `0${revision}`,
@@ -51,23 +47,20 @@ export const entries: Cases<StoreContext> = {
     assert.equal(await context.value(context.key()), 'one')
   },
 
-  'delete removes, once': async (context) => {
-    await context.created(context.key(), 'one')
-    assert.equal(await context.store.delete(context.key()), true)
-    assert.equal(await context.store.get(context.key()), undefined)
-    assert.equal(await context.store.delete(context.key()), false)
-  },
-
-  'delete with a revision removes only that one': async (context) => {
+  'only the first delete of an entry returns true, with a revision only that of the entry': async (context) => {
     const first = await context.created(context.key(), 'one')
     const second = await context.replaced(context.key(), 'two', first)
     assert.equal(await context.store.delete(context.key(), first), false)
     assert.equal(await context.value(context.key()), 'two')
-    assert.equal(await context.store.delete(context.key(), second), true)
-    assert.equal(await context.store.get(context.key()), undefined)
+    for (const revision of [second, undefined]) {
+      assert.equal(await context.store.delete(context.key(), revision), true)
+      await context.absent(context.key())
+      assert.equal(await context.store.delete(context.key(), revision), false)
+      await context.created(context.key(), 'one')
+    }
   },
 
-  'no revision comes twice for a key, not even after delete': async (context) => {
+  'a key never gets the same revision twice, not even after delete': async (context) => {
     const seen: string[] = []
     for (let round = 0; round < 3; round++) {
       let revision = await context.created(context.key(), 'x')
@@ -79,23 +72,23 @@ export const entries: Cases<StoreContext> = {
       }
       assert.equal(await context.store.delete(context.key(), revision), true)
     }
-    assert.equal(new Set(seen).size, seen.length, `a revision came twice: ${seen.join(', ')}`)
+    assert.equal(new Set(seen).size, seen.length, `a revision was repeated: ${seen.join(', ')}`)
   },
 
-  'what a caller does to an entry that it was given changes nothing': async (context) => {
+  'a caller that changes a returned entry does not change the stored one': async (context) => {
     const revision = await context.created(context.key(), 'one')
     const entry = await context.store.get(context.key()) as { -readonly [K in keyof Entry]: Entry[K] }
     try {
       entry.value = 'two'
       entry.revision = 'none'
     } catch {
-      // Frozen is as good as copied.
+      // The store may return a frozen entry instead of a copy.
     }
     assert.equal(await context.value(context.key()), 'one')
     await context.replaced(context.key(), 'three', revision)
   },
 
-  'evictable is taken; such an entry may go early, others may not': async (context) => {
+  'an evictable entry may disappear early, others may not': async (context) => {
     const evictable = { ...context.later, evictable: true }
     const first = await context.created(context.key('held'), 'held')
     for (let i = 0; i < 20; i++) {
@@ -110,14 +103,18 @@ export const entries: Cases<StoreContext> = {
   'misuse rejects with a TypeError and changes nothing': async (context) => {
     const revision = await context.created(context.key(), 'one')
     for (const ttlMs of [NaN, Infinity]) {
-      await rejects(context.store.create(context.key('new'), 'x', { ttlMs }), TypeError)
-      await rejects(context.store.replace(context.key(), 'x', revision, { ttlMs }), TypeError)
-      await rejects(context.store.increment(context.key('count'), 1, { ttlMs }), TypeError)
+      await reject(context, TypeError, {
+        create: () => context.store.create(context.key('new'), 'x', { ttlMs }),
+        replace: () => context.store.replace(context.key(), 'x', revision, { ttlMs }),
+        increment: () => context.store.increment(context.key('count'), 1, { ttlMs }),
+      })
     }
-    await rejects(context.store.increment(context.key('count'), 0.5, context.later), TypeError)
-    await rejects(context.store.increment(context.key('count'), NaN, context.later), TypeError)
+    await reject(context, TypeError, {
+      fraction: () => context.store.increment(context.key('count'), 0.5, context.later),
+      NaN: () => context.store.increment(context.key('count'), NaN, context.later),
+    })
     assert.equal(await context.value(context.key()), 'one')
-    assert.equal(await context.store.get(context.key('new')), undefined)
+    await context.absent(context.key('new'))
     assert.equal(await context.count(context.key('count')), 1)
   },
 }
@@ -139,7 +136,7 @@ const VALUES = [
 
 /** Tests that keys and values are stored unchanged. */
 export const strings: Cases<StoreContext> = {
-  'keys that look alike are different keys': async (context) => {
+  'similar keys are different keys': async (context) => {
     for (const [i, key] of KEYS.entries()) await context.created(context.key(key), `value ${i}`)
     for (const [i, key] of KEYS.entries()) {
       assert.equal(await context.value(context.key(key)), `value ${i}`, JSON.stringify(key))
@@ -151,7 +148,7 @@ export const strings: Cases<StoreContext> = {
     }
   },
 
-  'long keys are different to the last character': async (context) => {
+  'long keys are compared to the last character': async (context) => {
     const stem = context.key('k'.repeat(400)).padEnd(511, '\u00e9')
     await context.created(`${stem}1`, 'one')
     await context.created(`${stem}2`, 'two')
@@ -162,7 +159,7 @@ export const strings: Cases<StoreContext> = {
     assert.equal(await context.count(`${stem}2`), 1)
   },
 
-  'values come back as they were, from every verb': async (context) => {
+  'every method returns values unchanged': async (context) => {
     for (const [i, value] of VALUES.entries()) {
       const key = context.key(`value-${i}`)
       const revision = await context.created(key, value)

@@ -8,83 +8,72 @@ const NONE = { ttlMs: -1000 }
 
 /** Tests of expiry. */
 export const expiry: Cases<StoreContext> = {
-  'an entry is there before its expiry and gone after it': async (context) => {
+  'an entry exists before its expiry and not after it': async (context) => {
     const { key, life } = await context.whileLive(async (key, life) => {
       await context.created(key, 'x', life)
-      assert.equal(await context.value(key), 'x', 'the entry went before its expiry')
+      assert.equal(await context.value(key), 'x', 'the entry expired early')
     })
     await context.outlive(life)
-    assert.equal(await context.store.get(key), undefined, 'the entry outlived its expiry')
+    await context.absent(key, 'the entry outlived its expiry')
   },
 
-  'replace of an expired entry finds nothing': async (context) => {
-    const revision = await context.created(context.key(), 'x', context.soon)
-    await context.outlive(context.soon)
-    const outcome = await context.store.replace(context.key(), 'y', revision, context.later)
+  'replace and delete find no expired entry, and create gives a new revision': async (context) => {
+    const old = await context.created(context.key(), 'x', context.short)
+    await context.outlive(context.short)
+    const outcome = await context.store.replace(context.key(), 'y', old, context.later)
     assert.deepEqual(outcome, { replaced: false, entry: undefined })
-    assert.equal(await context.store.get(context.key()), undefined)
-  },
-
-  'delete of an expired entry removes nothing': async (context) => {
-    const revision = await context.created(context.key(), 'x', context.soon)
-    await context.outlive(context.soon)
-    assert.equal(await context.store.delete(context.key(), revision), false)
+    assert.equal(await context.store.delete(context.key(), old), false)
     assert.equal(await context.store.delete(context.key()), false)
-  },
-
-  'create works after the expiry, under a new revision': async (context) => {
-    const old = await context.created(context.key(), 'x', context.soon)
-    await context.outlive(context.soon)
     assert.notEqual(await context.created(context.key(), 'new'), old)
     await context.outdated(context.key(), old)
     assert.equal(await context.value(context.key()), 'new')
   },
 
-  'replace can move the expiry further away': async (context) => {
+  'replace can prolong the lifetime': async (context) => {
     const { key, life } = await context.whileLive(async (key, life) => {
       await context.replaced(key, 'y', await context.created(key, 'x', life))
     })
     await context.outlive(life)
-    assert.equal(await context.value(key), 'y', 'the entry went at its first expiry')
+    assert.equal(await context.value(key), 'y', 'the entry expired with its first lifetime')
   },
 
-  'replace can bring the expiry nearer': async (context) => {
+  'replace can shorten the lifetime': async (context) => {
     const revision = await context.created(context.key(), 'x')
-    await context.replaced(context.key(), 'y', revision, context.soon)
-    await context.outlive(context.soon)
-    assert.equal(await context.store.get(context.key()), undefined)
+    await context.replaced(context.key(), 'y', revision, context.short)
+    await context.outlive(context.short)
+    await context.absent(context.key())
   },
 
   'replace without a lifetime keeps the expiry': async (context) => {
     const kept = await context.created(context.key('kept'), 'x')
     const { key, life } = await context.whileLive(async (key, life) => {
       await context.replaced(key, 'y', await context.created(key, 'x', life), {})
-      assert.equal(await context.value(key), 'y', 'the entry went before its expiry')
+      assert.equal(await context.value(key), 'y', 'the entry expired early')
     })
     await context.replaced(context.key('kept'), 'y', kept, {})
     await context.outlive(life)
-    assert.equal(await context.store.get(key), undefined, 'the entry outlived its expiry')
-    assert.equal(await context.value(context.key('kept')), 'y', 'the entry went before its expiry')
+    await context.absent(key, 'the entry outlived its expiry')
+    assert.equal(await context.value(context.key('kept')), 'y', 'the entry expired early')
   },
 
-  'a create that lost does not move the expiry': async (context) => {
+  'a create that finds an entry does not change its lifetime': async (context) => {
     const { key, life } = await context.whileLive(async (key, life) => {
       await context.created(key, 'x', life)
       const { created } = await context.store.create(key, 'y', context.later)
-      assert.equal(created, false, 'the entry went early')
+      assert.equal(created, false, 'the entry expired early')
     })
     await context.outlive(life)
-    assert.equal(await context.store.get(key), undefined)
+    await context.absent(key)
   },
 
-  'a write without a lifetime counts as written and is gone at once': async (context) => {
+  'a write with a negative lifetime succeeds and expires at once': async (context) => {
     await context.created(context.key(), 'x', NONE)
     await context.outlive({ ttlMs: 1 })
-    assert.equal(await context.store.get(context.key()), undefined)
+    await context.absent(context.key())
     const revision = await context.created(context.key(), 'y')
     await context.replaced(context.key(), 'z', revision, NONE)
     await context.outlive({ ttlMs: 1 })
-    assert.equal(await context.store.get(context.key()), undefined)
+    await context.absent(context.key())
     await context.created(context.key(), 'free again')
   },
 
@@ -96,9 +85,9 @@ export const expiry: Cases<StoreContext> = {
   },
 }
 
-/** Tests of the share of one owner. The owners of a test are its own. */
+/** Tests of the share of one owner. Each test has its own owners. */
 export const owners: Cases<StoreContext> = {
-  'an owner above its share loses its own oldest entries, and nobody else does': async (context) => {
+  'an owner above its share loses its own oldest entries, and other owners lose none': async (context) => {
     const [ann, bob] = ownersOf(context)
     const kept = { ...context.later, evictable: true }
     for (const name of ['bob-1', 'bob-2']) {
@@ -107,25 +96,25 @@ export const owners: Cases<StoreContext> = {
     await context.created(context.key('nobody'), 'x', kept)
     const keys = await flood(context, 2 * context.share.entries, 'x')
     await shrinks(context, keys)
-    assert.equal(await context.value(last(keys)), 'x', 'the newest entry went')
+    assert.equal(await context.value(last(keys)), 'x', 'the newest entry was removed')
     assert.equal(await context.value(keys[0] as string), undefined, 'the oldest entry stayed')
     for (const name of ['bob-1', 'bob-2', 'nobody']) {
       assert.equal(await context.value(context.key(name)), 'x', `the flood of ${ann} removed ${name}`)
     }
   },
 
-  'an old entry with a long lifetime goes before a new one with a short lifetime': async (context) => {
+  'an old entry with a long lifetime is removed before a new one with a short lifetime': async (context) => {
     const { entries } = context.share
     const long = await flood(context, entries, 'x')
     const short = await flood(context, Math.floor(entries / 2), 'x', {
       name: 'short', ttlMs: context.later.ttlMs / 2,
     })
     await shrinks(context, [...long, ...short])
-    assert.equal(await live(context, short), short.length, 'a new entry went')
+    assert.equal(await live(context, short), short.length, 'a new entry was removed')
     assert.equal(await context.value(long[0] as string), undefined, 'the oldest entry stayed')
   },
 
-  'the share is one of bytes too': async (context) => {
+  'the share also limits bytes': async (context) => {
     const { share } = context
     // Random, so that no store compresses it.
     const value = randomBytes(share.bytes / 8).toString('base64url')
@@ -134,11 +123,11 @@ export const owners: Cases<StoreContext> = {
       async () => await live(context, keys) * value.length <= share.bytes,
       'the owner keeps more bytes than its share',
     )
-    assert.equal(await context.value(last(keys)), value, 'the newest entry went')
+    assert.equal(await context.value(last(keys)), value, 'the newest entry was removed')
     assert.equal(await context.value(keys[0] as string), undefined, 'the oldest entry stayed')
   },
 
-  'an entry that is not evictable stays, whatever its owner has': async (context) => {
+  'an entry that is not evictable stays, however many entries its owner has': async (context) => {
     const [owner] = ownersOf(context)
     const { later } = context
     await context.created(context.key('pinned'), 'x', { ...later, owner })
@@ -148,8 +137,8 @@ export const owners: Cases<StoreContext> = {
     await context.replaced(context.key('again'), 'y', revision, {})
     const keys = await flood(context, 2 * context.share.entries, 'x')
     await shrinks(context, keys)
-    assert.equal(await context.value(context.key('pinned')), 'x', 'a pinned entry went')
-    assert.equal(await context.value(context.key('again')), 'y', 'an entry that was pinned again went')
+    assert.equal(await context.value(context.key('pinned')), 'x', 'a pinned entry was removed')
+    assert.equal(await context.value(context.key('again')), 'y', 'an entry that was pinned again was removed')
   },
 
   'an entry that is written often counts once': async (context) => {

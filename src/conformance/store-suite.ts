@@ -17,13 +17,11 @@ const OPTIONS = {
  * Registers the tests that every implementation of `Store` must pass. `runner` is a test runner
  * such as node:test, vitest, jest or mocha. `factory` creates the store of one test; data of other
  * tests does no harm.
- *
  * @example
  * import * as runner from 'node:test'
  * import { storeConformance } from 'longhaul/conformance'
  *
  * storeConformance(runner, async () => ({ store: await openStore(), second: await openStore() }))
- *
  * @throws {TypeError} An option is unknown.
  */
 export function storeConformance(

@@ -35,13 +35,23 @@ export async function inTime<T>(promise: MaybePromise<T>, ms: number, what: stri
   }
 }
 
-/**
- * Returns a function that returns how many notices without a change a watch may have had since this
- * call: two, and two a second. A store that cannot see changes calls all listeners at intervals.
- */
-export function hintsWithoutChange(): () => number {
-  const began = performance.now()
-  return () => 2 + (performance.now() - began) / 500
+/** Waits as long as the options of a suite allow. */
+export class Waits {
+  constructor(readonly timeoutMs: number, readonly toleranceMs: number) {}
+
+  eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
+    return eventually(check, this.timeoutMs, what)
+  }
+
+  /** Returns the outcome of a call. Fails with `what` after the time limit. */
+  soon<T>(outcome: MaybePromise<T>, what: string): Promise<T> {
+    return inTime(outcome, this.timeoutMs, what)
+  }
+
+  /** Waits as long as an unexpected event would take. */
+  quiet(): Promise<void> {
+    return pause(this.toleranceMs)
+  }
 }
 
 /** Makes `count` calls concurrently. */
@@ -50,11 +60,16 @@ export function together<T>(count: number, call: (index: number) => MaybePromise
 }
 
 /**
- * Checks that the outcome of a call is a rejection with `error`. A call that throws instead fails
- * the test.
+ * Checks that each call rejects with `error` within the time limit. A call that throws instead
+ * fails the test.
  */
-export function rejects(outcome: unknown, error: assert.AssertPredicate): Promise<void> {
-  return assert.rejects(Promise.resolve(outcome), error)
+export async function reject(
+  waits: Waits, error: assert.AssertPredicate, calls: Readonly<Record<string, () => unknown>>,
+): Promise<void> {
+  for (const [name, call] of Object.entries(calls)) {
+    const rejected = assert.rejects(Promise.resolve(call()), error, name)
+    await waits.soon(rejected, `${name} rejects`)
+  }
 }
 
 /** A promise that resolves when `open` is called. */

@@ -27,7 +27,10 @@ export interface ExportPosition {
   readonly records: number
 }
 
-/** Writes the records of a cursor as files, one part after the other. Returns the position at the end. */
+/**
+ * Writes the records of a cursor as files, one part after the other. Returns the position at the
+ * end.
+ */
 export async function writeParts<T>(
   cursor: RecordCursor<T>, settings: PartsSettings<T>, from: ExportPosition,
 ): Promise<ExportPosition> {

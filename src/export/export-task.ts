@@ -27,9 +27,9 @@ type ExportFormat = 'ndjson' | 'csv' | 'json'
 interface RecordsContext<C = unknown>
   extends Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'> {
   /**
-   * Returns the number of records that earlier runs of the task have written, and promises that
-   * the source begins after them. If it is not called before the first record, `exportTask` reads
-   * these records again and skips them. 0 in the first run and without `partRecords`.
+   * Returns the number of records that earlier runs of the task have written, and promises that the
+   * source begins after them. If it is not called before the first record, `exportTask` reads these
+   * records again and skips them. 0 in the first run and without `partRecords`.
    */
   readonly from: () => number
 }
@@ -65,16 +65,14 @@ export interface ExportTaskOptions<
    * Maximum number of runs. A run that fails, for example because the database is unavailable, is
    * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
    * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
-   * 429), end the attempts.
-   *
-   * @default 7
+   * 429), end the attempts. Default: 7.
    */
   readonly attempts?: number
   /** Returns the number of records, for progress, if it is known. Default: not known. */
   readonly total?: (
     input: I, context: Omit<RecordsContext<C>, 'from'>,
   ) => MaybePromise<number | undefined>
-  /** Format of the files. `json` is one array in each file. @default 'ndjson' */
+  /** Format of the files. `json` is one array in each file. Default: 'ndjson'. */
   readonly format?: ExportFormat
   /**
    * Name of the files, without number and extension; or a function that returns the name of a part
@@ -88,9 +86,9 @@ export interface ExportTaskOptions<
    */
   readonly partRecords?: number
   /**
-   * Schema of a record, for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can return
-   * its JSON Schema. A compiled serialiser leaves out properties that it does not name. Default:
-   * `JSON.stringify`.
+   * Schema of a record, for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can
+   * return its JSON Schema. A compiled serialiser leaves out properties that it does not name.
+   * Default: `JSON.stringify`.
    */
   readonly schema?: Schema | Readonly<Record<string, unknown>>
   /** Columns of `csv`, in order. Default: the properties of the first record. */
@@ -98,9 +96,7 @@ export interface ExportTaskOptions<
   /**
    * In `csv`, writes `'` before a text that a spreadsheet would execute as a formula: one that
    * begins with `=`, `+`, `-` or `@`, or with a tab or a line break. Numbers stay as they are. Set
-   * it to `false` only if no program of a user opens the file.
-   *
-   * @default true
+   * it to `false` only if no program of a user opens the file. Default: true.
    */
   readonly escapeFormulas?: boolean
 }
@@ -134,7 +130,6 @@ const EXPORT = {
  *
  * The result is `{ message, records, parts }`, and the status resource lists the files. With
  * `partRecords`, a run that follows a failure keeps the finished parts and continues after them.
- *
  * @example
  * import { exportTask } from 'longhaul/export'
  *
@@ -144,7 +139,6 @@ const EXPORT = {
  * const exportUsers = exportTask({
  *   name: 'export-users', format: 'csv', partRecords: 100_000, records: () => users(),
  * })
- *
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function exportTask<

@@ -151,8 +151,8 @@ export class ArrayEnvelope {
   }
 
   /**
-   * Returns the bytes up to the value of the next property, as Latin-1 text; `undefined` if they are
-   * not complete.
+   * Returns the bytes up to the value of the next property, as Latin-1 text; `undefined` if they
+   * are not complete.
    */
   private memberHead(): string | undefined {
     const { bytes, start, end } = this.window

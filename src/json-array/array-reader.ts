@@ -26,9 +26,9 @@ const MAX_BATCH_BYTES = 16_777_216
 
 /**
  * Reads a JSON array as it arrives, in bounded memory: the body itself, or an array at a `path` in
- * it. Yields the elements in their order, those of about 64 KiB at a time. Yields to the event
- * loop at least every 10 ms or so. The same bytes give the same elements and the same error,
- * however they are divided into chunks. Closes the source if the caller stops early.
+ * it. Yields the elements in their order, those of about 64 KiB at a time. Yields to the event loop
+ * at least every 10 ms or so. The same bytes give the same elements and the same error, however
+ * they are divided into chunks. Closes the source if the caller stops early.
  *
  * It accepts what `JSON.parse` accepts, without keys such as `__proto__`, and within its limits. If
  * an element has a key twice, the last one counts. An error is thrown after all elements before it
@@ -38,7 +38,6 @@ const MAX_BATCH_BYTES = 16_777_216
  * Rejects with `malformed_json`, `missing_body`, `unsafe_key`, `invalid_input` (400: not an array;
  * a property of the path is missing or repeated), `body_too_large` (413), and with the error of the
  * source.
- *
  * @throws {TypeError} An option is not valid.
  */
 export function readElements(

@@ -199,9 +199,7 @@ export class ElementReader {
     if (error !== undefined) return error
     skipWhiteSpace(window, this.position)
     const reason = `begins an item of more than ${maxElementBytes} bytes`
-    return errorAt(
-      'body_too_large', this.place(), 'The body has an item that is too large', reason,
-    )
+    return errorAt('body_too_large', this.place(), 'The body has an item that is too large', reason)
   }
 
   private place(): ErrorPlace {

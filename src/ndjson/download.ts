@@ -29,8 +29,8 @@ export interface DownloadOptions<T = object, C = unknown> {
   readonly records: (request: HttpRequest<C>) => MaybePromise<RecordSource<T>>
   /**
    * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema.
-   * Records are then written by a compiled serialiser, which **leaves out properties that the schema
-   * does not name**.
+   * Records are then written by a compiled serialiser, which **leaves out properties that the
+   * schema does not name**.
    *
    * It takes about half the CPU time of `JSON.stringify` for small flat records. For records of 1
    * KiB and more it is slower. Default: `JSON.stringify`.
@@ -54,8 +54,8 @@ const DOWNLOAD = {
 const OFFERS = [NDJSON_TYPE, 'application/json']
 
 /**
- * Creates a handler for GET and HEAD that streams records. The body has one JSON object
- * on each line, or is one JSON array for a client that prefers `application/json`. Fails with
+ * Creates a handler for GET and HEAD that streams records. The body has one JSON object on each
+ * line, or is one JSON array for a client that prefers `application/json`. Fails with
  * `not_acceptable` (406), and with the errors of `records`.
  *
  * Memory stays flat, however many records there are and however slow the client is: the source is
@@ -65,7 +65,6 @@ const OFFERS = [NDJSON_TYPE, 'application/json']
  *
  * Arrays of records and synchronous sources cost less CPU time than an async generator that yields
  * single records.
- *
  * @example
  * import { ndjsonDownload, ndjsonBytes } from 'longhaul/ndjson'
  *
@@ -74,7 +73,6 @@ const OFFERS = [NDJSON_TYPE, 'application/json']
  *   yield [{ id: 3 }]
  * }
  * export const download = ndjsonDownload({ records: () => users() })
- *
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function ndjsonDownload<T extends object = object, C = unknown>(
@@ -119,14 +117,12 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
 /**
  * Serialises records as bytes of NDJSON, for a file or a request of your own. Closes the source if
  * the caller stops early. Rejects with the error of the source.
- *
  * @example
  * import { createWriteStream } from 'node:fs'
  * import { pipeline } from 'node:stream/promises'
  *
  * const users = [{ id: 1 }, { id: 2 }]
  * await pipeline(ndjsonBytes(users), createWriteStream('users.ndjson'))
- *
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function ndjsonBytes<T extends object>(
@@ -160,9 +156,7 @@ function piecesOf<T>(source: RecordSource<T>, text: RecordText<T>): AsyncIterabl
   throw new TypeError('ndjsonDownload: records must return an iterable or an async iterable')
 }
 
-async function* bytesOf(
-  pieces: AsyncIterable<Piece>,
-): AsyncGenerator<Uint8Array, void, undefined> {
+async function* bytesOf(pieces: AsyncIterable<Piece>): AsyncGenerator<Uint8Array, void, undefined> {
   for await (const { bytes } of pieces) yield bytes
 }
 

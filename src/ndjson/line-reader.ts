@@ -25,16 +25,13 @@ export interface RecordBatch {
 /** Limits of a reader. */
 export interface LineReaderOptions {
   /**
-   * Maximum length of a line in bytes. A longer line is skipped and counted as failed.
-   *
-   * @default 1_048_576 (1 MiB)
+   * Maximum length of a line in bytes. A longer line is skipped and counted as failed. Default:
+   * 1_048_576 (1 MiB).
    */
   readonly maxLineBytes?: number
   /**
    * Maximum number of bad lines of the stream that are described; `Infinity` for all. All bad lines
-   * are counted.
-   *
-   * @default 100
+   * are counted. Default: 100.
    */
   readonly maxErrors?: number
 }
@@ -56,8 +53,8 @@ const MAX_LINE_BYTES = 268_435_456
 const BOM = 0xfeff
 
 /**
- * Splits bytes into lines and parses each line as a record. The result does not depend
- * on how the bytes are divided into chunks.
+ * Splits bytes into lines and parses each line as a record. The result does not depend on how the
+ * bytes are divided into chunks.
  *
  * Lines end at the byte 0x0A, before anything is decoded. CRLF, white space around a record, blank
  * lines, a byte order mark at the start and a last line without a line feed are allowed. A line is
@@ -66,7 +63,6 @@ const BOM = 0xfeff
  *
  * All lines that end in a chunk are parsed at once. Pass chunks of about 64 KiB, or use
  * `readRecords`, which divides its source.
- *
  * @example
  * import { LineReader, readRecords } from 'longhaul/ndjson'
  *
@@ -112,7 +108,6 @@ export class LineReader {
 
   /**
    * Byte at which the line begins that has not ended yet, or the next line.
-   *
    * @internal
    */
   get lineStart(): number {
@@ -121,7 +116,6 @@ export class LineReader {
 
   /**
    * Continues a stream that was read before, at the byte at which a line begins.
-   *
    * @internal
    */
   continueAt(byte: number, lines: number): void {
@@ -301,14 +295,12 @@ const SMALL_BLOCK_BYTES = 8192
  * response. Yields a batch for each 64 KiB or less that contains a record or a bad line. Yields to
  * the event loop at least every 10 ms or so. Closes the source if the caller stops early. Rejects
  * with the error of the source.
- *
  * @example
  * import { createReadStream } from 'node:fs'
  *
  * for await (const { records, errors } of readRecords(createReadStream('users.ndjson'))) {
  *   console.log(records.length, errors)
  * }
- *
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function readRecords(

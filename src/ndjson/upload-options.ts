@@ -50,7 +50,6 @@ export interface WriteContext {
    * Returns the position of the upload after this batch, as text. Store it in the transaction that
    * writes the records, and return it from `resume`. Replace only `previous` by it: then each
    * record is written once, even if a suspended process continues after another one has begun.
-   *
    * @param outcomes - what `write` is going to return, if it returns outcomes
    */
   readonly cursor: (outcomes?: Outcomes) => string
@@ -69,8 +68,10 @@ export interface ResumeContext extends Pick<WriteContext, 'owner' | 'context' | 
 
 /** Options of `ndjsonUpload`. */
 export interface UploadOptions<T = object> {
-  /** Validates each record; a record that is not valid is a failed line. An asynchronous schema
-   * validates up to 8 records at the same time. Default: any object. */
+  /**
+   * Validates each record; a record that is not valid is a failed line. An asynchronous schema
+   * validates up to 8 records at the same time. Default: any object.
+   */
   readonly schema?: Schema<T>
   /**
    * Writes a batch of records. The next batch is read when this one is done, so memory stays flat
@@ -80,14 +81,12 @@ export interface UploadOptions<T = object> {
    * record. An error ends the upload. The response is that error, with a report of the batches that
    * were written before it.
    */
-  readonly write: (
-    records: T[], context: WriteContext,
-  ) => MaybePromise<Outcomes | void>
+  readonly write: (records: T[], context: WriteContext) => MaybePromise<Outcomes | void>
   /** Reads records from bodies of another form. Default: NDJSON, one JSON object a line. */
   readonly source?: UploadSource
   /**
-   * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there is
-   * none. The upload continues after that batch. Called when the task of an upload runs again.
+   * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there
+   * is none. The upload continues after that batch. Called when the task of an upload runs again.
    *
    * Default: the upload continues after the position that longhaul has saved after each batch. The
    * batch that was being written when the process died is then written again.
@@ -95,20 +94,17 @@ export interface UploadOptions<T = object> {
   readonly resume?: (context: ResumeContext) => MaybePromise<string | null | undefined>
   /**
    * Maximum number of records in one `write`. Batches of large records are smaller: about 1 MiB.
-   *
-   * @default 500
+   * Default: 500.
    */
   readonly batchSize?: number
   /**
    * Maximum number of failed lines that the response describes. All failed lines are counted.
-   *
-   * @default 100
+   * Default: 100.
    */
   readonly maxErrors?: number
   /**
-   * Maximum length of a line in bytes. A longer line is skipped and counted as failed.
-   *
-   * @default 1_048_576 (1 MiB)
+   * Maximum length of a line in bytes. A longer line is skipped and counted as failed. Default:
+   * 1_048_576 (1 MiB).
    */
   readonly maxLineBytes?: number
   /**
@@ -117,22 +113,16 @@ export interface UploadOptions<T = object> {
    */
   readonly maxLines?: number
   /**
-   * Maximum size of the body as sent, in bytes; a larger one gets a 413.
-   *
-   * @default 17_179_869_184 (16 GiB)
+   * Maximum size of the body as sent, in bytes; a larger one gets a 413. Default: 17_179_869_184
+   * (16 GiB).
    */
   readonly maxBodyBytes?: number
   /**
-   * Maximum size of the body after its content coding is undone, in bytes.
-   *
-   * @default 17_179_869_184 (16 GiB)
+   * Maximum size of the body after its content coding is undone, in bytes. Default: 17_179_869_184
+   * (16 GiB).
    */
   readonly maxDecodedBytes?: number
-  /**
-   * Maximum number of decoded bytes for each byte sent, checked above 1 MiB.
-   *
-   * @default 250
-   */
+  /** Maximum number of decoded bytes for each byte sent, checked above 1 MiB. Default: 250. */
   readonly maxRatio?: number
   /**
    * Lets clients ask for an upload to be read in the background, by a task with these options. Its
@@ -144,9 +134,9 @@ export interface UploadOptions<T = object> {
 /**
  * Options of the task that reads uploads in the background.
  *
- * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the last
- * batch that was committed. Its report is that of a run without a break. One batch may be written
- * twice, so make `write` repeatable, or use `resume`.
+ * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
+ * last batch that was committed. Its report is that of a run without a break. One batch may be
+ * written twice, so make `write` repeatable, or use `resume`.
  */
 export type UploadBackgroundOptions = SpooledTaskOptions
 

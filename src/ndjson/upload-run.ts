@@ -188,7 +188,9 @@ export async function respondOnce<C>(
   }
 }
 
-/** Reads an upload whose response is kept. A batch is written to its end if the client disconnects. */
+/**
+ * Reads an upload whose response is kept. A batch is written to its end if the client disconnects.
+ */
 async function readOnce(
   upload: DirectUpload, body: AsyncIterable<Uint8Array>, began: () => void,
 ): Promise<KeptResponse> {
@@ -199,9 +201,7 @@ async function readOnce(
     let text = ''
     for await (const lines of resultLines(upload, sink, body, signal)) text += lines
     const headers = { 'content-type': NDJSON_TYPE }
-    return {
-      response: withVary({ status: 200, headers, body: text }), short: summaryLine(report),
-    }
+    return { response: withVary({ status: 200, headers, body: text }), short: summaryLine(report) }
   } finally {
     if (report.total > 0) began()
   }

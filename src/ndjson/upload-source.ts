@@ -6,8 +6,8 @@ export interface UploadSource {
   /** Media types of the bodies. Others get a 415. */
   readonly mediaTypes: readonly string[]
   /**
-   * Yields the records of a body whose content coding is undone, in order. The same bytes must give the
-   * same records, because a task that continues reads them again.
+   * Yields the records of a body whose content coding is undone, in order. The same bytes must give
+   * the same records, because a task that continues reads them again.
    */
   read(body: AsyncIterable<Uint8Array>): AsyncIterable<unknown>
 }

@@ -15,9 +15,7 @@ import { isLinePlace, messageOf, readAll, reportSettings, writeLines } from './u
 /** Task of an upload, and the function that makes a request its input. */
 export interface SpooledUpload {
   readonly task: UploadTask
-  spool<C>(
-    endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string,
-  ): Promise<ReadWork>
+  spool<C>(endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string): Promise<ReadWork>
 }
 
 export function spooledUpload<T>(

@@ -28,7 +28,6 @@ export interface BackgroundUpload {
   readonly task: UploadTask
   /**
    * Creates the handler for POST.
-   *
    * @param endpoints - the endpoints of the tasks that `task` is defined in
    * @throws {TypeError} `task` is not among the definitions of these tasks.
    */
@@ -36,10 +35,10 @@ export interface BackgroundUpload {
 }
 
 /**
- * Creates a handler for POST that reads records as NDJSON. Its memory does not grow with
- * the number of records. Each line is one JSON object; a bad line is skipped and counted. Bodies
- * may be coded with gzip, deflate, br, and zstd where Node supports it. `source` reads bodies of another
- * form, such as a JSON document.
+ * Creates a handler for POST that reads records as NDJSON. Its memory does not grow with the number
+ * of records. Each line is one JSON object; a bad line is skipped and counted. Bodies may be coded
+ * with gzip, deflate, br, and zstd where Node supports it. `source` reads bodies of another form,
+ * such as a JSON document.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
@@ -48,19 +47,19 @@ export interface BackgroundUpload {
  * The response is 200 `{ message, summary: { total, succeeded, failed }, items: [{ line, status,
  * error: { code, message, excerpt, details? } }] }` with the first failed lines, even if every line
  * is bad. A client that accepts `application/x-ndjson` receives one line for each record during the
- * upload, `{ line, status, id?, error? }`. The last line is `{ message, summary }`, or `{ error, code, summary }` if the upload
- * ended early. Such a client has to read while it sends.
+ * upload, `{ line, status, id?, error? }`. The last line is `{ message, summary }`, or `{ error,
+ * code, summary }` if the upload ended early. Such a client has to read while it sends.
  *
- * With `background`, requests may have an Idempotency-Key. A synchronous upload with a key runs once: a
- * later request with the key gets the same response. If the upload broke after records were written,
- * that is the error with the report of these records. Use `resumableUpload` of `longhaul/uploads`
- * for uploads that continue after a broken connection. Without `background` a request with a key is
- * 400 `idempotency_not_supported`, unless the policy `idempotent()` is in front.
+ * With `background`, requests may have an Idempotency-Key. A synchronous upload with a key runs
+ * once: a later request with the key gets the same response. If the upload broke after records were
+ * written, that is the error with the report of these records. Use `resumableUpload` of
+ * `longhaul/uploads` for uploads that continue after a broken connection. Without `background` a
+ * request with a key is 400 `idempotency_not_supported`, unless the policy `idempotent()` is in
+ * front.
  *
  * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
  * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
  * were written before, the error body has `summary` and `items`. Nothing is rolled back.
- *
  * @example
  * import { router } from 'longhaul'
  * import { ndjsonUpload } from 'longhaul/ndjson'
@@ -69,7 +68,6 @@ export interface BackgroundUpload {
  *   write: async (users) => { console.log(`${users.length} users`) },
  * })
  * export const handler = router({ 'POST /users': upload })
- *
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function ndjsonUpload<T = object, C = unknown>(
@@ -99,9 +97,7 @@ interface Background<C> {
 const OFFERS = ['application/json', NDJSON_TYPE]
 
 function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Background<C>): Handler<C> {
-  const handler = (
-    request: HttpRequest<C>,
-  ): Promise<HttpResponse> | HttpResponse | undefined => {
+  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | HttpResponse | undefined => {
     const { method, headers } = request
     if (method !== 'POST') return undefined
     if (!background) refuseIdempotencyKey(request)
@@ -166,9 +162,7 @@ export function uploadOperation(
       ...background ? [requestFields.prefer, requestFields.idempotencyKey] : [],
       requestFields.contentDigest,
     ],
-    requestBody: body(
-      { type: 'string', description: `Each line: ${line}` }, { mediaTypes },
-    ),
+    requestBody: body({ type: 'string', description: `Each line: ${line}` }, { mediaTypes }),
     responses: {
       200: {
         ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } },

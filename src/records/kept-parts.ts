@@ -13,7 +13,9 @@ export type PartList = readonly (readonly [run: number, first: number, end: numb
 /** Number of parts that are deleted or renewed at the same time. */
 const CONCURRENCY = 16
 
-/** Stores a text that a task writes in several runs, as blobs beside the spooled body of the task. */
+/**
+ * Stores a text that a task writes in several runs, as blobs beside the spooled body of the task.
+ */
 export class KeptParts {
   list: PartList = []
   /** Number of parts that this run has written. */

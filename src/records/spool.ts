@@ -51,8 +51,8 @@ export class Spool implements BodyStore {
   }
 
   /**
-   * Returns the schema of a spooled body with further properties, each with its check. The check
-   * of the key prevents a client that starts tasks by name from reading other blobs. Written out,
+   * Returns the schema of a spooled body with further properties, each with its check. The check of
+   * the key prevents a client that starts tasks by name from reading other blobs. Written out,
    * because ajv would be a cost for handlers without background tasks too.
    */
   input<T extends SpooledBody = SpooledBody>(members: MemberChecks = {}): Schema<T, T> {
@@ -121,23 +121,16 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   /**
    * Time that the blobs of a task are kept. It must be longer than a task may wait for its run. A
    * task for later, and a failed or cancelled one, renews them: they live as long as it needs them.
-   *
-   * @default 604_800_000 (7 days)
+   * Default: 604_800_000 (7 days).
    */
   readonly blobRetentionMs?: number
-  /**
-   * Maximum time of one run.
-   *
-   * @default 3_600_000 (1 hour)
-   */
+  /** Maximum time of one run. Default: 3_600_000 (1 hour). */
   readonly timeoutMs?: number
   /**
    * Maximum number of runs. A run that fails, for example because the database is unavailable, is
    * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
    * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
-   * 429), end the attempts.
-   *
-   * @default 7
+   * 429), end the attempts. Default: 7.
    */
   readonly attempts?: number
 }

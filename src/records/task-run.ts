@@ -90,14 +90,15 @@ export class TaskRun implements Continuation {
     await this.save(this.position(this.report, last, place))
   }
 
-  position(
-    { counts }: Report, done: number, place?: object, items = '',
-  ): RecordPosition {
+  position({ counts }: Report, done: number, place?: object, items = ''): RecordPosition {
     return { ...place && { place }, done, ...counts, report: this.stored.textWith(items) }
   }
 }
 
-/** Returns the place at which a run begins: that of the cursor of the application, or else its checkpoint. */
+/**
+ * Returns the place at which a run begins: that of the cursor of the application, or else its
+ * checkpoint.
+ */
 async function startOf(
   { caller, resume, isPlace, task }: TaskRunSettings,
 ): Promise<{ readonly position?: RecordPosition | undefined, readonly previous?: string }> {
@@ -117,14 +118,17 @@ async function startOf(
   throw new TypeError(`${caller}: resume must return a text that cursor() has made, or undefined`)
 }
 
-/** Maximum time between two saves of a position if the application stores the cursor, in milliseconds. */
+/**
+ * Maximum time between two saves of a position if the application stores the cursor, in
+ * milliseconds.
+ */
 const SAVE_EACH_MS = 500
 
 /**
  * Returns the function that saves the position of a run after each batch. If the application stores
  * the cursor, it saves only the first one and then one in each half second: they show the engine
- * that the task gets on, so that a crash after them counts as the first one. If another run has begun
- * meanwhile, because this process was suspended, the save is rejected and this run ends.
+ * that the task gets on, so that a crash after them counts as the first one. If another run has
+ * begun meanwhile, because this process was suspended, the save is rejected and this run ends.
  */
 function positionSaver(
   resume: Resume | undefined, checkpoint: RecordTaskContext['checkpoint'],

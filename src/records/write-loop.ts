@@ -40,7 +40,9 @@ export interface RecordRun<T> {
   readonly continuation?: Continuation | undefined
 }
 
-/** Writes batches, one after the other, reports their records and commits the position after each. */
+/**
+ * Writes batches, one after the other, reports their records and commits the position after each.
+ */
 export async function* writeRecords<T>(
   { report, write, call, continuation }: RecordRun<T>, batches: AsyncIterable<Batch<T>>,
 ): AsyncGenerator<void, void, undefined> {

@@ -112,7 +112,6 @@ export interface Call {
    *
    * `createMany` and `updateMany` have it if the batch is not atomic. `transaction` has it if the
    * batch is atomic: call it without outcomes, after `work` has resolved.
-   *
    * @param outcomes - what `createMany` or `updateMany` is going to return
    */
   readonly cursor?: ((outcomes?: readonly (object | undefined)[]) => string) | undefined

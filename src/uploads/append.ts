@@ -53,7 +53,9 @@ class Append<C> {
     this.body = new BodyParts(request.body, Math.min(this.left, limits.maxAppendBytes))
   }
 
-  /** Writes the body to blobs, one part after the other. Adds each to the state once it is stored. */
+  /**
+   * Writes the body to blobs, one part after the other. Adds each to the state once it is stored.
+   */
   async storeParts(): Promise<void> {
     const { body, writer, request } = this
     const { blobs, limits, maxParts, retentionMs } = this.stores.settings
@@ -135,7 +137,10 @@ class Append<C> {
     await owners.reduce(countedAs, stateKey(writer.id), reserved, offset)
   }
 
-  /** Reserves the next part of a body of unknown length for its owner. Returns the size that it may have. */
+  /**
+   * Reserves the next part of a body of unknown length for its owner. Returns the size that it may
+   * have.
+   */
   private async nextSize(): Promise<number> {
     const { writer, request } = this
     const { settings, owners } = this.stores

@@ -156,7 +156,10 @@ class ReceivedBody implements BodySource {
     }
   }
 
-  /** Reads all bytes and compares them with `Repr-Digest` (RFC 9530 section 3), if the request has one. */
+  /**
+   * Reads all bytes and compares them with `Repr-Digest` (RFC 9530 section 3), if the request has
+   * one.
+   */
   async check(headers: RequestHeaders): Promise<void> {
     const digest = ContentDigest.of(headers, 'repr-digest')
     if (digest === undefined) return

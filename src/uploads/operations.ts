@@ -69,9 +69,7 @@ export function resourceOperations(
   path: string, handler: Pick<Handler, 'operations'>,
 ): readonly Operation[] {
   const id = parameter('path', 'id', { description: 'Id of the upload' })
-  const found = response('The upload exists', {
-    headers: { ...OFFSET, ...LENGTH, ...LIMIT },
-  })
+  const found = response('The upload exists', { headers: { ...OFFSET, ...LENGTH, ...LIMIT } })
   const failures = errorResponses('unauthorized', 'upload_not_found', 'store_unavailable')
   const appended = operation('PATCH', {
     summary: 'Append to an upload',

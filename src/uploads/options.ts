@@ -16,7 +16,9 @@ export interface ResumableUploadOptions<C = unknown>
   extends Pick<IdempotentOptions, 'retentionMs' | 'waitMs' | 'maxResponseBytes'> {
   /** Holds the bytes until the handler has responded. */
   readonly blobs: Blobs
-  /** Holds the state of the uploads and the responses. Shared if several processes serve uploads. */
+  /**
+   * Holds the state of the uploads and the responses. Shared if several processes serve uploads.
+   */
   readonly store: Store
   /**
    * Finds the owner of a request, as for `taskEndpoints`: a function, `'principal'` or `'anyone'`.
@@ -25,9 +27,7 @@ export interface ResumableUploadOptions<C = unknown>
   readonly owner: OwnerOption<C>
   /**
    * `true`: the function `owner` may return `undefined` for an anonymous client, whose uploads have
-   * no owner. By default such a request gets a 401.
-   *
-   * @default false
+   * no owner. By default such a request gets a 401. Default: false.
    */
   readonly anonymous?: boolean
   /** Path of an upload below the mount path, with `{id}`. `resource` must be mounted there. */
@@ -39,43 +39,35 @@ export interface ResumableUploadOptions<C = unknown>
    */
   readonly check?: (request: HttpRequest<C>) => MaybePromise<void>
   /**
-   * Maximum size of the body as sent, in bytes; a larger one gets a 413.
-   *
-   * @default 17_179_869_184 (16 GiB)
+   * Maximum size of the body as sent, in bytes; a larger one gets a 413. Default: 17_179_869_184
+   * (16 GiB).
    */
   readonly maxBodyBytes?: number
   /** Maximum body of one request in bytes; a larger one gets a 413. Default: unlimited. */
   readonly maxAppendBytes?: number
   /**
-   * Minimum size of the body of one request in bytes. A smaller one gets a 400, except the last one,
-   * an empty first one, and one whose connection broke.
-   *
-   * @default 0
+   * Minimum size of the body of one request in bytes. A smaller one gets a 400, except the last
+   * one, an empty first one, and one whose connection broke. Default: 0.
    */
   readonly minAppendBytes?: number
   /**
    * Size of a stored part in bytes. If a process dies, an upload loses at most so many bytes.
-   *
-   * @default 8_388_608 (8 MiB)
+   * Default: 8_388_608 (8 MiB).
    */
   readonly partBytes?: number
   /**
-   * Maximum number of parts of an upload. Each request adds at least one; more get a 413.
-   *
-   * @default 10_000
+   * Maximum number of parts of an upload. Each request adds at least one; more get a 413. Default:
+   * 10_000.
    */
   readonly maxParts?: number
   /**
    * Time from the creation of an upload until its last byte. After it, the upload gets a 404.
-   *
-   * @default 86_400_000 (a day)
+   * Default: 86_400_000 (a day).
    */
   readonly maxAgeMs?: number
   /**
    * Maximum number of unfinished uploads of one owner; more get a 429. A client without an owner
-   * counts by its principal, or by its network.
-   *
-   * @default 100
+   * counts by its principal, or by its network. Default: 100.
    */
   readonly maxPerOwner?: number
   /**

@@ -25,10 +25,10 @@ import { ageKey, isUploadId, stateKey, UploadRecords, type UploadState } from '.
 /** The two handlers of resumable uploads. Mount both below the same path. */
 export interface ResumableUpload<C = unknown> {
   /**
-   * Mount it instead of the handler. A request with `Upload-Complete` creates an upload, and OPTIONS
-   * returns the limits. Any other request goes to the handler. An upload by a method that the handler
-   * does not support gets 405 `method_not_allowed`. A handler without a description supports POST,
-   * PUT and PATCH.
+   * Mount it instead of the handler. A request with `Upload-Complete` creates an upload, and
+   * OPTIONS returns the limits. Any other request goes to the handler. An upload by a method that
+   * the handler does not support gets 405 `method_not_allowed`. A handler without a description
+   * supports POST, PUT and PATCH.
    */
   readonly create: Handler<C>
   /** One upload, at `uploadPath`: HEAD returns its offset, PATCH appends, DELETE drops it. */
@@ -48,7 +48,6 @@ export interface ResumableUpload<C = unknown> {
  * Errors: 404 `upload_not_found`, 409 `upload_offset_mismatch` and `upload_superseded`, 413
  * `body_too_large`, 400 `digest_mismatch`, `upload_length_inconsistent` and
  * `upload_append_too_small`, 429 `too_many_uploads` and `too_many_bytes`.
- *
  * @example
  * const films = resumableUpload(handler, {
  *   blobs, store, owner: 'principal', uploadPath: '/uploads/{id}',
@@ -57,7 +56,6 @@ export interface ResumableUpload<C = unknown> {
  *   'POST|OPTIONS /films': films.create,
  *   'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': films.resource,
  * })
- *
  * @throws {TypeError} An option is unknown, missing or out of range, or `handler` is no function.
  */
 export function resumableUpload<C = unknown>(
@@ -177,9 +175,7 @@ class CreateUpload<C> {
 
 /** One upload (draft sections 4.3 to 4.5). */
 class UploadResource<C> {
-  constructor(
-    private readonly stores: UploadStores<C>, private readonly finisher: Finisher<C>,
-  ) {}
+  constructor(private readonly stores: UploadStores<C>, private readonly finisher: Finisher<C>) {}
 
   async handle(request: HttpRequest<C>): Promise<HttpResponse | undefined> {
     const { path, requester, limits } = this.stores.settings

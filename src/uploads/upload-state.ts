@@ -101,7 +101,9 @@ export class UploadRecords {
     return await this.store.get(stateKey(id)) !== undefined
   }
 
-  /** Ends the request that appends to an upload, if there is one, and returns the state after it. */
+  /**
+   * Ends the request that appends to an upload, if there is one, and returns the state after it.
+   */
   async settle(id: string, owner: string | undefined): Promise<HeldState> {
     const deadline = performance.now() + HAND_OVER_MS
     for (;;) {
@@ -120,7 +122,9 @@ export class UploadRecords {
     }
   }
 
-  /** Acquires an upload that nobody writes. Returns `undefined` if it has changed since it was read. */
+  /**
+   * Acquires an upload that nobody writes. Returns `undefined` if it has changed since it was read.
+   */
   async acquire(
     id: string, held: HeldState, length: number | undefined,
   ): Promise<UploadWriter | undefined> {
@@ -173,9 +177,7 @@ export class UploadWriter {
   isAsked = false
   private readonly name: string
 
-  constructor(
-    private readonly store: Store, readonly id: string, private held: HeldState,
-  ) {
+  constructor(private readonly store: Store, readonly id: string, private held: HeldState) {
     this.name = held.state.writer as string
   }
 

@@ -105,22 +105,22 @@ const wasRetried = (task: StoredTask, before: StoredTask): boolean => (
   task.status === 'queued' && isFinalStatus(before.status)
 )
 
-const KEYS = 'of many calls at once with one key one creates, and all get its task'
-const OLD = 'nothing of an old task touches the new one with its id'
-const CONFLICT = 'a change at another version is a conflict, returns the task as it is and changes nothing'
+const KEYS = 'of many concurrent calls with one id or key one creates, and all get its task'
+const OLD = 'no call with an old task changes a new task with its id'
+const CONFLICT = 'a change that expects another version or run is a conflict, returns the task and changes nothing'
 const RETRY = 'a final task that is retried runs again, with input, checkpoint and key'
-const VERSIONS = 'the version counts the changes that clients see'
-const CRASH = 'a run that does not end its task runs again when its lease ends, as crashed'
-const LIMIT = 'a caller has no more unfinished tasks than its limit, and a task that ends frees its place'
-const GROUPS = 'a limit counts the tasks of its group only, and none without a limit'
+const VERSIONS = 'the version grows with each change that clients can see'
+const CRASH = 'a run that does not end its task runs again when its lease ends, as crashed, as often as it crashes'
+const LIMIT = 'a caller has at most as many unfinished tasks as its limit, and a task that ends frees its place'
+const GROUPS = 'a limit counts only the tasks of its group, and no tasks without a limit'
 const RETRIED = 'a retry counts in the group that it names'
-const ONCE = 'each task runs once, whoever works, and never more at a time than there are places'
+const ONCE = 'each task runs once, with several workers, and never more run at a time than there are places'
 const GIVEN_BACK = 'a run that is given back counts as no attempt, and runs again after its delay'
 const SENT = 'the outcome of an attempt ends the callback, or delays the next attempt'
-const FILTERS = 'filters of owner, status and name select their tasks'
-const DELETE = 'delete removes a final task at its version only'
-const FILE_SHARE = 'files have a share of their own, and only tasks with files make room'
-const SHARE = 'a caller over its share loses its own oldest final tasks, and nobody else does'
+const FILTERS = 'the filters select complete tasks by owner, status and name'
+const DELETE = 'delete removes a task only if it is final and has the expected version'
+const FILE_SHARE = 'files have a separate share, and only tasks with files make space'
+const SHARE = 'a caller over its share loses its own oldest final tasks, and no others'
 const RANDOM = 'with lost responses, delays and crashes, every acknowledged task ends once and nothing is left'
 
 export const BROKEN_ENGINES: readonly BrokenEngine[] = [
@@ -128,19 +128,19 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('a property gets lost', 'a created task has all its properties, and every process reads it by id and key', (real) => ({
     create: ({ owner: _, ...task }) => real.create(task),
   })),
-  rules('a repetition counts as another task', 'a repetition of a call gets the task as it is now', (real) => ({
+  rules('a repetition counts as another task', 'a repeated call gets the current task', (real) => ({
     create: (task) => {
       const same = real.row(task.id)
       return same ? { outcome: 'exists', task: same.task } : real.create(task)
     },
   })),
-  rules('an id that is taken is overwritten', 'an id that is taken exists, and nothing is created', (real) => ({
+  rules('an id that is taken is overwritten', 'an id or a key that is in use gives `exists`, and nothing is created', (real) => ({
     create: (task) => {
       if (real.row(task.id)?.task.birth !== task.birth) real.rows.delete(task.id)
       return real.create(task)
     },
   })),
-  rules('a key is not unique', 'a key that is taken exists, and nothing is created', () => ({ withKey: () => undefined })),
+  rules('a key is not unique', 'an id or a key that is in use gives `exists`, and nothing is created', () => ({ withKey: () => undefined })),
   calls('a key is looked for before the task is written', KEYS, (real) => ({
     create: async (task) => {
       const existing = task.key === undefined ? undefined : await real.readByKey(task.key)
@@ -152,13 +152,13 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return created
     },
   })),
-  rules('keys are trimmed', 'keys are compared exactly', (real) => ({
+  rules('keys are trimmed', 'ids and keys are compared exactly, and none is special', (real) => ({
     create: (task) => real.create({ ...task, key: task.key?.trim() }),
   })),
-  rules('ids are not case-sensitive', 'ids are compared exactly, and none is special', (real) => ({
+  rules('ids are not case-sensitive', 'ids and keys are compared exactly, and none is special', (real) => ({
     row: (id) => real.live().find(({ task }) => task.id.toLowerCase() === id.toLowerCase()),
   })),
-  rules('the key ends with the task that it made', 'a key is taken as long as its task exists, whatever its status', (real) => ({
+  rules('the key ends with the task that it made', 'a key is in use as long as its task exists, in any status', (real) => ({
     withKey: (key) => {
       const row = real.withKey(key)
       return row && isFinalStatus(row.task.status) ? undefined : row
@@ -191,7 +191,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return changed.outcome === 'conflict' ? { outcome: 'conflict', task: undefined } : changed
     },
   })),
-  calls('a version is compared before the change is made', 'of many changes at once at one version one applies', (real) => ({
+  calls('a version is compared before the change is made', 'of many concurrent changes at one version one applies', (real) => ({
     change: async (ref, expected, change) => {
       const task = await real.read(ref.id)
       if (!task || !real.tasks.holds(task, expected)) return { outcome: 'conflict', task }
@@ -202,25 +202,25 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       }
     },
   })),
-  rules('runs are not compared', 'a run that is cancelled can write nothing, not even a checkpoint', (real) => ({
+  rules('runs are not compared', 'a run that another process cancels can write nothing, not even after a retry', (real) => ({
     holds: (task, expected) => 'run' in expected || real.holds(task, expected),
   })),
-  rules('checkpoints are not fenced', 'a suspended worker that comes back after a later run writes nothing, not even a checkpoint', (real) => ({
+  rules('checkpoints are not fenced', 'a suspended worker that resumes after a later run has begun writes nothing, not even a checkpoint', (real) => ({
     change: (ref, expected, change) => {
       const row = real.rows.get(ref.id)
       if (row && change.checkpoint !== undefined) row.checkpoint = change.checkpoint ?? undefined
       return real.change(ref, expected, change)
     },
   })),
-  rules('a run has a fence of its status only', 'a suspended worker that comes back after a later run writes nothing, not even a checkpoint', (real) => ({
+  rules('a run has a fence of its status only', 'a suspended worker that resumes after a later run has begun writes nothing, not even a checkpoint', (real) => ({
     holds: (task, expected) => ('run' in expected ? task.status === 'processing' : real.holds(task, expected)),
   })),
   written('details are merged', 'an absent property stays as it is', (task, before) => ({ details: { ...before.details, ...task.details } })),
-  written('an end has no time', 'each final status ends a run, with its time, details and result', () => ({ finishedAt: undefined })),
+  written('an end has no time', 'a status ends a run, with its time, details and result, and then the run can write nothing', () => ({ finishedAt: undefined })),
   written('each change is visible', VERSIONS, (_task, before) => ({ version: before.version + 1 })),
-  written('no change is visible', 'a change applies at its version, and every process sees it', (_task, before) => ({ version: before.version })),
-  written('the pool stays', 'a later pool takes effect with the next run', (_task, before) => ({ pool: before.pool })),
-  written('keepMs counts from the start', 'keepMs counts from the change', (task) => ({ expiresAt: (task.startAt ?? 0) + 5000 })),
+  written('no change is visible', 'a change applies at its version, and every process reads it', (_task, before) => ({ version: before.version })),
+  written('the pool stays', 'a change of the pool takes effect with the next run', (_task, before) => ({ pool: before.pool })),
+  written('keepMs counts from the start', 'keepMs starts at the change', (task) => ({ expiresAt: (task.startAt ?? 0) + 5000 })),
   rules('unfinished tasks are deleted', DELETE, (real) => ({
     delete: (ref) => {
       real.rows.delete(ref.id)
@@ -240,7 +240,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return taken
     },
   })),
-  calls('the number of places is doubled', 'places are those of all runs of the process', (real) => ({
+  calls('the number of places is doubled', 'the runs of a process share its places, and free them when their handlers end', (real) => ({
     work: ({ places, callbacks }, handlers) => {
       const more = Object.assign(Object.create(places) as typeof places, {
         tryAcquire: (pool: string) => places.tryAcquire(pool) || places.tryAcquire('more'),
@@ -249,7 +249,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       real.work({ places: more, callbacks }, handlers)
     },
   })),
-  calls('a place is freed by the change that ends the run', 'a place is free again only when the promise of its run has resolved', (real) => {
+  calls('a place is freed by the change that ends the run', 'the runs of a process share its places, and free them when their handlers end', (real) => {
     const ended = new Map<string, () => void>()
     return {
       work: (options, handlers) => real.work(options, {
@@ -263,7 +263,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       },
     }
   }),
-  calls('a place is never freed', 'tasks that fail keep no place of those that run', (real) => ({
+  calls('a place is never freed', 'the runs of a process share its places, and free them when their handlers end', (real) => ({
     work: ({ places, callbacks }, handlers) => {
       const kept = Object.assign(Object.create(places) as typeof places, { release: () => undefined })
       real.work({ places: kept, callbacks }, handlers)
@@ -283,7 +283,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return real.take(pool)
     },
   })),
-  rules('a cancelled task runs', 'a task that is cancelled while it waits, or is delayed, does not run', (real) => ({
+  rules('a cancelled task runs', 'a task that is cancelled while it waits, is delayed, or waits for its next run, does not run', (real) => ({
     take: (pool) => {
       for (const row of real.live()) if (row.task.status === 'cancelled') row.task = { ...row.task, status: 'queued' }
       return real.take(pool)
@@ -312,14 +312,14 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return changed
     },
   })),
-  rules('a completed task is retried', 'a completed task cannot be retried', (real) => ({
+  rules('a completed task is retried', 'a retry that is repeated makes no second run, and a completed task cannot be retried', (real) => ({
     change: (ref, expected, change) => {
       const row = real.rows.get(ref.id)
       if (row?.task.status === 'completed' && change.status === 'queued') row.task = { ...row.task, status: 'failed' }
       return real.change(ref, expected, change)
     },
   })),
-  rules('a retry applies at any version', 'a retry whose response is lost is repeated without a second run', (real) => ({
+  rules('a retry applies at any version', 'a retry that is repeated makes no second run, and a completed task cannot be retried', (real) => ({
     holds: (task, expected) => real.holds(task, expected) || ('version' in expected && isFinalStatus(task.status)),
     change: (ref, expected, change) => {
       const row = real.rows.get(ref.id)
@@ -334,20 +334,20 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('no lease is renewed', 'a run keeps its lease as long as its handler works', (real) => ({
     renew: (task) => real.row(task.id)?.task.run === task.run,
   })),
-  written('a checkpoint leaves the crashes', 'a checkpoint sets the crashes in a row to 0', (task, before) => (
+  written('a checkpoint leaves the crashes', 'a checkpoint sets the number of consecutive crashes to 0', (task, before) => (
     task.status === 'processing' ? { crashes: before.crashes } : {}
   )),
-  written('crashes are never set to 0', 'an ordinary end of a run, and a retry, set the crashes in a row to 0', (_task, before) => ({ crashes: before.crashes })),
-  written('a run that is given back takes back the crash before it', 'a run that is given back counts as no attempt, and the crash before it stays counted', (task, before) => (
+  written('crashes are never set to 0', 'an ordinary end of a run, and a retry, set the number of consecutive crashes to 0', (_task, before) => ({ crashes: before.crashes })),
+  written('a run that is given back takes back the crash before it', 'a run that is given back counts as no attempt, and the crash before it still counts', (task, before) => (
     task.attempt < before.attempt ? { crashes: 0 } : {}
   )),
-  rules('a lease belongs to an id', 'a suspended worker keeps no lease of a later task with the id of its own', (real) => ({
+  rules('a lease belongs to an id', 'a suspended worker keeps no lease of a later task with the same id', (real) => ({
     renew: ({ id, run }) => {
       const { birth } = real.row(id)?.task ?? {}
       return birth !== undefined && real.renew({ ...real.rows.get(id)?.task as StoredTask, run })
     },
   })),
-  rules('a task ends after two crashes', 'the engine never ends a task because of crashes', (real) => ({
+  rules('a task ends after two crashes', 'a run that does not end its task runs again when its lease ends, as crashed, as often as it crashes', (real) => ({
     take: (pool) => {
       for (const row of real.live()) {
         if (row.task.crashes >= 2) row.task = { ...row.task, status: 'failed', finishedAt: real.now() }
@@ -366,7 +366,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       },
     }),
   })),
-  rules('only the process that made a task finds it', 'the task of a worker that dies runs in another process, as crashed', (real) => ({
+  rules('only the process that made a task finds it', 'a worker that is killed many times completes its task, with each checkpoint once', (real) => ({
     take: (pool) => (real.live().every(({ task }) => task.run === 0) ? real.take(pool) : undefined),
   })),
   rules('leases are renewed for dead workers', 'a worker that is killed many times completes its task, with each checkpoint once', (real) => ({
@@ -377,7 +377,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   })),
 
   // Callbacks.
-  rules('an end makes no callback due', 'the change that ends a task makes its callback due', (real) => ({
+  rules('an end makes no callback due', 'the change that ends a task makes its callback due, and an attempt leaves it due in a minute', (real) => ({
     change: (ref, expected, { callbackMs: _, ...change }) => real.change(ref, expected, change),
   })),
   rules('an attempt has no number', SENT, (real) => ({
@@ -388,11 +388,11 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return row?.task
     },
   })),
-  rules('callbacks are not fenced', 'an earlier attempt changes nothing', (real) => ({
+  rules('callbacks are not fenced', 'an attempt changes nothing after a later attempt, a redelivery or a retry has begun', (real) => ({
     holds: (task, expected) => 'callbackRun' in expected || real.holds(task, expected),
   })),
-  written('an attempt may end a redelivery', 'an attempt that began before a redelivery does not end the redelivery', (_task, before) => ({ callbackRun: before.callbackRun })),
-  rules('a callback is given up when it is handed out', 'a callback whose process dies while it is sent stays due', (real) => ({
+  written('an attempt may end a redelivery', 'an attempt changes nothing after a later attempt, a redelivery or a retry has begun', (_task, before) => ({ callbackRun: before.callbackRun })),
+  rules('a callback is given up when it is handed out', 'the change that ends a task makes its callback due, and an attempt leaves it due in a minute', (real) => ({
     takeCallback: () => {
       const task = real.takeCallback()
       const row = task && real.rows.get(task.id)
@@ -400,28 +400,28 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return row?.task
     },
   })),
-  calls('more callbacks are sent than the worker may', 'no more callbacks are sent at a time than the worker may', (real) => ({
+  calls('more callbacks are sent than the worker may', 'a callback is sent once, by any process, which sends no more at a time than it may', (real) => ({
     work: ({ places, callbacks }, handlers) => real.work({ places, callbacks: callbacks + 1 }, handlers),
   })),
 
   // Turns.
-  rules('the order is that of creation', 'tasks start by priority, and in their order within one', (real) => ({
+  rules('the order is that of creation', 'tasks start by priority, and within a priority in the order of their creation', (real) => ({
     take: (pool) => {
       for (const row of real.live()) row.task = { ...row.task, priority: 0 }
       return real.take(pool)
     },
   })),
-  rules('who comes first is served first', 'a task of another caller starts after as many as there are places, not after all that wait', (real) => ({
+  rules('who comes first is served first', 'a task of another caller starts after at most as many tasks as there are places', (real) => ({
     take: (pool) => takeFirst(real, pool, () => true),
   })),
-  rules('the last one starts first', 'callers take turns, and each starts its own in their order', (real) => ({
+  rules('the last one starts first', 'callers take turns, and the tasks of each start in their order', (real) => ({
     take: (pool) => {
       const rows = real.live().filter(({ task }) => task.status === 'queued').reverse()
       for (const [n, row] of rows.entries()) row.dueAt = n
       return real.take(pool)
     },
   })),
-  rules('what is delayed counts as waiting', 'counts tells what runs, waits and is delayed, by pool', (real) => ({
+  rules('what is delayed counts as waiting', 'counts returns the running, waiting and delayed tasks of a pool', (real) => ({
     counts: (pool) => {
       const { delayed, waiting, ...others } = real.counts(pool)
       return { ...others, delayed: 0, waiting: waiting + delayed }
@@ -432,7 +432,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('a limit is exceeded by one', LIMIT, (real) => ({
     create: (task) => real.create({ ...task, limit: task.limit && { ...task.limit, max: task.limit.max + 1 } }),
   })),
-  calls('a limit is checked before the task is written', 'of many calls at once as many create as the limit allows', (real) => ({
+  calls('a limit is checked before the task is written', 'of many concurrent calls, each group of each caller gets as many tasks as its limit', (real) => ({
     create: async (task) => {
       const isOver = real.tasks.isOver(task.caller, task.limit)
       await new Promise((resolve) => setImmediate(resolve))
@@ -440,13 +440,13 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return real.create({ ...task, limit: task.limit && { ...task.limit, max: Infinity } })
     },
   })),
-  rules('final tasks count', 'each final status of a run frees the place at once', () => ({
+  rules('final tasks count', 'each final status of a run frees its place at once', () => ({
     isCounted: ({ task, group }, caller, counted) => task.caller === caller && group === counted,
   })),
-  rules('a limit counts all callers', 'a limit counts the tasks of its caller only, and none without a caller', (real) => ({
+  rules('a limit counts all callers', 'a limit counts only the tasks of its caller, and no tasks without a caller', (real) => ({
     isCounted: (row, _caller, group) => row.task.caller !== undefined && real.isCounted(row, row.task.caller, group),
   })),
-  rules('tasks without a caller are limited', 'a limit counts the tasks of its caller only, and none without a caller', (real) => ({
+  rules('tasks without a caller are limited', 'a limit counts only the tasks of its caller, and no tasks without a caller', (real) => ({
     create: (task) => real.create({ ...task, caller: task.caller ?? '' }),
   })),
   rules('groups are ignored', GROUPS, (real) => ({
@@ -461,7 +461,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('the name of a task is its group', GROUPS, (real) => ({
     isCounted: (row, caller, group) => real.isCounted({ ...row, group: row.task.name }, caller, group),
   })),
-  calls('groups of one caller are counted before the task is written', 'of many calls at once, each group gets as many as its limit allows', (real) => ({
+  calls('groups of one caller are counted before the task is written', 'of many concurrent calls, each group of each caller gets as many tasks as its limit', (real) => ({
     create: async (task) => {
       const isOver = real.tasks.isOver(task.caller, task.limit)
       await new Promise((resolve) => setImmediate(resolve))
@@ -503,7 +503,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return changed
     },
   })),
-  rules('a full engine creates', 'a full engine says so, creates nothing, and has space again later', (real) => ({
+  rules('a full engine creates', 'a full engine returns `full`, creates nothing, and creates tasks again when one is deleted', (real) => ({
     create: (task) => {
       const created = real.create(task)
       return created.outcome === 'full' ? { outcome: 'caller_full' } : created
@@ -525,10 +525,10 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('`to` is included', '`from` is included and `to` is not', (real) => ({
     list: ({ to, ...query }) => real.list(to === undefined ? query : { ...query, to: to + 1 }),
   })),
-  rules('a page continues by time only', 'pages follow one another, with every filter', (real) => ({
+  rules('a page continues by time only', 'each page continues after the page before it, with every filter', (real) => ({
     list: ({ after, ...query }) => real.list(after ? { ...query, after: { createdAt: after.createdAt, id: '' } } : query),
   })),
-  calls('lists are written later', 'a task that is created, changed or deleted is listed so by every process at once', (real) => {
+  calls('lists are written later', 'every process lists a created, changed or deleted task correctly at once', (real) => {
     let listed: Promise<readonly StoredTask[]> | undefined
     return {
       list: async (query) => {
@@ -539,7 +539,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       },
     }
   }),
-  rules('a list has parts of tasks', 'the list has whole tasks, in the order of their creation', (real) => ({
+  rules('a list has parts of tasks', FILTERS, (real) => ({
     list: (query) => real.list(query).map((task) => ({ ...task, details: {} })),
   })),
 
@@ -558,10 +558,10 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('files are removed before their task expires', 'the files of an expired task are removed once', (real) => ({
     removals: () => real.live().filter(({ hasFiles }) => hasFiles),
   })),
-  rules('files of a task whose id is used again stay', 'the files of an expired task are removed even if its id is used again', (real) => ({
+  rules('files of a task whose id is used again stay', 'the files of an expired or deleted task are removed once, although its id and key are used again', (real) => ({
     removals: () => real.removals().filter(({ task }) => !real.rows.has(task.id)),
   })),
-  calls('all files are removed at once', 'of removals of files at most ten run at the same time, and they hold up no callback', (real) => ({
+  calls('all files are removed at once', 'at most ten removals of files run at the same time, and they delay no callback', (real) => ({
     work: (options, handlers) => real.work(options, {
       ...handlers,
       remove: async (task) => {
@@ -570,7 +570,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       },
     }),
   })),
-  rules('files of a deleted task stay', 'the files of a deleted task are removed once, although its id and key are used again', (real) => ({
+  rules('files of a deleted task stay', 'the files of an expired or deleted task are removed once, although its id and key are used again', (real) => ({
     delete: (ref, version) => {
       const row = real.rows.get(ref.id)
       const left = real.delete(ref, version)
@@ -591,14 +591,14 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       real.evict(caller)
     },
   })),
-  rules('unfinished tasks go with the share', 'unfinished tasks stay, whatever their caller keeps', (real) => ({
+  rules('unfinished tasks go with the share', 'a caller over its share loses its own oldest final tasks, and no others', (real) => ({
     evict: (caller) => {
       const own = [...real.rows.values()].filter(({ task }) => task.caller === caller)
       if (own.length > 20) real.rows.delete(own[0]?.task.id ?? '')
       real.evict(caller)
     },
   })),
-  rules('bytes are not counted', 'the share is one of bytes too, of results, details, inputs and checkpoints', (real) => ({
+  rules('bytes are not counted', 'the share also limits the bytes of results, details, inputs and checkpoints', (real) => ({
     evict: (caller) => {
       const own = [...real.rows.values()].filter(({ task }) => task.caller === caller && isFinalStatus(task.status))
       if (own.length > 12) real.rows.delete(own[0]?.task.id ?? '')
@@ -606,7 +606,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   })),
 
   // Watch.
-  rules('nobody is told of a deletion', 'a watch tells of each visible change, by any process', (real) => ({
+  rules('nobody is told of a deletion', 'a watch reports each visible change, by any process', (real) => ({
     delete: (ref, version) => {
       const row = real.row(ref.id)
       if (row?.task.birth !== ref.birth || row.task.version !== version) return row?.task
@@ -614,13 +614,13 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return undefined
     },
   })),
-  calls('listeners are called inside the call', 'a listener is not called inside the call that changes', (real) => ({
+  calls('listeners are called inside the call', 'a listener is not called inside the call that writes', (real) => ({
     change: (ref, expected, change) => {
       for (const listener of real.tasks.watchers.get(ref.id) ?? []) listener()
       return real.change(ref, expected, change)
     },
   })),
-  calls('a notice comes before the change', 'what was changed is there for the listener to read', (real) => ({
+  calls('a notice comes before the change', 'a listener can read what was written', (real) => ({
     change: async (ref, expected, change) => {
       const listeners = real.tasks.watchers.get(ref.id)
       for (const listener of listeners ?? []) listener()
@@ -631,37 +631,37 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return outcome
     },
   })),
-  calls('a watch cannot be stopped', 'a watch that was stopped hears nothing, and the others do', (real) => ({
+  calls('a watch cannot be stopped', 'a watch that was stopped gets no notice, and others do', (real) => ({
     watch: async (id, listener) => {
       await real.watch(id, listener)
       return () => undefined
     },
   })),
-  calls('a listener is called for every task', 'each watch of a task is told, and those of another task are not', (real) => ({
+  calls('a listener is called for every task', 'each watch of a name is notified, and those of other names are not', (real) => ({
     watch: (id, listener) => real.watch(id.toLowerCase(), listener),
   })),
 
   // Close.
-  calls('close aborts at once', 'a run may end within drainMs, and is not aborted', (real) => ({ close: () => real.close({ drainMs: 0 }) })),
-  calls('close does not wait', 'a run may end within drainMs, and is not aborted', (real) => ({ close: async (options) => { void real.close(options) } })),
-  calls('close aborts nothing', 'a run that is left after drainMs is aborted with a WorkerClosingError, and can be given back', () => ({ close: async () => undefined })),
+  calls('close aborts at once', 'a run that ends within drainMs is not aborted', (real) => ({ close: () => real.close({ drainMs: 0 }) })),
+  calls('close does not wait', 'a run that ends within drainMs is not aborted', (real) => ({ close: async (options) => { void real.close(options) } })),
+  calls('close aborts nothing', 'a run that lasts longer than drainMs is aborted with a WorkerClosingError, and can be given back', () => ({ close: async () => undefined })),
   calls('close waits for what ignores it', 'a run that ignores its signal does not delay close', (real) => ({ close: () => real.close({ drainMs: 60_000 }) })),
-  calls('a process that closes begins further runs', 'a process that closes begins nothing, and leaves what waits to others', (real) => ({
+  calls('a process that closes begins further runs', 'a process that closes begins no runs, and leaves waiting tasks to others', (real) => ({
     close: async ({ drainMs }) => {
       await new Promise((resolve) => setTimeout(resolve, Math.min(drainMs, 80)))
       await real.close({ drainMs })
     },
   })),
-  inMemory('close drops what waits', 'what waits runs while there is time', (real) => ({ close: () => real.close({ drainMs: 0 }) })),
-  inMemory('nothing is abandoned', 'each task that is left unfinished is abandoned once, and close waits for it', (real) => ({
+  inMemory('close drops what waits', 'waiting tasks run during close, within drainMs', (real) => ({ close: () => real.close({ drainMs: 0 }) })),
+  inMemory('nothing is abandoned', 'each unfinished task is abandoned once, and close waits for it', (real) => ({
     work: (options, handlers) => real.work(options, { ...handlers, abandon: () => undefined }),
   })),
-  inMemory('close does not wait for abandon', 'each task that is left unfinished is abandoned once, and close waits for it', (real) => ({
+  inMemory('close does not wait for abandon', 'each unfinished task is abandoned once, and close waits for it', (real) => ({
     work: (options, handlers) => real.work(options, { ...handlers, abandon: (task) => { void Promise.resolve(handlers.abandon(task)).catch(() => undefined) } }),
   })),
 
   // One call is one change.
-  calls('a repetition of a create is refused', 'the response is lost of a create', (real) => {
+  calls('a repetition of a create is refused', 'a repeated call gets the current task', (real) => {
     const seen = new Set<string>()
     return {
       create: async (task) => {

@@ -60,6 +60,11 @@ function watches(real: Store, tell: (listeners: Iterable<() => void>) => void): 
       tell(byKey.get(key) ?? [])
       return outcome
     },
+    replace: (key, value, revision, options) => {
+      const outcome = real.replace(key, value, revision, options)
+      tell(byKey.get(key) ?? [])
+      return outcome
+    },
     watch: async (key, listener) => {
       byKey.set(key, (byKey.get(key) ?? new Set()).add(listener))
       return () => { byKey.get(key)?.delete(listener) }
@@ -82,10 +87,10 @@ const values = (fault: string, caughtBy: string, change: (value: string) => stri
   replace: (key, value, revision, options) => real.replace(key, change(value), revision, options)
 }))
 
-const ALIKE = 'keys that look alike are different keys'
+const ALIKE = 'similar keys are different keys'
 
-const OWN_OLDEST = 'an owner above its share loses its own oldest entries, and nobody else does'
-const OLD_BEFORE_NEW = 'an old entry with a long lifetime goes before a new one with a short lifetime'
+const OWN_OLDEST = 'an owner above its share loses its own oldest entries, and other owners lose none'
+const OLD_BEFORE_NEW = 'an old entry with a long lifetime is removed before a new one with a short lifetime'
 
 export const BROKEN_STORES: readonly Broken<Store>[] = [
   broken('owners are ignored', OWN_OLDEST, (real) => ({
@@ -101,10 +106,10 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return outcome
     },
   })),
-  broken('bytes do not count', 'the share is one of bytes too', (real) => ({
+  broken('bytes do not count', 'the share also limits bytes', (real) => ({
     create: (key, value, options) => real.create(key, value, value.length > 1000 ? { ...options, owner: undefined } : options),
   })),
-  broken('an owner loses pinned entries', 'an entry that is not evictable stays, whatever its owner has', (real) => ({
+  broken('an owner loses pinned entries', 'an entry that is not evictable stays, however many entries its owner has', (real) => ({
     create: (key, value, options) => real.create(key, value, { ...options, evictable: true }),
   })),
   broken('each write counts', 'an entry that is written often counts once', (real) => ({
@@ -113,7 +118,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return real.replace(key, value, revision, options)
     },
   })),
-  broken('create looks, then writes', 'of many creates one wins, and everybody else is given what it wrote', (real) => ({
+  broken('create looks, then writes', 'of many creates one wins, and all others get its entry', (real) => ({
     create: async (key, value, options) => {
       const there = await real.get(key)
       if (there) return { created: false, entry: there }
@@ -122,19 +127,19 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return real.create(key, value, options)
     }
   })),
-  broken('create gives the loser its own value back', 'create leaves an entry that is there, and gives it', (real) => ({
+  broken('create gives the loser its own value back', 'create writes an entry once, get returns it, and so does a second create', (real) => ({
     create: async (key, value, options) => {
       const outcome = await real.create(key, value, options)
       return outcome.created ? outcome : { created: false, entry: { ...outcome.entry, value } }
     }
   })),
-  broken('create writes over what is there', 'create leaves an entry that is there, and gives it', (real) => ({
+  broken('create writes over what is there', 'create writes an entry once, get returns it, and so does a second create', (real) => ({
     create: async (key, value, options) => {
       await real.delete(key)
       return real.create(key, value, options)
     }
   })),
-  broken('replace ignores the revision', 'replace with an old revision leaves the entry, and gives it', (real) => ({
+  broken('replace ignores the revision', 'replace with an old revision changes nothing, and returns the entry', (real) => ({
     replace: async (key, value, _revision, options) => real.replace(key, value, (await real.get(key))?.revision ?? '', options)
   })),
   broken('replace compares, then writes', 'of many replaces with one revision one wins', (real) => ({
@@ -145,30 +150,30 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return real.replace(key, value, (await real.get(key))?.revision ?? '', options)
     }
   })),
-  broken('replace compares revisions as numbers', 'a revision that never was matches nothing', (real) => ({
+  broken('replace compares revisions as numbers', 'an unknown revision matches no entry', (real) => ({
     replace: (key, value, revision, options) => real.replace(key, value, String(Number(revision)), options)
   })),
-  broken('replace creates where nothing is', 'replace where nothing is writes nothing, and gives undefined', (real) => ({
+  broken('replace creates where nothing is', 'replace of an absent entry writes nothing', (real) => ({
     replace: async (key, value, revision, options) => {
       if (await real.get(key)) return real.replace(key, value, revision, options)
       await real.create(key, value, { ...options, ttlMs: options.ttlMs ?? 600_000 })
       return { replaced: false, entry: undefined }
     }
   })),
-  broken('replace leaves the first expiry', 'replace can move the expiry further away', (real) => ({
+  broken('replace leaves the first expiry', 'replace can prolong the lifetime', (real) => ({
     replace: (key, value, revision, { evictable }) => real.replace(key, value, revision, { evictable })
   })),
   broken('replace without a lifetime makes one up', 'replace without a lifetime keeps the expiry', (real) => ({
     replace: (key, value, revision, options) => real.replace(key, value, revision, { ttlMs: 600_000, ...options })
   })),
-  broken('replace of the same value changes nothing', 'replace with the same value is a new revision all the same', (real) => ({
+  broken('replace of the same value changes nothing', 'replace with the same value gives a new revision', (real) => ({
     replace: async (key, value, revision, options) => {
       const there = await real.get(key)
       return there?.value === value && there.revision === revision ? { replaced: true, revision } : real.replace(key, value, revision, options)
     }
   })),
-  broken('delete ignores the revision', 'delete with a revision removes only that one', (real) => ({ delete: (key) => real.delete(key) })),
-  broken('delete always says true', 'delete removes, once', (real) => ({ delete: async (key, revision) => await real.delete(key, revision) || true })),
+  broken('delete ignores the revision', 'only the first delete of an entry returns true, with a revision only that of the entry', (real) => ({ delete: (key) => real.delete(key) })),
+  broken('delete always says true', 'only the first delete of an entry returns true, with a revision only that of the entry', (real) => ({ delete: async (key, revision) => await real.delete(key, revision) || true })),
   broken('delete compares, then removes', 'of delete and replace with one revision one wins', (real) => ({
     delete: async (key, revision) => {
       if (revision !== undefined && (await real.get(key))?.revision !== revision) return false
@@ -176,7 +181,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return real.delete(key)
     }
   })),
-  broken('revisions count anew after a delete', 'no revision comes twice for a key, not even after delete', (real) => {
+  broken('revisions count anew after a delete', 'a key never gets the same revision twice, not even after delete', (real) => {
     const revisions = new Map<string, string[]>()
     const number = (key: string, revision: string) => {
       const list = revisions.get(key) ?? []
@@ -205,7 +210,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       delete: (key, revision) => real.delete(key, revision === undefined ? undefined : inside(key, revision))
     }
   }),
-  broken('callers share the entry that is kept', 'what a caller does to an entry that it was given changes nothing', (real) => {
+  broken('callers share the entry that is kept', 'a caller that changes a returned entry does not change the stored one', (real) => {
     const kept = new Map<string, Entry>()
     return {
       get: async (key) => {
@@ -216,7 +221,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('evictable entries are not kept apart', 'evictable is taken; such an entry may go early, others may not', (real) => {
+  broken('evictable entries are not kept apart', 'an evictable entry may disappear early, others may not', (real) => {
     let last: string | undefined
     return {
       create: async (key, value, options) => {
@@ -231,7 +236,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
   })),
   {
     fault: 'nothing expires',
-    caughtBy: 'an entry is there before its expiry and gone after it',
+    caughtBy: 'an entry exists before its expiry and not after it',
     make: () => {
       const start = Date.now()
       return new MemoryStore({ now: () => start })
@@ -239,16 +244,16 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
   },
   {
     fault: 'everything expires early',
-    caughtBy: 'an entry is there before its expiry and gone after it',
+    caughtBy: 'an entry exists before its expiry and not after it',
     make: () => storeLike(new MemoryStore(), { get: async () => undefined })
   },
-  broken('a lifetime is cut to seconds', 'an entry is there before its expiry and gone after it', (real) => ({
+  broken('a lifetime is cut to seconds', 'an entry exists before its expiry and not after it', (real) => ({
     create: (key, value, options) => real.create(key, value, { ...options, ttlMs: Math.floor(options.ttlMs / 100_000) * 100_000 })
   })),
-  broken('a lifetime that is over is none', 'a write without a lifetime counts as written and is gone at once', (real) => ({
+  broken('a lifetime that is over is none', 'a write with a negative lifetime succeeds and expires at once', (real) => ({
     create: (key, value, options) => real.create(key, value, { ttlMs: options.ttlMs < 0 ? 1e6 : options.ttlMs })
   })),
-  broken('replace brings back what expired', 'replace of an expired entry finds nothing', (real) => {
+  broken('replace brings back what expired', 'replace and delete find no expired entry, and create gives a new revision', (real) => {
     const gone = new Set<string>()
     return {
       create: (key, value, options) => {
@@ -261,14 +266,14 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('each increment moves the expiry', 'the first writer sets the lifetime, later ones do not change it', () =>
+  broken('each increment moves the expiry', 'the first increment sets the lifetime, and the first one after the expiry sets it anew', () =>
     countersOf((counter, by, ttlMs) => ({ value: counter.value + by, resetMs: ttlMs }))),
   broken('each increment tells its own lifetime', 'of many first increments one sets the lifetime for all', (real) => ({
     increment: async (key, by, options) => ({ ...await real.increment(key, by, options), resetMs: options.ttlMs })
   })),
-  broken('increment takes the sign away', 'a counter starts at 0 and adds what it is told', () =>
+  broken('increment takes the sign away', 'a counter starts at 0 and adds positive and negative numbers', () =>
     countersOf((counter, by) => ({ ...counter, value: counter.value + Math.abs(by) }))),
-  broken('increment reads, then writes', 'many increments all count', () => {
+  broken('increment reads, then writes', 'of many increments each counts once', () => {
     const counts = new Map<string, number>()
     return {
       increment: async (key, by, { ttlMs }) => {
@@ -279,10 +284,10 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('counters never expire', 'after its expiry a counter starts anew, with a new lifetime', (real) => ({
+  broken('counters never expire', 'the first increment sets the lifetime, and the first one after the expiry sets it anew', (real) => ({
     increment: (key, by) => real.increment(key, by, { ttlMs: 1e9 })
   })),
-  broken('counters are entries', 'counters and entries do not meet', (real) => ({
+  broken('counters are entries', 'counters and entries have separate keys', (real) => ({
     increment: async (key, by, options) => {
       const there = await real.get(key)
       const value = Number(there?.value ?? 0) + by
@@ -295,19 +300,19 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
   keys('keys are trimmed', ALIKE, (key) => key.trim()),
   keys('keys are normalised', ALIKE, (key) => key.normalize()),
   keys('keys are decoded', ALIKE, (key) => key.replace(/%62/g, 'b')),
-  keys('keys are cut off', 'long keys are different to the last character', (key) => key.slice(0, 255)),
-  values('values are trimmed', 'values come back as they were, from every verb', (value) => value.trim()),
-  values('an empty value is null', 'values come back as they were, from every verb', (value) => value || 'null'),
-  values('values lose their byte order mark', 'values come back as they were, from every verb', (value) => value.replace(/^\ufeff/, '')),
-  values('values are Latin-1', 'values come back as they were, from every verb', (value) => Buffer.from(value, 'latin1').toString('latin1')),
+  keys('keys are cut off', 'long keys are compared to the last character', (key) => key.slice(0, 255)),
+  values('values are trimmed', 'every method returns values unchanged', (value) => value.trim()),
+  values('an empty value is null', 'every method returns values unchanged', (value) => value || 'null'),
+  values('values lose their byte order mark', 'every method returns values unchanged', (value) => value.replace(/^\ufeff/, '')),
+  values('values are Latin-1', 'every method returns values unchanged', (value) => Buffer.from(value, 'latin1').toString('latin1')),
   values('large values are cut off', 'a value may have a megabyte', (value) => value.slice(0, 1_000_000)),
-  broken('a watch resolves before it is active', 'a watch is active once its promise resolves, and tells of create, replace and delete', (real) => ({
+  broken('a watch resolves before it is active', 'a watch is active once its promise resolves, and reports each change', (real) => ({
     watch: async (key, listener) => {
       const watch = pause(30).then(() => real.watch(key, listener))
       return () => void watch.then((unwatch) => unwatch())
     }
   })),
-  broken('a delete is not told', 'a watch is active once its promise resolves, and tells of create, replace and delete', (real) => {
+  broken('a delete is not told', 'a watch is active once its promise resolves, and reports each change', (real) => {
     let silent = false
     return {
       delete: async (key, revision) => {
@@ -320,7 +325,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       watch: (key, listener) => real.watch(key, () => { if (!silent) listener() })
     }
   }),
-  broken('a notice comes before the write', 'what was written is there for the listener to read', (real) => {
+  broken('a notice comes before the write', 'a listener can read what was written', (real) => {
     const { watch, create } = watches(storeLike(real, { create: async () => ({ created: true, revision: '' }) }), (listeners) => {
       queueMicrotask(() => [...listeners].forEach((listener) => listener()))
     })
@@ -345,13 +350,13 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
     }))),
   broken('listeners of one key are a set', 'one listener twice is two watches', (real) =>
     watches(real, (listeners) => queueMicrotask(() => [...listeners].forEach((listener) => listener())))),
-  broken('unsubscribe does nothing', 'after its unsubscribe a listener is not called, and a second one is harmless', (real) => ({
+  broken('unsubscribe does nothing', 'a watch that was stopped gets no notice, and others do', (real) => ({
     watch: async (key, listener) => {
       await real.watch(key, listener)
       return () => undefined
     }
   })),
-  broken('a watch hears of every key', 'the changes of one key are not told to those who watch another', (real) => {
+  broken('a watch hears of every key', 'each watch of a name is notified, and those of other names are not', (real) => {
     const listeners = new Set<() => void>()
     return {
       create: async (key, value, options) => {
@@ -365,8 +370,8 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('close changes nothing', 'after close every call rejects with a StoreUnavailableError', () => ({ close: async () => undefined })),
-  broken('close can be called once', 'close may be called again', (real) => {
+  broken('close changes nothing', 'after close every call rejects with a StoreUnavailableError, and close resolves again', () => ({ close: async () => undefined })),
+  broken('close can be called once', 'after close every call rejects with a StoreUnavailableError, and close resolves again', (real) => {
     let closed = false
     return {
       close: async () => {
@@ -376,5 +381,5 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('it calls itself shared', 'a shared store shows what another writes; close ends only itself', () => ({ shared: true }))
+  broken('it calls itself shared', 'a shared store shows what another process writes, and close ends only one of them', () => ({ shared: true }))
 ]

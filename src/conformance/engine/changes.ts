@@ -6,7 +6,7 @@ import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'
 
 /** Tests of `change` and `delete`. */
 export const changeCases: Cases<EngineContext> = {
-  'a change applies at its version, and every process sees it': async (context) => {
+  'a change applies at its version, and every process reads it': async (context) => {
     const other = (await context.open()).engine
     const task = await context.created({ id: 'one', key: 'key' })
     const changed = await context.changed(task, { version: 1 }, { details: { step: 2 } })
@@ -15,24 +15,24 @@ export const changeCases: Cases<EngineContext> = {
     assert.deepEqual(await other.readByKey('key'), changed)
   },
 
-  'a change at another version is a conflict, returns the task as it is and changes nothing':
+  'a change that expects another version or run is a conflict, returns the task and changes nothing':
     async (context) => {
       const other = (await context.open()).engine
       const task = await context.created({ id: 'one' })
       const changed = await context.changed(task, { version: 1 }, { details: { step: 2 } })
-      for (const version of [1, 3]) {
-        const change = {
-          status: 'failed', details: {}, result: '1', checkpoint: 'x', keepMs: 1, pool: 'other',
-          callbackMs: 0,
-        } as const
-        assert.deepEqual(await context.conflict(task, { version }, change, other), changed)
+      const change = {
+        status: 'failed', details: {}, result: '1', checkpoint: 'x', keepMs: 1, pool: 'other',
+        callbackMs: 0,
+      } as const
+      for (const expected of [{ version: 1 }, { version: 3 }, { run: 0 }, { run: 1 }]) {
+        assert.deepEqual(await context.conflict(task, expected, change, other), changed)
         assert.deepEqual(await other.read('one'), changed)
       }
-      const worker = context.work(context.first)
+      const worker = context.work()
       assert.equal((await worker.ran('one')).run.checkpoint, undefined)
     },
 
-  'of many changes at once at one version one applies': async (context) => {
+  'of many concurrent changes at one version one applies': async (context) => {
     const side = await context.sides()
     const task = await context.created({ id: 'one' })
     const outcomes = await together(20, (n) => side(n).change(task, { version: 1 }, { details: { n } }))
@@ -42,12 +42,6 @@ export const changeCases: Cases<EngineContext> = {
     assert.deepEqual(stored, taskOf(winner))
     assert.equal(stored.version, 2)
     for (const outcome of outcomes) assert.deepEqual(taskOf(outcome), stored)
-  },
-
-  'a task that never was has no changes': async (context) => {
-    const ref = context.task({ id: 'never-was' })
-    assert.equal(await context.conflict(ref, { version: 1 }, { details: {} }), undefined)
-    assert.equal(await context.engine.delete(ref, 1), undefined)
   },
 
   'an absent property stays as it is': async (context) => {
@@ -61,7 +55,7 @@ export const changeCases: Cases<EngineContext> = {
     assert.deepEqual(last, { ...ended, version: 5, details: { a: 2 } })
   },
 
-  'keepMs counts from the change': async (context) => {
+  'keepMs starts at the change': async (context) => {
     const task = await context.created({ id: 'one', start: { delayMs: HOUR } })
     const before = await context.engine.now()
     const changed = await context.changed(task, { version: 1 }, { keepMs: 5000 })
@@ -69,32 +63,26 @@ export const changeCases: Cases<EngineContext> = {
     assert.ok(changed.expiresAt >= before + 5000 && changed.expiresAt <= after + 5000, 'expiresAt is wrong')
   },
 
-  'each final status ends a run, with its time, details and result': async (context) => {
-    const worker = context.work(context.first, { run: untilOpened })
-    for (const status of ['completed', 'failed', 'cancelled'] as const) {
-      await context.created({ id: status })
-      const begun = await worker.ran(status)
-      const before = await context.engine.now()
-      const change = { status, details: { why: status }, ...status === 'completed' && { result: '{"é":"\\u0000"}' } }
-      const ended = taskOf(await begun.change(change))
-      const after = await context.engine.now()
-      const { finishedAt = 0 } = ended
-      assert.ok(finishedAt >= before && finishedAt <= after, 'finishedAt is wrong')
-      assert.deepEqual(ended, {
-        ...begun.task, status, version: 3, finishedAt, details: { why: status },
-        result: status === 'completed' ? '{"é":"\\u0000"}' : undefined,
-      })
-      assert.deepEqual(await context.engine.read(status), ended)
-      begun.latch.open()
-    }
-  },
-
-  'a run that has ended can write nothing, whatever its status': async (context) => {
-    const worker = context.work(context.first, { run: untilOpened })
+  'a status ends a run, with its time, details and result, and then the run can write nothing': async (context) => {
+    const worker = context.work({ run: untilOpened })
     for (const status of ['completed', 'failed', 'cancelled', 'queued'] as const) {
       await context.created({ id: status })
       const begun = await worker.ran(status)
-      const ended = taskOf(await begun.change({ status, delayMs: status === 'queued' ? HOUR : 0 }))
+      const before = await context.engine.now()
+      const result = status === 'completed' ? '{"é":"\\u0000"}' : undefined
+      const ended = taskOf(await begun.change({
+        status, details: { why: status }, ...result && { result }, ...status === 'queued' && { delayMs: HOUR },
+      }))
+      const after = await context.engine.now()
+      const { finishedAt } = ended
+      if (isFinalStatus(status)) {
+        assert.ok(finishedAt && finishedAt >= before && finishedAt <= after, 'finishedAt is wrong')
+      }
+      const { startAt } = ended
+      assert.deepEqual(ended, {
+        ...begun.task, status, version: 3, startAt, details: { why: status }, result,
+        finishedAt: isFinalStatus(status) ? finishedAt : undefined,
+      })
       for (const change of [{ status: 'failed' }, { details: { late: true } }, { checkpoint: 'late' }] as const) {
         assert.deepEqual(await begun.change(change), { outcome: 'conflict', task: ended })
       }
@@ -103,11 +91,9 @@ export const changeCases: Cases<EngineContext> = {
     }
   },
 
-  'a run that is cancelled can write nothing, not even a checkpoint': async (context) => {
+  'a run that another process cancels can write nothing, not even after a retry': async (context) => {
     const other = (await context.open()).engine
-    const worker = context.work(context.first, { run: untilOpened })
-    const task = await context.created({ id: 'one' })
-    const begun = await worker.ran('one')
+    const { worker, task, begun } = await context.running()
     const cancelled = await context.changed(task, { version: 2 }, { status: 'cancelled' }, other)
     for (const change of [{ checkpoint: 'late' }, { status: 'completed', result: '1' }, { details: {} }] as const) {
       assert.deepEqual(await begun.change(change), { outcome: 'conflict', task: cancelled })
@@ -121,28 +107,19 @@ export const changeCases: Cases<EngineContext> = {
     second.latch.open()
   },
 
-  'a run that has not begun cannot be expected': async (context) => {
-    const task = await context.created({ id: 'one' })
-    for (const run of [0, 1]) {
-      assert.deepEqual(await context.conflict(task, { run }, { details: {} }), task)
-    }
-  },
-
-  'the version counts the changes that clients see': async (context) => {
-    const worker = context.work(context.first, { run: untilOpened })
-    const task = await context.created({ id: 'one' })
-    const begun = await worker.ran('one')
+  'the version grows with each change that clients can see': async (context) => {
+    const { task, begun } = await context.running()
     assert.equal(begun.task.version, 2)
     const versions = []
     for (const change of [
-      { checkpoint: 'a' }, { details: { n: 1 } }, { details: { n: 2 }, isHidden: true },
+      { checkpoint: 'a' }, { checkpoint: 'a' }, { details: { n: 1 } }, { details: { n: 2 }, isHidden: true },
       { checkpoint: 'b', details: { n: 3 } }, { checkpoint: null }, { checkpoint: 'c' },
     ]) {
       const changed = taskOf(await begun.change(change))
       assert.deepEqual(changed, await context.engine.read('one'))
       versions.push(changed.version)
     }
-    assert.deepEqual(versions, [2, 3, 3, 4, 4, 4])
+    assert.deepEqual(versions, [2, 2, 3, 3, 4, 4, 4])
     const { details } = await context.stored('one')
     assert.deepEqual(details, { n: 3 })
     const ended = taskOf(await begun.change({ status: 'completed', checkpoint: 'd' }))
@@ -152,13 +129,9 @@ export const changeCases: Cases<EngineContext> = {
     begun.latch.open()
   },
 
-  'a later pool takes effect with the next run': async (context) => {
-    const worker = context.work(context.first, {
-      places: { default: 1, heavy: 1 },
-      run: async ({ task }, begun) => {
-        await begun.change(task.run === 1 ? { status: 'queued', pool: 'heavy' } : { status: 'completed' })
-      },
-    })
+  'a change of the pool takes effect with the next run': async (context) => {
+    const changes = { 1: { status: 'queued', pool: 'heavy' }, 2: { status: 'completed' } } as const
+    const worker = context.script(changes, { places: { default: 1, heavy: 1 } })
     await context.created({ id: 'one' })
     assert.equal((await context.reaches('one', 'completed')).pool, 'heavy')
     assert.deepEqual(worker.begun.map(({ task }) => task.pool), ['default', 'heavy'])
@@ -167,7 +140,7 @@ export const changeCases: Cases<EngineContext> = {
     await worker.ran('two')
   },
 
-  'delete removes a final task at its version only': async (context) => {
+  'delete removes a task only if it is final and has the expected version': async (context) => {
     const other = (await context.open()).engine
     const task = await context.created({ id: 'one', key: 'key', owner: 'ann' })
     assert.deepEqual(await context.engine.delete(task, 1), task, 'an unfinished task was deleted')
@@ -176,21 +149,17 @@ export const changeCases: Cases<EngineContext> = {
     assert.deepEqual(await other.read('one'), failed)
     assert.equal(await other.delete(task, 2), undefined)
     for (const engine of [context.engine, other]) {
-      assert.equal(await engine.read('one'), undefined)
-      assert.equal(await engine.readByKey('key'), undefined)
-      assert.deepEqual(await context.ids({}, engine), [])
+      await context.absent('one', 'key', engine)
       assert.deepEqual(await context.ids({ of: { owner: 'ann' } }, engine), [])
       assert.equal(await engine.delete(task, 2), undefined)
       assert.equal(await context.conflict(task, { version: 2 }, { status: 'queued' }, engine), undefined)
     }
   },
 
-  'delete and retry at once: one of them happens': async (context) => {
+  'of a concurrent delete and retry one applies': async (context) => {
     const other = (await context.open()).engine
     for (let n = 0; n < 10; n++) {
-      const task = await context.ended(
-        { id: `task-${String(n)}`, pool: 'nobody' }, { status: 'failed' },
-      )
+      const task = await context.ended({ id: `task-${String(n)}` })
       const [deleted, retried] = await Promise.all([
         context.engine.delete(task, 2),
         other.change(task, { version: 2 }, { status: 'queued' }),

@@ -8,49 +8,48 @@ import type {
 import { Json } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { isStoreUnavailable } from '../../stores/store.js'
-import { Latch, eventually, inTime, pause } from '../waiting.js'
+import { Latch, Waits } from '../waiting.js'
 import type { SuiteOptions } from '../runner.js'
 
-/** Settings that a case needs of its engines. */
+/** Settings of the engines of a case. */
 export interface EngineSettings {
   /** Lease of a run, in milliseconds. */
   readonly leaseMs: number
   /** Share of the final tasks of one caller. Default: the default of the engine. */
   readonly share?: { readonly tasks: number, readonly bytes: number } | undefined
   /**
-   * Maximum number of tasks. Only set if the option `isBounded` of the suite is. Default: the
-   * default of the engine.
+   * Maximum number of tasks. Set only if the suite has the option `isBounded`. Default: the default
+   * of the engine.
    */
   readonly capacity?: number
 }
 
-/** Processes on the same tasks, for one case. There are no tasks at first. */
+/** Processes with the same tasks, for one case. There are no tasks at first. */
 export interface EngineFixture {
   /** Starts a process. Called once if the engine is not shared. */
   open(): Promise<EngineProcess>
-  /** Ends all processes, killed and frozen ones included, and deletes what they left. */
+  /** Ends all processes, including killed and frozen ones, and deletes their data. */
   close(): Promise<void> | void
-  /** Begins a transaction of the application. Needed for the option `hasTransactions`. */
+  /** Begins a transaction of the application. Required by the option `hasTransactions`. */
   begin?(): Promise<OpenTransaction>
 }
 
 /**
- * A process with one engine. In a test it is usually not a process of the operating system, but a
- * connection of its own.
+ * A process with one engine. In a test it is usually a separate connection instead of a process of
+ * the operating system.
  */
 export interface EngineProcess {
   readonly engine: TaskEngine
   /**
-   * Cuts the process off, as a network that loses all packets: it sends nothing and receives
-   * nothing, not even the responses to what it sent, so it renews no lease. Its timers run. Absent if
-   * the engine is not shared.
+   * Disconnects the process like a network that loses all packets: it sends and receives nothing,
+   * so it renews no lease. Its timers run. Absent if the engine is not shared.
    */
   freeze?(): Promise<void> | void
-  /** Ends `freeze`. What waited is sent and received, unless the process gave it up. */
+  /** Ends `freeze`. Sends and receives what waited, unless the process has given it up. */
   thaw?(): Promise<void> | void
   /**
-   * Ends the process at once, as `kill -9`: its connections are cut, nothing is drained, and calls
-   * reject from now on. Absent if the engine is not shared.
+   * Ends the process at once, like `kill -9`: closes its connections without draining, and rejects
+   * all further calls. Absent if the engine is not shared.
    */
   kill?(): Promise<void> | void
 }
@@ -67,8 +66,8 @@ export interface OpenTransaction {
 /** Options of `engineConformance`. */
 export interface EngineConformanceOptions extends SuiteOptions {
   /**
-   * `true` if several processes see the same tasks: registers cases with several processes.
-   * Default `true`.
+   * `true` if several processes see the same tasks: registers cases with several processes. Default
+   * `true`.
    */
   readonly isShared?: boolean
   /** `true` if the engine obeys the setting `capacity`. Default `false`. */
@@ -81,9 +80,7 @@ export interface EngineConformanceOptions extends SuiteOptions {
   readonly removesAgainSoon?: boolean
   /** Lease in cases that wait for the end of a lease, in milliseconds. Default 400. */
   readonly leaseMs?: number
-  /**
-   * Maximum number of cases that run at the same time, each with a fixture of its own. Default 4.
-   */
+  /** Maximum number of cases that run at the same time, each with its own fixture. Default 4. */
   readonly concurrency?: number
 }
 
@@ -96,9 +93,7 @@ export const HOUR = 3_600_000
 let births = 0
 
 /** The processes of one case. */
-export class EngineContext {
-  readonly timeoutMs: number
-  readonly toleranceMs: number
+export class EngineContext extends Waits {
   private readonly isShared: boolean
   private readonly workers: Worker[] = []
 
@@ -110,21 +105,20 @@ export class EngineContext {
     readonly leaseMs: number,
     { isShared, timeoutMs, toleranceMs }: CheckedOptions,
   ) {
+    super(timeoutMs, toleranceMs)
     this.isShared = isShared
-    this.timeoutMs = timeoutMs
-    this.toleranceMs = toleranceMs
   }
 
   get engine(): TaskEngine {
     return this.first.engine
   }
 
-  /** Delay in milliseconds that a case can distinguish from none. */
+  /** A delay in milliseconds that is longer than the tolerance. */
   get delayMs(): number {
     return 2 * this.toleranceMs + 50
   }
 
-  /** Starts another process; of an engine that is not shared, returns the first one. */
+  /** Starts another process. Returns the first one if the engine is not shared. */
   async open(): Promise<EngineProcess> {
     return this.isShared ? this.fixture.open() : this.first
   }
@@ -135,7 +129,7 @@ export class EngineContext {
     return (n) => n % 2 === 0 ? this.engine : other
   }
 
-  /** Returns a new task: an id, and what differs from the defaults. */
+  /** Returns a new task with an id, other properties, and defaults. */
   task({ id, ...others }: Partial<NewTask> & { readonly id: string }): NewTask {
     return {
       id, birth: newBirth(), name: 'report', pool: 'default', priority: 0, input: Json.of({ id }),
@@ -161,14 +155,14 @@ export class EngineContext {
     return taskOf(changed)
   }
 
-  /** Creates a task, and makes a change that ends it. */
+  /** Creates a task in a pool without workers, and makes a change that ends it. */
   async ended(
-    task: Partial<NewTask> & { readonly id: string }, change: TaskChange,
+    task: Partial<NewTask> & { readonly id: string }, change: TaskChange = { status: 'failed' },
   ): Promise<StoredTask> {
-    return this.changed(await this.created(task), { version: 1 }, change)
+    return this.changed(await this.created({ pool: 'nobody', ...task }), { version: 1 }, change)
   }
 
-  /** Makes a change, which must be a conflict. Returns the task as it is. */
+  /** Makes a change, which must be a conflict. Returns the current task. */
   async conflict(
     ref: TaskRef, expected: Expected, change: TaskChange, engine = this.engine,
   ): Promise<StoredTask | undefined> {
@@ -177,11 +171,18 @@ export class EngineContext {
     return changed.outcome === 'conflict' ? changed.task : undefined
   }
 
-  /** Reads a task, which must be there. */
+  /** Reads a task, which must exist. */
   async stored(id: string, engine = this.engine): Promise<StoredTask> {
     const task = await this.soon(engine.read(id), 'read resolves')
-    assert.ok(task, `the task ${id} is gone`)
+    assert.ok(task, `the task ${id} is absent`)
     return task
+  }
+
+  /** Asserts that there is no task with an id, and none with its key. */
+  async absent(id: string, key: string, engine = this.engine): Promise<void> {
+    assert.equal(await engine.read(id), undefined)
+    assert.equal(await engine.readByKey(key), undefined)
+    assert.ok(!(await this.ids({}, engine)).includes(id), 'an absent task is listed')
   }
 
   /** Reads a page. */
@@ -201,20 +202,31 @@ export class EngineContext {
     return Object.fromEntries(tasks.map(({ id, status }) => [id, status]))
   }
 
-  /** Begins to work with a process, and records what it is handed. */
-  work(process: Pick<EngineProcess, 'engine'>, options: WorkerOptions = {}): Worker {
-    const worker = new Worker(process.engine, options, this.timeoutMs)
+  /** Begins to work with a process, and records its runs, callbacks and removals. */
+  work(options: WorkerOptions = {}, { engine }: Pick<EngineProcess, 'engine'> = this.first): Worker {
+    const worker = new Worker(engine, options, this)
     this.workers.push(worker)
     return worker
   }
 
-  eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
-    return eventually(check, this.timeoutMs, what)
+  /** Begins to work. Each run makes the change with its number. A run without a change crashes. */
+  script(changes: Readonly<Record<number, TaskChange>>, options: WorkerOptions = {}): Worker {
+    return this.work({
+      ...options,
+      run: async ({ task }, begun) => {
+        const change = changes[task.run]
+        if (change) await begun.change(change)
+      },
+    })
   }
 
-  /** Returns the outcome of a call. Fails with `what` if it comes too late. */
-  soon<T>(outcome: MaybePromise<T>, what: string): Promise<T> {
-    return inTime(outcome, this.timeoutMs, what)
+  /** Creates a task, and waits until it runs. The run lasts until its latch is opened. */
+  async running(
+    task: Partial<NewTask> & { readonly id: string } = { id: 'one' }, options: WorkerOptions = {},
+  ): Promise<{ readonly worker: Worker, readonly task: StoredTask, readonly begun: Begun }> {
+    const worker = this.work({ ...options, run: untilOpened })
+    const created = await this.created(task)
+    return { worker, task: created, begun: await worker.ran(task.id) }
   }
 
   /** Waits until a task has a status. */
@@ -232,9 +244,9 @@ export class EngineContext {
     await this.eventually(async () => await this.engine.now() > time, 'the time comes')
   }
 
-  /** Waits as long as an unexpected event would take. */
-  quiet(): Promise<void> {
-    return pause(this.toleranceMs)
+  /** Asserts that something came after a delay. */
+  waited(ms: number, delayMs: number, what: string): void {
+    assert.ok(ms >= delayMs - this.toleranceMs, `${what} after ${String(ms)} ms`)
   }
 
   async end(): Promise<void> {
@@ -255,7 +267,7 @@ export function taskOf(outcome: Created | Changed): StoredTask {
   return outcome.task
 }
 
-/** Handlers of a worker. Each default ends what it is handed. */
+/** Handlers of a worker. Each default ends the run, callback or task that it gets. */
 export interface WorkerOptions {
   /** Places by pool. Default: 4 places of the pool `default`. */
   readonly places?: Readonly<Record<string, number>>
@@ -271,10 +283,10 @@ export interface WorkerOptions {
   readonly abandon?: (task: StoredTask) => MaybePromise<void>
 }
 
-/** A run that a worker was handed. */
+/** A run that a worker has begun. */
 export class Begun {
   readonly at = performance.now()
-  /** Opens when the run shall end, for handlers that wait for it. */
+  /** Ends the run, if its handler waits for it. */
   readonly latch = new Latch()
 
   constructor(readonly run: TaskRun, private readonly engine: TaskEngine) {}
@@ -288,7 +300,7 @@ export class Begun {
     return this.engine.change(this.task, { run: this.task.run }, change)
   }
 
-  /** Makes a change for this run, and lets its handler end. */
+  /** Makes a change for this run, and ends its handler. */
   async end(change: TaskChange): Promise<Changed> {
     const changed = await this.change(change)
     this.latch.open()
@@ -296,7 +308,7 @@ export class Begun {
   }
 }
 
-/** Runs, callbacks and removals that one process was handed. */
+/** Runs, callbacks and removals of one process. */
 export class Worker {
   readonly places: Places
   readonly begun: Begun[] = []
@@ -309,7 +321,7 @@ export class Worker {
   constructor(
     readonly engine: TaskEngine,
     { places = { default: 4 }, callbacks = 4, ...handlers }: WorkerOptions,
-    private readonly timeoutMs: number,
+    private readonly waits: Waits,
   ) {
     const {
       run = async (_run, begun) => { await begun.change({ status: 'completed', result: '1' }) },
@@ -343,7 +355,7 @@ export class Worker {
     })
   }
 
-  /** Notes an error of a handler. Calls fail in a process that was killed, which is none. */
+  /** Notes an error of a handler. A call that fails in a killed process is not an error. */
   private readonly note = (error: unknown): void => {
     if (!isStoreUnavailable(error)) this.errors.push(error)
   }
@@ -361,14 +373,14 @@ export class Worker {
   /** Waits for the nth run of a task. */
   async ran(id: string, count = 1): Promise<Begun> {
     const what = `run ${String(count)} of ${id} begins`
-    await eventually(() => this.of(id).length >= count, this.timeoutMs, what)
+    await this.waits.eventually(() => this.of(id).length >= count, what)
     return this.of(id)[count - 1] as Begun
   }
 
   /** Waits for the nth run of this worker. */
   async began(count: number): Promise<Begun> {
     const what = `${String(count)} runs begin`
-    await eventually(() => this.begun.length >= count, this.timeoutMs, what)
+    await this.waits.eventually(() => this.begun.length >= count, what)
     return this.begun[count - 1] as Begun
   }
 }

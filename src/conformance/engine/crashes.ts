@@ -1,70 +1,63 @@
 import assert from 'node:assert/strict'
 import { isRunReplaced } from '../../engine/runs.js'
+import type { StoredTask } from '../../engine/task.js'
 import type { Cases } from '../runner.js'
 import { Latch, pause } from '../waiting.js'
-import {
-  taskOf, untilAborted, untilOpened, type Begun, type EngineContext, type Worker,
-} from './context.js'
+import { untilAborted, untilOpened, type Begun, type EngineContext, type Worker } from './context.js'
 
-/** Tests of leases, for all engines: a handler that ends without a change is a run without worker. */
+/** Waits until the signal of a run aborts with a `RunReplacedError`. */
+async function isReplaced(context: EngineContext, { run }: Begun): Promise<void> {
+  await context.eventually(() => run.signal.aborted, 'the signal aborts')
+  assert.ok(isRunReplaced(run.signal.reason), 'the reason is not a RunReplacedError')
+}
+
+/** Returns a property of the task of each run. */
+function each<Name extends keyof StoredTask>(worker: Worker, name: Name): StoredTask[Name][] {
+  return worker.begun.map(({ task }) => task[name])
+}
+
+/** Tests of leases, for all engines. A handler that ends without a change simulates a crash. */
 export const crashCases: Cases<EngineContext> = {
-  'a run that does not end its task runs again when its lease ends, as crashed': async (context) => {
-    const worker = context.work(context.first, {
-      run: async ({ task }, begun) => {
-        if (task.run === 3) await begun.change({ status: 'completed' })
-      },
-    })
-    await context.created({ id: 'one' })
-    const task = await context.reaches('one', 'completed')
-    const [first, second, third] = worker.begun
-    assert.deepEqual(worker.begun.map(({ task: { run, attempt, crashes } }) => [run, attempt, crashes]), [
-      [1, 1, 0], [2, 2, 1], [3, 3, 2],
-    ])
-    assert.equal(first?.run.crashed, undefined)
-    assert.deepEqual(second?.run.crashed, first?.task)
-    assert.deepEqual(third?.run.crashed, second?.task)
-    assert.equal(task.crashes, 2)
-    const waited = (second?.at ?? 0) - (first?.at ?? 0)
-    assert.ok(waited >= context.leaseMs - context.toleranceMs, `it began again after ${String(waited)} ms`)
-  },
+  'a run that does not end its task runs again when its lease ends, as crashed, as often as it crashes':
+    async (context) => {
+      const worker = context.script({ 4: { status: 'completed' } })
+      await context.created({ id: 'one' })
+      const task = await context.reaches('one', 'completed')
+      assert.deepEqual(each(worker, 'run'), [1, 2, 3, 4])
+      assert.deepEqual(each(worker, 'attempt'), [1, 2, 3, 4])
+      assert.deepEqual(each(worker, 'crashes'), [0, 1, 2, 3])
+      const crashed = worker.begun.map(({ run }) => run.crashed)
+      assert.deepEqual(crashed, [undefined, ...worker.begun.slice(0, 3).map((begun) => begun.task)])
+      assert.equal(task.crashes, 3)
+      const [first, second] = worker.begun
+      context.waited((second?.at ?? 0) - (first?.at ?? 0), context.leaseMs, 'the next run began')
+    },
 
   'a run keeps its lease as long as its handler works': async (context) => {
     const second = await context.open()
-    const worker = context.work(context.first, { run: untilOpened })
-    await context.created({ id: 'one' })
-    const begun = await worker.ran('one')
-    const other = second === context.first ? undefined : context.work(second)
+    const { worker, begun } = await context.running()
+    const other = second === context.first ? undefined : context.work({}, second)
     await pause(2.5 * context.leaseMs)
     assert.equal(begun.run.signal.aborted, false)
     assert.deepEqual(other?.ids ?? [], [])
     assert.deepEqual(await context.engine.read('one'), begun.task, 'a renewal is a visible change')
-    assert.equal((await begun.change({ status: 'completed' })).outcome, 'changed')
-    begun.latch.open()
+    assert.equal((await begun.end({ status: 'completed' })).outcome, 'changed')
     assert.equal(worker.begun.length, 1)
   },
 
-  'a checkpoint sets the crashes in a row to 0': async (context) => {
-    const worker = context.work(context.first, {
-      run: async ({ task }, begun) => {
-        if (task.run === 2) await begun.change({ checkpoint: 'half' })
-        if (task.run === 3) await begun.change({ status: 'completed' })
-      },
-    })
+  'a checkpoint sets the number of consecutive crashes to 0': async (context) => {
+    const worker = context.script({ 2: { checkpoint: 'half' }, 3: { status: 'completed' } })
     await context.created({ id: 'one' })
     await context.reaches('one', 'completed')
-    assert.deepEqual(worker.begun.map(({ task }) => task.crashes), [0, 1, 1])
+    assert.deepEqual(each(worker, 'crashes'), [0, 1, 1])
     const [, second, third] = worker.begun
     assert.deepEqual(third?.run.crashed, { ...second?.task, crashes: 0 })
     assert.equal(third?.run.checkpoint, 'half')
   },
 
-  'an ordinary end of a run, and a retry, set the crashes in a row to 0': async (context) => {
-    const worker = context.work(context.first, {
-      run: async ({ task }, begun) => {
-        if (task.run === 2) await begun.change({ status: 'queued' })
-        if (task.run === 4) await begun.change({ status: 'failed' })
-        if (task.run === 5) await begun.change({ status: 'completed' })
-      },
+  'an ordinary end of a run, and a retry, set the number of consecutive crashes to 0': async (context) => {
+    const worker = context.script({
+      2: { status: 'queued' }, 4: { status: 'failed' }, 5: { status: 'completed' },
     })
     const task = await context.created({ id: 'one' })
     const failed = await context.reaches('one', 'failed')
@@ -72,25 +65,23 @@ export const crashCases: Cases<EngineContext> = {
     const retried = await context.changed(task, { version: failed.version }, { status: 'queued' })
     assert.equal(retried.crashes, 0)
     await context.reaches('one', 'completed')
-    assert.deepEqual(worker.begun.map((begun) => begun.task.crashes), [0, 1, 0, 1, 0])
+    assert.deepEqual(each(worker, 'crashes'), [0, 1, 0, 1, 0])
   },
 
-  'a run that is given back counts as no attempt, and the crash before it stays counted': async (context) => {
-    const worker = context.work(context.first, {
-      run: async ({ task }, begun) => {
-        if (task.run === 2) await begun.change({ status: 'queued', isGivenBack: true })
-        if (task.run === 3) await begun.change({ status: 'completed' })
-      },
+  'a run that is given back counts as no attempt, and the crash before it still counts': async (context) => {
+    const worker = context.script({
+      2: { status: 'queued', isGivenBack: true }, 3: { status: 'completed' },
     })
     await context.created({ id: 'one' })
     const task = await context.reaches('one', 'completed')
-    assert.deepEqual(worker.begun.map((begun) => [begun.task.attempt, begun.task.crashes]), [[1, 0], [2, 1], [2, 1]])
+    assert.deepEqual(each(worker, 'attempt'), [1, 2, 2])
+    assert.deepEqual(each(worker, 'crashes'), [0, 1, 1])
     assert.deepEqual([task.attempt, task.crashes], [2, 1])
     assert.equal(worker.begun[2]?.run.crashed, undefined)
   },
 
-  'a run whose handler has ended may still be ended, as long as no other has begun': async (context) => {
-    const worker = context.work(context.first, { run: async () => undefined })
+  'a run can still end after its handler, if no other run has begun': async (context) => {
+    const worker = context.script({})
     await context.created({ id: 'one' })
     const begun = await worker.ran('one')
     assert.equal((await begun.change({ details: { late: true } })).outcome, 'changed')
@@ -102,103 +93,70 @@ export const crashCases: Cases<EngineContext> = {
   'the signal of a run aborts when another process ends its task': async (context) => {
     const other = (await context.open()).engine
     const reasons: unknown[] = []
-    const worker = context.work(context.first, {
+    const listener = (reason: unknown): void => { reasons.push(reason) }
+    const worker = context.work({
       run: async (run) => {
-        run.onAbort((reason) => { reasons.push(reason) })
+        run.onAbort(listener)
         await untilAborted(run)
       },
     })
     for (const status of ['cancelled', 'failed'] as const) {
       const task = await context.created({ id: status })
-      const { run } = await worker.ran(status)
+      const begun = await worker.ran(status)
       await context.changed(task, { version: 2 }, { status }, other)
-      await context.eventually(() => run.signal.aborted, 'the signal aborts')
-      assert.ok(isRunReplaced(run.signal.reason), 'the reason is no RunReplacedError')
+      // The signal of the first run is not read before it has aborted.
+      if (status === 'cancelled') await context.eventually(() => reasons.length === 1, 'the listener is called')
+      await isReplaced(context, begun)
+      begun.run.onAbort(listener)
     }
-    assert.equal(reasons.length, 2)
-    assert.ok(reasons.every(isRunReplaced), 'a listener got no RunReplacedError')
+    assert.equal(reasons.length, 4, 'a listener was not called, or a late one not at once')
+    assert.ok(reasons.every(isRunReplaced), 'a listener got another error than a RunReplacedError')
     await context.eventually(() => worker.places.freeIn('default') === 4, 'the places are free')
-  },
-
-  'onAbort calls a late listener at once, and a late signal is aborted': async (context) => {
-    const worker = context.work(context.first, { run: untilOpened })
-    const task = await context.created({ id: 'one' })
-    const { run, latch } = await worker.ran('one')
-    const heard: unknown[] = []
-    run.onAbort((reason) => { heard.push(reason) })
-    await context.changed(task, { version: 2 }, { status: 'cancelled' })
-    await context.eventually(() => heard.length > 0, 'the listener is called')
-    run.onAbort((reason) => { heard.push(reason) })
-    assert.equal(heard.length, 2)
-    assert.ok(run.signal.aborted && isRunReplaced(run.signal.reason) && heard.every(isRunReplaced), 'a reason is no RunReplacedError')
-    latch.open()
-  },
-
-  'the engine never ends a task because of crashes': async (context) => {
-    let crashes = 0
-    const worker = context.work(context.first, {
-      run: async ({ task }, begun) => {
-        crashes = task.crashes
-        if (task.run === 4) await begun.change({ status: 'completed' })
-      },
-    })
-    await context.created({ id: 'one' })
-    await worker.ran('one', 4)
-    await context.reaches('one', 'completed')
-    assert.equal(crashes, 3)
   },
 }
 
-/** Opens a second process that works. The first one works with `untilOpened`, and runs `one`. */
+/** Runs the task `one` in the first process, and opens a second process that works. */
 async function twoWorkers(context: EngineContext): Promise<{
-  readonly first: Worker, readonly second: Worker, readonly begun: Awaited<ReturnType<Worker['ran']>>,
+  readonly first: Worker, readonly second: Worker, readonly begun: Begun,
 }> {
-  const first = context.work(context.first, { run: untilOpened })
-  await context.created({ id: 'one', key: 'key', caller: 'ann' })
-  const begun = await first.ran('one')
-  return { first, second: context.work(await context.open(), { run: untilOpened }), begun }
+  const { worker: first, begun } = await context.running()
+  return { first, second: context.work({ run: untilOpened }, await context.open()), begun }
 }
 
 /** Tests of workers that die or are suspended. For shared engines. */
 export const sharedCrashCases: Cases<EngineContext> = {
-  'the task of a worker that dies runs in another process, as crashed': async (context) => {
-    const { second, begun } = await twoWorkers(context)
-    await context.first.kill?.()
-    const next = await second.ran('one')
-    assert.deepEqual([next.task.run, next.task.attempt, next.task.crashes], [2, 2, 1])
-    assert.deepEqual(next.run.crashed, begun.task)
-    assert.equal(taskOf(await next.change({ status: 'completed' })).status, 'completed')
-    next.latch.open()
-  },
-
   'a worker that is killed many times completes its task, with each checkpoint once': async (context) => {
     let process = context.first
     await context.created({ id: 'import' })
     const lines: number[] = []
+    let crashed: StoredTask | undefined
     for (let kill = 0; kill < 6; kill++) {
       const saved = new Latch()
-      const worker = context.work(process, {
-        run: async ({ checkpoint = '0', task }, begun) => {
-          assert.equal(task.crashes, Math.min(kill, 1))
+      const worker = context.work({
+        run: async (run, begun) => {
+          const { checkpoint = '0', task } = run
+          assert.deepEqual([task.run, task.attempt, task.crashes], [kill + 1, kill + 1, Math.min(kill, 1)])
+          assert.deepEqual(run.crashed, crashed)
           const line = Number(checkpoint) + 1
           await begun.change({ checkpoint: String(line), details: { line } })
           lines.push(line)
           saved.open()
           await begun.latch.opened
         },
-      })
+      }, process)
       await context.soon(saved.opened, 'a checkpoint is saved')
       assert.equal(worker.begun.length, 1)
+      crashed = await context.stored('import', process.engine)
       await process.kill?.()
       process = await context.open()
     }
-    context.work(process)
+    context.work({}, process)
     const task = await context.reaches('import', 'completed', process.engine)
     assert.deepEqual(lines, [1, 2, 3, 4, 5, 6])
     assert.deepEqual([task.run, task.crashes, task.details], [7, 1, { line: 6 }])
   },
 
-  'a suspended worker that comes back after a later run writes nothing, not even a checkpoint':
+  'a suspended worker that resumes after a later run has begun writes nothing, not even a checkpoint':
     async (context) => {
       const { first, second, begun } = await twoWorkers(context)
       await context.first.freeze?.()
@@ -213,11 +171,9 @@ export const sharedCrashCases: Cases<EngineContext> = {
         if (outcome) assert.equal(outcome.outcome, 'conflict')
       }
       assert.equal((await begun.change({ checkpoint: 'old' })).outcome, 'conflict')
-      await context.eventually(() => begun.run.signal.aborted, 'the signal of the earlier run aborts')
-      assert.ok(isRunReplaced(begun.run.signal.reason), 'the reason is no RunReplacedError')
+      await isReplaced(context, begun)
       begun.latch.open()
-      assert.equal((await next.change({ status: 'queued' })).outcome, 'changed')
-      next.latch.open()
+      assert.equal((await next.end({ status: 'queued' })).outcome, 'changed')
       const runs = (): Begun[] => [...first.begun, ...second.begun]
       await context.eventually(() => runs().length === 3, 'the task runs again')
       const last = runs().find(({ task }) => task.run === 3)
@@ -227,20 +183,17 @@ export const sharedCrashCases: Cases<EngineContext> = {
       assert.deepEqual([stored.result, stored.details], [undefined, { made: 'one' }])
     },
 
-  'a suspended worker whose task nobody took may still end it': async (context) => {
-    const worker = context.work(context.first, { places: { default: 1 }, run: untilOpened })
-    const task = await context.created({ id: 'one' })
-    const begun = await worker.ran('one')
+  'a suspended worker whose task no other worker took can still end it': async (context) => {
+    const { worker, begun } = await context.running({ id: 'one' }, { places: { default: 1 } })
     await context.first.freeze?.()
     await pause(1.5 * context.leaseMs)
     await context.first.thaw?.()
-    await context.changed(task, { run: begun.task.run }, { status: 'completed', result: '1' })
-    begun.latch.open()
+    assert.equal((await begun.end({ status: 'completed', result: '1' })).outcome, 'changed')
     await context.quiet()
     assert.equal(worker.begun.length, 1)
   },
 
-  'a suspended worker keeps no lease of a later task with the id of its own': async (context) => {
+  'a suspended worker keeps no lease of a later task with the same id': async (context) => {
     const { begun, second } = await twoWorkers(context)
     await context.first.freeze?.()
     const { id, birth } = begun.task
@@ -250,69 +203,47 @@ export const sharedCrashCases: Cases<EngineContext> = {
     await context.created({ id }, other)
     const next = await second.ran(id)
     await context.first.thaw?.()
-    await context.eventually(() => begun.run.signal.aborted, 'the signal of the earlier task aborts')
-    assert.ok(isRunReplaced(begun.run.signal.reason), 'the reason is no RunReplacedError')
-    assert.equal((await next.change({ status: 'completed' })).outcome, 'changed')
-    for (const { latch } of [begun, next]) latch.open()
+    await isReplaced(context, begun)
+    assert.equal((await next.end({ status: 'completed' })).outcome, 'changed')
+    begun.latch.open()
   },
 
-  'a worker that is suspended before its first write, comes back and dies loses nothing':
-    async (context) => {
-      const { second, begun } = await twoWorkers(context)
-      await context.first.freeze?.()
-      const next = await second.ran('one')
-      await context.first.thaw?.()
-      await begun.change({ details: { begun: true } }).catch(() => undefined)
-      await context.first.kill?.()
-      const outcome = await next.change({ status: 'completed' })
-      next.latch.open()
-      assert.equal(outcome.outcome, 'changed')
-      assert.equal((await context.stored('one', (await context.open()).engine)).attempt, 2)
-    },
-
-  'a run whose lease could not be renewed aborts before another process takes its task':
-    async (context) => {
-      let abortedAt = Infinity
-      const first = context.work(context.first, {
-        run: async (run) => {
-          await untilAborted(run)
-          abortedAt = performance.now()
-        },
-      })
-      await context.created({ id: 'one' })
-      const begun = await first.ran('one')
-      await context.first.freeze?.()
-      const second = context.work(await context.open(), { run: untilOpened })
-      const next = await second.ran('one')
-      const waited = next.at - begun.at
-      assert.ok(waited >= context.leaseMs - context.toleranceMs, `it was taken after ${String(waited)} ms`)
-      await context.first.thaw?.()
-      await context.eventually(() => abortedAt < Infinity, 'the signal aborts')
-      assert.ok(isRunReplaced(begun.run.signal.reason), 'the reason is no RunReplacedError')
-      assert.ok(abortedAt <= next.at, 'another process took the task of a run that had not been stopped')
-      next.latch.open()
-    },
-
-  'what a dead process made due is found: waiting, delayed, and queued again': async (context) => {
-    const first = context.work(context.first, {
-      run: async ({ task }, begun) => {
-        if (task.id === 'again') await begun.change({ status: 'queued', delayMs: context.delayMs })
-        await begun.latch.opened
+  'a run that cannot renew its lease aborts before another process takes its task': async (context) => {
+    let abortedAt = Infinity
+    const first = context.work({
+      run: async (run) => {
+        await untilAborted(run)
+        abortedAt = performance.now()
       },
     })
+    await context.created({ id: 'one' })
+    const begun = await first.ran('one')
+    await context.first.freeze?.()
+    const second = context.work({ run: untilOpened }, await context.open())
+    const next = await second.ran('one')
+    context.waited(next.at - begun.at, context.leaseMs, 'another process took the task')
+    await context.first.thaw?.()
+    await context.eventually(() => abortedAt < Infinity, 'the signal aborts')
+    await isReplaced(context, begun)
+    assert.ok(abortedAt <= next.at, 'another process took the task before its run was stopped')
+    next.latch.open()
+  },
+
+  'other processes run what a dead process has made due: waiting, delayed, and queued again': async (context) => {
+    const first = context.script({ 1: { status: 'queued', delayMs: context.delayMs } })
     await context.created({ id: 'again' })
     await first.ran('again')
-    await context.created({ id: 'delayed', start: { delayMs: context.delayMs } })
-    await context.created({ id: 'waiting', pool: 'other' })
     await context.eventually(async () => (await context.stored('again')).version === 3, 'its run ends')
+    await context.created({ id: 'delayed', pool: 'other', start: { delayMs: context.delayMs } })
+    await context.created({ id: 'waiting', pool: 'other' })
     const process = await context.open()
     await context.first.kill?.()
-    context.work(process, { places: { default: 2, other: 1 } })
+    context.work({ places: { default: 2, other: 1 } }, process)
     for (const id of ['again', 'delayed', 'waiting']) await context.reaches(id, 'completed', process.engine)
   },
 
-  'a worker that waits finds what another process makes due': async (context) => {
-    const worker = context.work(await context.open())
+  'a waiting worker finds what another process makes due': async (context) => {
+    const worker = context.work({}, await context.open())
     await context.quiet()
     for (const n of [1, 2, 3]) {
       const id = `task-${String(n)}`

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
-import { HOUR, taskOf, type EngineContext, type OpenTransaction } from './context.js'
+import { assertWhole, COUNTED } from './whole.js'
+import { HOUR, taskOf, untilOpened, type EngineContext, type OpenTransaction } from './context.js'
 
 const DAY = 24 * HOUR
+const limit = { group: '', max: 1 }
 
 /** Tests of `create`, ids and keys. */
 export const createCases: Cases<EngineContext> = {
@@ -33,37 +35,34 @@ export const createCases: Cases<EngineContext> = {
     }
   },
 
-  'a repetition of a call gets the task as it is now': async (context) => {
+  'a repeated call gets the current task': async (context) => {
     const other = (await context.open()).engine
-    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: { group: '', max: 1 } })
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: COUNTED })
     const first = taskOf(await context.engine.create(task))
     const again = await other.create(task)
     assert.deepEqual(again, { outcome: 'created', task: first })
     const cancelled = await context.changed(first, { version: 1 }, { status: 'cancelled' })
     const late = await other.create(task)
     assert.deepEqual(late, { outcome: 'created', task: cancelled })
-    assert.deepEqual(await context.ids(), ['one'])
+    assert.deepEqual(await assertWhole(context, other, ['ann']), [cancelled])
   },
 
-  'an id that is taken exists, and nothing is created': async (context) => {
+  'an id or a key that is in use gives `exists`, and nothing is created': async (context) => {
     const other = (await context.open()).engine
-    const first = await context.created({ id: 'one', key: 'first' })
-    const second = await other.create(context.task({ id: 'one', key: 'second' }))
-    assert.deepEqual(second, { outcome: 'exists', task: first })
+    const task = await context.created({ id: 'one', key: 'first' })
+    for (const [id, key] of [['one', 'second'], ['two', 'first']] as const) {
+      assert.deepEqual(await other.create(context.task({ id, key })), { outcome: 'exists', task })
+    }
     assert.equal(await other.readByKey('second'), undefined)
-    assert.deepEqual(await other.read('one'), first)
-  },
-
-  'a key that is taken exists, and nothing is created': async (context) => {
-    const other = (await context.open()).engine
-    const first = await context.created({ id: 'one', key: 'key' })
-    const second = await other.create(context.task({ id: 'two', key: 'key' }))
-    assert.deepEqual(second, { outcome: 'exists', task: first })
     assert.equal(await other.read('two'), undefined)
-    assert.deepEqual(await context.ids({}, other), ['one'])
+    assert.deepEqual(await context.listed({}, other), [task])
   },
 
-  'keys are compared exactly': async (context) => {
+  'ids and keys are compared exactly, and none is special': async (context) => {
+    const ids = ['a', 'A', '-', '_', '.', '..', '__proto__', 'constructor', '0', '00', 'x'.repeat(128)]
+    for (const id of ids) await context.created({ id })
+    for (const id of ids) assert.equal((await context.stored(id)).id, id)
+    assert.deepEqual((await context.ids()).sort(), ids.sort())
     const keys = ['k', 'K', 'k ', ' k', 'k\n', 'é', 'e\u0301', '%', '_', 'k:', 'x'.repeat(512), '😀', '{k}', "'"]
     for (const [n, key] of keys.entries()) await context.created({ id: `task-${String(n)}`, key })
     for (const [n, key] of keys.entries()) {
@@ -71,70 +70,53 @@ export const createCases: Cases<EngineContext> = {
     }
   },
 
-  'ids are compared exactly, and none is special': async (context) => {
-    const ids = ['a', 'A', '-', '_', '.', '..', '__proto__', 'constructor', '0', '00', 'x'.repeat(128)]
-    for (const id of ids) await context.created({ id })
-    for (const id of ids) assert.equal((await context.stored(id)).id, id)
-    assert.deepEqual((await context.ids()).sort(), ids.sort())
-  },
-
-  'of many calls at once with one key one creates, and all get its task': async (context) => {
+  'of many concurrent calls with one id or key one creates, and all get its task': async (context) => {
     const side = await context.sides()
-    const outcomes = await together(20, (n) => side(n).create(context.task({ id: `task-${String(n)}`, key: 'key' })))
-    const created = outcomes.filter(({ outcome }) => outcome === 'created')
-    assert.equal(created.length, 1)
-    assert.equal(outcomes.filter(({ outcome }) => outcome === 'exists').length, 19)
-    assert.equal(new Set(outcomes.map((outcome) => taskOf(outcome).birth)).size, 1)
-    assert.equal((await context.ids()).length, 1)
-  },
-
-  'of many calls at once with one id one creates, and all get its task': async (context) => {
-    const side = await context.sides()
-    const outcomes = await together(20, (n) => side(n).create(context.task({ id: 'one', key: `key-${String(n % 5)}` })))
-    assert.equal(outcomes.filter(({ outcome }) => outcome === 'created').length, 1)
-    assert.equal(new Set(outcomes.map((outcome) => taskOf(outcome).birth)).size, 1)
-    const [task, none] = await context.listed()
-    assert.equal(none, undefined)
+    for (const [id, key] of [[undefined, 'key'], ['one', undefined]]) {
+      const outcomes = await together(20, (n) => (
+        side(n).create(context.task({ id: id ?? `task-${String(n)}`, key: key ?? `key-${String(n % 5)}` }))
+      ))
+      const winner = outcomes.find(({ outcome }) => outcome === 'created')
+      assert.ok(winner, 'no call created')
+      const exists = { outcome: 'exists', task: taskOf(winner) }
+      assert.deepEqual(outcomes.filter((outcome) => outcome !== winner), Array.from({ length: 19 }, () => exists))
+    }
+    const tasks = await context.listed()
+    assert.equal(tasks.length, 2)
     for (let n = 0; n < 5; n++) {
-      const found = await context.engine.readByKey(`key-${String(n)}`)
-      assert.equal(found?.birth, task?.key === `key-${String(n)}` ? task.birth : undefined)
+      const key = `key-${String(n)}`
+      assert.deepEqual(await context.engine.readByKey(key), tasks.find((task) => task.key === key))
     }
   },
 
-  'repetitions of one call at once are one task, and all get it': async (context) => {
+  'concurrent repetitions of one call create one task, and all get it': async (context) => {
     const side = await context.sides()
-    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit: { group: '', max: 1 } })
+    const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit })
     const outcomes = await together(12, (n) => side(n).create(task))
     for (const outcome of outcomes) assert.equal(outcome.outcome, 'created')
     assert.deepEqual(await context.ids(), ['one'])
   },
 
-  'a key is taken as long as its task exists, whatever its status': async (context) => {
+  'a key is in use as long as its task exists, in any status': async (context) => {
     const other = (await context.open()).engine
     const exists = async (): Promise<void> => {
       const outcome = await other.create(context.task({ id: 'another', key: 'key' }))
       assert.equal(outcome.outcome, 'exists')
       assert.equal(taskOf(outcome).id, 'one')
     }
-    const worker = context.work(context.first, {
-      run: async ({ task }, begun) => {
-        await begun.latch.opened
-        await begun.change({ status: task.run === 1 ? 'failed' : 'completed' })
-      },
-    })
     const task = await context.created({ id: 'one', key: 'key' })
     await exists()
-    const run = await worker.ran('one')
-    await exists()
-    run.latch.open()
-    const failed = await context.reaches('one', 'failed')
-    await exists()
-    await context.changed(task, { version: failed.version }, { status: 'queued' })
-    await exists()
-    ;(await worker.ran('one', 2)).latch.open()
-    const completed = await context.reaches('one', 'completed')
-    await exists()
-    assert.equal(await context.engine.delete(task, completed.version), undefined)
+    const worker = context.work({ run: untilOpened })
+    let { version } = task
+    for (const [n, status] of ['failed', 'completed'].entries()) {
+      const begun = await worker.ran('one', n + 1)
+      await exists()
+      version = taskOf(await begun.end({ status: status as 'failed' })).version
+      await exists()
+      if (status === 'failed') await context.changed(task, { version }, { status: 'queued' })
+      await exists()
+    }
+    assert.equal(await context.engine.delete(task, version), undefined)
     assert.equal(await other.readByKey('key'), undefined)
     await context.created({ id: 'another', key: 'key' })
   },
@@ -150,8 +132,8 @@ export const createCases: Cases<EngineContext> = {
     assert.equal(after.expiresAt, after.createdAt + 31 * DAY)
   },
 
-  'a start in the past is now': async (context) => {
-    const worker = context.work(context.first)
+  'a task with a start in the past starts now': async (context) => {
+    const worker = context.work()
     const now = await context.engine.now()
     const past = await context.created({ id: 'past', start: { at: now - DAY } })
     const none = await context.created({ id: 'none', start: { delayMs: 0 } })
@@ -162,7 +144,7 @@ export const createCases: Cases<EngineContext> = {
     }
   },
 
-  'nothing of an old task touches the new one with its id': async (context) => {
+  'no call with an old task changes a new task with its id': async (context) => {
     const other = (await context.open()).engine
     const old = await context.created({ id: 'one', key: 'old', owner: 'ann', caller: 'ann' })
     const ended = await context.changed(old, { version: 1 }, { status: 'failed' })
@@ -182,13 +164,11 @@ export const createCases: Cases<EngineContext> = {
       assert.deepEqual(await engine.readByKey('new'), fresh)
       assert.equal(await engine.readByKey('old'), undefined)
     }
-    const worker = context.work(context.first)
+    const worker = context.work()
     const { run } = await worker.ran('one')
     assert.deepEqual([run.task.birth, run.checkpoint], [fresh.birth, undefined])
   },
 }
-
-const limit = { group: '', max: 1 }
 
 async function begin(context: EngineContext): Promise<OpenTransaction> {
   const open = await context.fixture.begin?.()
@@ -198,8 +178,8 @@ async function begin(context: EngineContext): Promise<OpenTransaction> {
 
 /** Tests of `create` in a transaction of the application. */
 export const transactionCases: Cases<EngineContext> = {
-  'a task that is committed is there and runs, and not before': async (context) => {
-    const worker = context.work(context.first)
+  'a task exists and runs once its transaction is committed, and not before': async (context) => {
+    const worker = context.work()
     const open = await begin(context)
     const task = context.task({ id: 'one', key: 'key', owner: 'ann', caller: 'ann', limit })
     const created = await context.engine.create(task, { transaction: open.transaction })
@@ -213,8 +193,8 @@ export const transactionCases: Cases<EngineContext> = {
     assert.equal((await context.reaches('one', 'completed')).key, 'key')
   },
 
-  'a task that is rolled back never was': async (context) => {
-    const worker = context.work(context.first)
+  'a task that is rolled back does not exist, and its key is free': async (context) => {
+    const worker = context.work()
     const open = await begin(context)
     const task = context.task({ id: 'one', key: 'key', caller: 'ann', limit })
     await context.engine.create(task, { transaction: open.transaction })
@@ -226,7 +206,7 @@ export const transactionCases: Cases<EngineContext> = {
     assert.deepEqual(worker.ids, ['two'])
   },
 
-  'what exists, and a full caller, are outcomes that leave the transaction usable': async (context) => {
+  'the transaction is still usable after the outcomes `exists` and `caller_full`': async (context) => {
     const first = await context.created({ id: 'one', key: 'key', caller: 'ann', limit, pool: 'nobody' })
     const open = await begin(context)
     const { transaction } = open
@@ -241,7 +221,7 @@ export const transactionCases: Cases<EngineContext> = {
     assert.deepEqual((await context.ids()).sort(), ['four', 'one'])
   },
 
-  'a key that another transaction holds makes one task in the end': async (context) => {
+  'two transactions with one key create one task': async (context) => {
     for (const end of ['commit', 'rollback'] as const) {
       const open = await begin(context)
       const first = context.task({ id: `first-${end}`, key: end, pool: 'nobody' })
@@ -255,7 +235,7 @@ export const transactionCases: Cases<EngineContext> = {
     }
   },
 
-  'a transaction that is open delays only what waits for its caller, id or key': async (context) => {
+  'an open transaction delays only calls with its caller, id or key': async (context) => {
     const open = await begin(context)
     const first = { id: 'one', key: 'key', caller: 'ann', limit, pool: 'nobody' }
     await context.engine.create(context.task(first), { transaction: open.transaction })
@@ -272,7 +252,7 @@ export const transactionCases: Cases<EngineContext> = {
     await context.soon(waiting, 'the other calls settle')
   },
 
-  'an error of the client rejects as it is': async (context) => {
+  'an error of the client of a transaction rejects unchanged': async (context) => {
     const failure = new Error('fails, on purpose')
     const transaction = { query: () => Promise.reject(failure) }
     await assert.rejects(

@@ -22,9 +22,7 @@ export type NextFault = (call: FaultyCall, of: string) => Fault | undefined
 
 /** Wraps an engine, so that calls have faults. */
 export function withFaults(engine: TaskEngine, next: NextFault): TaskEngine {
-  const call = async <T>(
-    name: FaultyCall, of: string, make: () => MaybePromise<T>,
-  ): Promise<T> => {
+  const call = async <T>(name: FaultyCall, of: string, make: () => MaybePromise<T>): Promise<T> => {
     const fault = next(name, of)
     if (fault === 'failed') throw new StoreUnavailableError('The call fails, on purpose.')
     if (fault === 'late') await pause(20)

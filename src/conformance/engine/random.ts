@@ -5,7 +5,7 @@ import type { Cases } from '../runner.js'
 import { pause, together } from '../waiting.js'
 import { newBirth, type Begun, type EngineContext, type EngineProcess } from './context.js'
 import { insist, withFaults, type Fault } from './faults.js'
-import { assertWhole, COUNTED } from './lost.js'
+import { assertWhole, COUNTED } from './whole.js'
 
 const CHAOS_MS = 2500
 const CALLERS = ['ann', 'bob', 'cid']
@@ -97,7 +97,7 @@ class Chaos {
   work({ engine }: EngineProcess): Site {
     const lossy = this.lossy(engine)
     const site: Site = { hasDied: false }
-    this.context.work({ engine: lossy }, {
+    this.context.work({
       places: { default: 3 },
       callback: async (task) => {
         const sent = { callbackMs: null, details: { sent: task.callbackRun } }
@@ -111,7 +111,7 @@ class Chaos {
         this.promises.check(Number(checkpoint) >= (saved?.line ?? 0), `the checkpoint of ${task.id} is lost`)
         await this.perform(begun, Number(checkpoint), site)
       },
-    })
+    }, { engine: lossy })
     return site
   }
 

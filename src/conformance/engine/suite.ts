@@ -1,8 +1,8 @@
 import { duration, flag, readOptions, text, whole, type OptionTable } from '../../runtime/options.js'
 import { register, type Cases, type Runner } from '../runner.js'
-import { callbackCases, sharedCallbackCases } from './callbacks.js'
+import { callbackCases } from './callbacks.js'
 import { changeCases } from './changes.js'
-import { closeCases, memoryCloseCases, sharedCloseCases, watchCases } from './watch-close.js'
+import { closeCases, memoryCloseCases, sharedCloseCases, watchesOfTasks } from './watch-close.js'
 import {
   EngineContext, type CheckedOptions, type EngineConformanceOptions, type EngineFixture,
   type EngineSettings,
@@ -10,9 +10,9 @@ import {
 import { crashCases, sharedCrashCases } from './crashes.js'
 import { createCases, transactionCases } from './create.js'
 import { expiryCases, removalCases, runningExpiryCases, sharedExpiryCases } from './expiry.js'
+import { halfCases } from './killed.js'
 import { CAPACITY, fullCases, limitCases } from './limits.js'
 import { listCases } from './lists.js'
-import { halfCases, lostCases } from './lost.js'
 import { randomCases } from './random.js'
 import { retryCases } from './retries.js'
 import { runCases } from './runs.js'
@@ -30,56 +30,48 @@ const OPTIONS = {
   concurrency: whole({ min: 1, default: 4 }),
 } satisfies OptionTable<EngineConformanceOptions>
 
-/** Settings of the cases of one group. */
-type Settings = (options: CheckedOptions) => EngineSettings
-
-/** No case waits for the end of this lease. */
-const LONG: Settings = () => ({ leaseMs: 15_000 })
-const SHARE: Settings = () => ({ leaseMs: 15_000, share: SHARE_LIMITS })
-const FULL: Settings = () => ({ leaseMs: 15_000, capacity: CAPACITY })
-const SHORT: Settings = ({ leaseMs }) => ({ leaseMs })
-
 interface Group {
   readonly cases: Cases<EngineContext>
-  readonly settings: Settings
+  /** `true` if the cases wait for the end of a lease. */
+  readonly isShort?: boolean
+  readonly share?: EngineSettings['share']
+  readonly capacity?: number
 }
 
 function groupsFor(
   { isShared, isBounded, hasTransactions, removesAgainSoon }: CheckedOptions,
 ): Readonly<Record<string, Group>> {
   return {
-    'create and keys': { cases: createCases, settings: LONG },
-    'changes and fences': { cases: changeCases, settings: LONG },
-    'runs': { cases: runCases, settings: LONG },
-    'attempts and retries': { cases: retryCases, settings: LONG },
-    'leases and crashes': { cases: crashCases, settings: SHORT },
-    ...isShared && { 'workers that die': { cases: sharedCrashCases, settings: SHORT } },
-    'callbacks': { cases: callbackCases, settings: LONG },
-    ...isShared && { 'callbacks of processes that die': { cases: sharedCallbackCases, settings: LONG } },
-    'fairness, priority and counts': { cases: turnCases, settings: LONG },
-    'limits of callers': { cases: limitCases, settings: LONG },
-    'lists': { cases: listCases, settings: LONG },
-    'expiry and files': { cases: expiryCases, settings: LONG },
-    ...removesAgainSoon && { 'removals that fail': { cases: removalCases, settings: LONG } },
-    'runs that expire': { cases: runningExpiryCases, settings: SHORT },
-    ...isShared && { 'files of processes that die': { cases: sharedExpiryCases, settings: LONG } },
-    'shares of callers': { cases: shareCases, settings: SHARE },
-    ...isBounded && { 'a full engine': { cases: fullCases, settings: FULL } },
-    'watch': { cases: watchCases, settings: LONG },
-    'close': { cases: closeCases, settings: LONG },
-    ...isShared && { 'close of one process': { cases: sharedCloseCases, settings: SHORT } },
-    'lost responses': { cases: lostCases, settings: LONG },
-    ...isShared && { 'a process is killed during a call': { cases: halfCases, settings: SHORT } },
-    'random faults': { cases: randomCases, settings: SHORT },
-    ...hasTransactions && { 'transactions': { cases: transactionCases, settings: LONG } },
-    ...!isShared && { 'close of an engine in memory': { cases: memoryCloseCases, settings: LONG } },
+    'create and keys': { cases: createCases },
+    'changes and fences': { cases: changeCases },
+    'runs': { cases: runCases },
+    'attempts and retries': { cases: retryCases },
+    'leases and crashes': { cases: crashCases, isShort: true },
+    ...isShared && { 'workers that die': { cases: sharedCrashCases, isShort: true } },
+    'callbacks': { cases: callbackCases },
+    'fairness, priority and counts': { cases: turnCases },
+    'limits of callers': { cases: limitCases },
+    'lists': { cases: listCases },
+    'expiry and files': { cases: expiryCases },
+    ...removesAgainSoon && { 'removals that fail': { cases: removalCases } },
+    'runs that expire': { cases: runningExpiryCases, isShort: true },
+    ...isShared && { 'files of processes that die': { cases: sharedExpiryCases } },
+    'shares of callers': { cases: shareCases, share: SHARE_LIMITS },
+    ...isBounded && { 'a full engine': { cases: fullCases, capacity: CAPACITY } },
+    'watch': { cases: watchesOfTasks },
+    'close': { cases: closeCases },
+    ...isShared && { 'close of one process': { cases: sharedCloseCases, isShort: true } },
+    ...isShared && { 'a process is killed during a call': { cases: halfCases, isShort: true } },
+    'random faults': { cases: randomCases, isShort: true },
+    ...hasTransactions && { 'transactions': { cases: transactionCases } },
+    ...!isShared && { 'close of an engine in memory': { cases: memoryCloseCases } },
   }
 }
 
 /**
- * Registers the tests that every implementation of `TaskEngine` must pass. `runner` is a test runner
- * such as node:test, vitest, jest or mocha. `open` creates a fixture without tasks for each test.
- *
+ * Registers the tests that every implementation of `TaskEngine` must pass. `runner` is a test
+ * runner such as node:test, vitest, jest or mocha. `open` creates a fixture without tasks for each
+ * test.
  * @example
  * import * as runner from 'node:test'
  * import { engineConformance } from 'longhaul/conformance'
@@ -88,7 +80,6 @@ function groupsFor(
  *   const engine = await openEngine({ leaseMs, share })
  *   return { open: async () => ({ engine }), close: () => engine.close({ drainMs: 0 }) }
  * }, { isShared: false })
- *
  * @throws {TypeError} An option is unknown.
  */
 export function engineConformance(
@@ -100,8 +91,9 @@ export function engineConformance(
   const groups = groupsFor(checked)
   const cases = Object.fromEntries(Object.entries(groups).map(([title, group]) => [title, group.cases]))
   register(runner, checked.title, cases, async (group) => {
-    const settings = (groups[group] as Group).settings(checked)
-    const fixture = await open(settings)
-    return new EngineContext(fixture, await fixture.open(), settings.leaseMs, checked)
+    const { cases: _, isShort, ...settings } = groups[group] as Group
+    const leaseMs = isShort ? checked.leaseMs : 15_000
+    const fixture = await open({ leaseMs, ...settings })
+    return new EngineContext(fixture, await fixture.open(), leaseMs, checked)
   }, checked.concurrency)
 }
