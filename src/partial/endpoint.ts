@@ -5,10 +5,12 @@ import { negotiate } from '../http/fields/accept.js'
 import { empty, jsonText, respondAllow, stream } from '../http/respond.js'
 import { parameter, readOperations, response } from '../openapi/operation.js'
 import { errorResponses, fields } from '../openapi/responses.js'
-import { pause } from '../runtime/timers.js'
+import { setTimeout } from '../runtime/timers.js'
 import type { Store } from '../stores/store.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { acquireSlot, HEARTBEAT_MS, piecesOf, RETRY_MS, streamOf } from '../tasks/http/event-stream.js'
+import {
+  acquireSlot, HEARTBEAT_MS, NOT_STORED, RETRY_MS, STREAM_HEADERS, streamOf,
+} from '../tasks/http/event-stream.js'
 import type { TaskSnapshot } from '../tasks/record/snapshot.js'
 import type { WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
@@ -20,11 +22,10 @@ const JSON_TYPE = 'application/json'
 const LINES = 'application/x-ndjson'
 const EVENTS = 'text/event-stream'
 const TYPES = [JSON_TYPE, LINES, EVENTS] as const
-const HEADERS = { 'cache-control': 'no-store', 'vary': 'Accept, Authorization' }
 /** Minimum time between two reads of one stream, in milliseconds. */
 const READ_MS = 50
 
-/** How a stream writes what it has to say. */
+/** The form of a stream. */
 interface Writer {
   readonly type: string
   readonly begin: string
@@ -56,16 +57,16 @@ export function createEndpoint<C>(store: Store, endpoints: TaskEndpoints<C>): Ha
     if (task === undefined) return undefined
     if (request.method !== 'GET' && request.method !== 'HEAD') return respondAllow(request, ALLOW)
     const type = negotiate(request.headers.accept, TYPES)
-    if (type === undefined) throw httpError('not_acceptable', { headers: { vary: HEADERS.vary } })
+    if (type === undefined) throw httpError('not_acceptable', { headers: { vary: NOT_STORED.vary } })
     const after = readPosition(request)
-    if (type === JSON_TYPE) return jsonText(200, bodyOf(task, await readAfter(store, task.id, after)), HEADERS)
+    if (type === JSON_TYPE) return jsonText(200, bodyOf(task, await readAfter(store, task.id, after)), NOT_STORED)
     const writer = WRITERS[type] as Writer
-    const headers = { ...HEADERS, 'content-type': writer.type, 'x-accel-buffering': 'no' }
+    const headers = { ...STREAM_HEADERS, 'content-type': writer.type }
     if (request.method === 'HEAD') return { status: 200, headers }
     // 204 is how a server tells an EventSource to stop reconnecting.
     if (request.headers['last-event-id'] !== undefined && isFinalStatus(task.state)) {
       const { results, last } = await readAfter(store, task.id, after)
-      if (results.length === 0 && last === after) return empty(204, HEADERS)
+      if (results.length === 0 && last === after) return empty(204, NOT_STORED)
     }
     const slot = acquireSlot(serviceOf(endpoints.tasks).waiters, request, task.owner)
     return stream(200, streamOf(follow(store, endpoints, task, { after, writer, slot }), slot), headers)
@@ -95,14 +96,14 @@ async function* follow<C>(
       // Read after the state: a run stores all results before it ends.
       const page = await readAfter(store, id, last)
       if (page.from !== undefined) yield writer.gap(page.from)
-      for (const result of page.results) yield* piecesOf(writer.result(result.id, result.text))
+      for (const result of page.results) yield writer.result(result.id, result.text)
       last = page.last
       if (isFinalStatus(now.state)) {
         yield writer.end(last, now.state)
         return
       }
       if (page.results.length === 0 && isHeartbeat) yield writer.heartbeat
-      await pause(READ_MS)
+      await new Promise((resolve) => setTimeout(resolve, READ_MS).unref())
     }
   } finally {
     unwatch?.()

@@ -30,7 +30,7 @@ interface Part {
   readonly bytes: number
 }
 
-/** What is stored: the newest results themselves, and where the older ones are. */
+/** The entry of a task: its newest results themselves, and where the older ones are. */
 interface Log {
   /** Number of the run that may write. */
   readonly run: number

@@ -26,7 +26,7 @@ export interface PartialResultsOptions {
   readonly maxBytes?: number
 }
 
-/** What `run` gets beside the context of a task. `T` is the type of one partial result. */
+/** The part of the context of `run` that emits. `T` is the type of one partial result. */
 export interface Emitting<T> {
   /**
    * Appends a partial result, such as a token, a line of a log or a row. Clients read it soon after.
@@ -114,14 +114,17 @@ export function partialResults<T = unknown>(options: PartialResultsOptions): Par
       }
       const writer = await PartialWriter.open(store, { taskId, attempt, owner }, limits, retryUntil(signal))
       try {
-        return await work(input, {
+        const result = await work(input, {
           ...context,
-          emit: (result) => writer.emit(resultText(result)),
+          emit: (value) => writer.emit(resultText(value)),
           emitted: async () => (await writer.stored()).map((text) => JSON.parse(text) as T),
           clear: () => writer.clear(),
         })
-      } finally {
         await writer.settled()
+        return result
+      } catch (error) {
+        await writer.settled().catch(() => undefined)
+        throw error
       }
     },
     external: {
