@@ -66,7 +66,9 @@ export function resultText(result: unknown): string {
 export class PartialWriter {
   private revision: string | undefined
   private readonly options: WriteOptions
-  private waiting: string[] = []
+  /** Number of results from which the newest ones become a part. */
+  private readonly partCount: number
+  private readonly waiting: string[] = []
   private waitingBytes = 0
   private writing: Promise<void> | undefined
   private failure: { readonly error: unknown } | undefined
@@ -76,6 +78,7 @@ export class PartialWriter {
     private readonly limits: Limits, private readonly retry: Retry, owner: string | undefined,
   ) {
     this.options = { ttlMs: limits.keepMs, evictable: true, owner }
+    this.partCount = Math.ceil(limits.maxResults / 10)
   }
 
   /**
@@ -130,9 +133,8 @@ export class PartialWriter {
     try {
       await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
       while (this.waiting.length > 0) {
-        const texts = this.waiting
-        this.waiting = []
-        this.waitingBytes = 0
+        const texts = this.waiting.splice(0, this.partCount)
+        this.waitingBytes -= lengthOf(texts)
         await this.append(texts)
       }
     } catch (error) {
@@ -142,10 +144,10 @@ export class PartialWriter {
   }
 
   private async append(texts: readonly string[]): Promise<void> {
-    const { store, taskId, log, options, limits: { maxResults, maxBytes } } = this
+    const { store, taskId, log, options, partCount, limits: { maxResults, maxBytes } } = this
     const tail = [...log.tail, ...texts]
     const bytes = bytesOf(tail)
-    if (bytes < PART_BYTES && tail.length < maxResults / 10) return this.write({ ...log, tail })
+    if (bytes < PART_BYTES && tail.length < partCount) return this.write({ ...log, tail })
     const part = { first: log.first, run: log.run, count: tail.length, bytes }
     // The key belongs to this run, so an entry that exists is that of a try whose reply was lost.
     await this.retry(async () => store.create(partKey(taskId, part), tail.join('\n'), options))
@@ -191,6 +193,10 @@ export class PartialWriter {
       return
     }
   }
+}
+
+function lengthOf(texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + text.length, 0)
 }
 
 function bytesOf(texts: readonly string[]): number {

@@ -5,6 +5,7 @@ import { ClientError, createClient, readNdjson, verifyCallback } from '../../../
 import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
 import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
+import { partialResults } from '../../../src/partial/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
@@ -168,6 +169,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/opentelemetry: taskMetrics': (options) => taskMetrics(options),
   'longhaul/opentelemetry: taskTracing': (options) => taskTracing(options),
   'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
+  'longhaul/partial: partialResults': (options) => partialResults(options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),
   'longhaul/memory: memory': (options) => memory(options),
