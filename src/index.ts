@@ -28,7 +28,7 @@ export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/http/spool-body.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/details.js'
 export type { TaskEvent } from './tasks/record/diagnostics.js'
-export type { TaskSnapshot } from './tasks/record/snapshot.js'
+export type { TaskSnapshot } from './tasks/record/view.js'
 export type { TaskStatus } from './engine/task.js'
 export type {
   CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask, Task,
@@ -43,4 +43,4 @@ export { jobFormat, taskFormat, type TaskFormat } from './tasks/http/formats.js'
 export type {
   Select, Selected, SubmitEndpoint, SubmitEndpointArguments, SubmitEndpointOptions,
   SubmitTransaction,
-} from './tasks/http/submit-options.js'
+} from './tasks/http/settings.js'

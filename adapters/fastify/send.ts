@@ -101,64 +101,43 @@ async function sendStream(
       return
     }
     setHead(reply, response, false)
-    reply.send(new ResponseStream(source, call, rescue, promised, isLate))
+    const chunks = chunksOf(source, call, rescue, promised, isLate)
+    reply.send(Readable.from(chunks, { highWaterMark: 1 }))
   } catch (error) {
     close()
     if (!isGone(req, res)) sendFailure(reply, call, response, error, rescue)
   }
 }
 
-class ResponseStream extends Readable {
-  private sent = 0
-
-  constructor(
-    private readonly source: Source, private readonly call: Call, private readonly rescue: Rescue,
-    private readonly promised: number, isLate: boolean,
-  ) {
-    super({ objectMode: true, highWaterMark: 1 })
+/** Yields the body of a streamed response. If it fails, cuts the connection. */
+async function* chunksOf(
+  source: Source, call: Call, rescue: Rescue, promised: number, isLate: boolean,
+): AsyncGenerator<Chunk, void, undefined> {
+  let sent = 0
+  try {
     // An empty chunk makes node:http send the status and headers.
-    if (isLate) this.push('')
-  }
-
-  override _read(): void {
-    this.readNext().catch((error: unknown) => this.fail(error))
-  }
-
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    this.source.close()
-    done(error)
-  }
-
-  private async readNext(): Promise<void> {
-    const { call, promised } = this
-    const step = await this.source.next()
-    if (this.destroyed) return
-    if (step.done !== true) {
+    if (isLate) yield ''
+    for (;;) {
+      const step = await source.next()
+      if (step.done === true) break
       const { value } = step
       // `pipe` would throw it where nobody catches.
       if (typeof value !== 'string' && !isUint8Array(value)) {
         throw new TypeError(`A chunk of a body must be a string or a Uint8Array, not ${typeof value}`)
       }
-      this.sent += sizeOf(value)
-      checkLength(this.sent, promised, false)
-      this.push(value)
-      return
+      sent += sizeOf(value)
+      checkLength(sent, promised, false)
+      yield value
     }
-    checkLength(this.sent, promised, true)
-    const end = (): void => { this.push(null) }
+    checkLength(sent, promised, true)
     call.answered = true
-    if (leavesBody(call)) {
-      linger(call.req, end)
-    } else {
-      dropRest(call)
-      end()
-    }
-  }
-
-  private async fail(error: unknown): Promise<void> {
-    await this.rescue(error)
-    await cutAfterTurn(this.call)
-    this.destroy()
+    if (leavesBody(call)) await new Promise((resolve) => { linger(call.req, resolve) })
+    else dropRest(call)
+  } catch (error) {
+    await rescue(error)
+    await cutAfterTurn(call)
+  } finally {
+    source.close()
   }
 }
 

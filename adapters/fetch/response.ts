@@ -6,12 +6,10 @@ import { isFieldValue } from '../../src/http/fields/reader.js'
 
 const encoder = new TextEncoder()
 
-/** Statuses with which `new Response` accepts no body. */
 const NULL_BODY = new Set([204, 205, 304])
 
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 
-/** Converts a response. Rejects if it cannot be sent. */
 export async function toResponse(
   request: HttpRequest, response: HttpResponse, rescue: Rescue,
 ): Promise<Response> {
@@ -101,7 +99,6 @@ function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): Readable
   }, { highWaterMark: 0 })
 }
 
-/** Returns the next chunk that is not empty, as bytes; `undefined` at the end. */
 async function nextChunk(source: Source): Promise<Uint8Array | undefined> {
   for (;;) {
     const step = await source.next()

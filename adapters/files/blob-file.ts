@@ -27,12 +27,10 @@ export interface BlobHeader {
   readonly expiresAt: number
 }
 
-/** An open blob. The caller closes `handle`. */
 export interface OpenBlob extends BlobHeader {
   readonly handle: FileHandle
 }
 
-/** Opens the file of a blob. Returns `undefined` if there is no complete one. */
 export async function openBlob(
   path: string, flags: 'r' | 'r+' = 'r',
 ): Promise<OpenBlob | undefined> {
@@ -75,7 +73,6 @@ export async function* readBlob(
   }
 }
 
-/** Writes all of `bytes`. The operating system may write less at a time. */
 export async function writeAll(
   handle: FileHandle, bytes: Uint8Array, position: number,
 ): Promise<void> {
@@ -153,7 +150,6 @@ async function writeExpiry({ handle }: OpenBlob, expiresAt: number): Promise<voi
   await writeAll(handle, bytes, EXPIRY_AT)
 }
 
-/** Returns the number of the file that has a name now; `undefined` if none has it. */
 async function fileNow(path: string): Promise<bigint | undefined> {
   try {
     return (await stat(path, { bigint: true })).ino

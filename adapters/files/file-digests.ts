@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/fields/digests.js'
 import { readOptions, whole, type OptionTable } from '../../src/runtime/options.js'
 import { readFilePart, type FoundFile } from './read.js'
@@ -21,11 +22,12 @@ const LIMITS = { maxEntries: 10_000, concurrency: 2 }
 export class FileDigests {
   private readonly options: Required<FileDigestOptions>
   /** Digests by path, entity tag and algorithm, in the order of their last use. */
-  private readonly kept = new Map<string, string>()
+  private readonly kept: LRUCache<string, string>
   private readonly running = new Map<string, Promise<string | undefined>>()
 
   constructor(caller: string, options: FileDigestOptions, private readonly limits = LIMITS) {
     this.options = readOptions(`${caller}: digests`, options, DIGESTS)
+    this.kept = new LRUCache({ max: limits.maxEntries })
   }
 
   /**
@@ -39,10 +41,7 @@ export class FileDigests {
     // Tags of the application need be unique for one file only.
     const key = `${algorithm} ${etag} ${file.path}`
     const known = this.kept.get(key)
-    if (known !== undefined) {
-      this.keep(key, known)
-      return known
-    }
+    if (known !== undefined) return known
     const running = this.running.get(key)
     if (running !== undefined || this.running.size >= this.limits.concurrency) return running
     const computing = this.compute(key, file, algorithm)
@@ -57,7 +56,7 @@ export class FileDigests {
       const hash = createHash(DIGEST_ALGORITHMS[algorithm].hash)
       for await (const bytes of readFilePart(file, 0, Number(file.version.size))) hash.update(bytes)
       const digest = hash.digest('base64')
-      this.keep(key, digest)
+      this.kept.set(key, digest)
       return digest
     } catch {
       // Sending the file will fail too, and reports the error.
@@ -65,14 +64,5 @@ export class FileDigests {
     } finally {
       this.running.delete(key)
     }
-  }
-
-  /** Keeps a digest as the last one that was used. */
-  private keep(key: string, digest: string): void {
-    this.kept.delete(key)
-    this.kept.set(key, digest)
-    if (this.kept.size <= this.limits.maxEntries) return
-    const [oldest] = this.kept.keys()
-    if (oldest !== undefined) this.kept.delete(oldest)
   }
 }

@@ -7,20 +7,16 @@ import { StoreUnavailableError } from '../../src/stores/store.js'
 const BLOCK_BYTES = 4096
 /** Part of the limit above which the folder is measured again, because other processes write. */
 const NEAR = 3 / 4
-/** Minimum time in milliseconds between two measurements near the limit. */
 const FRESH_MS = 2000
 /** Minimum time between two measurements near the limit, as a multiple of the last one's time. */
 const REST = 10
-/** Validity of one reading of the clock in milliseconds. */
 const CLOCK_FRESH_MS = 60_000
-/** End of the name of a file that is not a complete blob. */
 export const PARTIAL = '.partial'
 
 export function partialName(): string {
   return `${randomBytes(16).toString('hex')}${PARTIAL}`
 }
 
-/** Bytes that an unfinished `put` has reserved. */
 export interface Reservation {
   add(bytes: number): Promise<void>
   /** Call when the file is complete. It replaced a file that counted `replaced` bytes. */
@@ -32,7 +28,6 @@ export function countedBytes(fileSize: number): number {
   return fileSize + BLOCK_BYTES
 }
 
-/** Returns the bytes that the file at a path counts; 0 if there is none. */
 export async function countedBytesOf(path: string): Promise<number> {
   try {
     return countedBytes((await stat(path)).size)
@@ -100,7 +95,6 @@ export class FolderSpace {
     }
   }
 
-  /** Call when a file that counted these bytes was removed. */
   removed(bytes: number): void {
     this.#changed -= bytes
   }

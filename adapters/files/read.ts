@@ -16,7 +16,6 @@ const {
   O_NONBLOCK = 0,
 } = constants as Partial<typeof constants> & typeof constants
 
-/** Clock resolution of file systems in milliseconds. */
 const TICK_MS = 20
 
 const ABSENT = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'EACCES', 'EPERM', 'EINVAL'])
@@ -64,7 +63,6 @@ function readChunk(fd: number, at: number, end: number): Promise<Uint8Array> {
   })
 }
 
-/** Opens a file and checks that it is the one that was found. */
 async function openVersion({ path, version, exact }: FoundFile): Promise<FileHandle> {
   let handle: FileHandle
   try {
@@ -112,7 +110,6 @@ export function isAbsent(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException | null)?.code ?? '')
 }
 
-/** Returns the state of a file, or `undefined` if there is no such regular file. */
 export async function versionOf(
   path: string, links: 'follow' | 'refuse',
 ): Promise<BigIntStats | undefined> {

@@ -14,7 +14,6 @@ const UNSAFE = process.platform === 'win32' ? /[/\\\0:]|[. ]$/ : /[/\\\0]/
 
 export type Symlinks = 'refuse' | 'inside' | 'follow'
 
-/** A file, for the `etag` option. */
 export interface FileFacts {
   /** Absolute path. */
   readonly path: string
@@ -151,7 +150,6 @@ async function sourceOf(
   }
 }
 
-/** Returns the decoded names of a request's path below the mount path. */
 function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefined {
   if (!path.startsWith(`${mountPath}/`)) return undefined
   try {
@@ -163,7 +161,6 @@ function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefi
   }
 }
 
-/** Returns true if no name can lead out of the folder. */
 function areNames(names: readonly string[], hidden: boolean): boolean {
   return (
     names.length > 0 &&

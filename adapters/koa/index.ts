@@ -24,12 +24,10 @@ const OPTIONS = {
   onError: func(), context: func(), mountPath: text({ pattern: /^/, expects: 'a string' }),
 } satisfies OptionTable<KoaOptions>
 
-/** Key under which a request of node:http holds Koa's context. */
 const CONTEXT = Symbol('longhaul.koaContext')
 
 type RawRequest = object & { [CONTEXT]?: ParameterizedContext }
 
-/** Properties that @koa/router and body parsers add to a context. */
 interface Extended {
   readonly params?: Readonly<Record<string, unknown>>
   readonly request: { readonly body?: unknown }
@@ -80,7 +78,6 @@ function defaultContext(ctx: ParameterizedContext): unknown {
   return { user: ctx.state['user'] as unknown }
 }
 
-/** Emits an error, unless `reportErrorsTo` has a listener: one fault is one entry in the log. */
 function emitError(...[error, { raw }]: Parameters<OnError>): void {
   if (hasErrorListener()) return
   const ctx = contextOf((raw as NodeRaw).req)

@@ -124,7 +124,6 @@ interface ParseFailure extends Error {
   readonly bytesParsed?: number
 }
 
-/** Calls `respond` once no other response is being sent on the connection. */
 function whenFree(failure: ParseFailure, socket: Duplex, respond: () => void): void {
   const last = lastResponse(socket)
   const isFree = last === undefined || last.writableFinished
@@ -176,7 +175,6 @@ function bareRequest<C>(
   })
 }
 
-/** Maximum time for the client to read the response and to close, in milliseconds. */
 const LEAVE_MS = 1000
 
 const responded = new WeakSet<Duplex>()
@@ -199,7 +197,6 @@ function respondRaw(socket: Duplex, response: MaybePromise<HttpResponse | undefi
   })
 }
 
-/** Returns a response as it is on the wire. Leaves a streamed body out. */
 function wireText({ status, headers, body }: HttpResponse): string {
   const text = typeof body === 'string' ? body : ''
   const length = String(Buffer.byteLength(text))

@@ -128,7 +128,6 @@ export class Binding<C> {
     this.settle(call, misuse ? this.rescue(call, misuse.error) : this.handle(call), next)
   }
 
-  /** Responds with another handler than its own, which is guarded already. */
   respond(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
     const before = responseBefore(req, res)
     if (before !== undefined) {

@@ -8,9 +8,7 @@ import type { HostRequest, HostResponse } from './host.js'
 export class NodeBody extends BindingBody {
   private readonly req: HostRequest
   private readonly res: HostResponse
-  /** True if the client waits for a 100 before it sends the body. */
   waiting: boolean
-  /** True if this object has asked the connection for bytes. */
   begun = false
   reading = false
   private streams = false

@@ -8,11 +8,9 @@ import { isFieldValue, joinLists } from '../../src/http/fields/reader.js'
 
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
-/** Headers that are joined. For others the value of the handler wins. */
 const LISTS = new Set(['vary', 'access-control-expose-headers', 'ratelimit', 'ratelimit-policy'])
 const LINES = new Set(['set-cookie', 'link'])
 
-/** Returns true if a header has the values of your framework and of the handler. */
 export function isList(name: string): boolean {
   return LISTS.has(name) || LINES.has(name)
 }
@@ -23,7 +21,6 @@ export function checkHeader(name: string, value: string | string[]): void {
   else validateHeaderValue(name, value)
 }
 
-/** Returns true if the status or the method rules out content (RFC 9110 section 6.4.1). */
 export function hasNoContent(req: HostRequest, status: number): boolean {
   return req.method === 'HEAD' || status === 204 || status === 304
 }

@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { HttpRequest } from '../../src/http/exchange.js'
 
-/** Key of the request that `toMiddleware` has passed on. The same in every copy of this package. */
 export const HANDED_ON: unique symbol = Symbol.for('longhaul.handedOn') as never
 
 /** A request of node:http, with the properties that Express, Connect, Passport and body parsers add. */
@@ -29,7 +28,6 @@ export interface NodeRaw {
 /** The function that Express and Connect call `next`. */
 export type Next = (error?: unknown) => void
 
-/** Returns true if the connection is closed, so that no response can be sent. */
 export function isGone(req: HostRequest, res: HostResponse): boolean {
   return res.destroyed || req.socket.destroyed
 }

@@ -3,14 +3,12 @@ import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { timer } from '../../src/runtime/options.js'
 
-/** A server of node:http or node:https. */
 export type NodeServer = Server | HttpsServer
 
 const CHECKS = 4
 
 export const SEND_TIMEOUT = timer({ min: CHECKS })
 
-/** Bytes that a connection has taken, and the number of checks since the last change. */
 interface Progress {
   taken: string
   checks: number

@@ -93,7 +93,6 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
     if (!this.answered) sendInformation(this.req, this.res, status, headers)
   }
 
-  /** For a closed connection: true if the response was not complete. */
   private get leftEarly(): boolean {
     return !this.answered && !this.res.writableFinished
   }

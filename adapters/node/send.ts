@@ -61,7 +61,6 @@ function sendWhole(call: Call, response: HttpResponse): void {
   linger(req, () => res.end())
 }
 
-/** Returns the Content-Length. The response to HEAD has none if the handler made no body. */
 function lengthOf(
   body: string | Uint8Array | undefined, bare: boolean, status: number,
 ): number | undefined {
@@ -124,7 +123,6 @@ export async function cutAfterTurn(call: Call): Promise<void> {
   cut(call)
 }
 
-/** Sends a streamed response at the speed of its reader. */
 async function sendStream(
   call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
@@ -185,7 +183,6 @@ export function sizeOf(chunk: Chunk): number {
   return typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.byteLength
 }
 
-/** Checks a streamed body against its Content-Length `promised`, `NaN` without one. */
 export function checkLength(sent: number, promised: number, isEnd: boolean): void {
   if (sent > promised) {
     throw new RangeError(`The body is longer than its Content-Length of ${promised}`)

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http'
-import { after, isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type ResponseHeaders,
   checkCall,
@@ -15,11 +14,9 @@ interface Passed<C> {
   readonly request: HttpRequest<C>
   readonly headers: Readonly<ResponseHeaders>
 }
-type Verdict<C> = MaybePromise<HttpResponse | Passed<C>>
+type Verdict<C> = HttpResponse | Passed<C>
 
-/** Marks the stand-in for the response of your framework, and copies of it. */
 const STAND_IN = Symbol('longhaul.standIn')
-/** Headers of the body, which your framework writes. */
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
 /**
@@ -58,7 +55,7 @@ export function toMiddleware<C = unknown>(
       )
     }
   }
-  const handler: Handler<C> = (request) => through(policies, 0, request)
+  const handler: Handler<C> = (request) => through(policies, request)
   return toNode(handler, ...given)
 }
 
@@ -71,23 +68,12 @@ export function requestOf<C = unknown>(req: IncomingMessage): HttpRequest<C> | u
   return (req as HostRequest)[HANDED_ON] as HttpRequest<C> | undefined
 }
 
-/** Runs the policies. Returns the response of one that rejects the request, else `undefined`. */
-function through<C>(
-  policies: readonly Policy<C>[], from: number, first: HttpRequest<C>,
-): MaybePromise<HttpResponse | undefined> {
+async function through<C>(
+  policies: readonly Policy<C>[], first: HttpRequest<C>,
+): Promise<HttpResponse | undefined> {
   let request = first
-  for (let at = from; at < policies.length; at++) {
-    const policy = policies[at] as Policy<C>
-    const verdict = policy.place?.wholeRun === 'waits'
-      ? askWaiting(policy, request)
-      : ask(policy, request)
-    if (isPending(verdict)) {
-      return verdict.then((late) => {
-        if ('status' in late) return late
-        announce(late)
-        return through(policies, at + 1, late.request)
-      })
-    }
+  for (const policy of policies) {
+    const verdict = await (policy.place?.wholeRun === 'waits' ? askWaiting : ask)(policy, request)
     if ('status' in verdict) return verdict
     announce(verdict)
     request = verdict.request
@@ -96,24 +82,23 @@ function through<C>(
   return undefined
 }
 
-function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
+async function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Promise<Verdict<C>> {
   let inner = request
   const next: Handler<C> = (handed) => {
     checkCall(handed)
     inner = handed
     return { status: 200, headers: {}, [STAND_IN]: true }
   }
-  const read = (response: HttpResponse | undefined): HttpResponse | Passed<C> =>
-    response === undefined || STAND_IN in response
-      ? { request: inner, headers: response?.headers ?? {} }
-      : response
-  return after(policy(request, next), read)
+  const response = await policy(request, next)
+  return response === undefined || STAND_IN in response
+    ? { request: inner, headers: response?.headers ?? {} }
+    : response
 }
 
 /** Lets your framework continue while the policy waits for its response. */
 function askWaiting<C>(
   policy: Policy<C>, request: HttpRequest<C>,
-): Promise<HttpResponse | Passed<C>> {
+): Promise<Verdict<C>> {
   const { req, res } = request.raw as NodeRaw
   return new Promise((resolve, reject) => {
     const next: Handler<C> = (handed) => new Promise((headOut) => {

@@ -61,7 +61,6 @@ export function taskTracing(options: TaskTracingOptions = {}): Tracing {
   }
 }
 
-/** Does work in a span. What throws in OpenTelemetry changes no outcome. */
 function inSpan<R>(
   start: () => Span, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown, parent = context.active(),
 ): MaybePromise<R> {
@@ -94,7 +93,6 @@ function inSpan<R>(
   return isPending(outcome) ? outcome.then(conclude, fail) : conclude(outcome)
 }
 
-/** Calls code of the application or its SDK. If that throws, `diag` gets the error. */
 function guarded<T>(call: () => T): T | undefined {
   try {
     return call()
@@ -110,7 +108,6 @@ function callbackHeaders(): TraceHeaders {
   return headers
 }
 
-/** Returns the headers that continue the active trace elsewhere. */
 function activeHeaders(): TraceHeaders {
   const headers: Record<string, string> = {}
   guarded(() => { propagation.inject(context.active(), headers) })

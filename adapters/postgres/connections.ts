@@ -1,3 +1,7 @@
+import { createHash } from 'node:crypto'
+import { settles, within } from '../../src/runtime/timers.js'
+import { isBroken, sqlState } from './sql.js'
+
 /**
  * The part of a `pg.Pool` that longhaul uses, so that any version of `pg` from 8 fits. The caller
  * creates, configures and closes the pool.
@@ -93,3 +97,234 @@ function queryOn(client: PostgresClient): Query {
     (await client.query(text, values as unknown[])).rows as Row[]
   )
 }
+
+/** Maximum time of the statement that stops late ones, in milliseconds. */
+const STOP_MS = 1500
+/** Time for the server to respond before the connection for notices is closed, in milliseconds. */
+const CLOSE_MS = 500
+/** Maximum time to connect for notices, and to listen, in milliseconds. */
+const LISTEN_MS = 3000
+
+/**
+ * Stops a late statement. Compares its text, because a pooler gives its clients other process ids.
+ * The server cuts long texts.
+ */
+const STOP = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+WHERE pid = $1::integer AND state = 'active' AND usename = current_user
+  AND starts_with($2::text, query)`
+
+/** Pools and clients whose `error` event has a listener. */
+const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
+
+class Use {
+  client: PostgresPoolClient | undefined
+  isCancelled = false
+  /** Number of replies before it began. */
+  replies = 0
+  /** The newest statement. */
+  text = ''
+}
+
+/** @throws {TypeError} `pool` is neither a `pg.Pool` nor a `PGlite`. */
+export function connectionsOf(
+  pool: PostgresPool | PgliteClient, preparesStatements = false,
+): Connections {
+  if (typeof (pool as PostgresPool | undefined)?.connect === 'function') {
+    return new PoolConnections(pool as PostgresPool, preparesStatements)
+  }
+  if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
+    return new PgliteConnections(pool as PgliteClient)
+  }
+  throw new TypeError(
+    'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite',
+  )
+}
+
+export class PoolConnections implements Connections {
+  readonly shared = true
+  /** Number of replies so far. */
+  private replies = 0
+  /** Increased when a statement was cancelled and no other one had a reply meanwhile. */
+  private generation = 0
+  /** Generation in which each connection last had a reply. */
+  private readonly lastReply = new WeakMap<PostgresPoolClient, number>()
+
+  constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
+    guard(pool)
+  }
+
+  start<Row>(text: string, values: readonly unknown[]): Running<readonly Row[]> {
+    const use = new Use()
+    return {
+      result: this.run(use, (client) => this.query<Row>(client, use, text, values), isBroken),
+      cancel: () => { this.cancel(use) },
+    }
+  }
+
+  transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
+    const use = new Use()
+    const done = this.run(use, async (client) => {
+      const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
+        use.text = text
+        return (await client.query(text, values as unknown[])).rows as Row[]
+      }
+      await query('BEGIN ISOLATION LEVEL READ COMMITTED')
+      const result = await work(query)
+      await query('COMMIT')
+      return result
+      // After an error, the closed connection rolls the transaction back.
+    }, () => true)
+    return within(done, timeoutMs, () => {
+      this.cancel(use)
+      return new Error(`The transaction was not done within ${String(timeoutMs)} ms`)
+    })
+  }
+
+  async listen(
+    channel: string, onNotice: (payload: string) => void, onLost: () => void,
+  ): Promise<() => void> {
+    const client = await poolOfNotices(this.pool).connect()
+    let isOpen = true
+    for (const event of ['error', 'end']) client.on(event, () => { if (isOpen) onLost() })
+    client.on('notification', ({ payload = '' }: { readonly payload?: string }) => {
+      if (isOpen) onNotice(payload)
+    })
+    try {
+      await within(client.query(`LISTEN "${channel}"`), LISTEN_MS, () => (
+        new Error(`PostgreSQL has not responded within ${String(LISTEN_MS)} ms`)
+      ))
+    } catch (error) {
+      isOpen = false
+      client.release(true)
+      throw error
+    }
+    return () => {
+      isOpen = false
+      // While a statement is active, `release` closes the socket without waiting for the server.
+      void settles(client.query('SELECT 1'), CLOSE_MS).then(() => { client.release(true) })
+    }
+  }
+
+  private async run<T>(
+    use: Use, work: (client: PostgresPoolClient) => Promise<T>, breaks: (error: unknown) => boolean,
+  ): Promise<T> {
+    const client = await this.checkOut()
+    if (use.isCancelled) {
+      client.release()
+      throw new Error('The statement was cancelled')
+    }
+    use.client = client
+    use.replies = this.replies
+    try {
+      const result = await work(client)
+      this.release(use, client, false)
+      return result
+    } catch (error) {
+      this.release(use, client, breaks(error))
+      throw error
+    }
+  }
+
+  private release(use: Use, client: PostgresPoolClient, destroy: boolean): void {
+    if (use.isCancelled) return
+    this.replies++
+    this.lastReply.set(client, this.generation)
+    client.release(destroy)
+  }
+
+  /**
+   * Closes the connection of a late statement. Stops the statement too, because a server that runs it
+   * or waits for a lock does not notice the closed connection.
+   */
+  private cancel(use: Use): void {
+    const { client, text, replies } = use
+    use.isCancelled = true
+    if (!client) return
+    if (replies === this.replies) this.generation++
+    client.release(true)
+    const { processID } = client
+    if (typeof processID !== 'number' || text === STOP) return
+    const { result, cancel } = this.start(STOP, [processID, text])
+    void settles(result, STOP_MS).then((isDone) => { if (!isDone) cancel() })
+  }
+
+  /**
+   * Takes a client from the pool. Closes clients that the application has released inside a
+   * transaction, and those that may be half-open, without a reply since a statement got none.
+   */
+  private async checkOut(): Promise<PostgresPoolClient> {
+    for (;;) {
+      const client = await this.pool.connect()
+      const last = this.lastReply.get(client) ?? this.generation
+      // Its COMMIT may be under way, without having been awaited.
+      if (isInTransaction(client)) await client.query('SELECT 1').catch(ignore)
+      if (last === this.generation && !isInTransaction(client)) {
+        this.lastReply.set(client, last)
+        return client
+      }
+      client.release(true)
+    }
+  }
+
+  /**
+   * Runs a statement. Repeats it after 40001, with which it has changed nothing: the default isolation
+   * level of the database is then above READ COMMITTED.
+   */
+  private async query<Row>(
+    client: PostgresPoolClient, use: Use, text: string, values: readonly unknown[],
+  ): Promise<readonly Row[]> {
+    use.text = text
+    const sent = values as unknown[]
+    for (;;) {
+      try {
+        const { rows } = await (this.preparesStatements
+          ? client.query({ name: statementName(text), text, values: sent }) : client.query(text, sent))
+        return rows as Row[]
+      } catch (error) {
+        if (sqlState(error) !== '40001') throw error
+      }
+    }
+  }
+}
+
+/**
+ * Listens to the errors of a pool and of its clients, because an `error` event without a listener ends
+ * the process. A listener that is attached after `connect()` would be late.
+ */
+function guard(pool: PostgresPool): void {
+  if (guarded.has(pool)) return
+  guarded.add(pool)
+  pool.on('error', ignore)
+  pool.on('acquire', (client) => {
+    if (!guarded.has(client)) client.on('error', ignore)
+    guarded.add(client)
+  })
+}
+
+/** Returns a pool for one more connection, or the same pool if it has no class that makes pools. */
+function poolOfNotices(pool: PostgresPool): PostgresPool {
+  const options = pool.options as { readonly password?: unknown } | undefined
+  if (options === undefined || pool.constructor === Object) return pool
+  const Pool = pool.constructor as new (options: object) => PostgresPool
+  // The password is not enumerable.
+  const { password } = options
+  const own = new Pool({ ...options, password, max: 1, connectionTimeoutMillis: LISTEN_MS })
+  guard(own)
+  return own
+}
+
+/** False for versions of `pg` that do not tell. */
+function isInTransaction(client: PostgresPoolClient): boolean {
+  return ['T', 'E'].includes(client.getTransactionStatus?.() ?? 'I')
+}
+
+const names = new Map<string, string>()
+
+function statementName(text: string): string {
+  const name = names.get(text)
+    ?? `longhaul_${createHash('sha256').update(text).digest('base64url').slice(0, 16)}`
+  names.set(text, name)
+  return name
+}
+
+function ignore(): void {}

@@ -2,10 +2,11 @@ import { duration, flag, readOptions, value, type OptionTable } from '../../src/
 import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import type { Connections, PgliteClient, PostgresPool, Query, Running } from './connections.js'
+import {
+  connectionsOf, type Connections, type PgliteClient, type PostgresPool, type Query, type Running,
+} from './connections.js'
 import { applyMigrations, missingMigrations, quoted, SCHEMA } from './migrations.js'
 import { NoticeChannel } from './notices.js'
-import { connectionsOf } from './pool.js'
 import { faultOf, isLostConnection } from './sql.js'
 
 /** Least time that the check of the tables at first use may take, in milliseconds. */

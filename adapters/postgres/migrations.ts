@@ -1,6 +1,5 @@
 import { readOptions, text } from '../../src/runtime/options.js'
-import type { PgliteClient, PostgresPool, Query } from './connections.js'
-import { connectionsOf } from './pool.js'
+import { connectionsOf, type PgliteClient, type PostgresPool, type Query } from './connections.js'
 
 /** Maximum time of all migrations, in milliseconds. */
 const MAX_MS = 3_600_000

@@ -12,7 +12,7 @@ import type { TaskDefinition } from '../tasks/definition/define.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import type { ReadWork } from '../tasks/http/submit-options.js'
+import type { ReadWork } from '../tasks/http/settings.js'
 import { writeAtomic } from './atomic.js'
 import {
   blocksOf, decodeLimits, isValue, largeBody, measure, readBody, type BulkBody,

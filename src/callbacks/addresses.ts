@@ -15,7 +15,6 @@ const LOCAL_NAMES = new Set([
 const CLOUD = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14']
   .map((range) => ipaddr.IPv4.parseCIDR(range))
 
-/** Decides which addresses and host names may be called: public ones, and allowed ones. */
 export class AddressRules {
   private readonly ranges: [Address, number][] = []
   private readonly hosts = new Set<string>()
@@ -32,7 +31,6 @@ export class AddressRules {
     return this.hosts.has(host)
   }
 
-  /** Returns false for text that is not an address. */
   allows(text: string): boolean {
     if (!ipaddr.isValid(text)) return false
     const address = ipaddr.parse(text)
@@ -108,7 +106,6 @@ export function readTarget(text: unknown, rules: AddressRules): URL {
   throw forbidden(`The callback URL must be of a public host, ${others}.`)
 }
 
-/** Returns the host without the brackets of an IPv6 address and without a trailing dot. */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
 }

@@ -51,14 +51,12 @@ export function callbacks(options: CallbackOptions): Callbacks {
   return { concurrency: 2 * maxInFlight, open: (core) => new Deliveries(core, settings) }
 }
 
-/** Minimum and maximum delay of an attempt that exceeds a limit, in milliseconds. */
 const POSTPONE_MS = 250
 const MAX_POSTPONE_MS = 15_000
 
 /** Sends the callbacks that the engine hands out. The engine keeps when each is due. */
 class Deliveries {
   private readonly requests: SharedLimit
-  /** Requests under way, by host name regardless of port, and by address. */
   private readonly receivers: SharedLimit
   private readonly closing = new AbortController()
 
@@ -165,7 +163,6 @@ class Deliveries {
     await this.write(task, { details: { ...detailsOf(task), callback }, callbackMs })
   }
 
-  /** Makes the attempt later, because a limit is reached. */
   private postpone(task: StoredTask, callback: CallbackDetails): Promise<void> {
     const { postponed = 0 } = callback
     const maxMs = Math.min(POSTPONE_MS * 2 ** Math.min(postponed, 16), MAX_POSTPONE_MS)
@@ -182,7 +179,6 @@ class Deliveries {
   }
 }
 
-/** Returns why an attempt has not delivered its message; `undefined` if it has. */
 function faultOf(reply: CallbackReply): unknown {
   if ('fault' in reply) {
     return reply.fault === 'busy' ? undefined : new Error(`The callback was not delivered: ${reply.fault}`)

@@ -158,7 +158,6 @@ export const publicResolve: ResolveHost = async (host, signal) => {
   }
 }
 
-/** Returns none if the name cannot be resolved or `stop` aborts. */
 async function addressesOf(
   host: string, resolve: ResolveHost, stop: AbortSignal,
 ): Promise<readonly ResolvedAddress[]> {
@@ -181,7 +180,6 @@ function lookupOf(found: readonly ResolvedAddress[]): LookupFunction {
   }
 }
 
-/** Maximum time to wait for the rest of a response after its status. */
 const LINGER_MS = 2000
 const MAX_INTERIM = 10
 

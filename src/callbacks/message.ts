@@ -7,7 +7,6 @@ import type { CallbackReply } from './options.js'
 
 const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }
 
-/** Returns the body (Standard Webhooks): the same bytes for each attempt. */
 export function messageBody(
   task: Pick<StoredTask, 'id' | 'status' | 'createdAt' | 'finishedAt' | 'result'>,
   error: TaskFailure | undefined = CANCELLED,
@@ -48,12 +47,10 @@ export function signersOf(secrets: readonly string[]): readonly Webhook[] {
   }
 }
 
-/** Maximum delay that a Retry-After can request: one day. */
 const MAX_WAIT_MS = 86_400_000
 
 export type EndedReply = Exclude<CallbackReply, { readonly fault: 'busy' }>
 
-/** Returns a callback after one attempt, and the delay of the next one: `null` if there is none. */
 export function afterAttempt(
   { url, attempts: before, first = 1 }: CallbackDetails, reply: EndedReply,
   { attempts: maxAttempts, backoff }: { readonly attempts: number, readonly backoff: Backoff },

@@ -81,7 +81,6 @@ export function isBulkFailed(error: unknown): error is BulkFailedError {
   return isObject(error) && BULK_FAILED in error
 }
 
-/** Consecutive items as JSON: the content of one request. */
 interface Batch {
   readonly start: number
   readonly texts: readonly string[]

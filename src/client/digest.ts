@@ -9,7 +9,6 @@ interface NodeProcess {
 
 const MEMBER = /(?:^|,)[ \t]*sha-(256|512)=:([A-Za-z0-9+/]+)=*:/g
 
-/** Compares the content of a download with its `Repr-Digest` (RFC 9530 section 3). */
 export class ReprDigest {
   private constructor(private readonly hash: RunningHash, private readonly expected: string) {}
 
@@ -49,7 +48,6 @@ const BLOCK = 64
 
 type Eight = [number, number, number, number, number, number, number, number]
 
-/** SHA-256 (FIPS 180-4) of bytes that arrive in pieces. */
 export class Sha256 {
   private readonly state: Int32Array
   private readonly rounds: Int32Array

@@ -13,9 +13,7 @@ export interface DownloadPosition {
 }
 
 export interface DownloadProgress {
-  /** Bytes received so far. */
   readonly received: number
-  /** Size of the content. `undefined` if the server does not send it. */
   readonly total: number | undefined
 }
 
@@ -57,7 +55,6 @@ export interface Download extends AsyncIterable<Uint8Array> {
   blob(): Promise<Blob>
 }
 
-/** HTTP status: the range begins at or after the end of the content (RFC 9110 section 15.5.17). */
 const BEYOND_END = 416
 
 type Chunks<R = void> = AsyncGenerator<Uint8Array, R, undefined>
@@ -248,7 +245,6 @@ function partOf(
   return { start: 0, total: length === null || coded ? undefined : Number(length) }
 }
 
-/** Returns an entity tag for a precondition; `undefined` for a weak one. */
 export function strongTag(headers: Headers): string | undefined {
   const etag = headers.get('etag')
   return etag?.startsWith('"') ? etag : undefined

@@ -58,7 +58,6 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** Checks the names of options, inherited ones included. */
 export function checkNames<O extends object>(
   where: string, options: O, known: readonly (keyof O & string)[],
 ): void {
@@ -69,7 +68,6 @@ export function checkNames<O extends object>(
   }
 }
 
-/** @throws {TypeError} A value is not a whole number from 1 to `max`. */
 export function checkWhole(
   where: string, values: Readonly<Record<string, number>>, max = Infinity,
 ): void {

@@ -9,7 +9,6 @@ const WAIT_SECONDS = 25
 const MAX_EVENT_UNITS = 64 * 1024 * 1024
 /** Event streams without an event before the client polls instead. A proxy may buffer them. */
 const MAX_EMPTY_STREAMS = 2
-/** Statuses of a server that sends no events, or no further stream. */
 const NO_EVENTS = new Set([400, 406, 501, 503])
 
 export async function* follow<R>(
@@ -107,7 +106,6 @@ class Watch<R> {
     return this.changed(json, JSON.stringify(json))
   }
 
-  /** Returns the status in `body`, or `undefined` if it is the same as the one before. */
   private changed(body: unknown, text: string): TaskStatus<R> | undefined {
     const status = readStatus<R>(body)
     if (!status) throw notStatus(200, body)

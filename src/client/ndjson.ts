@@ -78,7 +78,6 @@ async function* guarded(source: ByteSource): AsyncGenerator<Uint8Array, void, un
   }
 }
 
-/** Iterates over a stream. Not every browser can do that itself. */
 export async function* toIterable(source: ByteSource): AsyncGenerator<Uint8Array, void, undefined> {
   if (!('getReader' in source)) {
     yield* source
@@ -106,7 +105,6 @@ export class LineReader {
     private readonly maxLineBytes: number, private readonly onFault: (fault: LineFault) => void,
   ) {}
 
-  /** Yields the record of each line that ends in this chunk. */
   * read(chunk: Uint8Array): Generator<object, void, undefined> {
     let start = 0
     for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, start)) {
@@ -118,7 +116,6 @@ export class LineReader {
     if (start < chunk.length) this.add(chunk.slice(start))
   }
 
-  /** Ends the current line. Returns its record, if it has one. */
   end(): object | undefined {
     const { pieces, length, line } = this
     this.pieces = []

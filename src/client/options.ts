@@ -145,7 +145,6 @@ export function statusUrl(settings: Settings, statusPath: string, id: string): U
   return resolvePath(settings, statusPath.replace('{id}', encodeURIComponent(id)))
 }
 
-/** Returns a URL that the server has named, without user name and password. */
 export function serverUrl(reference: string, base: string | URL): URL {
   const url = parseUrl(reference, base)
   if (!url) throw new ClientError('bad_answer', 'The server named no http or https URL.')

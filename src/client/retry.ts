@@ -13,7 +13,6 @@ const TEMPORARY = new Set([408, 425, 429, 502, 503, 504])
 const TIMED_OUT = new Set(['sync_timeout', 'run_timeout', 'task_timeout'])
 /** Codes of responses that did not arrive, or not whole. */
 const LOST = new Set(['network_error', 'timeout'])
-/** Maximum number of endpoints of which a client remembers how they treat keys. */
 const MAX_ENDPOINTS = 1000
 
 export function canRetry(error: unknown, repeat: Repeat): error is ClientError {
@@ -61,7 +60,6 @@ function retryDelay(
   return asked > maxMs ? undefined : asked + Math.min(backoff, asked / 10)
 }
 
-/** Subtracts up to half of `ms` at random, to spread the retries of many clients. */
 export function jitter(ms: number): number {
   return ms * (1 - Math.random() / 2)
 }

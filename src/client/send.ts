@@ -29,15 +29,12 @@ export interface Received {
 export interface Answer {
   readonly status: number
   readonly headers: Headers
-  /** Base URL of relative references in the response. */
   readonly url: string
-  /** The parsed body. `undefined` if it is empty. */
   readonly json: unknown
 }
 
 /** Maximum size of a JSON body, because it is read whole. */
 const MAX_JSON_BYTES = 64 * 1024 * 1024
-/** As many as `fetch` follows. */
 const MAX_REDIRECTS = 20
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 const SAFE = new Set(['GET', 'HEAD'])
@@ -171,7 +168,6 @@ class Scope {
   }
 }
 
-/** Ends a response without reading its body. */
 export function discard({ response, scope }: Received): void {
   response.body?.cancel().catch(() => undefined)
   scope.close()
@@ -255,7 +251,6 @@ async function toError(received: Received): Promise<ClientError> {
   )
 }
 
-/** Parses Retry-After (RFC 9110 section 10.2.3) into seconds from now. */
 export function parseRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined
   if (/^\d{1,10}$/.test(header)) return Number(header)

@@ -65,61 +65,49 @@ interface AnyStatus {
   readonly message?: string
   /** Number of the latest run, from 1. When it grows, the progress may fall. */
   readonly attempt?: number
-  /** The last runs that have ended, the oldest first, if there was more than one. */
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
   readonly callback?: TaskCallback
   /** Times are ISO 8601. */
   readonly createdAt?: string
-  /** Earliest start of a task that was submitted for later. */
   readonly startAt?: string
-  /** Start of the first run. */
   readonly startedAt?: string
   readonly body: Readonly<Record<string, unknown>>
 }
 
+/** Properties that a status does not have. */
+type Absent<Name extends string> = { readonly [N in Name]?: never }
+
 /** A task that waits for its `startAt`. Servers of tasks say `processing`, those of jobs this. */
-export interface ScheduledTask extends AnyStatus {
+export interface ScheduledTask extends AnyStatus, Absent<'result' | 'error' | 'finishedAt'> {
   readonly status: 'scheduled'
-  readonly result?: never
-  readonly error?: never
-  readonly finishedAt?: never
 }
 
 /** A task that is not final: it waits for its start, or it runs. */
-export interface ProcessingTask extends AnyStatus {
+export interface ProcessingTask
+  extends AnyStatus, Absent<'files' | 'result' | 'error' | 'finishedAt'> {
   readonly status: 'processing'
-  readonly files?: never
-  readonly result?: never
-  readonly error?: never
-  readonly finishedAt?: never
 }
 
 /** A task that has a result. */
-export interface CompletedTask<R = unknown> extends AnyStatus {
+export interface CompletedTask<R = unknown> extends AnyStatus, Absent<'error'> {
   readonly status: 'completed'
   readonly result: R
   /** The files that the task has written. Absent if there is none. */
   readonly files?: readonly TaskFile[]
-  readonly error?: never
   readonly finishedAt?: string
 }
 
 /** A task whose last attempt failed. */
-export interface FailedTask extends AnyStatus {
+export interface FailedTask extends AnyStatus, Absent<'files' | 'result'> {
   readonly status: 'failed'
   readonly error: TaskFailure
-  readonly files?: never
-  readonly result?: never
   readonly finishedAt?: string
 }
 
 /** A task that was cancelled. */
-export interface CancelledTask extends AnyStatus {
+export interface CancelledTask extends AnyStatus, Absent<'error' | 'files' | 'result'> {
   readonly status: 'cancelled'
-  readonly error?: never
-  readonly files?: never
-  readonly result?: never
   readonly finishedAt?: string
 }
 
@@ -131,7 +119,6 @@ export interface CancelledTask extends AnyStatus {
 export type TaskStatus<R = unknown> =
   ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
 
-/** Words for final statuses. */
 const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
   completed: 'completed', complete: 'completed', succeeded: 'completed', success: 'completed',
   done: 'completed', finished: 'completed',
@@ -141,7 +128,6 @@ const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
 
 const STRINGS = ['task', 'message', 'createdAt', 'startAt', 'startedAt'] as const
 
-/** Reads a status of either format. Returns `undefined` if the body is not a status. */
 export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   if (!isObject(body)) return undefined
   const word = body['status'] ?? body['state']

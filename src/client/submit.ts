@@ -30,15 +30,12 @@ export interface Work extends SubmitOptions {
   readonly method?: string
   readonly body: () => MaybePromise<Body>
   readonly type?: string
-  /** The body can be sent only once. */
   readonly once?: boolean
   /** True if this package has chosen `idempotencyKey`. */
   readonly isOwnKey?: boolean
-  /** See `KeyedCall`. */
   readonly question?: string | false
 }
 
-/** Sends work. Returns a handle for the task of a 202, or for the body of another response. */
 export async function start<R>(
   settings: Settings, path: string, work: Work,
 ): Promise<TaskHandle<R>> {

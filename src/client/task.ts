@@ -228,7 +228,6 @@ function toUrlBelow(url: URL, path: string): URL {
   return below
 }
 
-/** Creates a handle for a result that the server sent at once. */
 export function directTask<R>(result: R): TaskHandle<R> {
   const body: Readonly<Record<string, unknown>> = isObject(result) ? result : {}
   const message = stringOf(body['message'])

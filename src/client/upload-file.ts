@@ -10,7 +10,6 @@ import type { TaskHandle } from './task.js'
 export type UploadContent = Blob | Uint8Array | ByteSource
 
 export interface FileUploadProgress {
-  /** Bytes that the server has stored. */
   readonly sent: number
   /** Size of the content in bytes. `undefined` for a stream that has not ended. */
   readonly total: number | undefined
@@ -70,11 +69,9 @@ export interface FileUpload<R = unknown> extends FileUploadProgress {
 }
 
 const PROTOCOL = { 'accept': 'application/json', 'upload-draft-interop-version': '8' }
-/** Errors after which the client must ask for the current offset. */
 const OTHER_OFFSET = new Set(['upload_offset_mismatch', 'upload_superseded', 'http_409'])
 /** Statuses with which an ordinary endpoint may reject the empty body of the first request. */
 const NO_BODY = new Set([400, 405, 411, 415, 422, 501])
-/** Statuses of a server that has no OPTIONS at the endpoint. */
 const NO_OPTIONS = new Set([404, 405, 501])
 
 export class FileSender<R> implements FileUpload<R> {
@@ -297,7 +294,6 @@ function notResumable(cause?: unknown): ClientError {
 }
 
 interface Content {
-  /** Size in bytes; `undefined` if it is not known yet. */
   readonly total: number | undefined
   readonly type: string
   /** Returns at most `size` bytes from `start`. The same piece can be read again. */
@@ -351,7 +347,6 @@ class StreamContent implements Content {
     return { body: this.held.slice(0, size), last: this.held.size <= size }
   }
 
-  /** Drops the bytes before `start`, which the server has. */
   private drop(start: number): void {
     const passed = Math.min(start - this.start, this.held.size)
     this.start += passed

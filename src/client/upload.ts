@@ -87,7 +87,6 @@ export async function upload(
   }
 }
 
-/** Yields the same records. Reports an error of their source. */
 async function* watched(
   records: Records, onError: (error: unknown) => void,
 ): AsyncGenerator<object, void, undefined> {

@@ -88,7 +88,6 @@ async function toKey(secret: string): Promise<Key> {
   return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify'])
 }
 
-/** Returns whether one of the signatures is valid. `verify` compares in constant time. */
 async function isSigned(
   content: ArrayBuffer, signatures: string, keys: readonly Key[],
 ): Promise<boolean> {

@@ -42,10 +42,7 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
   const guarded = (request: HttpRequest<C>): Result => {
     try {
       const result: unknown = handler(request)
-      if (result === undefined || isResponse(result)) return result
-      return isPending(result)
-        ? settle(result, request, onError)
-        : failed(noResponse(), request, onError)
+      return isPending(result) ? settle(result, request, onError) : checked(result)
     } catch (error) {
       return failed(error, request, onError)
     }
@@ -60,9 +57,7 @@ function settle(
   return Promise.resolve(pending).then(
     (result) => {
       try {
-        return result === undefined || isResponse(result)
-          ? result
-          : failed(noResponse(), request, onError)
+        return checked(result)
       } catch (error) {
         return failed(error, request, onError)
       }
@@ -76,14 +71,11 @@ function failed(error: unknown, request: HttpRequest, onError: OnError | undefin
   return errorResponse(error, request)
 }
 
-function isResponse(result: unknown): result is HttpResponse {
-  return typeof (result as HttpResponse | null)?.status === 'number'
-}
-
-function noResponse(): TypeError {
-  return new TypeError(
-    'A handler must return a response { status, headers, body? }, ' +
-    'or undefined to decline the request',
+function checked(result: unknown): HttpResponse | undefined {
+  const isResponse = typeof (result as HttpResponse | null)?.status === 'number'
+  if (result === undefined || isResponse) return result as HttpResponse | undefined
+  throw new TypeError(
+    'A handler must return a response { status, headers, body? }, or undefined to decline the request'
   )
 }
 
@@ -167,7 +159,6 @@ const REFUSALS = new Set([
 ])
 
 interface LastReport {
-  /** Time by `performance.now()`. */
   at: number
   more: number
 }

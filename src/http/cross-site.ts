@@ -3,12 +3,15 @@ import type { HttpRequest } from './exchange.js'
 /** Context property that `cors` sets when it allows the origin of a request by name. */
 export const KNOWN_ORIGIN: unique symbol = Symbol('longhaul.knownOrigin')
 
-export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
-  return (
-    (request.context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[
-      KNOWN_ORIGIN
-    ] === true
-  )
+function isKnownOrigin({ context }: HttpRequest<unknown>): boolean {
+  return (context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[KNOWN_ORIGIN] === true
+}
+
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
+
+/** Returns true for a list of origins as browsers send them. */
+export function areOrigins(list: unknown): list is readonly string[] {
+  return Array.isArray(list) && list.every((each) => typeof each === 'string' && ORIGIN.test(each))
 }
 
 /**

@@ -34,7 +34,6 @@ export interface RequestChanges<C = unknown> {
   readonly method?: string
   readonly path?: string
   readonly search?: string
-  /** All headers, with lower-case names. */
   readonly headers?: RequestHeaders
   readonly body?: BodySource
   readonly context?: C
@@ -154,7 +153,6 @@ export type NextHandler<C> =
   }['handle']
   & Pick<Handler, 'operations' | 'places'>
 
-/** Position of a policy among others. `compose` rejects an order that would not work. */
 export interface PolicyPlace {
   readonly name: string
   /** Policies that have to stand before this one if they are present, each with the reason. */
@@ -226,7 +224,6 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
   })
 }
 
-/** Checks the request of a handler that has no description. `describe` does so for the others. */
 function checked<C>(handler: Handler<C>): Handler<C> {
   return (request) => {
     checkCall(request)

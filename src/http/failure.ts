@@ -77,7 +77,6 @@ export function addFailureHeaders(
   additions.set(error, { ...more, ...before, ...joinLists(more, before) })
 }
 
-/** Headers by thrown object, which may be frozen or belong to others. */
 const additions = new WeakMap<object, Readonly<Record<string, string>>>()
 
 function joinLists(
@@ -185,7 +184,6 @@ function limitDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] |
   }
 }
 
-/** Returns the headers that are valid and do not describe the body of the response. */
 function sendable(headers: unknown): Record<string, string> {
   const kept: Record<string, string> = {}
   if (!isFields(headers)) return kept
@@ -224,7 +222,6 @@ interface ConnectionState {
   readonly gone?: boolean | undefined
 }
 
-/** Returns true if `error` only means that the client of `request` has disconnected. */
 export function isDisconnect(error: unknown, request: ConnectionState): boolean {
   if (!(request.gone ?? request.signal.aborted)) return false
   const { reason } = request.signal as { readonly reason: unknown }

@@ -97,7 +97,6 @@ export function setRequestId(request: HttpRequest, id: string): void {
   requestIds.set(DerivedRequest.root(request), id)
 }
 
-/** Returns the id of a request, or `undefined` if the `requestId` policy has not run. */
 export function getRequestId(request: HttpRequest<unknown>): string | undefined {
   return requestIds.get(DerivedRequest.root(request))
 }

@@ -101,7 +101,6 @@ export function countedAs(request: HttpRequest<unknown>, owner?: string): string
   return known === undefined ? countedWithoutOwner(addressOf(request)) : countedAsOwner(known)
 }
 
-/** Returns the name of an owner for limits. No name of an anonymous client equals it. */
 export function countedAsOwner(owner: string): string {
   return `owner ${owner}`
 }

@@ -23,7 +23,6 @@ export function json(
   return jsonText(status, JSON.stringify(value) ?? 'null', headers)
 }
 
-/** Returns true if the response is a 304. Throws 412 `precondition_failed`. */
 export function isNotModified({ method, headers }: HttpRequest<unknown>, etag: string): boolean {
   const outcome = evaluatePreconditions({ method, headers, exists: true, etag })
   if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
@@ -127,7 +126,6 @@ function wantsProblem(asked: readonly MediaRange[]): boolean {
   return named !== undefined && named.q > 0 && named.q >= (closest(asked, JSON_RANGE)?.q ?? 0)
 }
 
-/** Adds headers to `headers`, in place. Called for responses and for failures alike. */
 export type AddHeaders = (headers: ResponseHeaders) => void
 
 /**

@@ -5,7 +5,7 @@ import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import type { ReadWork } from '../tasks/http/submit-options.js'
+import type { ReadWork } from '../tasks/http/settings.js'
 import type {
   UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
 } from './upload-options.js'

@@ -13,7 +13,6 @@ interface Part {
   readonly hint: string
   readonly value: Fragment
   readonly length: number
-  /** Always a component, even if it is used once. */
   readonly isNamed: boolean
   uses: number
   name: string | undefined

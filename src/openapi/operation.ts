@@ -154,7 +154,6 @@ function content(schema: Fragment, mediaTypes: readonly string[] = ['application
 
 type Responses = Readonly<Record<string, Fragment>>
 
-/** Adds responses to an operation. Responses of a status that it already has are merged. */
 export function addResponses(
   operation: Operation, responses: Readonly<Record<string, Fragment>>,
 ): Operation {
@@ -194,7 +193,6 @@ export function addParameters(operation: Operation, parameters: readonly Fragmen
   return { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
 }
 
-/** Merges two operations of one method and path into one that may respond like either. */
 export function mergeOperations(first: Operation, second: Operation): Operation {
   const joined = addResponses(first, second.openapi['responses'] as Responses)
   // One that is partly deprecated is not deprecated.

@@ -2,7 +2,6 @@ import { ERROR_CODES, type ErrorCode } from '../http/errors.js'
 import type { Operation } from '../http/exchange.js'
 import { addResponses, header, parameter, type Fragment } from './operation.js'
 
-/** Request headers that several operations read. */
 export const requestFields = {
   prefer: parameter('header', 'Prefer', {
     description: 'Preferences (RFC 7240), such as `respond-async` or `wait=10`',
@@ -27,7 +26,6 @@ export const requestFields = {
   ),
 } as const satisfies Record<string, Fragment>
 
-/** Response headers that several operations send, by their name in a response object. */
 export const responseFields = {
   'Location': header('Path of the resource that was made (RFC 9110 section 10.2.2)'),
   'Content-Location': header(

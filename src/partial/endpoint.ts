@@ -11,7 +11,7 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import {
   acquireSlot, HEARTBEAT_MS, NOT_STORED, RETRY_MS, STREAM_HEADERS, streamOf,
 } from '../tasks/http/event-stream.js'
-import type { TaskSnapshot } from '../tasks/record/snapshot.js'
+import type { TaskSnapshot } from '../tasks/record/view.js'
 import type { WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
 import { logKey, readAfter, type Page } from './partial-log.js'

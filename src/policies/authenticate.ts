@@ -175,7 +175,6 @@ const NO_REQUEST = new Proxy({} as HttpRequest, {
   },
 })
 
-/** Describes that one of the schemes is needed. With `optional`, only operations with a 401 need it. */
 function securedBy(
   schemes: readonly Scheme[], optional: boolean,
 ): (operation: Operation) => Operation {

@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { isCrossSite } from '../http/cross-site.js'
+import { areOrigins, isCrossSite } from '../http/cross-site.js'
 import { addFailures } from '../openapi/responses.js'
 import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { AFTER_ID } from './request-id.js'
@@ -18,13 +18,6 @@ export interface CrossSiteOptions {
   readonly sameSite?: 'allow' | 'refuse'
 }
 
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
-
-function areOrigins(list: unknown): boolean {
-  return Array.isArray(list)
-    && list.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))
-}
-
 const OPTIONS = {
   origins: value(
     'a list of origins such as https://app.example.com, lower-case and without a path',
@@ -33,7 +26,6 @@ const OPTIONS = {
   sameSite: oneOf(['allow', 'refuse'], { default: 'allow' }),
 } satisfies OptionTable<CrossSiteOptions>
 
-/** Methods that change nothing (RFC 9110 section 9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 const PLACE: PolicyPlace = {
   name: 'crossSite',

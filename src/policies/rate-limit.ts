@@ -14,7 +14,6 @@ import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { BY, limitKeys, type LimitBy } from './limits.js'
 import { AFTER_ID } from './request-id.js'
 
-/** One limit: a number of requests in a number of seconds. */
 export interface RateLimitPolicy<C = unknown> {
   /**
    * Name in headers and in keys of the store: a token of up to 64 characters, such as `default`.
@@ -196,7 +195,6 @@ function chargeOf(request: HttpRequest<unknown>): Charge<never> | undefined {
 
 interface Limit<C> extends Omit<RateLimitPolicy<C>, 'cost'> {
   readonly cost: RateLimitPolicy<C>['cost']
-  /** Key of a request's counter; `undefined` if the request is not limited. */
   readonly keyOf: (request: HttpRequest<C>) => string | undefined
 }
 
@@ -217,7 +215,6 @@ class Charge<C> {
     private readonly outer: Charge<never> | undefined,
   ) {}
 
-  /** Returns the value of RateLimit: rest and seconds of each limit. */
   left(): string {
     return this.limits.flatMap(({ name, limit }, at) => {
       const count = this.#counts[at]
@@ -234,7 +231,6 @@ class Charge<C> {
     }
   }
 
-  /** Charges more to all limits or to the one named, here and in front. */
   async more(amount: number, policy: string | undefined): Promise<void> {
     await this.outer?.more(amount, policy)
     try {

@@ -34,12 +34,10 @@ export interface Scheme<P extends Principal = Principal> {
 export type VerifyToken<P extends Principal> = (
   token: string, request: HttpRequest,
 ) => MaybePromise<P | undefined>
-/** Returns the principal of a name and password; `undefined` if they are not valid. */
 export type VerifyPassword<P extends Principal> = (
   name: string, password: string, request: HttpRequest,
 ) => MaybePromise<P | undefined>
 
-/** RFC 6750 section 2.1 (token68). */
 const TOKEN68 = /^[A-Za-z0-9._~+/-]+=*$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/
 const VERIFY = { verify: func({ required: true }) }

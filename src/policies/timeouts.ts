@@ -72,7 +72,6 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   return Object.assign(policy, { place: PLACE, describe })
 }
 
-/** Methods whose requests may be repeated (RFC 9110 section 9.2.2). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 function tooLong(method: string): HttpError {
@@ -80,7 +79,6 @@ function tooLong(method: string): HttpError {
 }
 
 class TimedBody implements BodySource {
-  /** `true` while a reader waits for the client. */
   waiting = false
 
   constructor(private readonly body: BodySource, private readonly ms: number | undefined) {}

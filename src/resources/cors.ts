@@ -1,9 +1,8 @@
 import { withHeaders, addVary } from '../http/respond.js'
-import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import type {
   Handler, HttpRequest, HttpResponse, Policy, PolicyPlace, ResponseHeaders,
 } from '../http/exchange.js'
-import { KNOWN_ORIGIN } from '../http/cross-site.js'
+import { areOrigins, KNOWN_ORIGIN } from '../http/cross-site.js'
 import { withContext } from '../http/request.js'
 import { readFailure } from '../http/failure.js'
 import { flag, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
@@ -31,23 +30,14 @@ export interface CorsOptions<C = unknown> {
   readonly maxAgeSeconds?: number
 }
 
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
-
-function areOrigins(origins: unknown): boolean {
-  if (Array.isArray(origins)) {
-    return origins.length > 0
-      && origins.every((origin) => typeof origin === 'string' && ORIGIN.test(origin))
-  }
-  return origins === '*' || typeof origins === 'function'
-}
-
 const NAMES = value('a list of names', (names) => (
   Array.isArray(names) && names.every((name) => typeof name === 'string' && isToken(name))
 ))
 const OPTIONS = {
   origins: value(
     "'*', a function, or a list of origins such as https://app.example.com, lower-case and without a path",
-    areOrigins, { required: true },
+    (origins) => origins === '*' || typeof origins === 'function'
+      || (areOrigins(origins) && origins.length > 0), { required: true },
   ),
   methods: NAMES,
   headers: NAMES,
@@ -56,7 +46,6 @@ const OPTIONS = {
   maxAgeSeconds: whole({ max: 86_400 }),
 } satisfies OptionTable<CorsOptions>
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
-/** Methods that no page can send. */
 const NEVER = ['TRACE', 'CONNECT']
 const EXPOSED = [
   'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location',
@@ -65,7 +54,6 @@ const EXPOSED = [
   'Upload-Complete', 'Upload-Length', 'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate',
   'X-Request-Id',
 ]
-/** Maximum length of the requested header names that a preflight repeats. */
 const LONGEST = 2048
 const LONGEST_ORIGIN = 512
 
@@ -155,22 +143,18 @@ function methodsOf(allow: string | string[] | undefined): readonly string[] {
 }
 
 /** Sends OPTIONS to the resource. If that fails, the preflight gets the same error. */
-function askResource<C>(
+async function askResource<C>(
   request: HttpRequest<C>, next: Handler<C>,
   preflight: (request: HttpRequest<C>, found: Answer) => HttpResponse,
-): MaybePromise<Answer> {
-  const good = (found: Answer): Answer => found && preflight(request, found)
-  const bad = (error: unknown): Answer => {
+): Promise<Answer> {
+  try {
+    const found = await next(request)
+    return found && preflight(request, found)
+  } catch (error) {
     const { status } = readFailure(error)
     // The resource requires credentials, and a preflight has none.
     if (status === 401 || status === 403) return preflight(request, undefined)
     throw error
-  }
-  try {
-    const answer = next(request)
-    return isPending(answer) ? answer.then(good, bad) : good(answer)
-  } catch (error) {
-    return bad(error)
   }
 }
 

@@ -15,7 +15,6 @@ import { toJsonSchema, validate, type Schema } from '../schema/schema.js'
 import type { ListOptions } from './list.js'
 import { PATCH_TYPES } from './operations.js'
 
-/** Conversion between ids and path segments. */
 export interface IdFormat<Item, Id> {
   /** Reads a percent-decoded path segment. Returns `undefined` if it is not an id: a 404. */
   readonly parse: (text: string) => Id | undefined
@@ -299,7 +298,6 @@ interface Shown {
   readonly etag: string
 }
 
-/** Path of a record, and true if the write has created it. */
 interface Place {
   readonly path: string
   readonly created: boolean

@@ -190,10 +190,8 @@ async function wantedRange<Item extends object>(
   return { start: first.start, limit: Math.min(first.end - first.start, maxBatchSize) }
 }
 
-/** Conditions are evaluated before Range. */
 const CONDITIONS = ['if-range', 'if-match', 'if-none-match']
 
-/** Throws `range_not_satisfiable` (416). */
 function unsatisfiable(asked: RequestHeaders, total: number | undefined): undefined {
   if (CONDITIONS.some((name) => asked[name] !== undefined)) return undefined
   const headers: Record<string, string> = { 'accept-ranges': UNIT }

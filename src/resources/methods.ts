@@ -5,7 +5,7 @@ import { nearest } from '../runtime/option-names.js'
 /** The handlers of a resource by method: `{ GET, PUT, DELETE }`. */
 export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
 
-const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/
+const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`~-]*$/
 
 /**
  * Combines handlers for the methods of one resource (RFC 9110 section 9). Use it if your framework
@@ -22,18 +22,7 @@ const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/
  */
 export function resource<C = unknown>(methods: Methods<C>): Handler<C> {
   const table = new MethodTable<C>()
-  for (const [method, handler] of Object.entries(methods)) {
-    if (!METHOD.test(method)) {
-      const advice = 'write it in upper case, such as GET'
-      throw new TypeError(`resource: ${JSON.stringify(method)} is no method; ${advice}`)
-    }
-    const fault = unknownMethod(method)
-    if (fault !== undefined) throw new TypeError(`resource: ${fault}`)
-    if (typeof handler !== 'function') {
-      throw new TypeError(`resource: ${method} needs a handler, a function`)
-    }
-    table.add(method, handler)
-  }
+  for (const [method, handler] of Object.entries(methods)) table.add('resource', method, handler)
   if (table.allow === '') {
     throw new TypeError('resource: there are no methods; pass an object such as { GET: handler }')
   }
@@ -62,7 +51,6 @@ export function allowValue(methods: Iterable<string>): string {
   return [...standard, ...all].join(', ')
 }
 
-/** Responds to OPTIONS if no handler does (RFC 9110 section 9.3.7). */
 export function optionsResponse(
   allow: string, operations: readonly Operation[] = [],
 ): HttpResponse {
@@ -97,17 +85,17 @@ export class MethodTable<C> {
   #any: Handler<C> | undefined
   allow = ''
 
-  /** Adds a handler for a method, or for any method. Returns false if there is one already. */
-  add(method: string | undefined, handler: Handler<C>): boolean {
-    if (method === undefined) {
-      if (this.#any) return false
-      this.#any = handler
-    } else {
-      if (this.#byMethod.has(method)) return false
-      this.#byMethod.set(method, handler)
+  /** Adds a handler for a method, or for any method. `where` starts the message of an error. */
+  add(where: string, method: string | undefined, handler: Handler<C>): void {
+    if (method !== undefined) checkMethod(where, method)
+    if (typeof handler !== 'function') throw new TypeError(`${where} needs a handler, a function`)
+    if (method === undefined ? this.#any : this.#byMethod.has(method)) {
+      const taken = `${method ?? 'any method'} already has a handler there`
+      throw new TypeError(`${where}: ${taken}; leave one out`)
     }
+    if (method === undefined) this.#any = handler
+    else this.#byMethod.set(method, handler)
     this.allow = allowValue(this.methods())
-    return true
   }
 
   /** Returns the handler of a method; for HEAD that of GET; else the one for any method. */
@@ -145,10 +133,13 @@ const REGISTERED: ReadonlySet<string> = new Set((
 
 const USUAL = [...STANDARD_METHODS, 'QUERY']
 
-/** Returns the error message for a method that is not registered with IANA. */
-export function unknownMethod(method: string): string | undefined {
-  if (REGISTERED.has(method)) return undefined
+function checkMethod(where: string, method: string): void {
+  if (REGISTERED.has(method)) return
+  if (!METHOD.test(method)) {
+    throw new TypeError(`${where}: ${JSON.stringify(method)} is no method; write methods in upper case`)
+  }
   const meant = nearest(method, USUAL)
-  const advice = meant === undefined ? '' : `; did you mean ${meant}?`
-  return `${method} is no registered method${advice || '.'} The usual ones are ${USUAL.join(', ')}`
+  const advice = meant === undefined ? '.' : `; did you mean ${meant}?`
+  const usual = `The usual ones are ${USUAL.join(', ')}`
+  throw new TypeError(`${where}: ${method} is no registered method${advice} ${usual}`)
 }

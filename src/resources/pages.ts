@@ -4,9 +4,7 @@ import { pageLinkValue, type Link } from '../http/fields/link.js'
 import { toReference } from '../http/request.js'
 
 export interface PageSizes {
-  /** Number of records in a page if the client does not name one. */
   readonly batchSize: number
-  /** Maximum number of records in a page. */
   readonly maxBatchSize: number
   readonly paging: 'position' | 'cursor'
 }
@@ -63,7 +61,6 @@ function invalid(message: string): HttpError {
 export interface PagePlace {
   readonly start: number
   readonly limit: number
-  /** Number of records in the page. */
   readonly count: number
   readonly total: number | undefined
 }

@@ -1,8 +1,6 @@
 import { httpError } from '../http/errors.js'
 import { type Handler, type HttpRequest, checkCall } from '../http/exchange.js'
-import {
-  allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
-} from './methods.js'
+import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
 import { parseRoute, routeOperations, RouteTree, shapeOf, type Route } from './routes.js'
 
 interface Entry<C> {
@@ -37,9 +35,6 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
 
   for (const [key, handler] of Object.entries(routes)) {
     const route = parseRoute(key)
-    if (typeof handler !== 'function') {
-      throw new TypeError(`router: the route ${JSON.stringify(key)} needs a handler, a function`)
-    }
     let entry = shapes.get(route.shape)
     if (entry === undefined) {
       entry = { route, table: new MethodTable() }
@@ -51,14 +46,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
       throw new TypeError(`router: ${both} are the same path; ${advice}`)
     }
     for (const method of route.methods.length > 0 ? route.methods : [undefined]) {
-      const fault = method === undefined ? undefined : unknownMethod(method)
-      if (fault !== undefined) {
-        throw new TypeError(`router: the route ${JSON.stringify(key)}: ${fault}`)
-      }
-      if (!entry.table.add(method, handler)) {
-        const taken = `${method ?? 'any method'} already has a handler there; leave one out`
-        throw new TypeError(`router: ${JSON.stringify(key)}: ${taken}`)
-      }
+      entry.table.add(`router: the route ${JSON.stringify(key)}`, method, handler)
       if (method !== undefined) known.add(method)
     }
     described.push({ route, table: entry.table, handler })

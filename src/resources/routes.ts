@@ -10,12 +10,10 @@ export interface Route {
 }
 
 const ROUTE = /^(?:(\S+) +)?(\/.*)$/s
-const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`~-]*$/
 const PARAMETER = /^\{([A-Za-z_][A-Za-z0-9_]*)\}$/
 /** The characters of a segment (RFC 3986 section 3.3). */
 const LITERAL = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+$/
 
-/** Parses a route: `'POST /start-job'`, `'GET|HEAD|DELETE /job-status/{id}'`. */
 export function parseRoute(key: string): Route {
   const fail = (advice: string): never => {
     throw new TypeError(`router: the route ${JSON.stringify(key)}: ${advice}`)
@@ -23,11 +21,6 @@ export function parseRoute(key: string): Route {
   const [, before = '', template = ''] = ROUTE.exec(key)
     ?? fail("write a method and a path, such as 'GET /jobs/{id}'")
   const methods = before === '' || before === '*' ? [] : before.split('|')
-  for (const method of methods) {
-    if (METHOD.test(method)) continue
-    const advice = "write them in upper case, as in 'GET|DELETE /jobs/{id}'"
-    fail(`${JSON.stringify(method)} is no method; ${advice}`)
-  }
   const names: string[] = []
   const parts = template === '/' ? [] : template.slice(1).split('/')
   for (const part of parts) {
@@ -77,7 +70,6 @@ interface Found<T> {
 interface Branch<T> {
   readonly literals: Map<string, Branch<T>>
   parameter?: Branch<T>
-  /** Set if a route ends here. */
   end?: End<T>
 }
 
@@ -166,7 +158,6 @@ class Params {
 
 interface Parameter { readonly in?: unknown, readonly name?: unknown }
 
-/** Returns the operations of a handler at the path of a route. */
 export function routeOperations(operations: readonly Operation[], route: Route): Operation[] {
   const [, first = ''] = route.template.split('/')
   const isParameter = first.startsWith('{')

@@ -6,8 +6,7 @@ import { httpError } from '../http/errors.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import { isTaskId } from './record/details.js'
-import { Snapshot, type TaskSnapshot } from './record/snapshot.js'
-import type { Task } from './record/view.js'
+import { Snapshot, type TaskSnapshot, type Task } from './record/view.js'
 
 /** Maximum and default number of tasks of a page. */
 export const MAX_LIMIT = 200

@@ -10,8 +10,7 @@ import type { TaskService } from './core/task-service.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
 import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
 import { isIn, isTaskId, type Scope } from './record/details.js'
-import { Snapshot, type TaskSnapshot } from './record/snapshot.js'
-import { bodyOf, toTask, type Task } from './record/view.js'
+import { Snapshot, bodyOf, toTask, type TaskSnapshot, type Task } from './record/view.js'
 import { waitFor, type WaitOptions } from './record/subscriptions.js'
 
 /**

@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { BodySource, RequestHeaders } from '../http/exchange.js'
-import { waitForEntry } from '../idempotency/claim.js'
+import { waitForEntry } from '../idempotency/once.js'
 import { newId } from '../runtime/random-id.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Entry, ReplaceOptions, Revision, Store } from '../stores/store.js'

@@ -35,7 +35,6 @@ export const DEPRECATION = {
   format: oneOf(['rfc9745', 'http-date'], { default: 'rfc9745' }),
 } satisfies OptionTable<DeprecationOptions>
 
-/** The headers of a deprecation, made once. */
 export interface Deprecation {
   readonly headers: Readonly<Record<string, string>>
   readonly links: string | undefined

@@ -5,15 +5,12 @@ import { readOptions, text } from '../runtime/options.js'
 import { fieldText } from '../http/fields/reader.js'
 import { parameter as describeParameter } from '../openapi/operation.js'
 
-/** A version that a request names. */
 export interface Candidate {
   /** The string as sent. It may be no version at all. */
   readonly text: string
-  /** Weight of the preference, above 0 up to 1. */
   readonly q: number
   /** Index in the header, which orders equal weights. */
   readonly at: number
-  /** The media type that named it, for the response. */
   readonly mediaType?: string
 }
 

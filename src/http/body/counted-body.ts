@@ -8,7 +8,6 @@ import { type HttpError, httpError } from '../errors.js'
 export const PARSED = new SharedLimit(heapShare(8 / 3, Infinity))
 /** Maximum bytes of heap for each byte of JSON: `{},` takes 64 bytes. */
 export const HEAP_PER_BYTE = 24
-/** Smaller bodies are not counted. In bytes. */
 export const SMALL_BYTES = 65_536
 
 /** Runs work on a request. If the body may be large, its memory counts until the work has ended. */
@@ -66,7 +65,6 @@ export class CountedBody implements BodySource {
     if (!await this.#heap.acquire(bytes * HEAP_PER_BYTE, request)) throw request.signal.reason
   }
 
-  /** Releases the heap, because the JSON is no longer used or counts elsewhere. */
   releaseJson(): void {
     this.#heap.release()
   }

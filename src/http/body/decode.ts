@@ -16,7 +16,6 @@ export interface DecodeOptions {
 
 const CHUNK_BYTES = 65_536
 const RATIO_FROM_BYTES = 1_048_576
-/** Window of gzip and deflate, in bytes. */
 const DEFLATE_WINDOW = 32_768
 
 const { createZstdDecompress: makeZstd } = zstd

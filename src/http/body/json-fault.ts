@@ -35,7 +35,6 @@ const SPACE = /[ \t\n\r]*/y
 const CHARACTERS = /[^"\\\0-\x1f]*/y
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 const HEX = /[0-9a-fA-F]*/y
-/** The start of a number, as far as it is valid. */
 const NUMBER = /-?(?:(?:0|[1-9]\d*)(?:\.(?:\d+(?:[eE][+-]?\d*)?)?|[eE][+-]?\d*)?)?/y
 const NUMBER_END = /^[ \t\n\r,\]}]?$/
 const LITERALS = ['true', 'false', 'null']
@@ -124,7 +123,6 @@ class Scan {
     return 'four hexadecimal digits'
   }
 
-  /** Skips white space. Returns the next character, `''` at the end. */
   #next(): string {
     this.#skip(SPACE)
     return this.#char

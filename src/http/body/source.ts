@@ -5,7 +5,6 @@ import { ContentDigest } from '../fields/digests.js'
 export abstract class BindingBody implements BodySource {
   constructor(protected readonly left: unknown) {}
 
-  /** True if the body was read, and not by this object. */
   protected abstract readonly wasRead: boolean
   abstract bytes(limit: number): Promise<Uint8Array | undefined>
   abstract stream(): AsyncIterable<Uint8Array>
@@ -92,7 +91,6 @@ export class Source {
     })
   }
 
-  /** Returns the first chunk, which `next` returns again. */
   async peek(): Promise<IteratorResult<Chunk>> {
     const step = await this.next()
     this.first = Promise.resolve(step)

@@ -9,7 +9,6 @@ export const zstd = zlib as unknown as Partial<
   Record<'createZstdCompress' | 'createZstdDecompress', (options: object) => ZlibEngine>
 >
 
-/** The property that the types of Node have for some engines only. */
 interface Flushable { flush(kind: number, done: () => void): void }
 
 /**
@@ -38,27 +37,26 @@ export class ZlibPump {
     engine.on('close', woken)
   }
 
-  /** Number of input bytes that the engine has used. */
   get used(): number { return this.engine.bytesWritten }
 
   get waiting(): number { return this.engine.writableLength }
 
   write(bytes: Uint8Array): void {
-    this.underWay++
-    this.engine.write(bytes, () => {
-      this.underWay--
-      this.wake()
-    })
+    this.engine.write(bytes, this.begun())
   }
 
   /** Makes the engine output all that it holds back, after the input written so far. */
   flush(kind: number): void {
-    this.underWay++
     const engine = this.engine as unknown as Flushable
-    engine.flush(kind, () => {
+    engine.flush(kind, this.begun())
+  }
+
+  private begun(): () => void {
+    this.underWay++
+    return () => {
       this.underWay--
       this.wake()
-    })
+    }
   }
 
   end(): void {
@@ -72,7 +70,6 @@ export class ZlibPump {
     return bytes ?? undefined
   }
 
-  /** Returns the next output of the input written so far, `undefined` if there is no more. */
   async next(): Promise<Uint8Array | undefined> {
     for (;;) {
       const bytes = this.ready()
@@ -113,7 +110,6 @@ export class ZstdFrames {
   private read = 0
   private descriptor = 0
   private lastBlock = false
-  /** Largest window of the frames so far, in bytes. */
   window = 0
 
   /** True if the text may end here: no frame is open. */
@@ -196,12 +192,10 @@ function isSingle(descriptor: number): boolean {
   return (descriptor & 0x20) !== 0
 }
 
-/** Returns the number of bytes of the content size (section 3.1.1.1.1.1). */
 function sizeBytes(descriptor: number): number {
   return [isSingle(descriptor) ? 1 : 0, 2, 4, 8][descriptor >> 6] as number
 }
 
-/** Returns the window of a descriptor, in bytes (section 3.1.1.1.2). */
 function windowOf(descriptor: number): number {
   const base = 2 ** (10 + (descriptor >> 3))
   return base + base / 8 * (descriptor & 7)

@@ -5,9 +5,7 @@ import { FieldReader, fieldText, readWeight } from './reader.js'
 export interface MediaRange {
   readonly type: string
   readonly subtype: string
-  /** Parameters but `q`, by lower-case name. */
   readonly params: ReadonlyMap<string, string>
-  /** Weight from 0 (not wanted) to 1. */
   readonly q: number
 }
 
@@ -112,24 +110,13 @@ function specificity(range: MediaRange, offer: MediaType): number {
 }
 
 function parseRanges(text: string): readonly MediaRange[] {
-  const found: MediaRange[] = []
   const reader = new FieldReader(text)
-  while (!reader.done) {
-    if (reader.itemEnds()) continue
-    const name = readType(reader)
-    const params = name === undefined ? undefined : reader.parameters()
-    if (name === undefined || params === undefined || !reader.itemEnds()) {
-      reader.skipItem()
-      continue
-    }
-    const slash = name.indexOf('/')
-    const type = name.slice(0, slash)
-    const subtype = name.slice(slash + 1)
+  const found = reader.items(() => readMediaType(reader)).flatMap(({ type: name, params }) => {
+    const [type = '', subtype = ''] = name.split('/')
     const q = readWeight(params)
     params.delete('q')
-    const isValid = q !== undefined && (type !== '*' || subtype === '*')
-    if (isValid) found.push({ type, subtype, params, q })
-  }
+    return q !== undefined && (type !== '*' || subtype === '*') ? [{ type, subtype, params, q }] : []
+  })
   return Object.freeze(found)
 }
 
@@ -164,15 +151,12 @@ export function negotiateCoding(
 function parseCodings(text: string): ReadonlyMap<string, number> {
   const asked = new Map<string, number>()
   const reader = new FieldReader(text)
-  while (!reader.done) {
-    if (reader.itemEnds()) continue
+  const items = reader.items(() => {
     const name = canonical(reader.token())
     const params = name === '' ? undefined : reader.parameters()
-    const ended = params !== undefined && reader.itemEnds()
-    if (!ended) reader.skipItem()
-    const q = ended ? readWeight(params) : undefined
-    if (q !== undefined && !asked.has(name)) asked.set(name, q)
-  }
+    return params && { name, q: readWeight(params) }
+  })
+  for (const { name, q } of items) if (q !== undefined && !asked.has(name)) asked.set(name, q)
   return asked
 }
 
@@ -183,7 +167,6 @@ function canonical(coding: string): string {
 
 /** A media type (RFC 9110 section 8.3.1). Shared between requests: do not change it. */
 export interface MediaType {
-  /** Type and subtype, lower-case, such as `application/json`. */
   readonly type: string
   /** Parameters by lower-case name, with unquoted values as sent. The first one of a name wins. */
   readonly params: ReadonlyMap<string, string>
@@ -200,13 +183,14 @@ export function parseMediaType(text: string): MediaType | undefined {
 function toMediaType(text: string): MediaType | undefined {
   const reader = new FieldReader(text)
   reader.space()
-  const type = readType(reader)
-  const params = type === undefined ? undefined : reader.parameters()
-  return type !== undefined && params !== undefined && reader.done ? { type, params } : undefined
+  const read = readMediaType(reader)
+  return reader.done ? read : undefined
 }
 
-export function readType(reader: FieldReader): string | undefined {
+function readMediaType(reader: FieldReader): { type: string, params: Map<string, string> } | undefined {
   const start = reader.at
   if (reader.token() === '' || !reader.eat(SLASH) || reader.token() === '') return undefined
-  return reader.text.slice(start, reader.at).toLowerCase()
+  const type = reader.text.slice(start, reader.at).toLowerCase()
+  const params = reader.parameters()
+  return params && { type, params }
 }

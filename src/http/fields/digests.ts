@@ -108,14 +108,12 @@ export class ContentDigest {
     return isCoded(headers) ? undefined : ContentDigest.of(headers)
   }
 
-  /** Returns a whole body. Throws 400 `digest_mismatch`. */
   check(bytes: Uint8Array): Uint8Array {
     this.#add(bytes)
     this.#end()
     return bytes
   }
 
-  /** Passes a body on as it arrives. Rejects with 400 `digest_mismatch` at its end. */
   async* checked(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const piece of pieces) {
       this.#add(piece)
@@ -142,7 +140,6 @@ const NUMBER = '-?(?:[0-9]{1,12}\\.[0-9]{1,3}|[0-9]{1,15})'
 const TEXT = '"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"'
 const TOKEN = '[A-Za-z*][\\w!#$%&\'*+.^`|~:/-]*'
 const SEXTET = '[A-Za-z0-9+/]'
-/** Padding may be missing (section 4.2.7). */
 const BYTE_SEQUENCE = `:(?:${SEXTET}{4})*(?:${SEXTET}{2}(?:==)?|${SEXTET}{3}=?)?:`
 const DATE = '@-?[0-9]{1,15}'
 const DISPLAY_TEXT = '%"(?:[ !#$&-~]|%[0-9a-f]{2})*"'
@@ -181,7 +178,6 @@ function match(pattern: RegExp, text: string, at: number): RegExpExecArray | und
   return pattern.exec(text) ?? undefined
 }
 
-/** Returns true if the content of a request has a content coding (RFC 9110 section 8.4). */
 export function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
   if (field === undefined || field === '') return false
   return !(typeof field === 'string' && field.toLowerCase() === 'identity')

@@ -26,7 +26,6 @@ export function linkValue(links: readonly Link[]): string {
  */
 const MAX_PAGE_LINKS = 4096
 
-/** Returns all links of a page, only `next` if they are too long, or `undefined`. */
 export function pageLinkValue(links: readonly Link[]): string | undefined {
   const value = linkValue(links)
   if (value.length <= MAX_PAGE_LINKS) return value

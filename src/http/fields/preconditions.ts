@@ -8,7 +8,6 @@ export interface PreconditionFacts {
   readonly headers: RequestHeaders
   /** True if the target has a representation. For GET and HEAD, the one that would be sent. */
   readonly exists: boolean
-  /** Its entity tag with its quotes, such as `"a1"` or `W/"a1"`, if it has one. */
   readonly etag?: string | undefined
   readonly lastModified?: number | undefined
 }

@@ -38,14 +38,13 @@ export function parsePrefer(header: string | readonly string[] | undefined): Pre
 function parse(text: string): Preferences {
   const all = new Map<string, Preference>()
   const reader = new FieldReader(text)
-  while (!reader.done) {
-    if (reader.itemEnds()) continue
+  const items = reader.items(() => {
     const name = reader.token().toLowerCase()
     const value = name === '' ? undefined : reader.assigned()
     const params = value === undefined ? undefined : reader.parameters()
-    if (value === undefined || params === undefined || !reader.itemEnds()) reader.skipItem()
-    else if (!all.has(name)) all.set(name, { value, params })
-  }
+    return value === undefined || params === undefined ? undefined : { name, value, params }
+  })
+  for (const { name, value, params } of items) if (!all.has(name)) all.set(name, { value, params })
   return preferences(all)
 }
 

@@ -93,7 +93,6 @@ function isLess(a: string, b: string): boolean {
   return x.length === y.length ? x < y : x.length < y.length
 }
 
-/** Reads digits, cut to an exact number. */
 function position(digits: string): number | undefined {
   return digits === '' ? undefined : Math.min(Number(digits), Number.MAX_SAFE_INTEGER - 1)
 }

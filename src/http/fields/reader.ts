@@ -78,10 +78,21 @@ export class FieldReader {
     return this.word()
   }
 
-  /** Returns true at the end of an item. Skips a comma. */
   itemEnds(): boolean {
     this.space()
     return this.done || this.eat(COMMA)
+  }
+
+  /** Reads each item of the list. Skips items that `read` rejects by `undefined` or does not end. */
+  items<T>(read: () => T | undefined): T[] {
+    const found: T[] = []
+    while (!this.done) {
+      if (this.itemEnds()) continue
+      const item = read()
+      if (item === undefined || !this.itemEnds()) this.skipItem()
+      else found.push(item)
+    }
+    return found
   }
 
   /** Skips all up to the next comma outside a quoted string. An unclosed quote hides the rest. */

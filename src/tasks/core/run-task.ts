@@ -18,10 +18,9 @@ import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES, RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
 import {
-  errorOf, failedOutcome, holdInput, runOnce, toInput, type Outcome, type RunOptions,
+  errorOf, failedOutcome, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
-import { Stop } from '../run/stop.js'
 import {
   MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type TaskCore,
 } from './task-core.js'

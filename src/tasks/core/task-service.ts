@@ -10,10 +10,9 @@ import { settles } from '../../runtime/timers.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId, type Scope } from '../record/details.js'
-import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
-import { toInput } from '../run/run.js'
-import { DirectRuns } from '../run/stop.js'
+import { toInput, DirectRuns } from '../run/run.js'
 import { readTasksOptions, type TasksOptions, type TasksSettings } from '../tasks-options.js'
 import {
   acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submitted,

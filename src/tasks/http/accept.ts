@@ -2,8 +2,9 @@ import { checkTransaction, type Transaction } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
-import { claimOf, stillRunning } from '../../idempotency/claim.js'
-import { oncePerKey, replay, type OnceOptions } from '../../idempotency/once.js'
+import {
+  claimOf, stillRunning, oncePerKey, replay, type OnceOptions,
+} from '../../idempotency/once.js'
 import type { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -11,10 +12,9 @@ import { acceptTask, type Submitted } from '../core/accept-task.js'
 import type { TaskService } from '../core/task-service.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { detailsOf } from '../record/details.js'
-import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
-import type { EndpointSettings } from './settings.js'
+import { Snapshot, type TaskSnapshot } from '../record/view.js'
+import type { EndpointSettings, SubmitTransaction } from './settings.js'
 import type { FindStartTime } from './start-at.js'
-import type { SubmitTransaction } from './submit-options.js'
 
 /** A request without its input, and the response that it asks for. */
 export interface Submitter<C> {

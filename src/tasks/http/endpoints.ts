@@ -2,17 +2,19 @@ import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
+import type { TaskSnapshot } from '../record/view.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
 import { createFiles } from './files.js'
 import { createList, createOperatorList, type OperatorListOptions } from './lists.js'
 import { createOverview, type OperatorOverviewOptions } from './overview.js'
-import { findOwn, readSettings, type TaskEndpointsOptions } from './settings.js'
+import {
+  findOwn, readSettings, type TaskEndpointsOptions, type ReadWork, type Select,
+  type SubmitEndpoint, type SubmitEndpointOptions,
+} from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody, type BodyStore } from './spool-body.js'
 import { createStatus } from './status.js'
 import { acceptRead, respondOnce, createSubmit } from './submit.js'
-import type { ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions } from './submit-options.js'
 
 export type { KeptResponse }
 

@@ -2,7 +2,7 @@ import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { countedAs } from '../../http/requester.js'
 import { isFinalStatus } from '../../engine/task.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
+import type { TaskSnapshot } from '../record/view.js'
 import type { Subscription, Subscriptions, Waiters, WaiterSlot } from '../record/subscriptions.js'
 import { eventId } from './formats.js'
 

@@ -5,9 +5,8 @@ import type { ResponseHeaders } from '../../http/exchange.js'
 import { httpDate } from '../../http/fields/dates.js'
 import type { Fragment } from '../../openapi/operation.js'
 import { LISTED_STATUSES, type ListedStatus } from '../../engine/engine.js'
-import type { TaskSnapshot } from '../record/snapshot.js'
+import { bodyOf, type TaskSnapshot } from '../record/view.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
-import { bodyOf } from '../record/view.js'
 
 /** Representation of a task in the 202 and in the status resource. */
 export interface TaskFormat {

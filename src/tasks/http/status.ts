@@ -9,7 +9,7 @@ import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'
 import { deleteTask } from '../core/change-task.js'
-import { Snapshot, type TaskSnapshot } from '../record/snapshot.js'
+import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { waitFor } from '../record/subscriptions.js'
 import { acquireSlot, eventStream, NOT_STORED, STREAM_HEADERS } from './event-stream.js'
 import {

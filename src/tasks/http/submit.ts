@@ -28,11 +28,9 @@ import { pollAfter } from './formats.js'
 import { submitOperations, withOwner } from './operations.js'
 import {
   checkCallbackOption, jsonContext, type EndpointSettings, type FindCallback, type FindStart,
+  type ReadWork, type Select, type Selected, type SubmitEndpointOptions, type SubmitTransaction,
 } from './settings.js'
 import { parseStart } from './start-at.js'
-import type {
-  ReadWork, Select, Selected, SubmitEndpointOptions, SubmitTransaction,
-} from './submit-options.js'
 
 /** Work whose input was read. */
 interface SelectedWork extends ReadWork, Selected {

@@ -1,5 +1,5 @@
 import { isIn, type Scope } from './details.js'
-import type { TaskSnapshot } from './snapshot.js'
+import type { TaskSnapshot } from './view.js'
 import { isFinalStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'

@@ -9,8 +9,7 @@ import type {
 } from '../definition/run-context.js'
 import { blobName, fileKey, withFileRun, type RecordFiles } from '../record/outside.js'
 import { permanent } from './failure.js'
-import { failedOutcome, type Outcome } from './run.js'
-import type { Stop } from './stop.js'
+import { failedOutcome, type Outcome, type Stop } from './run.js'
 import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
 
 /** Maximum number of files of one run. */

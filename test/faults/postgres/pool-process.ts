@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createTasks, defineTask } from 'longhaul'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { PoolConnections } from '../../../adapters/postgres/pool.js'
+import { PoolConnections } from '../../../adapters/postgres/connections.js'
 
 const [, , connectionString = '', what = ''] = process.argv
 const pool = new pg.Pool({ connectionString })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { PoolConnections } from '../../../adapters/postgres/pool.js'
+import { PoolConnections } from '../../../adapters/postgres/connections.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { eventually } from '../../kit/wait.js'
 

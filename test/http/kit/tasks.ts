@@ -6,9 +6,10 @@ import { toNode } from '../../../adapters/node/index.js'
 import type { Handler } from '../../../src/http/exchange.js'
 import { router } from '../../../src/resources/router.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import type { TaskEndpointsOptions } from '../../../src/tasks/http/settings.js'
+import type {
+  TaskEndpointsOptions, SubmitEndpointOptions,
+} from '../../../src/tasks/http/settings.js'
 import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
-import type { SubmitEndpointOptions } from '../../../src/tasks/http/submit-options.js'
 import { bench, type Bench } from '../../unit/kit/tasks.js'
 import { listen } from '../../kit/listen.js'
 

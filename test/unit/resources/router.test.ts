@@ -206,7 +206,7 @@ describe('router: construction', () => {
     [['GET jobs'], /write a method and a path/],
     [['GET/jobs'], /write a method and a path/],
     [[''], /write a method and a path/],
-    [['get /jobs'], /"get" is no method; write them in upper case/],
+    [['get /jobs'], /"get" is no method; write methods in upper case/],
     [['GET||POST /jobs'], /"" is no method/],
     [['GET,POST /jobs'], /"GET,POST" is no method/],
     [['GET /jobs/'], /leave out empty segments and the slash at the end/],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { after, describe, test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
-import { Stop, TIMED_OUT } from '../../../../src/tasks/run/stop.js'
+import { Stop, TIMED_OUT } from '../../../../src/tasks/run/run.js'
 import { bench, ended } from '../../kit/tasks.js'
 import { deferred, within } from '../../../kit/wait.js'
 
