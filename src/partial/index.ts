@@ -1,1 +1,1 @@
-export { partialResults, type Emitting, type PartialResults, type PartialResultsOptions } from './partial-results.js'
+export { partialResults, type Emitting, type PartialResults } from './partial-results.js'

@@ -66,8 +66,11 @@ export interface PartialResults<T> {
    * `?after=` is the number of the last one that the client has.
    *
    * @example
+   * import { partialResults } from 'longhaul/partial'
+   *
+   * const words = partialResults<string>({ store })
    * const { status } = endpoints
-   * router({ 'GET|HEAD|DELETE /tasks/{id}': status, 'GET|HEAD /tasks/{id}/partial-results': tokens.endpoint(endpoints) })
+   * router({ 'GET|HEAD|DELETE /tasks/{id}': status, 'GET|HEAD /tasks/{id}/partial-results': words.endpoint(endpoints) })
    */
   readonly endpoint: <C>(endpoints: TaskEndpoints<C>) => Handler<C>
 }

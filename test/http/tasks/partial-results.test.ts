@@ -4,7 +4,7 @@ import { setInterval } from 'node:timers'
 import { describe, test, type TestContext } from 'node:test'
 import { createTasks, defineTask, jsonSchema, router, taskEndpoints } from 'longhaul'
 import { toFetch } from 'longhaul/fetch'
-import { partialResults, type PartialResultsOptions } from 'longhaul/partial'
+import { partialResults } from 'longhaul/partial'
 import { deferred, eventually } from '../../kit/wait.js'
 import { openDatabase } from '../../servers/open-database.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
@@ -17,7 +17,7 @@ const urls = { memory: undefined, Redis: await redisUrl(), PostgreSQL: await pos
 let sites = 0
 
 /** A web process that also works, and a process on the same tasks that only responds. */
-function open(t: TestContext, url: string | undefined, options: Omit<PartialResultsOptions, 'store'> = {}) {
+function open(t: TestContext, url: string | undefined, options: { readonly maxResults?: number } = {}) {
   const hold = setInterval(() => undefined, 60_000)
   const name = `partial_${String(process.pid)}_${String(++sites)}`
   const gates = Array.from({ length: 20 }, () => deferred())
