@@ -1,5 +1,5 @@
 import { checkJsonType, unsupported } from '../http/body/body.js'
-import { requestCoding, type DecodeOptions } from '../http/body/decode.js'
+import { requestCoding } from '../http/body/decode.js'
 import { jsonTextOf, parseJson, isJsonObject } from '../http/body/json.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
@@ -29,7 +29,7 @@ export type OpenDecoded = (byte: number) => MaybePromise<AsyncIterable<Uint8Arra
 
 type BodySettings = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
-  | 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>
+  | 'maxBodyBytes'>
 
 export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: HttpRequest): void {
   checkJsonType(headers)
@@ -40,11 +40,6 @@ export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: Htt
   if (Number(length) > maxBodyBytes) {
     throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
   }
-}
-
-export function decodeLimits(settings: BodySettings): Required<DecodeOptions> {
-  const { maxBodyBytes, maxDecodedBytes, maxRatio } = settings
-  return { maxBodyBytes, maxDecodedBytes, maxRatio }
 }
 
 /** Returns true if your framework's body parser has left a value, and not text or bytes. */

@@ -32,8 +32,7 @@ const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions
  * Creates a handler for GET and HEAD at `{status}/items`, below the status path of the endpoints.
  * It returns the items of a batch that was written in the background: NDJSON, one item on each
  * line, in the order of the request. `?only=failed` returns failed items only. Tasks that failed or
- * were cancelled have the items that were processed by then. Ranges, conditions and If-Range work,
- * so a long report can be resumed.
+ * were cancelled have the items that were processed by then. Ranges and conditional requests work.
  *
  * Fails like the status resource for a task that is unknown or belongs to another owner, with
  * `task_not_final` (409) before the end, and with `not_found` if there is no report.

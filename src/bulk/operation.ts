@@ -7,7 +7,7 @@ import {
   body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
 import { isArrayIndex } from '../schema/pointer.js'
-import { taskFormat } from '../tasks/http/formats.js'
+import { accepted } from '../tasks/http/operations.js'
 import { reportSchema } from '../records/http.js'
 import type { BulkSettings } from './options.js'
 
@@ -39,15 +39,7 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
       [status]: described(mayBeMixed
         ? 'The items were applied; some may not have been'
         : 'All items were applied'),
-      ...background && {
-        202: response('Accepted: the batch is done in the background', {
-          schema: taskFormat.schema,
-          headers: fields(
-            'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
-            ...replayed,
-          ),
-        }),
-      },
+      ...background && { 202: accepted('Accepted: the batch is written in the background') },
       ...failures(settings, background),
     },
   })

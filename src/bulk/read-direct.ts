@@ -9,7 +9,7 @@ import { SharedLimit } from '../runtime/shared-limit.js'
 import { empty } from '../http/respond.js'
 import { decodedFrom } from '../records/spool.js'
 import {
-  bodyOfBytes, bodyOfValue, decodeLimits, isValue, measure, readBody, type BulkBody, type WholeBody,
+  bodyOfBytes, bodyOfValue, isValue, measure, readBody, type BulkBody, type WholeBody,
 } from './body.js'
 import type { BulkSettings } from './options.js'
 
@@ -85,7 +85,7 @@ async function respondToHeld<T>(
   const tooLarge = largerThanDirect(settings)
   let decodedBytes = 0
   const open = async (byte: number): Promise<AsyncIterable<Uint8Array>> => {
-    const limits = decodeLimits(settings)
+    const { limits } = settings
     const bytes = await decodedFrom({ coding }, byte, limits, (start) => held.open(start), decoder)
     return counted(bytes, (size) => {
       decodedBytes = size

@@ -15,7 +15,7 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/settings.js'
 import { writeAtomic } from './atomic.js'
 import {
-  blocksOf, decodeLimits, isValue, largeBody, measure, readBody, type BulkBody,
+  blocksOf, isValue, largeBody, measure, readBody, type BulkBody,
 } from './body.js'
 import { keepingReports, storeItems } from './items.js'
 import { findDuplicates, judgeItems } from './judge.js'
@@ -75,7 +75,7 @@ export function spooledBulk<T>(
     throw new TypeError(`${caller}: background.maxInlineBytes must be 0 or more`)
   }
   const spool = new Spool(caller, `bulk-${settings.kind}/`, blobs, blobRetentionMs)
-  const limits = decodeLimits(settings)
+  const { limits } = settings
   const open = (
     spooled: SpooledBody, place: RecordPosition['place'],
   ): BulkBody | Promise<BulkBody> => {

@@ -52,7 +52,7 @@ export class RecordCursor<T> {
       if (typeof destroy === 'function') destroy.call(this.source)
       else Promise.resolve(this.iterator.return?.()).catch(() => undefined)
     } catch {
-      // An error of a source that nobody reads any more is ignored.
+      // The source is no longer read, so its error is ignored.
     }
   }
 
@@ -104,17 +104,16 @@ export class RecordStart {
   async reach(cursor: RecordCursor<unknown>, signal: AbortSignal): Promise<void> {
     if (this.written === 0) return
     signal.throwIfAborted()
-    await unlessAborted(this.skip(cursor, signal), signal)
-  }
-
-  private async skip(cursor: RecordCursor<unknown>, signal: AbortSignal): Promise<void> {
-    await cursor.hasNext()
-    this.isOver = true
-    for (let left = this.isUsed ? 0 : this.written; left > 0;) {
-      signal.throwIfAborted()
-      const skipped = await cursor.take(left)
-      if (skipped.length === 0) return
-      left -= skipped.length
+    const skip = async (): Promise<void> => {
+      await cursor.hasNext()
+      this.isOver = true
+      for (let left = this.isUsed ? 0 : this.written; left > 0;) {
+        signal.throwIfAborted()
+        const skipped = await cursor.take(left)
+        if (skipped.length === 0) return
+        left -= skipped.length
+      }
     }
+    await unlessAborted(skip(), signal)
   }
 }

@@ -16,7 +16,6 @@ export class RecordText<T> {
     private readonly stringify: (record: T) => string | undefined, private readonly layout: Layout,
   ) {}
 
-  /** Length of the text in UTF-16 units. */
   get units(): number {
     return this.text.length
   }
@@ -97,10 +96,7 @@ const BATCH_UNITS = FULL_UNITS / 16
 
 type Step = IteratorResult<Piece, undefined>
 
-/**
- * Serialises records of an asynchronous source into pieces of about 64 KiB, or smaller ones if the
- * source is slow.
- */
+/** Serialises records of an asynchronous source into pieces of 64 KiB, or less if it is slow. */
 export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, undefined> {
   private readonly turns = new Turns()
   private iterator: AsyncIterator<T | readonly T[]> | undefined
@@ -111,7 +107,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
   /** Resumes the reader, which waits with a full piece for the next call of `next`. */
   private resume: () => void = ignore
   private timer: NodeJS.Timeout | undefined
-  /** A record has waited since the timer was started. */
+  /** A record waits since the timer was started. */
   private timing = false
   private flushDue = false
   private ended = false
@@ -155,7 +151,6 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     }
   }
 
-  /** Requests the next record or list. */
   private request(): void {
     const { iterator } = this
     if (iterator) Promise.resolve(iterator.next()).then(this.receive, this.fail)
@@ -281,7 +276,7 @@ function close(source: object, iterator: AsyncIterator<unknown>): void {
     if (typeof destroy === 'function') destroy.call(source)
     else iterator.return?.().then(undefined, ignore)
   } catch {
-    // An error of a source that nobody reads any more is ignored.
+    // The source is no longer read, so its error is ignored.
   }
 }
 
