@@ -24,7 +24,6 @@ export interface LargeBody {
   readonly open: (from?: ArrayPosition) => AsyncGenerator<Block<ArrayPosition>>
 }
 
-/** Opens the decoded bytes of a body at an offset. */
 export type OpenDecoded = (byte: number) => MaybePromise<AsyncIterable<Uint8Array>>
 
 type BodySettings = Pick<BulkSettings<never>,
@@ -80,16 +79,12 @@ export function blocksOf(
   return body.whole === undefined ? body.open(from) : [body.whole]
 }
 
-/** Size of a body that was read to its end. */
 export interface BodySize {
   readonly items: number
   readonly batchBytes: number
 }
 
-/**
- * Reads a large body to its end, so that its syntax, its limits and the number of its items are
- * known before anything is written.
- */
+/** Reads a large body to its end, so that it is checked before anything is written. */
 export async function measure(body: LargeBody): Promise<BodySize> {
   let items = 0
   let batchBytes = 0
@@ -117,7 +112,6 @@ export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolea
   return { whole: { records: items, last: items.length, exact, bytes: 0 } }
 }
 
-/** Returns the array that `items` points to in a parsed body. */
 function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {
   let value = body
   let pointer = ''

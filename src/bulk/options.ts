@@ -170,7 +170,6 @@ const limit = <D extends number>(min: number, defaultValue: D) => (
   bytes({ min, default: defaultValue })
 )
 
-/** Options of both endpoints. */
 export const BULK = {
   repository: value('an object with the methods of your repository'),
   items: value(
@@ -226,7 +225,6 @@ function warnOfError(error: unknown, place?: BulkErrorPlace): void {
   warn(error, place && aboutTask(place))
 }
 
-/** Returns true if batches are atomic. */
 export function isAtomic<R extends { transaction?: unknown }>(
   caller: string, atomic: boolean | 'if-possible', repository: R,
 ): repository is R & { transaction: NonNullable<R['transaction']> } {

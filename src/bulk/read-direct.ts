@@ -26,7 +26,6 @@ export interface DirectBody {
   readonly identity: () => unknown
 }
 
-/** Handling of the bodies of a request. */
 export interface DirectReader {
   readonly work: (body: DirectBody) => Promise<HttpResponse>
   /** Responds to a body that is too large for a synchronous request, from its bytes as sent. */
@@ -121,7 +120,6 @@ function wholeDirect(body: WholeBody): DirectBody {
   return { body, items: records.length, identity: () => records }
 }
 
-/** Responds to a body of more than `maxDirectBytes` or `maxBodyBytes`. */
 async function respondToLarge<T>(
   settings: BulkSettings<T>, { spool }: DirectReader, bytes: AsyncIterable<Uint8Array>,
 ): Promise<HttpResponse> {
@@ -164,7 +162,6 @@ async function* counted(
 
 /** Smaller parts of JSON are not counted. In bytes. */
 const COUNTED_BYTES = 16_384
-/** One place, which callers take in turns. */
 const TURN = new SharedLimit(1)
 
 /**

@@ -55,7 +55,6 @@ export type BulkTask = TaskDefinition<
   SpooledBatch, BulkTaskResult, unknown, SpooledBatch, string, RecordPosition
 >
 
-/** Task of a bulk endpoint, and the function that makes a request its input. */
 export interface SpooledBulk {
   readonly task: BulkTask
   readonly maxInlineBytes: number
@@ -195,7 +194,7 @@ function listed(
 }
 
 function placeOf(isStored: boolean): string {
-  if (!isStored) return ' Its items could not be kept.'
+  if (!isStored) return ' Its items could not be stored.'
   return ' Its items are at the path of this status, with /items behind it.'
 }
 

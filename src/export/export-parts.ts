@@ -17,7 +17,6 @@ export interface PartsSettings<T> {
   readonly nameOf: (part: number) => string
   readonly partRecords: number
   readonly textOf: () => ExportText<T>
-  /** Called with the number of records that were written. */
   readonly onProgress: (records: number) => void
   /** Columns of CSV that are saved with each part, if they are those of the first record. */
   readonly columns: readonly string[] | undefined
@@ -30,7 +29,6 @@ export interface ExportPosition {
 
 type ExportContext = Pick<TaskContext<unknown, SavedExport>, 'files' | 'checkpoint'>
 
-/** Writes the records of a cursor as files, part by part. Returns the position at the end. */
 export async function writeParts<T>(
   cursor: RecordCursor<T>, settings: PartsSettings<T>, context: ExportContext, from: ExportPosition,
 ): Promise<ExportPosition> {
@@ -48,7 +46,6 @@ export async function writeParts<T>(
   return { parts, records }
 }
 
-/** Yields the bytes of one part. */
 async function* partBytes<T>(
   cursor: RecordCursor<T>, { partRecords, textOf }: PartsSettings<T>,
   count: (added: number) => void,

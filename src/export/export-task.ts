@@ -20,7 +20,6 @@ import {
 import { CsvText, type ExportColumn, type ExportText } from './export-text.js'
 import { RecordCursor, RecordStart } from './record-cursor.js'
 
-/** Format of the files of an export. */
 type ExportFormat = 'ndjson' | 'csv' | 'json'
 
 /** The context of `records`, most of it a part of the context of `run`. */
@@ -222,7 +221,6 @@ function namesOf(
   return (part) => `${fileName}-${String(part).padStart(4, '0')}.${format}`
 }
 
-/** Returns the names of the properties of the first record. */
 async function columnsOf(cursor: RecordCursor<object>): Promise<readonly string[]> {
   const first = await cursor.peek()
   return first === undefined ? [] : Object.keys(first)

@@ -9,7 +9,6 @@ const MAX_BATCH = 500
 export class RecordCursor<T> {
   private readonly iterator: AsyncIterator<T | readonly T[]> | Iterator<T | readonly T[]>
   private readonly isSync: boolean
-  /** Records that were read, and the position of the first that was not taken. */
   private batch: readonly T[] = []
   private at = 0
   private isEnded = false
@@ -37,7 +36,6 @@ export class RecordCursor<T> {
     return this.at < this.batch.length
   }
 
-  /** Returns the next record without taking it. */
   async peek(): Promise<T | undefined> {
     return await this.hasNext() ? this.batch[this.at] : undefined
   }
@@ -85,7 +83,6 @@ export class RecordStart {
   private isUsed = false
   private isOver = false
 
-  /** @param written - number of records that earlier runs have written */
   constructor(private readonly written: number) {}
 
   /** Member `from` of the context of `records`. A property, so that it may be destructured. */

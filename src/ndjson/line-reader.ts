@@ -159,7 +159,6 @@ export class LineReader {
     else this.line++
   }
 
-  /** Reads whole lines, without the line feed of the last one. Decodes them at once. */
   private readBlock(bytes: Buffer, batch: MutableBatch): void {
     const text = textOf(bytes)
     if (text === undefined) {
@@ -274,7 +273,6 @@ function emptyBatch(): MutableBatch {
   return { records: [], lines: [], errors: [], failed: 0 }
 }
 
-/** Number of bytes that are parsed at once. */
 const BLOCK_BYTES = 65_536
 const MANY_FAILED = 256
 /** Size of the block after one with many bad lines, so that the event loop is not blocked. */

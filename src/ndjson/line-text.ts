@@ -53,7 +53,6 @@ export function textOf(bytes: Buffer): string | undefined {
   return transcode(bytes, 'utf8', 'utf16le').toString('utf16le')
 }
 
-/** Parses JSON; `undefined` if it is not valid. */
 export function parsed(text: string): object | undefined {
   try {
     return JSON.parse(text) as object

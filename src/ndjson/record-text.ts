@@ -7,7 +7,6 @@ export type Layout = 'lines' | 'array'
 /** Number of UTF-16 units that fill a piece of the body. */
 export const FULL_UNITS = 65_536
 
-/** Serialises records, one on each line or as one JSON array. */
 export class RecordText<T> {
   private text = ''
   private begun = false
@@ -45,14 +44,12 @@ export class RecordText<T> {
     for (const record of records) this.add(record)
   }
 
-  /** Returns the text as bytes, and begins a new one. */
   take(): Buffer {
     const bytes = Buffer.from(this.text)
     this.text = ''
     return bytes
   }
 
-  /** Adds the end of the layout, after the last record. */
   end(): void {
     if (this.layout === 'array') this.text += this.begun ? ']\n' : '[]\n'
   }
@@ -63,7 +60,6 @@ export function isList<T>(item: T | readonly T[]): item is readonly T[] {
   return Array.isArray(item)
 }
 
-/** Serialises records of a synchronous source into pieces of about 64 KiB. */
 export async function* syncPieces<T>(
   source: Iterable<T | readonly T[]>, text: RecordText<T>,
 ): AsyncGenerator<Piece, void, undefined> {
@@ -100,7 +96,6 @@ type Step = IteratorResult<Piece, undefined>
 export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, undefined> {
   private readonly turns = new Turns()
   private iterator: AsyncIterator<T | readonly T[]> | undefined
-  /** Records that are not serialised yet. */
   private readonly batch: T[] = []
   private batchSize = 1
   private caller: { resolve(step: Step): void; reject(error: unknown): void } | undefined
@@ -167,7 +162,6 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     }
   }
 
-  /** Serialises a list, or the batch of single records, and continues with the source. */
   private async write(value: T | readonly T[]): Promise<void> {
     this.writeBatch()
     if (isList(value)) await this.addList(value)

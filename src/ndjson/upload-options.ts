@@ -151,7 +151,6 @@ const UPLOAD = {
 
 export type UploadSettings<T> = ReturnType<typeof readUploadOptions<T>>
 
-/** @throws {TypeError} An option of `ndjsonUpload` is unknown or not valid. */
 export function readUploadOptions<T>(options: UploadOptions<T>) {
   const read = readOptions<UploadOptions<T>, typeof UPLOAD>('ndjsonUpload', options, UPLOAD)
   const { background, resume, schema, maxBodyBytes, maxDecodedBytes, maxRatio } = read

@@ -128,12 +128,10 @@ export function messageOf({ total, succeeded, failed }: Report): string {
   return `Read ${records}: ${succeeded} succeeded, ${failed} failed.`
 }
 
-/** One upload that is read while its client waits for the response. */
 export interface DirectUpload {
   readonly coding: string
   readonly report: Report
   readonly sink: TextSink | LineSink
-  /** Reads and writes records from the body. Yields after each batch. */
   readonly write: (
     bytes: AsyncIterable<Uint8Array>, signal: AbortSignal,
   ) => AsyncGenerator<void, void, undefined>
@@ -153,7 +151,6 @@ export function directUpload<T>(
   return { coding, report, sink, write }
 }
 
-/** Keeps the results that a response streams, until they are sent. */
 class LineSink implements ReportSink {
   readonly separator = '\n'
   private text = ''
@@ -168,7 +165,6 @@ class LineSink implements ReportSink {
   }
 }
 
-/** Responds to an upload with an Idempotency-Key, and does its work once. */
 export async function respondOnce<C>(
   endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
 ): Promise<HttpResponse> {

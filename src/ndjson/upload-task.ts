@@ -11,7 +11,6 @@ import type {
 } from './upload-options.js'
 import { isLinePlace, messageOf, placeOf, readAll, reportSettings, writeLines } from './upload-run.js'
 
-/** Task of an upload, and the function that makes a request its input. */
 export interface SpooledUpload {
   readonly task: UploadTask
   spool<C>(endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string): Promise<ReadWork>
@@ -65,7 +64,6 @@ export function spooledUpload<T>(
   }
 }
 
-/** Counts the bytes as sent, and calls `progress` after each piece. */
 async function* withProgress(
   source: AsyncIterable<Uint8Array>, signal: AbortSignal, count: (bytes: number) => void,
   progress: () => void,

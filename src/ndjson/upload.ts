@@ -118,7 +118,6 @@ function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Backgroun
   return describe(handler, [uploadOperation(settings.schema, background !== undefined, settings.source?.mediaTypes)])
 }
 
-/** Checks the headers of an upload. Returns its content coding. */
 function checkHead(
   { headers, body }: HttpRequest<unknown>, { maxBodyBytes, source }: Pick<UploadSettings<unknown>, 'maxBodyBytes' | 'source'>,
 ): string {
