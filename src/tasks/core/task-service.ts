@@ -134,7 +134,6 @@ export class TaskService {
     return this.deliveries.check(url, owner)
   }
 
-  /** Reads a task of any owner. */
   read(id: string): MaybePromise<TaskSnapshot | undefined> {
     return isTaskId(id) ? after(this.core.engine.read(id), toSnapshotOf) : undefined
   }

@@ -24,7 +24,6 @@ const TYPES = ['application/json', 'text/event-stream'] as const
 
 const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
 
-/** Creates the handler of the status resource. */
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {
@@ -135,7 +134,6 @@ function openEvents<C>(
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'vary': 'Accept, Authorization',
-    // Proxies that buffer would hold events back.
     'x-accel-buffering': 'no',
   })
 }
