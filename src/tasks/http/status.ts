@@ -8,7 +8,7 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'
-import { deleteTask } from '../core/change-task.js'
+import { cancelTask, deleteTask } from '../core/change-task.js'
 import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import {
   waitFor, type Subscription, type Subscriptions, type WaiterSlot,
@@ -212,7 +212,7 @@ async function remove<C>(
     const forgotten = await deleteTask(service.core, id, requester, check)
     if (forgotten === 'deleted') return empty(204)
   }
-  const outcome = await service.cancel(id, requester, check)
+  const outcome = await cancelTask(service.core, id, requester, check)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved && (namesTag || outcome.task.state !== 'cancelled')) {
     if (settings.remove === 'cancel') throw httpError('task_already_final')
