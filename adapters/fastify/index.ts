@@ -12,8 +12,8 @@ import { replyOf, send, setReply } from './send.js'
 /** Options of `toFastify`. */
 interface FastifyOptions<C = unknown> {
   /**
-   * Creates `request.context`. Default: `{ user: request.user }`, the user of the plugins passport
-   * and jwt.
+   * Creates `request.context`. Default: `{ user: request.user }`, as the plugins passport and jwt
+   * set it.
    */
   readonly context?: (request: FastifyRequest) => C
   /**

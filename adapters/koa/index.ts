@@ -10,13 +10,11 @@ interface KoaOptions<C = unknown> {
   /** Receives every error that is masked to clients; see `guard`. */
   readonly onError?: OnError
   /**
-   * Creates `request.context`. Default: `{ user: ctx.state.user }`, the user of koa-passport or
-   * koa-jwt.
+   * Creates `request.context`. Default: `{ user: ctx.state.user }`, as koa-passport and koa-jwt set
+   * it.
    */
   readonly context?: (ctx: ParameterizedContext) => C
-  /**
-   * Prefix of the router of Koa, such as `/api`. Default: the prefix that koa-mount has removed.
-   */
+  /** Prefix of the router of Koa, such as `/api`. Default: that which koa-mount has removed. */
   readonly mountPath?: string
 }
 

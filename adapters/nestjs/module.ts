@@ -24,9 +24,7 @@ export interface NestContext<User = { readonly id: string }> {
 export interface LonghaulModuleOptions<User = { readonly id: string }> {
   /** Options of `createTasks`: the engine and the definitions. */
   readonly tasks: TasksOptions
-  /**
-   * Options of `taskEndpoints`. The status path includes the global prefix. Default: no endpoints.
-   */
+  /** Options of `taskEndpoints`. `statusPath` includes the global prefix. Default: no endpoints. */
   readonly endpoints?: TaskEndpointsOptions<NestContext<User>>
   /** Time that active runs get to finish at the end, in milliseconds. Default: 10 000. */
   readonly drainMs?: number
@@ -95,7 +93,9 @@ export class LonghaulModule {
    * @example
    * LonghaulModule.forRootAsync({
    *   inject: [Database],
-   *   useFactory: ({ pool }: Database) => ({ tasks: { ...postgres({ pool }), definitions: [report] } }),
+   *   useFactory: ({ pool }: Database) => ({
+   *     tasks: { ...postgres({ pool }), definitions: [report] },
+   *   }),
    * })
    */
   static forRootAsync<User = { readonly id: string }>(

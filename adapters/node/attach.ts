@@ -40,13 +40,13 @@ type Listener = (...args: never[]) => void
  * Connects a server of node:http to a handler, with the events that a plain listener does not get:
  *
  * - `request`: if the handler declines, calls the listeners that the server had before, else sends
- * a 404;
+ *   a 404;
  * - `checkContinue`: `100 Continue` is sent once the handler reads the body;
  * - `checkExpectation`: 417 `expectation_failed` for anything but `100-continue`;
  * - `connect`: 501 `not_implemented`;
  * - `clientError`: 501 for a method that Node's parser does not know, 431 if the headers are too
- * large, 408 if the request is too slow, else 400. Nothing is written into a response that has
- * begun.
+ *   large, 408 if the request is too slow, else 400. Nothing is written into a response that has
+ *   begun.
  *
  * If the server has listeners for one of the last three events, they stay, and none is added.
  * @example

@@ -1,11 +1,14 @@
-// npm run bench:bulk [-- --quick --starts N --only reader|handler|memory]: many records in one request, beside the peers.
+// npm run bench:bulk [-- --quick --starts N --only reader|handler|memory|background]: many records in one request, beside the peers.
 import { parseArgs } from 'node:util'
+import { startPostgres } from '../../test/servers/postgres-server.js'
 import { buildPrograms } from '../frame/build.js'
 import { compare, type Row, type Scenario } from '../frame/compare.js'
 import { PINNED, Program, SERVER_CORE } from '../frame/program.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
+import { turned } from '../frame/turn.js'
 import { ARRAY_KINDS } from './arrays.js'
+import { PER_BODY, type How } from './background.js'
 import { uploadUsers } from './upload.js'
 import { usersText } from './users.js'
 
@@ -20,7 +23,7 @@ const names = quick ? QUICK : SERVERS
 const starts = Number(wantedStarts ?? (quick ? 1 : 3))
 const rounds = quick ? 3 : 4
 const program = await buildPrograms('bulk', {
-  read: 'bench/bulk/read-program.ts', ...Object.fromEntries(names.map((name) => [name, `bench/bulk/servers/${name}.ts`])),
+  read: 'bench/bulk/read-program.ts', background: 'bench/bulk/background-program.ts', ...Object.fromEntries(names.map((name) => [name, `bench/bulk/servers/${name}.ts`])),
 })
 const wanted = (part: string): boolean => only === undefined || only === part
 const tell = (text: string): void => { process.stdout.write(`${text}\n\n`) }
@@ -29,6 +32,7 @@ tell(`Node ${process.versions.node}, ${starts} starts of ${rounds} rounds, ${PIN
 if (wanted('reader')) tell(await readers())
 if (wanted('handler')) tell(await handlers())
 if (wanted('memory')) tell(await memory())
+if (wanted('background')) tell(await background())
 
 /** Returns the CPU time of the first reader divided by that of each, run by run, over several processes. */
 async function readers(): Promise<string> {
@@ -95,4 +99,47 @@ async function memory(): Promise<string> {
     rows.push([count.toLocaleString('en'), String(status), `${seconds.toFixed(1)} s`, `${Math.round(maxRss / 2 ** 20)} MiB`])
   }
   return table(['items, heap of 64 MiB', 'status', 'time', 'peak memory of the process'], rows)
+}
+
+/** Returns the CPU time of bulk creates of 10,000 items relative to that of a task that saves one position. */
+async function background(): Promise<string> {
+  const hows = ['one batch', 'background', 'direct'] satisfies How[]
+  const rows: string[][] = []
+  const server = await startPostgres()
+  for (const engine of ['memory', 'PostgreSQL']) {
+    if (engine === 'PostgreSQL') process.env['DATABASE_URL'] = server.url
+    const own = new Map<How, number[]>(hows.map((how) => [how, []]))
+    const database = new Map<How, number[]>(hows.map((how) => [how, []]))
+    for (let start = 1; start <= starts; start++) {
+      process.stderr.write(`background, ${engine}: start ${start} of ${starts}\n`)
+      const children: [How, Program][] = []
+      for (const how of hows) {
+        const [child] = await Program.start(program('background'), SERVER_CORE, { args: [how] })
+        for (let run = 0; run < 10; run++) await child.ask('run')
+        children.push([how, child])
+      }
+      for (let round = 0; round < rounds; round++) {
+        for (const [how, child] of turned(children, round)) {
+          const before = server.cpuMicros()
+          let micros = 0
+          for (let run = 0; run < 4; run++) micros += (await child.ask<{ micros: number }>('run')).micros / 4
+          own.get(how)?.push(micros)
+          database.get(how)?.push((server.cpuMicros() - before) / 4 / PER_BODY)
+        }
+      }
+      for (const [, child] of children) await child.stop()
+    }
+    const [base = []] = own.values()
+    for (const how of hows) {
+      const ratio = spread((own.get(how) ?? []).map((micros, at) => micros / (base[at] as number)))
+      rows.push([
+        `${engine}, ${how}`, `${spread(own.get(how) ?? []).median.toFixed(2)} µs`,
+        `${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`,
+        engine === 'memory' ? '' : `${spread(database.get(how) ?? []).median.toFixed(2)} µs`,
+      ])
+    }
+  }
+  delete process.env['DATABASE_URL']
+  await server.stop()
+  return table(['one item of 10,000', 'CPU', 'of one batch', 'CPU of PostgreSQL'], rows)
 }

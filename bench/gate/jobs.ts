@@ -3,6 +3,7 @@ import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
 import { bulkCreate } from 'longhaul/bulk'
 import { memory } from 'longhaul/memory'
 import { ndjsonDownload, ndjsonUpload } from 'longhaul/ndjson'
+import { bulkJob } from '../bulk/background.js'
 import { doWork, type Input } from '../tasks/work.js'
 import { acceptOnPostgres } from './accept-postgres.js'
 import { acceptOnRedis } from './accept-redis.js'
@@ -20,6 +21,7 @@ export const JOBS: Readonly<Record<string, PrepareJob>> = {
   'ndjson-line-in': ndjsonIn,
   'ndjson-line-out': ndjsonOut,
   'bulk-item': bulkItem,
+  'bulk-background-item': () => bulkJob('background'),
   'accept-redis': acceptOnRedis,
   'accept-postgres': acceptOnPostgres,
 }

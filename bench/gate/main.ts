@@ -21,6 +21,7 @@ const UNITS: Readonly<Record<string, { readonly warmUp: number, readonly counted
   'ndjson-line-in': { warmUp: 200_000, counted: 100_000 },
   'ndjson-line-out': { warmUp: 200_000, counted: 100_000 },
   'bulk-item': { warmUp: 200_000, counted: 100_000 },
+  'bulk-background-item': { warmUp: 200_000, counted: 100_000 },
 }
 const TOLERANCE = 0.03
 /** Counts of a job that is worse than gate.json allows. */

@@ -10,7 +10,7 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   /** HTTP method of the first request. Updates use PATCH. Default: POST. */
   readonly method?: string
   /**
-   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }`. Default:
+   * JSON pointer to the array in the body, such as `/updates` for `{ updates: […] }`. Default:
    * `''`.
    */
   readonly items?: string

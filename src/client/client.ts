@@ -50,10 +50,7 @@ export interface RunOptions<R = unknown>
 
 /** Options of `client.task`. */
 export interface TypedTaskOptions<Input> extends Pick<SubmitOptions, 'statusPath' | 'headers'> {
-  /**
-   * Returns the body for an input, such as `(data) => ({ task: 'report', data })`. Default: the
-   * input.
-   */
+  /** Returns the body for an input: `(data) => ({ task: 'report', data })`. Default: the input. */
   readonly body?: (input: Input) => unknown
 }
 

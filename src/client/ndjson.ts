@@ -33,11 +33,9 @@ const MESSAGES: Readonly<Record<LineFaultCode, string>> = {
 }
 
 /**
- * Yields the records of an NDJSON body as they arrive. Leaving the loop early releases the
- * connection.
- * @throws {ClientError} `http_404` and the like: the response is an error. `network_error`: the
- * connection broke. Without `onFault`: `line_malformed`, `line_not_object`, `line_not_utf8`,
- * `line_too_long`.
+ * Yields the records of an NDJSON body as they arrive. Leaving the loop releases the connection.
+ * @throws {ClientError} `http_404` and the like; `network_error`; without `onFault`:
+ * `line_malformed`, `line_not_object`, `line_not_utf8` or `line_too_long`.
  * @example
  * const response = await fetch('https://feed.example/users')
  * for await (const user of readNdjson<{ id: number }>(response)) console.log(user.id)

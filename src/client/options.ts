@@ -37,8 +37,8 @@ export interface PollOptions {
 /** Options of `createClient`. */
 export interface ClientOptions {
   /**
-   * Prefix of all paths. In a browser it may be relative. Default: the origin of the page; required
-   * in Node.
+   * Prefix of all paths. May be relative in browsers. Default: the origin of the page; required in
+   * Node.
    */
   readonly baseUrl?: string | URL
   /** Replaces the global `fetch`: for cookies, a proxy or a test. Default: the global `fetch`. */
@@ -62,10 +62,7 @@ export interface ClientOptions {
    * Maximum silence of the server, in milliseconds; after it, the request is lost. Default: 60 000.
    */
   readonly timeoutMs?: number
-  /**
-   * Streams uploads, which browsers can do over HTTP/2 at most. Default: true, but false in
-   * browsers.
-   */
+  /** Streams uploads. Browsers need HTTP/2 for that. Default: true, but false in browsers. */
   readonly streamUploads?: boolean
 }
 

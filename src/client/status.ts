@@ -112,9 +112,8 @@ export interface CancelledTask extends AnyStatus, Absent<'error' | 'files' | 're
 }
 
 /**
- * A task as its status resource shows it, with the names of the wire: the `Task` of the server with
- * times as ISO 8601 strings. Servers that send less are supported. A job (`id`, `state`) is read as
- * a task.
+ * A task as its status resource shows it: the `Task` of the server with times as ISO 8601 strings.
+ * Servers that send less are supported. A job (`id`, `state`) is read as a task.
  */
 export type TaskStatus<R = unknown> =
   ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask

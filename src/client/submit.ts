@@ -11,9 +11,8 @@ import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.
 export interface SubmitOptions extends CallOptions {
   /**
    * Idempotency-Key. Requests with the same key are the same work, so a lost request is repeated;
-   * by `bulk` and `upload` only if the server acknowledges keys. `false`: no key is sent, and the
-   * client repeats only requests that were rejected before any work was done. Default: a random
-   * key.
+   * by `bulk` and `upload` only if the server acknowledges keys. `false`: no key is sent, and only
+   * requests that were rejected before any work was done are repeated. Default: a random key.
    */
   readonly idempotencyKey?: string | false
   /** Seconds for which the server may wait for the result (RFC 7240 section 4.3). */

@@ -12,10 +12,7 @@ type SignalOptions = Pick<CallOptions, 'signal'>
 
 /** Options of `result`. */
 export interface ResultOptions<R = unknown> extends SignalOptions {
-  /**
-   * Called with the first status and each change, the final one included. `result` rejects if it
-   * throws.
-   */
+  /** Called with the first status and each change, the final one included. */
   readonly onProgress?: (status: TaskStatus<R>) => void
 }
 
@@ -67,8 +64,7 @@ export interface TaskHandle<R = unknown> {
   /**
    * Runs a failed or cancelled task again, with the same input, and resolves with its status. A
    * task that is not final stays as it is.
-   * @throws {ClientError} 409 `task_already_completed`; 404 or 405 if the server does not support
-   * it.
+   * @throws {ClientError} 409 `task_already_completed`; 404 or 405: not supported by the server.
    * @example
    * const task = api.resume({ statusUrl: '/tasks/1' })
    * const { status } = await task.retry()
@@ -76,9 +72,8 @@ export interface TaskHandle<R = unknown> {
    */
   retry(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
-   * Deletes the task with its result and its files, after it has cancelled a task that is not
-   * final. Resolves even if there is no such task. `If-Match` deletes only the final task that it
-   * has read.
+   * Deletes the task with its result and its files, if it exists. Cancels it before, if it is not
+   * final. `If-Match` protects a task that has changed since it was read.
    * @throws {ClientError} 409 `task_already_final`: the server does not delete tasks.
    * @example
    * await api.resume({ statusUrl: '/tasks/1' }).forget()
@@ -92,8 +87,7 @@ export interface TaskHandle<R = unknown> {
    */
   redeliver(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
-   * Downloads a file of the task, by its name or its entry in `files`. Verifies its digest. See
-   * `client.download`.
+   * Downloads a file of the task, by its name or its entry in `files`, and verifies its digest.
    * @example
    * const task = api.resume({ statusUrl: '/tasks/1' })
    * const blob = await task.file('users.ndjson').blob()

@@ -31,10 +31,7 @@ export interface FileUploadOptions extends CallOptions {
   readonly type?: string
   /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
-  /**
-   * Size of the body of one request in bytes, at most that of the server. Default: 8_388_608 (8
-   * MiB).
-   */
+  /** Maximum size of the body of one request in bytes. Default: 8_388_608 (8 MiB). */
   readonly chunkBytes?: number
   /** Continues an upload of the same content. */
   readonly from?: SavedFileUpload

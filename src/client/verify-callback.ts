@@ -31,8 +31,7 @@ type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 const MAX_SIGNATURES = 20
 
 /**
- * Verifies the signature of a callback (Standard Webhooks) and returns its message. Requires
- * WebCrypto.
+ * Verifies the signature of a callback (Standard Webhooks, by WebCrypto) and returns its message.
  * @param body - the bytes or the string as received, not JSON that was parsed and written again
  * @param secrets - base64, with or without `whsec_`; several while you replace one
  * @throws {ClientError} `callback_headers_missing`, `callback_expired`,

@@ -19,8 +19,7 @@ export interface ContentOptions {
    */
   readonly codings?: readonly ContentCoding[]
   /**
-   * Returns `true` for media types to compress. Default: text, JSON, XML, JavaScript, SVG and the
-   * like.
+   * Returns `true` for media types to compress. Default: text, JSON, XML, JavaScript and the like.
    */
   readonly compressible?: (type: string) => boolean
   /**

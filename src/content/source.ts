@@ -16,9 +16,8 @@ export interface ContentSource {
   /** Media type. Default: `application/octet-stream`. */
   readonly type?: string
   /**
-   * Entity tag with its quotes, such as `"a1"`. Other bytes must have another tag. Without a tag
-   * and `lastModified`, clients cannot resume. A weak tag (`W/"a1"`) serves for 304, not for
-   * resuming.
+   * Entity tag with its quotes, such as `"a1"`, of these bytes only. Without a tag and
+   * `lastModified`, clients cannot resume. A weak tag serves for 304 only.
    */
   readonly etag?: string | undefined
   /** Time of the last change, in milliseconds since 1970. */

@@ -74,9 +74,7 @@ function failed(error: unknown, request: HttpRequest, onError: OnError | undefin
 function checked(result: unknown): HttpResponse | undefined {
   const isResponse = typeof (result as HttpResponse | null)?.status === 'number'
   if (result === undefined || isResponse) return result as HttpResponse | undefined
-  throw new TypeError(
-    'A handler must return a response { status, headers, body? }, or undefined to decline the request'
-  )
+  throw new TypeError('A handler must return { status, headers, body? }, or undefined to decline')
 }
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
@@ -167,8 +165,7 @@ const lastReports = new WeakMap<object, Map<string, LastReport>>()
 
 /**
  * Returns the error that a listener gets; `undefined` for none. Of requests that the server rejects
- * because of its limits, it gets one for each code and minute. The message has the number of
- * others.
+ * because of its limits, it gets one for each code and minute, with the number of others.
  */
 export function dueReport(
   listener: object, error: unknown,

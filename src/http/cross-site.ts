@@ -3,8 +3,10 @@ import type { HttpRequest } from './exchange.js'
 /** Context property that `cors` sets when it allows the origin of a request by name. */
 export const KNOWN_ORIGIN: unique symbol = Symbol('longhaul.knownOrigin')
 
+type Context = { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined
+
 function isKnownOrigin({ context }: HttpRequest<unknown>): boolean {
-  return (context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[KNOWN_ORIGIN] === true
+  return (context as Context)?.[KNOWN_ORIGIN] === true
 }
 
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
@@ -16,9 +18,8 @@ export function areOrigins(list: unknown): list is readonly string[] {
 
 /**
  * Returns true if a page of another site made a browser send this request, and `cors` does not
- * allow its origin by name. Reads `Sec-Fetch-Site` (Fetch Metadata). Without it (older browsers,
- * and plain `http`), `Origin` must name the host of `Host`. Without both, no browser sent the
- * request.
+ * allow its origin by name. Reads `Sec-Fetch-Site` (Fetch Metadata), else compares `Origin` with
+ * `Host` (older browsers, and plain `http`). Without both, no browser sent the request.
  */
 export function isCrossSite(
   request: HttpRequest<unknown>, sameSite: 'allow' | 'refuse' = 'allow',

@@ -14,14 +14,11 @@ export type ResponseBody = string | Uint8Array | AsyncIterable<Uint8Array | stri
 export interface BodySource {
   /** Value from your framework's body parser, wrapped so that `undefined` is a possible value. */
   readonly parsed: { readonly value: unknown } | undefined
-  /**
-   * Resolves to all bytes as sent; to `undefined` if there are more than `limit`. Rejects if the
-   * client disconnects.
-   */
+  /** Resolves to all bytes as sent; to `undefined` if there are more than `limit`. */
   bytes(limit: number): Promise<Uint8Array | undefined>
   /**
    * Returns the bytes as sent, as they arrive, with backpressure.
-   * @param isWhole - `true` if the reader collects all of the body, so that `timeouts` limits its
+   * @param isWhole - `true` if the reader collects all of them, so that `timeouts` limits their
    * time
    */
   stream(isWhole?: boolean): AsyncIterable<Uint8Array>
@@ -106,10 +103,7 @@ export interface HttpResponse {
 export interface Operation {
   /** Upper-case method. */
   readonly method: string
-  /**
-   * Path template such as `/api/status/{id}`, without the mount path. Absent: your framework knows
-   * it.
-   */
+  /** Path template such as `/api/status/{id}`, without the mount path, if it is known. */
   readonly path?: string
   /** First path segment, such as `v1`, if it selects this operation. See `byPath()`. */
   readonly versionSegment?: string
@@ -229,6 +223,13 @@ function checked<C>(handler: Handler<C>): Handler<C> {
     checkCall(request)
     return handler(request)
   }
+}
+
+/** @throws {TypeError} `handler` is not a function. */
+export function checkHandler(handler: unknown): void {
+  if (typeof handler === 'function') return
+  const advice = 'Pass a handler, such as submit(report) or status of taskEndpoints'
+  throw new TypeError(`${advice}, not ${handler === null ? 'null' : typeof handler}`)
 }
 
 function checkOrder(places: readonly PolicyPlace[]): void {

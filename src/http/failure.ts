@@ -52,7 +52,7 @@ const MAX_CODE = 128
 const MAX_MESSAGE = 2048
 const MAX_DETAILS_TEXT = 16_384
 const MAX_HEADERS = 8192
-const MASKED: Failure = failure(500, { expected: false })
+const MASKED: Failure = failure(500, {}, false)
 
 /**
  * Returns the public view of any thrown value. Never throws. An `HttpError` is shown as it is, a
@@ -104,57 +104,44 @@ function read(error: unknown): Failure {
 }
 
 function ofHttpError(error: HttpError): Failure {
-  const { status, code, message, details, members, headers, cause } = error
-  if (!isErrorStatus(status)) return MASKED
-  return failure(status, {
-    code,
-    message,
-    details,
-    members,
-    headers,
-    expected: (status < 500 || status === NOT_IMPLEMENTED) && cause === undefined,
-  })
+  const { status, cause } = error
+  const isClients = status < 500 || status === NOT_IMPLEMENTED
+  return failure(status, error, isClients && cause === undefined)
 }
 
 function ofStore(full: boolean): Failure {
   const code = full ? 'store_full' : 'store_unavailable'
   const headers = { 'retry-after': full ? '30' : '5' }
-  return failure(503, { code, message: ERROR_CODES[code][1], headers, expected: false })
+  return failure(503, { code, message: ERROR_CODES[code][1], headers }, false)
 }
 
 function ofHost(error: Fields): Failure {
-  const { isBoom, output, expose, statusCode, code } = error
+  const { isBoom, output, expose, status, statusCode = status, message, headers } = error
   if (isBoom === true && isFields(output)) {
     const payload = isFields(output['payload']) ? output['payload'] : {}
-    return ofStatus(output['statusCode'], payload['message'], output['headers'])
+    const { statusCode, headers } = output
+    return ofStatus(statusCode, { message: payload['message'], headers })
   }
   if (typeof expose === 'boolean') {
-    return ofStatus(
-      statusCode ?? error['status'], expose ? error['message'] : undefined, error['headers'],
-    )
+    return ofStatus(statusCode, expose ? { message, headers } : { headers })
   }
-  // A `status` alone proves nothing, because HTTP clients put the status of an upstream response
-  // there.
-  return typeof code === 'string' ? ofStatus(statusCode, undefined, undefined) : MASKED
+  // A `status` alone proves nothing: HTTP clients put that of an upstream response there.
+  return typeof error['code'] === 'string' ? ofStatus(error['statusCode'], {}) : MASKED
 }
 
-function ofStatus(status: unknown, message: unknown, headers: unknown): Failure {
-  if (!isErrorStatus(status)) return MASKED
-  return failure(status, status < 500 ? { message, headers, expected: true } : { expected: false })
+function ofStatus(status: unknown, parts: FailureParts): Failure {
+  const isClients = Number(status) < 500
+  return failure(status, isClients ? parts : {}, isClients)
 }
 
-interface FailureParts {
-  readonly code?: unknown
-  readonly message?: unknown
-  readonly details?: readonly ErrorDetail[] | undefined
-  readonly members?: unknown
-  readonly headers?: unknown
-  readonly expected: boolean
+type FailureParts = {
+  readonly [N in 'code' | 'message' | 'details' | 'members' | 'headers']?: unknown
 }
 
 function failure(
-  status: number, { code, message, details, members, headers, expected }: FailureParts,
+  status: unknown, { code, message, details, members, headers }: FailureParts, expected: boolean,
 ): Failure {
+  if (!isErrorStatus(status)) return MASKED
   const general = generalError(status)
   return {
     status,
@@ -172,12 +159,9 @@ function limitDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] |
   let left = MAX_DETAILS_TEXT
   try {
     const beyond = details.findIndex((detail) => (left -= JSON.stringify(detail).length) < 0)
-    return beyond === -1
-      ? details
-      : [
-        ...details.slice(0, beyond),
-        { pointer: '', message: `… and ${details.length - beyond} more` },
-      ]
+    if (beyond === -1) return details
+    const more = { pointer: '', message: `… and ${details.length - beyond} more` }
+    return [...details.slice(0, beyond), more]
   } catch {
     // The details cannot be written as JSON.
     return undefined
@@ -190,13 +174,10 @@ function sendable(headers: unknown): Record<string, string> {
   let left = MAX_HEADERS
   for (const [key, value] of Object.entries(headers)) {
     const name = key.toLowerCase()
-    const text = Array.isArray(value)
-      ? value.join(', ')
-      : typeof value === 'number' ? String(value) : value
-    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text)
-      || BODY_HEADERS.has(name)) {
-      continue
-    }
+    const single = typeof value === 'number' ? String(value) : value
+    const text = Array.isArray(value) ? value.join(', ') : single
+    const isSendable = typeof text === 'string' && isFieldValue(text) && isToken(name)
+    if (!isSendable || BODY_HEADERS.has(name)) continue
     const size = name.length + text.length
     if (size > left) continue
     left -= size

@@ -15,8 +15,7 @@ export interface HostContext {
 }
 
 /**
- * Returns the principal that `authenticate` or your framework has stored in the context;
- * `undefined` for an anonymous request.
+ * Returns the principal of a request; `undefined` for an anonymous one.
  * @example
  * const subject = principalOf(request)?.subject
  */

@@ -145,10 +145,7 @@ function isUnder(path: string, mountPath: string): boolean {
   )
 }
 
-/**
- * Returns the path as the client sent it: with the prefix that a proxy or router (`hostMount`)
- * removed.
- */
+/** Returns the path with the prefix that a proxy or router (`hostMount`) removed. */
 export function pathUnder(mountPath: string, path: string, hostMount: string): string {
   if (hostMount === '' && isUnder(path, mountPath)) return path
   return mountPath + path.slice(hostMount.length)

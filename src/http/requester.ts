@@ -7,12 +7,12 @@ import { principalOf, principalOrNobody } from './principal.js'
  * Finds the owner of a request.
  *
  * - A function returns the owner's id, a string that is not empty. If it returns `undefined`, the
- * request gets 401 `unauthorized`, unless anonymous clients are allowed: they create tasks without
- * an owner, and can see only such tasks.
+ *   request gets 401 `unauthorized`, unless anonymous clients are allowed: they create tasks
+ *   without an owner, and can see only such tasks.
  * - `'principal'`: the `subject` of the principal that `authenticate` or your framework has found.
- * A request without a principal gets 401 `unauthorized`.
+ *   A request without a principal gets 401 `unauthorized`.
  * - `'anyone'`: all tasks are without an owner. Anyone who knows the id of a task may see and
- * cancel it.
+ *   cancel it.
  */
 export type OwnerOption<C = unknown> =
   ((request: HttpRequest<C>) => string | undefined) | 'principal' | 'anyone'

@@ -78,8 +78,7 @@ export function stream(
 
 /**
  * Returns the response for any thrown value: `{ error, code, details? }`, or problem+json (RFC
- * 9457) if the client asks for that. Masks what the client may not see; see `readFailure`. Never
- * throws.
+ * 9457) if the client asks for that. Masks what the client may not see. Never throws.
  */
 export function errorResponse(error: unknown, request: HttpRequest): HttpResponse {
   const failure = readFailure(error)

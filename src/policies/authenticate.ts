@@ -21,8 +21,8 @@ export interface AuthenticateOptions<P extends Principal> {
   /** Named in the challenges (RFC 9110 section 11.5), in printable ASCII. Default `longhaul`. */
   readonly realm?: string
   /**
-   * If `true`, a request without valid credentials passes as anonymous, for handlers that are
-   * partly public. An `authorize` behind it still responds with 401. Default: false.
+   * If `true`, a request without valid credentials passes as anonymous. An `authorize` behind it
+   * still responds with 401. Default: false.
    */
   readonly optional?: boolean
   /** Remembers verified credentials. Default: every request is verified. */

@@ -7,9 +7,7 @@ import { AFTER_ID } from './request-id.js'
 
 /** Options of `crossSite`. */
 export interface CrossSiteOptions {
-  /**
-   * Origins as browsers send them, in addition to those that `cors` allows by name. Default: none.
-   */
+  /** Origins to allow, in addition to those that `cors` allows by name. Default: none. */
   readonly origins?: readonly string[]
   /**
    * Treatment of other origins of the same site, such as `https://blog.example.com` for
@@ -42,9 +40,9 @@ const PLACE: PolicyPlace = {
  *
  * - GET, HEAD, OPTIONS and TRACE pass. Handlers must change nothing on them.
  * - Other methods pass if `Sec-Fetch-Site` (Fetch Metadata) is `same-origin` or `none`, or
- * `same-site` unless `sameSite` is `'refuse'`.
+ *   `same-site` unless `sameSite` is `'refuse'`.
  * - Without `Sec-Fetch-Site` (older browsers, and plain `http`), `Origin` must name the host of
- * `Host`.
+ *   `Host`.
  * - Without both headers the request passes, because no browser sends it.
  * @example
  * compose(cors({ origins: ['https://app.example.com'], credentials: true }), crossSite(), handler)

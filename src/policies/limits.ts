@@ -65,10 +65,7 @@ class LimitedBody implements BodySource {
 
 /** Options of `limitHeaders`. */
 export interface LimitHeadersOptions {
-  /**
-   * Names and values of all headers together, in bytes. Node's own limit is 16 KiB. Default: no
-   * limit.
-   */
+  /** Names and values of all headers, in bytes. Node's own limit is 16 KiB. Default: no limit. */
   readonly maxHeaderBytes?: number
   /** Number of headers. Node joins some repeated headers into one. Default: no limit. */
   readonly maxFields?: number

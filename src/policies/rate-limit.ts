@@ -94,8 +94,7 @@ const NO_PRINCIPAL = 'it counts by principal, and the client is not authenticate
  * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is
  * fixed and begins with its first request. One atomic increment counts a request for all processes
  * on the store. Responses have `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a window gets 413
- * `body_too_large`.
+ * (draft-ietf-httpapi-ratelimit-headers-10). A cost above the limit gets 413 `body_too_large`.
  * @example
  * const policies = [{ name: 'default', limit: 100, windowSeconds: 60 }]
  * compose(rateLimit({ store, policies, onStoreError: 'allow' }), handler)
@@ -108,10 +107,8 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
     ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix },
   })
   const limits = policies.map((policy): Limit<C> => {
-    const { name, limit, windowSeconds, cost, by } =
-      readOptions('rateLimit: a policy', policy, POLICY)
-    const keyOf = limitKeys<C>(`${prefix}:${name}`, by, addressOf)
-    return { name, limit, windowSeconds, cost, keyOf, by }
+    const read = readOptions('rateLimit: a policy', policy, POLICY)
+    return { ...read, keyOf: limitKeys<C>(`${prefix}:${read.name}`, read.by, addressOf) }
   })
   if (new Set(limits.map(({ name }) => name)).size < limits.length) {
     throw new TypeError('rateLimit: two policies have one name')
@@ -193,8 +190,7 @@ function chargeOf(request: HttpRequest<unknown>): Charge<never> | undefined {
   return (request.context as { readonly [CHARGE]?: Charge<never> } | null | undefined)?.[CHARGE]
 }
 
-interface Limit<C> extends Omit<RateLimitPolicy<C>, 'cost'> {
-  readonly cost: RateLimitPolicy<C>['cost']
+interface Limit<C> extends RateLimitPolicy<C> {
   readonly keyOf: (request: HttpRequest<C>) => string | undefined
 }
 

@@ -28,8 +28,7 @@ const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: AFTER_I
 
 /**
  * Limits how long a client may take to send a body (408, RFC 9110 section 15.5.9) and a handler to
- * respond (503). A late response is dropped. If the handler is late because the body is, the client
- * gets a 408.
+ * respond (503, or 408 if the body is late). A late response is dropped.
  * @example
  * compose(timeouts({ readMs: 10_000, runMs: 30_000 }), handler)
  * @throws {TypeError} No time is set, one is not whole milliseconds above 0, or an option is

@@ -1,5 +1,4 @@
 import type { ErrorDetail } from '../http/errors.js'
-import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { cutText } from '../runtime/text.js'
 import type { Batch } from './batch.js'
 import {
@@ -34,8 +33,8 @@ export interface ReportSink {
   /** Text between two items. */
   readonly separator: ',' | '\n'
   add(items: string): void
-  /** Waits until the sink can take more. */
-  flush?(): MaybePromise<void>
+  /** Stores what has been added, unless it is short. */
+  flush?(): Promise<void>
   /** Discards all items. */
   restart(): void
 }
@@ -141,8 +140,8 @@ export class Report {
     this.passText()
   }
 
-  flush(): MaybePromise<void> {
-    return this.sink.flush?.()
+  async flush(): Promise<void> {
+    await this.sink.flush?.()
   }
 
   /** Size of all items, with a separator after each. */

@@ -2,10 +2,11 @@ import { textOf, type KeptParts } from './kept-parts.js'
 import type { RecordPosition, ReportText } from './position.js'
 import type { ReportSink } from './report.js'
 
-/** Text that is kept in memory until it becomes a part, in UTF-16 units. */
-const PIECE_UNITS = 65_536
-/** Maximum size of the text in a checkpoint, as JSON in bytes. More becomes a part. */
-const MAX_REST_BYTES = 32_768
+/**
+ * Size of a text that becomes a part, in UTF-16 units. Less stays in the checkpoint, as up to 48 KiB
+ * of JSON. It is sent with each checkpoint, so a part is cheaper from here on.
+ */
+const PART_UNITS = 8192
 
 /**
  * Stores the items of a task's report as NDJSON, one item on each line: in parts beside the body of
@@ -57,14 +58,15 @@ export class StoredReport implements ReportSink {
     this.parts.list = []
   }
 
-  flush(): Promise<void> | undefined {
-    return this.text.length < PIECE_UNITS ? undefined : this.write()
-  }
-
-  async shorten(): Promise<void> {
-    const { text } = this
-    if (text.length <= MAX_REST_BYTES / 4) return
-    if (Buffer.byteLength(JSON.stringify(text)) > MAX_REST_BYTES) await this.write()
+  /** Stores the text as a part, unless it is short. */
+  async flush(): Promise<void> {
+    if (this.text.length < PART_UNITS) return
+    try {
+      await this.parts.add(this.text)
+      this.text = ''
+    } catch (error) {
+      this.lose(error)
+    }
   }
 
   textWith(items: string): ReportText {
@@ -91,14 +93,5 @@ export class StoredReport implements ReportSink {
     this.lost = true
     this.text = ''
     this.onError(error)
-  }
-
-  private async write(): Promise<void> {
-    try {
-      await this.parts.add(this.text)
-      this.text = ''
-    } catch (error) {
-      this.lose(error)
-    }
   }
 }

@@ -86,7 +86,7 @@ export class TaskRun implements Continuation {
   async commit({ last, place }: Pick<Batch<unknown>, 'last' | 'place'>): Promise<void> {
     // The status of a task that fails or is stopped says how many records it has written.
     this.settings.progress(this.report)
-    await this.stored.shorten()
+    await this.stored.flush()
     await this.save(this.position(this.report, last, place))
   }
 

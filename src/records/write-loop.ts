@@ -69,7 +69,6 @@ export async function* writeRecords<T>(
       if (outcomes?.[0]?.error !== UNKNOWN_OUTCOME.error) previous = stored ?? previous
     }
     report.add(batch, outcomes)
-    await report.flush()
     await continuation?.commit(batch)
     yield
   }

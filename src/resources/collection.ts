@@ -39,12 +39,12 @@ export interface Collection<C = unknown> extends Handler<C> {
  * - POST creates: 201 with Location, ETag and the record.
  * - PUT replaces: 200, or creates: 201 with Location. An id in the body must be that of the path.
  * - PATCH changes the properties that the body names (a merge patch, RFC 7396): 200. It takes
- * `application/json` and `application/merge-patch+json`; others get a 415 with Accept-Patch.
+ *   `application/json` and `application/merge-patch+json`; others get a 415 with Accept-Patch.
  * - DELETE: 204, or 404.
  * - `Prefer: return=minimal` (RFC 7240 section 4.2): 201 or 204 without a body.
  * - If-Match and If-None-Match (RFC 9110 section 13.1): 412 if they do not hold. Concurrent writes
- * are excluded if the repository has `transaction`, whose `get` must lock the record unless
- * transactions are serialisable.
+ *   are excluded if the repository has `transaction`, whose `get` must lock the record unless
+ *   transactions are serialisable.
  *
  * A change with an Idempotency-Key gets a 400 `idempotency_not_supported`, unless `idempotent()` is
  * in front. A body that does not fit the schema gets a 400 `invalid_input`. For a duplicate, the

@@ -45,8 +45,7 @@ export interface CollectionOptions<
   readonly param?: string
   /**
    * If `true`, PUT, PATCH and DELETE without `If-Match` or `If-None-Match` get 428
-   * `precondition_required` (RFC 6585 section 3). So no client overwrites a change that it has not
-   * seen. Default `false`.
+   * `precondition_required` (RFC 6585 section 3). Default `false`.
    */
   readonly requirePreconditions?: boolean
   /** Returns the strong entity tag of a record with its quotes. Default: a hash of its JSON. */
@@ -69,31 +68,30 @@ function counting(handler: Handle): Handle {
 /** The state before a write; `undefined` if it was not read. */
 type Before<Item> = { readonly item: Item | undefined } | undefined
 
+type ItemsOptions<Item extends object, Draft, Change, Id> =
+  & CollectionOptions<Item, Draft, Change, Id>
+  & { readonly param: string, readonly maxBodyBytes: number, readonly cacheControl: string }
+
 export class Items<Item extends object, Draft, Change, Id> {
-  readonly #repository: Repository<Item, Draft, Change, Id>
-  readonly #options: CollectionOptions<Item, Draft, Change, Id>
+  readonly #options: ItemsOptions<Item, Draft, Change, Id>
   readonly #id: IdFormat<Item, Id>
-  readonly #param: string
-  readonly #maxBodyBytes: number
   readonly #schemaHasId: boolean
   readonly #changeHasId: boolean
 
-  constructor(options: CollectionOptions<Item, Draft, Change, Id>) {
-    const { repository, id, param = 'id', maxBodyBytes = 1_048_576 } = options
+  constructor(options: ItemsOptions<Item, Draft, Change, Id>) {
+    const { id, schema, changeSchema } = options
     this.#options = options
-    this.#repository = repository
     this.#id = id ?? {
       parse: (text) => text as Id, of: (item) => (item as { readonly id?: Id }).id as Id,
     }
-    this.#param = param
-    this.#maxBodyBytes = maxBodyBytes
-    this.#schemaHasId = mayHaveId(options.schema)
-    this.#changeHasId = options.changeSchema === undefined || mayHaveId(options.changeSchema)
+    this.#schemaHasId = mayHaveId(schema)
+    this.#changeHasId = changeSchema === undefined || mayHaveId(changeSchema)
   }
 
   readonly create = counting(async (request) => {
-    const draft = await validated(this.#options.schema, await readBody(request, this.#maxBodyBytes))
-    const item = await this.#repository.create?.(draft, callOf(request))
+    const { schema, maxBodyBytes } = this.#options
+    const draft = await validated(schema, await readBody(request, maxBodyBytes))
+    const item = await this.#options.repository.create?.(draft, callOf(request))
     if (item === undefined) {
       throw new TypeError('collection: create of the repository must give the record')
     }
@@ -110,12 +108,11 @@ export class Items<Item extends object, Draft, Change, Id> {
     if (negotiate(request.headers['accept'], OFFERS) === undefined) {
       throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
     }
-    const item = await this.#repository.get?.(this.#idOf(request), callOf(request))
+    const item = await this.#options.repository.get?.(this.#idOf(request), callOf(request))
     if (item === undefined) throw httpError('not_found')
     const { body, etag } = this.#shown(item)
-    const headers: ResponseHeaders = {
-      etag, 'vary': 'Accept', 'cache-control': this.#options.cacheControl ?? 'private, no-cache',
-    }
+    const { cacheControl } = this.#options
+    const headers: ResponseHeaders = { etag, 'vary': 'Accept', 'cache-control': cacheControl }
     if (isNotModified(request, etag)) return { status: 304, headers }
     headers['content-type'] = 'application/json'
     return { status: 200, headers, body }
@@ -124,7 +121,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly replace = counting(async (request) => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
-    const body = await readBody(request, this.#maxBodyBytes)
+    const body = await readBody(request, this.#options.maxBodyBytes)
     const wanted = this.#withoutId(body, request, this.#schemaHasId)
     const draft = await validated(this.#options.schema, wanted)
     const write: Write<Item, Draft, Change, Id, Replaced<Item>> = async (repository, before) => {
@@ -146,7 +143,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly update = counting(async (request) => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
-    const patch = await readBody(request, this.#maxBodyBytes, PATCH_TYPES)
+    const patch = await readBody(request, this.#options.maxBodyBytes, PATCH_TYPES)
     if (!isJsonObject(patch)) throw invalidInput('', 'must be object')
     const { changeSchema } = this.#options
     const hasId = changeSchema ? this.#changeHasId : this.#schemaHasId
@@ -181,7 +178,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     write: Write<Item, Draft, Change, Id, Result>,
   ): Promise<Result> {
     const { method, headers } = request
-    const repository = this.#repository
+    const repository = this.#options.repository
     if (record !== 'looked at' && !isConditional(request)) return await write(repository, undefined)
     const call = callOf(request)
     const work = async (inside: Repository<Item, Draft, Change, Id>): Promise<Result> => {
@@ -215,10 +212,10 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   #idOf({ params }: Request): Id {
-    const text = params[this.#param]
+    const text = params[this.#options.param]
     if (text === undefined) {
-      const advice = `mount item at a path such as /users/{${this.#param}}`
-      throw new TypeError(`collection: no path parameter named ${this.#param}; ${advice}`)
+      const advice = `mount item at a path such as /users/{${this.#options.param}}`
+      throw new TypeError(`collection: no path parameter named ${this.#options.param}; ${advice}`)
     }
     const id = this.#id.parse(text)
     if (id === undefined) throw httpError('not_found')
@@ -232,7 +229,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     if (!isJsonObject(body) || !Object.hasOwn(body, 'id')) return body
     const { id, ...rest } = body as Readonly<Record<string, unknown>>
     const isId = typeof id === 'string' || typeof id === 'number'
-    if (id !== undefined && !(isId && String(id) === params[this.#param])) {
+    if (id !== undefined && !(isId && String(id) === params[this.#options.param])) {
       throw invalidInput('/id', 'must be the id in the path, or left out')
     }
     return schemaHasId ? body : rest as T

@@ -13,9 +13,9 @@ const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`~-]*$/
  *
  * - HEAD calls the handler of GET.
  * - OPTIONS: 200 with `Allow`, and with `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the
- * handlers describe them.
+ *   handlers describe them.
  * - Other methods: 405 `method_not_allowed` with `Allow`, or, if not in RFC 9110 or 5789, 501
- * `not_implemented`.
+ *   `not_implemented`.
  * @example
  * app.all('/time', toNode(resource({ GET: () => json(200, { now: new Date().toISOString() }) })))
  * @throws {TypeError} There is no method, or one is unknown, not in upper case or no function.
@@ -136,7 +136,8 @@ const USUAL = [...STANDARD_METHODS, 'QUERY']
 function checkMethod(where: string, method: string): void {
   if (REGISTERED.has(method)) return
   if (!METHOD.test(method)) {
-    throw new TypeError(`${where}: ${JSON.stringify(method)} is no method; write methods in upper case`)
+    const advice = 'write methods in upper case'
+    throw new TypeError(`${where}: ${JSON.stringify(method)} is no method; ${advice}`)
   }
   const meant = nearest(method, USUAL)
   const advice = meant === undefined ? '.' : `; did you mean ${meant}?`

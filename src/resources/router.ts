@@ -17,10 +17,10 @@ interface Entry<C> {
  *
  * - A path without a route is declined: the next handler of your framework gets it.
  * - Literal segments win over parameters, and a path belongs to one template: with `POST
- * /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
+ *   /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
  * - HEAD, OPTIONS and other methods: see `resource`. `OPTIONS *` at the root lists all methods.
  * - Paths are compared as sent. Case matters, nothing is decoded before matching (`%2F` stays
- * inside its segment), and `//` matches nothing. One slash at the end makes no difference.
+ *   inside its segment), and `//` matches nothing. One slash at the end makes no difference.
  * - A parameter that is badly percent-encoded, is `.` or `..`, or has a NUL: 400 `invalid_path`.
  * @example
  * const { submit, status } = endpoints

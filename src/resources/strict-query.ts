@@ -28,8 +28,7 @@ const LONGEST = 64
 
 /**
  * Rejects repeated query parameters, and those that the handler's description does not name: 400
- * `invalid_query`. All handlers of this package have a description; add one to your own with
- * `describe`.
+ * `invalid_query`. Your own handlers get a description from `describe`.
  * @example
  * router({ 'GET /api/users': strictQuery(list({ repository })) })
  * @throws {TypeError} The handler has no description.

@@ -80,9 +80,7 @@ export function byPath(options: {
     unsupported: 404,
     ask: (request) => {
       const text = versionIn(segment(request))
-      return text === undefined
-        ? undefined
-        : { candidates: [{ text, q: 1, at: 0 }], optional: false }
+      return text === undefined ? undefined : askedFor([text])
     },
     mountPath: (request) => {
       const text = segment(request)
@@ -105,13 +103,7 @@ export function byQuery(options: {
   return {
     way: 'query',
     unsupported: 400,
-    ask: (request) => {
-      if (request.search === '') return undefined
-      const texts = request.query.getAll(parameter)
-      return texts.length === 0
-        ? undefined
-        : { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
-    },
+    ask: ({ search, query }) => (search === '' ? undefined : askedFor(query.getAll(parameter))),
     describe: { parameter: describeParameter('query', parameter, { description: 'The version that is wanted' }) },
   }
 }
@@ -133,9 +125,8 @@ export function byHeader(options: {
     unsupported: 400,
     vary: header,
     ask: ({ headers: { [name]: field } }) => {
-      if (field === undefined) return undefined
-      const candidates = fieldText(field).split(',').map((each, at) => ({ text: each.trim(), q: 1, at }))
-      return { candidates, optional: false }
+      const texts = field === undefined ? [] : fieldText(field).split(',')
+      return askedFor(texts.map((each) => each.trim()))
     },
     describe: { parameter: describeParameter('header', header, { description: 'The version that is wanted' }) },
   }
@@ -195,11 +186,15 @@ export function byMediaTypeParameter(options: {
   }
 }
 
+function askedFor(texts: readonly string[]): Asked | undefined {
+  if (texts.length === 0) return undefined
+  return { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
+}
+
 function accepted(
   isVendorType: (type: string, subtype: string) => boolean,
-  read: (
-    subtype: string, params: ReadonlyMap<string, string>,
-  ) => string | undefined, mediaType: (version: string) => string,
+  read: (subtype: string, params: ReadonlyMap<string, string>) => string | undefined,
+  mediaType: (version: string) => string,
 ): (request: HttpRequest) => Asked | undefined {
   const askedIn = (accept: string): Asked | undefined => {
     const candidates: Candidate[] = []

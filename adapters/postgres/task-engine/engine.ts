@@ -2,8 +2,8 @@ import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, Transaction, WorkHandlers, WorkOptions,
 } from '../../../src/engine/engine.js'
 import {
-  isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
-  type TaskChange, type TaskRef,
+  isFinalStatus, isVisibleChange, type Changed, type Created, type Expected, type NewTask,
+  type StoredTask, type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import { setTimeout } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
@@ -158,8 +158,8 @@ export class PostgresTaskEngine implements TaskEngine {
   private noteChange(
     task: StoredTask, change: TaskChange, expected: Expected, bytes: number,
   ): void {
-    const { status, isHidden, delayMs = 0, callbackMs, files } = change
-    if (isHidden !== true) this.notices.notify(task.id)
+    const { status, delayMs = 0, callbackMs, files } = change
+    if (isVisibleChange(change)) this.notices.notify(task.id)
     if (status !== undefined) {
       const isOwn = 'run' in expected
       this.worker?.work.leases.note(task, isOwn)

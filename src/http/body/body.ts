@@ -16,10 +16,7 @@ export interface ReadBytesOptions {
 
 /** Options of `readJson`. */
 export interface ReadJsonOptions extends ReadBytesOptions {
-  /**
-   * Media types to read, lower-case. Default: `application/json` and everything that ends in
-   * `+json`.
-   */
+  /** Media types to read, lower-case. Default: `application/json` and all that end in `+json`. */
   readonly mediaTypes?: readonly string[]
 }
 
@@ -28,8 +25,7 @@ const JSON_BODY = { maxBodyBytes: 0, mediaTypes: 0 } satisfies Record<keyof Read
 const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
 
 /**
- * Reads the body as bytes, also if your framework has read it as bytes or a string. An error of the
- * connection is passed on unchanged.
+ * Reads the body as bytes, even if your framework has read it as bytes or a string.
  * @example
  * const csv = await readBytes(request, { maxBodyBytes: 1_048_576 })
  * @throws {HttpError} `body_too_large` (413), `unsupported_content_coding` (415), `digest_mismatch`
@@ -56,9 +52,8 @@ export async function readBytes(
 
 /**
  * Reads the body as JSON. A value that your framework has parsed is returned without a promise,
- * after the same checks. A string stays a string, and bytes are parsed. A body without Content-Type
- * is rejected, because a page of another site can send one with the user's cookies and without a
- * preflight. `charset` must be UTF-8 or US-ASCII.
+ * after the same checks. A body without Content-Type is rejected, because a page of another site
+ * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII.
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and

@@ -11,8 +11,7 @@ import { loadFastJson } from './fast-json.js'
  * })
  * toText({ name: 'Ada' }) // '{"name":"Ada"}'
  * @throws {Error} The schema is not valid.
- * @throws {TypeError} The runtime forbids code generation. A Worker allows it while its module
- * loads.
+ * @throws {TypeError} The runtime forbids code generation, which a Worker allows at load only.
  */
 export function compileJson<T>(schema: Readonly<Record<string, unknown>>): (value: T) => string {
   const fastJson = loadFastJson()

@@ -96,9 +96,8 @@ const arriving = new Set<CountedBytes>()
 
 /**
  * The bytes of a request body in memory, as sent. If all bodies together become too large, rejects
- * the body whose client has been silent for longest: 503 `overloaded`. So clients that stop in the
- * middle of a body block nobody. If the bodies of one caller become too large, rejects one of them:
- * 429.
+ * the one whose client has been silent for longest: 503 `overloaded`. So clients that stop in the
+ * middle of a body block nobody. If those of one caller become too large, rejects one of them: 429.
  */
 export class CountedBytes {
   readonly #memory: Share

@@ -42,8 +42,7 @@ export function requestCoding(headers: RequestHeaders): string {
  * valid. Rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400),
  * `unsupported_content_coding` (415: the window is above 4 MiB for br, 8 MiB for zstd),
  * `too_many_requests` (429) or `overloaded` (503: open decoders take too much memory).
- * @param owner - the request that the decoder's memory counts for, or memory that the caller
- * releases
+ * @param owner - the request that the memory counts for, or memory that the caller releases
  */
 export function decodeBytes(
   source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions,
@@ -70,7 +69,8 @@ class Caps {
     this.decoded += bytes
     const isLarge = this.decoded > maxDecodedBytes
     if (!isLarge && this.decoded <= Math.max(RATIO_FROM_BYTES, this.sent * maxRatio)) return
-    const size = isLarge ? `larger than ${maxDecodedBytes} bytes` : `more than ${maxRatio} times as large`
+    const size = isLarge
+      ? `larger than ${maxDecodedBytes} bytes` : `more than ${maxRatio} times as large`
     throw httpError('body_too_large', { message: `The body is ${size} once decoded.` })
   }
 }
@@ -126,11 +126,11 @@ async function* inflate(
 
 /** Returns the window in bytes. `part` is the first one, except for zstd. */
 function windowOf(coding: string, part: Uint8Array, frames: ZstdFrames | undefined): number {
-  if (frames) {
-    checkZstdWindow(frames.window)
-    return frames.window
-  }
-  return coding === 'br' ? brotliWindow(part[0] as number) : DEFLATE_WINDOW
+  if (frames) return checkedWindow('zstd', frames.window, MAX_ZSTD_WINDOW_LOG)
+  if (coding !== 'br') return DEFLATE_WINDOW
+  const log = brotliWindowLog(part[0] as number)
+  if (log === undefined) throw httpError('malformed_coding')
+  return checkedWindow('br', 2 ** log, MAX_BROTLI_WINDOW_LOG)
 }
 
 async function* outputOf(pump: ZlibPump, caps: Caps): AsyncGenerator<Uint8Array, void, undefined> {
@@ -162,19 +162,11 @@ function makeEngine(coding: string, firstByte: number): ZlibEngine {
   throw new TypeError(`decodeBytes: ${coding} is not one of ${ACCEPTED}`)
 }
 
-/** Largest window of brotli that is decoded, as its base-2 logarithm: 4 MiB. */
 const MAX_BROTLI_WINDOW_LOG = 22
-/** RFC 9659: the largest window of zstd that a decoder must support, as its logarithm: 8 MiB. */
-export const MAX_ZSTD_WINDOW_LOG = 23
+/** RFC 9659: the largest window that a decoder must support. */
+const MAX_ZSTD_WINDOW_LOG = 23
 
-/** Returns the window of a brotli stream in bytes, by its first byte (RFC 7932 section 9.1). */
-export function brotliWindow(firstByte: number): number {
-  const log = brotliWindowLog(firstByte)
-  if (log === undefined) throw httpError('malformed_coding')
-  if (log > MAX_BROTLI_WINDOW_LOG) throw windowTooLarge('br', 2 ** log, MAX_BROTLI_WINDOW_LOG)
-  return 2 ** log
-}
-
+/** Returns the window of a brotli stream by its first byte (RFC 7932 section 9.1). */
 function brotliWindowLog(bits: number): number | undefined {
   if ((bits & 1) === 0) return 16
   const long = bits >> 1 & 7
@@ -185,12 +177,9 @@ function brotliWindowLog(bits: number): number | undefined {
   return short === 1 ? undefined : 8 + short
 }
 
-export function checkZstdWindow(bytes: number): void {
-  if (bytes > 2 ** MAX_ZSTD_WINDOW_LOG) throw windowTooLarge('zstd', bytes, MAX_ZSTD_WINDOW_LOG)
-}
-
-function windowTooLarge(coding: string, bytes: number, maxLog: number): Error {
-  return httpError('unsupported_content_coding', {
+function checkedWindow(coding: string, bytes: number, maxLog: number): number {
+  if (bytes <= 2 ** maxLog) return bytes
+  throw httpError('unsupported_content_coding', {
     message: `The ${coding} window of the body is ${bytes} bytes. Compress it with a window of at`
       + ` most ${2 ** maxLog} bytes (window log ${maxLog}).`,
   })

@@ -75,7 +75,8 @@ class Scan {
       const char = this.#next()
       if (char !== close && char !== ',') return `',' or '${close}'`
       this.at++
-      if (char === ',') return close === '}' ? this.#key('a property name in double quotes') : undefined
+      if (char === ',' && close === '}') return this.#key('a property name in double quotes')
+      if (char === ',') return undefined
       this.#open.pop()
     }
     return undefined

@@ -11,13 +11,7 @@ const BYTE_ORDER_MARK = 0xfeff
 /** Leaves a byte order mark out. */
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/**
- * Parses JSON from UTF-8 (RFC 8259 section 8.1). Throws as `parseJson` does, and `missing_body`.
- */
-export function parseJsonBytes(bytes: Uint8Array): unknown {
-  return parseJson(jsonTextOf(bytes))
-}
-
+/** Parses UTF-8 (RFC 8259 section 8.1). Throws what `parseJson` does, or `missing_body`. */
 export function jsonOfBytes(bytes: Uint8Array): Json {
   const text = jsonTextOf(bytes)
   return Json.of(parseJson(text), text)

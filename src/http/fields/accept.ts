@@ -115,7 +115,8 @@ function parseRanges(text: string): readonly MediaRange[] {
     const [type = '', subtype = ''] = name.split('/')
     const q = readWeight(params)
     params.delete('q')
-    return q !== undefined && (type !== '*' || subtype === '*') ? [{ type, subtype, params, q }] : []
+    const isValid = q !== undefined && (type !== '*' || subtype === '*')
+    return isValid ? [{ type, subtype, params, q }] : []
   })
   return Object.freeze(found)
 }
@@ -187,7 +188,9 @@ function toMediaType(text: string): MediaType | undefined {
   return reader.done ? read : undefined
 }
 
-function readMediaType(reader: FieldReader): { type: string, params: Map<string, string> } | undefined {
+function readMediaType(
+  reader: FieldReader,
+): { type: string, params: Map<string, string> } | undefined {
   const start = reader.at
   if (reader.token() === '' || !reader.eat(SLASH) || reader.token() === '') return undefined
   const type = reader.text.slice(start, reader.at).toLowerCase()

@@ -100,10 +100,7 @@ export class ContentDigest {
     return expected.length === 0 ? undefined : new ContentDigest(expected)
   }
 
-  /**
-   * For bytes that your framework has read. It has removed their content coding, so coded ones are
-   * not checked.
-   */
+  /** For bytes that your framework has read. It has decoded coded ones, so they are not checked. */
   static ofParsed(headers: RequestHeaders): ContentDigest | undefined {
     return isCoded(headers) ? undefined : ContentDigest.of(headers)
   }

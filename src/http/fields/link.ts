@@ -20,10 +20,7 @@ export function linkValue(links: readonly Link[]): string {
   return links.map(oneLink).join(', ')
 }
 
-/**
- * Maximum length of Link in bytes. Links repeat the query; clients read 8 to 16 KiB of headers in
- * all.
- */
+/** Maximum length of Link in bytes. Links repeat the query; clients read 8 to 16 KiB of headers. */
 const MAX_PAGE_LINKS = 4096
 
 export function pageLinkValue(links: readonly Link[]): string | undefined {

@@ -81,8 +81,6 @@ function wholeSecond(ms: number): number {
 /**
  * Returns true if a list of entity tags (If-Match, If-None-Match) has `etag`, or is `*` (RFC 9110
  * sections 8.8.3 and 13.1). `strong`: both must be strong. Malformed elements match nothing.
- * @param etag - with its quotes, such as `"a1"` or `W/"a1"`; `undefined` if there is no
- * representation
  */
 export function etagMatches(
   field: string | readonly string[] | undefined, etag: string | undefined,

@@ -1,6 +1,6 @@
 import { fieldText } from './reader.js'
 
-/** A part of a representation, in bytes or another unit: from `start` up to, not including, `end`. */
+/** A part of a representation: from `start` up to, not including, `end`. */
 export interface Range {
   readonly start: number
   readonly end: number
@@ -12,13 +12,6 @@ export interface Range {
  */
 export type Ranges = 'whole' | 'unsatisfiable' | readonly Range[]
 
-export interface RangeOptions {
-  /** Supported range unit, lower-case. Default: `bytes`. */
-  readonly unit?: string
-  /** Maximum number of ranges. A header with more is ignored. Default: 16. */
-  readonly maxRanges?: number
-}
-
 /** Positions from 0, both included. `last` alone is the length of a suffix. */
 interface Spec {
   readonly first: number | undefined
@@ -28,13 +21,13 @@ interface Spec {
 /**
  * Reads a Range header (RFC 9110 section 14.2) for a representation of `size`. Cuts positions after
  * the end, and drops ranges that begin there. Ignores the header, as the RFC allows, for another
- * unit, a malformed or backward range, too many ranges, or more than two that overlap. Never throws.
+ * unit, a malformed or backward range, too many ranges, or more than two that overlap.
  */
 export function selectRanges(
-  field: string | readonly string[] | undefined, size: number, options: RangeOptions = {},
+  field: string | readonly string[] | undefined, size: number,
+  { unit = 'bytes', maxRanges = 16 }: { readonly unit?: string, readonly maxRanges?: number } = {},
 ): Ranges {
   if (field === undefined) return 'whole'
-  const { unit = 'bytes', maxRanges = 16 } = options
   const specs = readSpecs(fieldText(field), unit, maxRanges)
   if (specs === undefined) return 'whole'
   const ranges: Range[] = []
@@ -74,7 +67,8 @@ const SPEC = /^[ \t]*(?:(\d+)-(\d*)|-(\d+))[ \t]*$/
 
 function readSpecs(text: string, unit: string, max: number): Spec[] | undefined {
   const equals = text.indexOf('=')
-  if (text.slice(0, Math.max(0, equals)).replace(/^[ \t]+/, '').toLowerCase() !== unit) return undefined
+  const name = text.slice(0, Math.max(0, equals)).replace(/^[ \t]+/, '')
+  if (name.toLowerCase() !== unit) return undefined
   const specs: Spec[] = []
   for (const part of text.slice(equals + 1).split(',')) {
     // RFC 9110 section 5.6.1.2: empty elements of a list are ignored.

@@ -83,7 +83,7 @@ export class FieldReader {
     return this.done || this.eat(COMMA)
   }
 
-  /** Reads each item of the list. Skips items that `read` rejects by `undefined` or does not end. */
+  /** Reads the items of the list. Skips those that `read` rejects or does not read to their end. */
   items<T>(read: () => T | undefined): T[] {
     const found: T[] = []
     while (!this.done) {

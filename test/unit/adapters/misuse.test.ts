@@ -23,7 +23,7 @@ refuses([
   [() => make.fileSource(), 'fileSource: path must be a string, such as /srv/export.csv'],
   [() => make.folderSource(), 'folderSource: folder must be a string, such as /srv/files'],
   [() => make.toNode(), 'Pass a handler, such as submit(report) or status of taskEndpoints, not undefined'],
-  [() => make.toFetch({ submit: handler }), 'toFetch: pass a handler, such as submit(report) or status of taskEndpoints, not object'],
+  [() => make.toFetch({ submit: handler }), 'Pass a handler, such as submit(report) or status of taskEndpoints, not object'],
   [() => make.memory(null), 'memory: pass options, such as { maxUnfinished }'],
   [() => make.memory({ maxtasks: 1 }), 'memory: there is no option "maxtasks"; did you mean "maxTasks"?'],
   [() => make.memory({ maxUnfinished: 5, redis: 'x' }), 'memory: there is no option "redis".'],

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isHttpError, type HttpError } from '../../../../src/http/errors.js'
 import { jsonFault } from '../../../../src/http/body/json-fault.js'
-import { hasUnsafeKey, mayHoldUnsafeKey, parseJson, parseJsonBytes } from '../../../../src/http/body/json.js'
+import { hasUnsafeKey, jsonOfBytes, mayHoldUnsafeKey, parseJson } from '../../../../src/http/body/json.js'
 
 function refusal(work: () => unknown): HttpError {
   try {
@@ -133,7 +133,7 @@ describe('parseJson', () => {
     // Keys that change prototypes are refused: the test above.
     fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }).filter((value) => !hasUnsafeKey(value)), (value) => {
       const text = JSON.stringify(value)
-      assert.deepEqual(parseJsonBytes(Buffer.from(text)), JSON.parse(text))
+      assert.deepEqual(jsonOfBytes(Buffer.from(text)).value, JSON.parse(text))
     }))
   })
 
@@ -162,17 +162,17 @@ describe('parseJson', () => {
   })
 })
 
-describe('parseJsonBytes', () => {
+describe('jsonOfBytes', () => {
   test('a byte order mark is skipped, bytes that are not UTF-8 are malformed, an empty body is missing', () => {
-    assert.deepEqual(parseJsonBytes(Buffer.from('\ufeff{"a":"ä"}')), { a: 'ä' })
+    assert.deepEqual(jsonOfBytes(Buffer.from('\ufeff{"a":"ä"}')).value, { a: 'ä' })
     for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0xff, 0xfe, 0x31, 0x00], [0x22, 0xed, 0xa0, 0x80, 0x22]]) {
-      const error = refusal(() => parseJsonBytes(Uint8Array.from(bytes)))
+      const error = refusal(() => jsonOfBytes(Uint8Array.from(bytes)).value)
       assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
       assert.match(error.message, /UTF-8/)
       assert.equal(error.cause, undefined, 'the host would be told of what a client sends')
     }
-    assert.equal(refusal(() => parseJsonBytes(new Uint8Array())).code, 'missing_body')
-    assert.equal(refusal(() => parseJsonBytes(Buffer.from(' '))).code, 'malformed_json')
+    assert.equal(refusal(() => jsonOfBytes(new Uint8Array()).value).code, 'missing_body')
+    assert.equal(refusal(() => jsonOfBytes(Buffer.from(' ')).value).code, 'malformed_json')
   })
 })
 
