@@ -10,9 +10,8 @@ import {
 } from '../../http/respond.js'
 import { cancelTask, deleteTask } from '../core/change-task.js'
 import { Snapshot, type TaskSnapshot } from '../record/view.js'
-import {
-  waitFor, type Subscription, type Subscriptions, type WaiterSlot,
-} from '../record/subscriptions.js'
+import { waitFor } from '../record/subscriptions.js'
+import { acquireSlot, eventStream, NOT_STORED, STREAM_HEADERS } from './event-stream.js'
 import {
   etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
 } from './formats.js'
@@ -116,82 +115,14 @@ function openEvents<C>(
   const lastEventId = typeof lastId === 'string' ? lastId : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
   if (isFinalStatus(task.state) && lastEventId === eventId(task)) {
-    return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
+    return empty(204, NOT_STORED)
   }
-  const caller = countedAs(request, task.owner)
-  const slot = waiters.tryAcquire(request.signal, caller)
-  if (!slot) {
-    const isOwn = waiters.isFullFor(caller)
-    throw httpError(isOwn ? 'too_many_requests' : 'service_unavailable', {
-      message: isOwn ? 'You wait for too many tasks at once; close an event stream, or poll instead.'
-        : 'Too many event streams are open; poll instead.',
-      headers: { 'retry-after': '5' },
-    })
-  }
+  const slot = acquireSlot(waiters, request, task.owner)
   const statusUrl = path.of(request.mountPath, task.id)
   const eventOf = (now: TaskSnapshot) => bodies.event(now, statusUrl)
   return stream(200, eventStream(subscriptions, task, eventOf, lastEventId, slot), {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-store',
-    'vary': 'Accept, Authorization',
-    'x-accel-buffering': 'no',
+    ...STREAM_HEADERS, 'content-type': 'text/event-stream; charset=utf-8',
   })
-}
-
-const HEARTBEAT_MS = 15_000
-const RETRY_MS = 2000
-/** Maximum bytes of an event that wait in a connection. */
-const PIECE_BYTES = 65_536
-
-/**
- * Returns the server-sent events of one task: the task at once, unless `lastEventId` names this
- * version, and after every change. A slow client skips versions. Releases the slot at the end.
- *
- * @param eventOf - returns the bytes of the event for a version
- */
-export function eventStream(
-  subscriptions: Subscriptions, task: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array,
-  lastEventId: string | undefined, slot: WaiterSlot,
-): AsyncIterable<string | Uint8Array> {
-  const events = generate(subscriptions, task, eventOf, lastEventId, slot)
-  return {
-    [Symbol.asyncIterator]: () => ({
-      next: () => events.next(),
-      // A generator that has not begun runs no `finally`, and one that waits runs it too late.
-      return: () => {
-        slot.release()
-        return events.return()
-      },
-    }),
-  }
-}
-
-async function* generate(
-  subscriptions: Subscriptions, { id, owner }: TaskSnapshot,
-  eventOf: (task: TaskSnapshot) => Uint8Array,
-  lastEventId: string | undefined, { signal, release }: WaiterSlot,
-): AsyncGenerator<string | Uint8Array, void, undefined> {
-  let lastSent = lastEventId
-  let subscription: Subscription | undefined
-  try {
-    yield `retry: ${String(RETRY_MS)}\n\n`
-    subscription = await subscriptions.subscribe(id)
-    for (let first = true; !signal.aborted; first = false) {
-      const now = await subscription.next(HEARTBEAT_MS, signal)
-      // The id may have been deleted and used again by another owner.
-      if (now?.owner !== owner || !now) return
-      const version = eventId(now)
-      if (version !== lastSent) {
-        lastSent = version
-        const event = eventOf(now)
-        for (let at = 0; at < event.byteLength; at += PIECE_BYTES) yield event.subarray(at, at + PIECE_BYTES)
-      } else if (!first) yield ': still here\n\n'
-      if (isFinalStatus(now.state)) return
-    }
-  } finally {
-    subscription?.close()
-    release()
-  }
 }
 
 /**
