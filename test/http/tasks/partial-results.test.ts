@@ -111,6 +111,19 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(results.map(({ value }) => value), ['a'])
     })
 
+    test('go on when a failed task is retried', async (t) => {
+      const { submit, ended, ask, tasks } = open(t, url)
+      const path = await submit('a', 'fail', 'b')
+      const { taskId, status } = await ended(path)
+      assert.equal(status, 'failed')
+      await tasks.retry(taskId)
+      const end = await tasks.wait(taskId, { timeoutMs: 20_000 })
+      assert.ok(end?.status === 'failed' && end.error.code === 'task_failed')
+      assert.ok(Number(end.attempts?.at(-1)?.attempt) > 3)
+      const { results } = await (await ask(`${path}/partial-results`)).json() as { results: object[] }
+      assert.deepEqual(results, [{ id: 1, value: 'a' }])
+    })
+
     test('of many, the oldest are dropped, and a reader is told', async (t) => {
       const { submit, ended, ask } = open(t, url, { maxResults: 100 })
       const path = await submit(...Array.from({ length: 1000 }, (_, at) => `word ${String(at)}`))
