@@ -15,7 +15,6 @@ const { prefer, idempotencyKey, contentDigest, ifMatch, ifNoneMatch } = requestF
 const replayed = fields('Idempotency-Key', 'Idempotent-Replayed')
 const id = parameter('path', 'id')
 
-/** Codes of each POST. */
 const POST_FAILURES = [
   'invalid_input', 'malformed_json', 'invalid_header', 'invalid_idempotency_key',
   'idempotent_request_running', 'body_too_large', 'unsupported_media_type',

@@ -8,7 +8,7 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'
-import { deleteTask } from '../core/change-task.js'
+import { cancelTask, deleteTask } from '../core/change-task.js'
 import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { waitFor } from '../record/subscriptions.js'
 import { acquireSlot, eventStream, NOT_STORED, STREAM_HEADERS } from './event-stream.js'
@@ -23,7 +23,6 @@ const TYPES = ['application/json', 'text/event-stream'] as const
 
 const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
 
-/** Creates the handler of the status resource. */
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {
@@ -144,7 +143,7 @@ async function remove<C>(
     const forgotten = await deleteTask(service.core, id, requester, check)
     if (forgotten === 'deleted') return empty(204)
   }
-  const outcome = await service.cancel(id, requester, check)
+  const outcome = await cancelTask(service.core, id, requester, check)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved && (namesTag || outcome.task.state !== 'cancelled')) {
     if (settings.remove === 'cancel') throw httpError('task_already_final')
