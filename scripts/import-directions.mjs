@@ -50,6 +50,7 @@ export const FOLDERS = {
   'bulk': [...VOCABULARY, 'openapi', 'content', 'json-array', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'export': [...VOCABULARY, 'ndjson', 'tasks/definition'],
+  'partial': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
   'client': [],
   'conformance': VOCABULARY,

@@ -1,4 +1,6 @@
-import { duration, flag, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
+import {
+  duration, flag, readOptions, value, type Filled, type OptionTable,
+} from '../../src/runtime/options.js'
 import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
@@ -64,9 +66,7 @@ export class Database {
   readonly transfer: Query
   /** As `query`, for work that no request waits for. May take 30 seconds. */
   readonly background: Query
-  private readonly name: string
-  private readonly migrate: boolean
-  private readonly checkMs: number
+  private readonly options: Filled<DatabaseOptions, typeof DATABASE_OPTIONS>
   private readonly connections: Connections
   private readonly breaker: Breaker
   private readonly backgrounds: Breaker
@@ -77,15 +77,11 @@ export class Database {
 
   /** @throws {TypeError} An option is not valid. */
   constructor(options: DatabaseOptions) {
-    const { pool, schema, migrate, timeoutMs, preparedStatements } = readOptions(
-      'postgres', options, DATABASE_OPTIONS,
-    )
+    this.options = readOptions('postgres', options, DATABASE_OPTIONS)
+    const { pool, schema, timeoutMs, preparedStatements } = this.options
     this.connections = connectionsOf(pool, preparedStatements)
     this.shared = this.connections.shared
-    this.name = schema
     this.schema = quoted(schema)
-    this.migrate = migrate
-    this.checkMs = Math.max(CHECK_MS, timeoutMs)
     const breakerOf = (ms: number): Breaker => new Breaker({
       server: 'PostgreSQL', faultOf, hasManyConnections: this.shared, timeoutMs: ms,
     })
@@ -146,14 +142,14 @@ export class Database {
 
   /** Returns the missing migrations, if they may be applied. */
   private async checkTables(): Promise<readonly unknown[]> {
-    const { connections, name: schema } = this
+    const { connections, options: { schema, migrate, timeoutMs } } = this
     // Reads the identity now, so that no open transaction has to wait for another connection.
     const missing = await connections.transaction(async (query) => {
       const found = await missingMigrations(query, schema)
       if (found.length === 0) this.identity = await this.readIdentity(query)
       return found
-    }, this.checkMs)
-    if (missing.length > 0 && !this.migrate) {
+    }, Math.max(CHECK_MS, timeoutMs))
+    if (missing.length > 0 && !migrate) {
       const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
       const error = new StoreUnavailableError(
         `postgres: the schema "${schema}" lacks the migrations ${names}. Run the SQL that `
@@ -167,10 +163,9 @@ export class Database {
   }
 
   private async createTables(missing: readonly unknown[]): Promise<void> {
-    const { connections, name: schema } = this
     if (missing.length > 0) {
-      await this.backgrounds.call(() => connections.transaction(async (query) => {
-        await applyMigrations(query, schema)
+      await this.backgrounds.call(() => this.connections.transaction(async (query) => {
+        await applyMigrations(query, this.options.schema)
         this.identity = await this.readIdentity(query)
       }, BACKGROUND_MS), () => undefined)
     }

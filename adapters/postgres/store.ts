@@ -154,7 +154,7 @@ export class PostgresStore implements Store {
   }
 }
 
-const UNSAFE = 'A counter holds safe integers, and is changed by them'
+const UNSAFE = 'A counter and its changes must be safe integers'
 
 function ownerOf({ evictable = false, owner }: ReplaceOptions): string | null {
   return evictable ? owner ?? null : null

@@ -20,7 +20,7 @@ export function byTaskAndData(tasks: Tasks): Select {
 function readTaskAndData(body: unknown): { readonly task: string, readonly data: unknown } {
   if (!isObject(body)) throw httpError('invalid_input', { details: [{ pointer: '', message: 'must be object' }] })
   const { task, data, callbackUrl: _, startAt: _startAt, ...others } = body
-  const details: ErrorDetail[] = Object.keys(others).map((name) => ({ pointer: `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, message: 'is not a known member' }))
+  const details: ErrorDetail[] = Object.keys(others).map((name) => ({ pointer: `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, message: 'is not a known property' }))
   if (typeof task !== 'string') details.push({ pointer: '/task', message: task === undefined ? 'is required' : 'must be string' })
   if (!isObject(data)) details.push({ pointer: '/data', message: data === undefined ? 'is required' : 'must be object' })
   if (details.length > 0) throw httpError('invalid_input', { details })

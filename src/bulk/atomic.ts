@@ -55,9 +55,8 @@ export async function writeAtomic<T>(
 }
 
 /**
- * Writes batches inside a transaction, and reports them. After an item that fails, continues with
- * the others, so that the report names all items that have to be changed. Returns false if an item
- * has failed.
+ * Writes batches inside a transaction. After a failed item, continues with the others, so that the
+ * report names all items that must be corrected. Returns false if an item has failed.
  */
 async function writeBatches<T>(
   run: BulkRun<T>, batches: Iterable<Batch<T>> | AsyncIterable<Batch<T>>, writer: Writer<T>,
@@ -75,7 +74,7 @@ async function writeBatches<T>(
       isStopped ||= outcomes.length < values.length
     } catch (error) {
       if (!(hasFailed || isBad()) || isAborted(run.call)) throw error
-      // Nothing is going to be written anyway. The repository cannot continue after a failed item.
+      // The transaction fails in any case, and the repository cannot continue after a failed item.
       run.reportError(error)
       isStopped = true
     }

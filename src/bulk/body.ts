@@ -1,5 +1,5 @@
 import { checkJsonType, unsupported } from '../http/body/body.js'
-import { requestCoding, type DecodeOptions } from '../http/body/decode.js'
+import { requestCoding } from '../http/body/decode.js'
 import { jsonTextOf, parseJson, isJsonObject } from '../http/body/json.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
@@ -24,12 +24,11 @@ export interface LargeBody {
   readonly open: (from?: ArrayPosition) => AsyncGenerator<Block<ArrayPosition>>
 }
 
-/** Opens the decoded bytes of a body at an offset. */
 export type OpenDecoded = (byte: number) => MaybePromise<AsyncIterable<Uint8Array>>
 
 type BodySettings = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
-  | 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>
+  | 'maxBodyBytes'>
 
 export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: HttpRequest): void {
   checkJsonType(headers)
@@ -40,11 +39,6 @@ export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: Htt
   if (Number(length) > maxBodyBytes) {
     throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
   }
-}
-
-export function decodeLimits(settings: BodySettings): Required<DecodeOptions> {
-  const { maxBodyBytes, maxDecodedBytes, maxRatio } = settings
-  return { maxBodyBytes, maxDecodedBytes, maxRatio }
 }
 
 /** Returns true if your framework's body parser has left a value, and not text or bytes. */
@@ -85,16 +79,12 @@ export function blocksOf(
   return body.whole === undefined ? body.open(from) : [body.whole]
 }
 
-/** Size of a body that was read to its end. */
 export interface BodySize {
   readonly items: number
   readonly batchBytes: number
 }
 
-/**
- * Reads a large body to its end, so that its syntax, its limits and the number of its items are
- * known before anything is written.
- */
+/** Reads a large body to its end, so that it is checked before anything is written. */
 export async function measure(body: LargeBody): Promise<BodySize> {
   let items = 0
   let batchBytes = 0
@@ -122,7 +112,6 @@ export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolea
   return { whole: { records: items, last: items.length, exact, bytes: 0 } }
 }
 
-/** Returns the array that `items` points to in a parsed body. */
 function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {
   let value = body
   let pointer = ''

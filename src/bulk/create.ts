@@ -16,15 +16,15 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
   /** Has `createMany` or `create`, and `transaction` for atomic batches. */
   readonly repository: Pick<Repository<Item, Draft, never, never>,
     'create' | 'createMany' | 'transaction'>
-  /** Default: ''. */
+  /** @default '' */
   readonly items?: string
-  /** Default: false. */
+  /** @default false */
   readonly atomic?: boolean | 'if-possible'
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
-   * rejected as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
-   * not compared. In a task, items of a body above `streamAboveBytes` are not compared; there only
-   * the repository finds duplicates. Default: no comparison.
+   * rejected as `duplicate_item`, before anything is written. Items with the key `undefined` are
+   * not compared, nor are items of a body above `streamAboveBytes` in a task. Default: no
+   * comparison.
    */
   readonly key?: (item: Draft) => string | undefined
   /** Returns the id of a record, for the report. Default: its property `id`. */
@@ -34,34 +34,34 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
 const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<object, object>>
 
 /**
- * Creates a handler for POST that creates many records from a JSON array. The array is the body, or
- * stands anywhere in it (`items`). Each item is validated on its own. Bodies may be coded with
- * gzip, deflate, br, and zstd where Node supports it.
+ * Creates a handler for POST that creates many records from a JSON array, which is the body or a
+ * part of it (`items`). Each item is validated separately. Bodies may be coded with gzip, deflate,
+ * br, and zstd where Node supports it.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
  * respond-async`, and requests may have an Idempotency-Key. Without `background` a request with a
- * key is 400 `idempotency_not_supported`, unless the policy `idempotent()` is in front.
+ * key gets 400 `idempotency_not_supported`, unless the policy `idempotent()` runs first.
  *
  * The response is `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: {
  * code, message, details? } }] }`. The pointers in `details` begin at the root of the body, such as
- * `/17/email`. Its status is 201 if all items succeeded, 207 if some failed, and 422 if none
+ * `/17/email`. The status is 201 if all items succeeded, 207 if some failed, and 422 if none
  * succeeded (500 if the server is to blame). `?only=failed` lists failed items only; `Prefer:
- * return=minimal` lists none. An atomic batch is 201, or 422 (409 for a conflict) and nothing has
- * changed. The report of an atomic batch names all items that have to be changed.
+ * return=minimal` lists none. The response to an atomic batch is 201, or 422 (409 for a conflict)
+ * with nothing changed. Its report names all items that must be corrected.
  *
- * Nothing is written before the whole body has arrived and was checked: a 400 or 413 has written
- * nothing. A body above `maxDirectBytes` becomes a task if there is `background`, else it is a 413.
+ * Nothing is written before the whole body was received and checked: a 400 or 413 has written
+ * nothing. A body above `maxDirectBytes` becomes a task if there is `background`; otherwise it gets
+ * a 413.
  *
- * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
- * items that it has committed. After a crash up to `batchSize` items may be created twice. Let the
- * repository reject those that exist, or use `resume`.
+ * A task that runs again continues after the items that it has committed. After a crash up to
+ * `batchSize` items may be created twice. Let the repository reject those that exist, or use
+ * `resume`.
  *
  * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
  * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),
- * `unsupported_media_type` and `unsupported_content_coding` (415), and while the bodies of other
- * requests take the memory with `too_many_requests` (429, those of the same caller) or `overloaded`
- * (503).
+ * `unsupported_media_type` and `unsupported_content_coding` (415), and if bodies take too much
+ * memory, with `too_many_requests` (429, those of the same caller) or `overloaded` (503).
  * @example
  * import { createTasks, router, taskEndpoints } from 'longhaul'
  * import { bulkCreate } from 'longhaul/bulk'

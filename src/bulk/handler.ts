@@ -20,10 +20,7 @@ import { readDirect, type DirectBody } from './read-direct.js'
 import { spooledBulk, type BulkTask, type SpooledBulk } from './task.js'
 import { RequestCall, startRun, writeItems, type BulkCall, type BulkRun } from './write.js'
 
-/**
- * A bulk endpoint that clients may ask to work in the background. Returned by `bulkCreate` and
- * `bulkUpdate`.
- */
+/** A bulk endpoint that can work in the background. Returned by `bulkCreate` and `bulkUpdate`. */
 export interface BackgroundBulk {
   /** Writes batches in the background. Pass it to `createTasks` in `definitions`. */
   readonly task: BulkTask
@@ -75,33 +72,32 @@ function bulkHandler<T, C>(settings: BulkSettings<T>, background?: Background<C>
     if (request.method !== settings.method) return undefined
     if (background) return acknowledged(request, () => respondTo(settings, request, background))
     refuseIdempotencyKey(request)
-    checkHead(settings, request)
-    const selection = selectedItems(request)
-    const work = async (body: DirectBody): Promise<HttpResponse> => (
-      (await respond(settings, request, body, selection, new RequestCall(request))).response
-    )
-    return readDirect(settings, request, { work, spool: undefined })
+    return respondTo(settings, request)
   }
   return describe(handler, [bulkOperation(settings, background !== undefined)])
 }
 
-/** Responds where the client may ask for work in the background. */
 async function respondTo<T, C>(
-  settings: BulkSettings<T>, request: HttpRequest<C>, { endpoints, spooled }: Background<C>,
+  settings: BulkSettings<T>, request: HttpRequest<C>, background?: Background<C>,
 ): Promise<HttpResponse> {
   checkHead(settings, request)
   const selection = selectedItems(request)
+  const direct = async (body: DirectBody, call: BulkCall): Promise<HttpResponse> => (
+    (await respond(settings, request, body, selection, call)).response
+  )
+  if (!background) {
+    const work = (body: DirectBody) => direct(body, new RequestCall(request))
+    return readDirect(settings, request, { work, spool: undefined })
+  }
+  const { endpoints, spooled } = background
   const spool = (bytes?: AsyncIterable<Uint8Array>) => endpoints.accept(
     request, spooled.task, () => spooled.spool(endpoints, request, selection, bytes),
   )
   const { prefer, 'idempotency-key': key } = request.headers
   if (prefer !== undefined && parsePrefer(prefer).respondAsync) return spool()
   const origin = endpoints.originOf(request)
-  const work = async (body: DirectBody): Promise<HttpResponse> => {
-    if (key === undefined) {
-      const call = new RequestCall(request, origin)
-      return (await respond(settings, request, body, selection, call)).response
-    }
+  const work = (body: DirectBody): Promise<HttpResponse> => {
+    if (key === undefined) return direct(body, new RequestCall(request, origin))
     return endpoints.respondOnce(request, body.identity(), async (began) => {
       // It continues if the client disconnects, because a retry may be waiting for its response.
       const call = { ...origin, signal: new AbortController().signal }

@@ -32,8 +32,7 @@ const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions
  * Creates a handler for GET and HEAD at `{status}/items`, below the status path of the endpoints.
  * It returns the items of a batch that was written in the background: NDJSON, one item on each
  * line, in the order of the request. `?only=failed` returns failed items only. Tasks that failed or
- * were cancelled have the items that were processed by then. Ranges, conditions and If-Range work,
- * so a long report can be resumed.
+ * were cancelled have the items that were processed by then. Ranges and conditional requests work.
  *
  * Fails like the status resource for a task that is unknown or belongs to another owner, with
  * `task_not_final` (409) before the end, and with `not_found` if there is no report.
@@ -52,17 +51,17 @@ export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C>
   checkNames('bulkItems', options, ITEMS)
   const { endpoints, blobs } = options
   const serve = content<C>((request) => findReport(endpoints, blobs, request))
-  const items = response('The items, one a line', {
+  const items = response('The items, one on each line', {
     schema: { type: 'string', description: `Each line: ${JSON.stringify(itemSchema('index'))}` },
     mediaTypes: [NDJSON_TYPE],
     headers: fields('ETag', 'Accept-Ranges', 'Cache-Control'),
   })
   return describe(serve, [operation('GET', {
-    summary: 'Read the items of a bulk that was done in the background',
+    summary: 'Read the items of a batch that was written in the background',
     parameters: [parameter('path', 'id'), onlyParameter, requestFields.range],
     responses: {
       200: items,
-      206: { ...items, description: 'A part of them' },
+      206: { ...items, description: 'A part of the items' },
       ...errorResponses(
         'invalid_query', 'task_not_found', 'not_found', 'not_acceptable', 'task_not_final',
         'range_not_satisfiable',
@@ -88,11 +87,10 @@ async function findReport<C>(
   throw httpError('not_found')
 }
 
-/** Number of last runs of a task among which reports are searched, or deleted. */
+/** Number of last runs of a task whose reports are found and deleted. */
 const MAX_RUNS = 10
 const FAILED_ITEM = /^\{"index":\d+,"status":[45]/
 
-/** Returns the key of the blob with the items of a task: all items, or the failed ones. */
 function reportKey(taskId: string, run: number, only: 'all' | 'failed'): string {
   return `bulk-report/${taskId}/${run}/${only}`
 }

@@ -62,7 +62,6 @@ export function findDuplicates<T>(
 }
 
 const HALF_PAIR = /[\ud800-\udfff]/u
-/** Maximum number of details of one item. */
 const MAX_DETAILS = 5
 
 /**

@@ -7,13 +7,12 @@ import {
   body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
 import { isArrayIndex } from '../schema/pointer.js'
-import { taskFormat } from '../tasks/http/formats.js'
+import { accepted } from '../tasks/http/operations.js'
 import { reportSchema } from '../records/http.js'
 import type { BulkSettings } from './options.js'
 
-/** OpenAPI parameter `only`. */
 export const onlyParameter = parameter('query', 'only', {
-  description: 'Leaves out the items that went well', schema: { enum: ['failed'] },
+  description: 'Lists only the items that failed', schema: { enum: ['failed'] },
 })
 
 export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean): Operation {
@@ -27,8 +26,8 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
   return operation(method, {
     summary: kind === 'create' ? 'Create many records' : 'Change many records',
     description: transaction
-      ? 'Each item is judged on its own; all are applied, or none.'
-      : 'Each item is judged and applied on its own.',
+      ? 'Each item is validated separately; all are applied, or none.'
+      : 'Each item is validated and applied separately.',
     parameters: [
       onlyParameter, requestFields.prefer, ...background ? [requestFields.idempotencyKey] : [],
       requestFields.contentDigest,
@@ -39,15 +38,7 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
       [status]: described(mayBeMixed
         ? 'The items were applied; some may not have been'
         : 'All items were applied'),
-      ...background && {
-        202: response('Accepted: the batch is done in the background', {
-          schema: taskFormat.schema,
-          headers: fields(
-            'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
-            ...replayed,
-          ),
-        }),
-      },
+      ...background && { 202: accepted('Accepted: the batch is written in the background') },
       ...failures(settings, background),
     },
   })
@@ -59,7 +50,7 @@ function bodySchema<T>({ path, otherMembers, schema, maxItems }: BulkSettings<T>
   return path.reduceRight((inner, key) => containerSchema(key, inner, otherMembers), array)
 }
 
-/** Digits such as those of `/2024/users` are hardly an index: the schema would be long. */
+/** Larger numbers, such as in `/2024/users`, are described as a name, for a short schema. */
 const MAX_DESCRIBED_INDEX = 16
 
 function containerSchema(
@@ -111,7 +102,6 @@ export function selectedItems(request: HttpRequest): ItemSelection {
   return failed ? 'failed' : 'all'
 }
 
-/** Returns true for `?only=failed`. */
 export function isOnlyFailed({ query }: HttpRequest): boolean {
   const only = query.getAll('only')
   if (only.length === 0) return false

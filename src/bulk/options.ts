@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpError } from '../http/errors.js'
 import type { Call } from '../repositories/repository.js'
 import { checkNames } from '../runtime/option-names.js'
@@ -15,7 +16,7 @@ import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 export type ItemId = string | number
 
 /**
- * Outcome of a write: the record, the reason of a rejection, or `undefined` if there is no record.
+ * Outcome of a write: the record, the error that rejects it, or `undefined` if there is no record.
  */
 export type Written = object | HttpError | undefined
 
@@ -32,7 +33,7 @@ export interface BulkErrorPlace {
   readonly attempt: number
 }
 
-/** Settings of a bulk endpoint: its options with defaults, and what create and update differ in. */
+/** Options of a bulk endpoint with defaults, and the differences between create and update. */
 export interface BulkSettings<T>
   extends Required<Omit<BulkOptions<T>, 'schema' | 'atomic' | 'resume' | 'background'>> {
   readonly kind: 'create' | 'update'
@@ -47,6 +48,7 @@ export interface BulkSettings<T>
   readonly transaction: Transaction<T> | undefined
   readonly idOf: (written: object, item: T) => ItemId | undefined
   readonly resume: Resume | undefined
+  readonly limits: Required<DecodeOptions>
 }
 
 export type Transaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: Call) => Promise<R>
@@ -55,48 +57,44 @@ export type Transaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: 
 export interface BulkOptions<T> {
   /**
    * JSON pointer (RFC 6901) to the array in the body, such as `/data/users`; `''` if the body is
-   * the array. Digits name an element if the body has an array at that place, else a property. At
-   * most 256 characters.
+   * the array. Digits name an element if the body has an array there, else a property. At most 256
+   * characters.
    */
   readonly items?: string
   /**
-   * Treatment of properties and elements of the body that do not lead to the array of `items`.
-   * `refuse` responds with 400 `invalid_input`. `ignore` checks that they are valid JSON and drops
-   * them. Default: 'refuse'.
+   * Treatment of other properties and elements of the body. `refuse` responds with 400
+   * `invalid_input`. `ignore` checks that they are valid JSON and drops them. Default: `refuse`.
    */
   readonly otherMembers?: 'refuse' | 'ignore'
   /** Validates each item; its output is written. Default: any object. */
   readonly schema?: Schema<T>
   /**
-   * `true`: all items are written, or none. The repository needs `transaction`. `'if-possible'`:
-   * the same if the repository has it. `false`: each item is written on its own.
+   * `true`: all items are written, or none; the repository needs `transaction`. `'if-possible'`:
+   * the same if the repository has it. `false`: each item is written separately.
    */
   readonly atomic?: boolean | 'if-possible'
   /** Maximum number of items in one `createMany` or `updateMany`. Default: 500. */
   readonly batchSize?: number
   /**
    * Number of items that are written at the same time if the repository has only `create` or
-   * `update`. Also the number of items that an asynchronous schema validates at the same time. In a
-   * transaction items are written one after the other. Default: 8.
+   * `update`, and that an asynchronous schema validates at the same time. In a transaction items
+   * are written one after the other. Default: 8.
    */
   readonly concurrency?: number
   /** Maximum number of items; more get a 413. Default: 100_000. */
   readonly maxItems?: number
-  /**
-   * Maximum size of the body as sent, in bytes; a larger one is a 413. Default: 33_554_432 (32
-   * MiB).
-   */
+  /** Maximum size of the body as sent, in bytes; more gets a 413. Default: 33_554_432 (32 MiB). */
   readonly maxBodyBytes?: number
   /**
-   * Maximum size of the body of a synchronous request, in bytes, as sent and after its content
-   * coding is undone. The whole body is held in memory and checked before anything is written. With
-   * `background`, a larger body becomes a task, and the response is a 202 as for `Prefer:
-   * respond-async`. Without, it gets a 413, and nothing is written. Default: 8_388_608 (8 MiB).
+   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. The
+   * whole body is held in memory and checked before anything is written. With `background`, a
+   * larger body becomes a task, and the response is a 202 as for `Prefer: respond-async`. Otherwise
+   * it gets a 413. Default: 8_388_608 (8 MiB).
    */
   readonly maxDirectBytes?: number
-  /** Maximum size of the body after its content coding is undone. Default: `maxBodyBytes`. */
+  /** Maximum size of the decoded body, in bytes. Default: `maxBodyBytes`. */
   readonly maxDecodedBytes?: number
-  /** Maximum number of decoded bytes for each byte sent, checked above 1 MiB. Default: 250. */
+  /** Maximum number of decoded bytes per byte sent, checked above 1 MiB. Default: 250. */
   readonly maxRatio?: number
   /**
    * Maximum size of one item of a body above `streamAboveBytes`, in bytes. Default: 1_048_576 (1
@@ -104,13 +102,14 @@ export interface BulkOptions<T> {
    */
   readonly maxItemBytes?: number
   /**
-   * The items of a larger body are parsed and written in batches, so that they are never all in
-   * memory. In bytes, after the content coding is undone. Default: 262_144 (256 KiB).
+   * Maximum size of a decoded body that is parsed as a whole, in bytes. The items of a larger body
+   * are parsed and written in batches, so that they are never all in memory. Default: 262_144 (256
+   * KiB).
    */
   readonly streamAboveBytes?: number
   /**
-   * After so many bytes of a report, errors are listed with their code only. Default: 8_388_608 (8
-   * MiB).
+   * Size of a report, in bytes, after which errors are listed with their code only. Default:
+   * 8_388_608 (8 MiB).
    */
   readonly maxReportBytes?: number
   /** Status of a response if some items succeeded and others failed. Default: 207. */
@@ -122,16 +121,15 @@ export interface BulkOptions<T> {
   readonly onError?: (error: unknown, place?: BulkErrorPlace) => unknown
   /**
    * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
-   * none. Called when the task of a batch runs again, which then continues after those items. Needs
-   * `background`, and a repository with `createMany` or `updateMany`, or an atomic batch.
-   *
-   * Default: the task continues after its last checkpoint, which is saved after each `batchSize`
-   * items. Items that were being written when the process died are then written again.
+   * none. Called when the task of a batch runs again; it then continues after those items. Needs
+   * `background`, and a repository with `createMany` or `updateMany`, or an atomic batch. Default:
+   * the task continues after its last checkpoint, which is saved after each `batchSize` items.
+   * Items that were being written when the process died are then written again.
    */
   readonly resume?: (task: ResumedTask) => MaybePromise<string | null | undefined>
   /**
-   * Lets clients ask for the work to be done in the background, by a task with these options.
-   * Default: all responses are synchronous.
+   * Lets clients request that a task with these options does the work in the background. Default:
+   * all responses are synchronous.
    */
   readonly background?: BulkBackgroundOptions
 }
@@ -140,18 +138,18 @@ export interface BulkOptions<T> {
  * Options of the task that writes batches in the background.
  *
  * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
- * items that it has committed. Its report is that of a run without a break. An atomic batch that
- * was not committed starts over.
+ * items that it has committed. Its report covers all runs. An atomic batch that was not committed
+ * starts over.
  *
- * If the repository fails, the next attempt repeats the write if it throws a 503 or 429 (nothing
- * was written), or if `resume` is set. Otherwise it continues after these items, which are
+ * If the repository throws a 503 or 429 (nothing was written), or if `resume` is set, the next
+ * attempt repeats the write. After another failure it continues after these items, which are
  * `write_outcome_unknown`. After a crash up to `batchSize` items may be written twice, so make the
  * writes repeatable, or use `resume`.
  */
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**
    * Maximum size of the list of items in the task's result, in bytes. A longer list is only at
-   * `{status}/items`. It must be 1024 or more below `maxResultBytes` of `createTasks`. Default:
+   * `{status}/items`. Must be 1024 or more below `maxResultBytes` of `createTasks`. Default:
    * 262_144 (256 KiB).
    */
   readonly maxInlineBytes?: number
@@ -172,7 +170,6 @@ const limit = <D extends number>(min: number, defaultValue: D) => (
   bytes({ min, default: defaultValue })
 )
 
-/** Options that both endpoints have. */
 export const BULK = {
   repository: value('an object with the methods of your repository'),
   items: value(
@@ -211,6 +208,7 @@ export function withDefaults<T>(
 ): Shared {
   const read = readOptions(caller, options as BulkOptions<never>, table)
   const { schema, resume, background, items = defaultItems, onError = warnOfError } = read
+  const { maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio } = read
   if (schema !== undefined) assertSchema(schema, `${caller}: schema`)
   if (background !== undefined) checkNames(`${caller}: background`, background, BACKGROUND)
   if (resume !== undefined && background === undefined) {
@@ -218,7 +216,7 @@ export function withDefaults<T>(
   }
   return {
     ...read, items, path: fromPointer(items), resume, onError,
-    maxDecodedBytes: read.maxDecodedBytes ?? read.maxBodyBytes,
+    maxDecodedBytes, limits: { maxBodyBytes, maxDecodedBytes, maxRatio },
     concurrency: Math.min(read.concurrency, MAX_CONCURRENCY),
   }
 }
@@ -227,7 +225,6 @@ function warnOfError(error: unknown, place?: BulkErrorPlace): void {
   warn(error, place && aboutTask(place))
 }
 
-/** Returns true if batches are atomic. */
 export function isAtomic<R extends { transaction?: unknown }>(
   caller: string, atomic: boolean | 'if-possible', repository: R,
 ): repository is R & { transaction: NonNullable<R['transaction']> } {

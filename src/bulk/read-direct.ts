@@ -9,7 +9,7 @@ import { SharedLimit } from '../runtime/shared-limit.js'
 import { empty } from '../http/respond.js'
 import { decodedFrom } from '../records/spool.js'
 import {
-  bodyOfBytes, bodyOfValue, decodeLimits, isValue, measure, readBody, type BulkBody, type WholeBody,
+  bodyOfBytes, bodyOfValue, isValue, measure, readBody, type BulkBody, type WholeBody,
 } from './body.js'
 import type { BulkSettings } from './options.js'
 
@@ -26,7 +26,6 @@ export interface DirectBody {
   readonly identity: () => unknown
 }
 
-/** Handling of the bodies of a request. */
 export interface DirectReader {
   readonly work: (body: DirectBody) => Promise<HttpResponse>
   /** Responds to a body that is too large for a synchronous request, from its bytes as sent. */
@@ -85,7 +84,7 @@ async function respondToHeld<T>(
   const tooLarge = largerThanDirect(settings)
   let decodedBytes = 0
   const open = async (byte: number): Promise<AsyncIterable<Uint8Array>> => {
-    const limits = decodeLimits(settings)
+    const { limits } = settings
     const bytes = await decodedFrom({ coding }, byte, limits, (start) => held.open(start), decoder)
     return counted(bytes, (size) => {
       decodedBytes = size
@@ -121,7 +120,6 @@ function wholeDirect(body: WholeBody): DirectBody {
   return { body, items: records.length, identity: () => records }
 }
 
-/** Responds to a body of more than `maxDirectBytes` or `maxBodyBytes`. */
 async function respondToLarge<T>(
   settings: BulkSettings<T>, { spool }: DirectReader, bytes: AsyncIterable<Uint8Array>,
 ): Promise<HttpResponse> {
@@ -164,7 +162,6 @@ async function* counted(
 
 /** Smaller parts of JSON are not counted. In bytes. */
 const COUNTED_BYTES = 16_384
-/** One place, which callers take in turns. */
 const TURN = new SharedLimit(1)
 
 /**

@@ -15,7 +15,7 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/settings.js'
 import { writeAtomic } from './atomic.js'
 import {
-  blocksOf, decodeLimits, isValue, largeBody, measure, readBody, type BulkBody,
+  blocksOf, isValue, largeBody, measure, readBody, type BulkBody,
 } from './body.js'
 import { keepingReports, storeItems } from './items.js'
 import { findDuplicates, judgeItems } from './judge.js'
@@ -55,7 +55,6 @@ export type BulkTask = TaskDefinition<
   SpooledBatch, BulkTaskResult, unknown, SpooledBatch, string, RecordPosition
 >
 
-/** Task of a bulk endpoint, and the function that makes a request its input. */
 export interface SpooledBulk {
   readonly task: BulkTask
   readonly maxInlineBytes: number
@@ -75,7 +74,7 @@ export function spooledBulk<T>(
     throw new TypeError(`${caller}: background.maxInlineBytes must be 0 or more`)
   }
   const spool = new Spool(caller, `bulk-${settings.kind}/`, blobs, blobRetentionMs)
-  const limits = decodeLimits(settings)
+  const { limits } = settings
   const open = (
     spooled: SpooledBody, place: RecordPosition['place'],
   ): BulkBody | Promise<BulkBody> => {
@@ -195,7 +194,7 @@ function listed(
 }
 
 function placeOf(isStored: boolean): string {
-  if (!isStored) return ' Its items could not be kept.'
+  if (!isStored) return ' Its items could not be stored.'
   return ' Its items are at the path of this status, with /items behind it.'
 }
 

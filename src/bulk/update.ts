@@ -13,19 +13,17 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   /** Has `updateMany` or `update`, and `transaction` for atomic batches. */
   readonly repository: Pick<Repository<object, never, Change, Id>,
     'update' | 'updateMany' | 'transaction'>
-  /** JSON pointer (RFC 6901) to the array in the body; see `bulkCreate`. Default: '/updates'. */
+  /** JSON pointer (RFC 6901) to the array in the body; see `bulkCreate`. Default: `/updates`. */
   readonly items?: string
   /** Returns the id of the record that an item changes. */
   readonly id: (item: T) => Id
   /** Returns the change. */
   readonly change: (item: T) => Change
-  /** Default: 'if-possible'. */
+  /** @default 'if-possible' */
   readonly atomic?: boolean | 'if-possible'
   /**
-   * Returns a key that no two items of one batch may share. Later items with the same key are
-   * rejected as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
-   * not compared. In a task, items of a body above `streamAboveBytes` are not compared; they are
-   * written in their order. Default: the id.
+   * Returns a key that no two items of one batch may share, as in `bulkCreate`. Items of a body
+   * above `streamAboveBytes` in a task are written in their order. Default: the id.
    */
   readonly key?: (item: T) => string | undefined
 }
@@ -38,8 +36,8 @@ const UPDATE = {
  * Creates a handler for PATCH that changes many records. The body is a JSON object whose property
  * `updates` is an array; `items` names another place. Batches are atomic if the repository has a
  * transaction. The response is that of `bulkCreate`, with 200 if all items succeeded. An item whose
- * record does not exist is a 404. The report of an atomic batch names all such items at once, even
- * if other items are not valid.
+ * record does not exist is a 404. The report of an atomic batch names all such items, even if other
+ * items are not valid.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router.

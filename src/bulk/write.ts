@@ -11,7 +11,7 @@ import type { BulkErrorPlace, BulkSettings, Writer, Written } from './options.js
 
 /** Arguments of repository calls, and the task that makes them. */
 export interface BulkCall extends Call {
-  /** The call is aborted. Absent: `signal` has to be asked. */
+  /** `true` if the call is aborted. `undefined`: see `signal`. */
   readonly gone?: boolean | undefined
   readonly place?: BulkErrorPlace
 }
@@ -61,18 +61,12 @@ export function startRun<T>(
   return { settings, call, attempt, reportError }
 }
 
-/**
- * Returns whether an error of the repository says that this call wrote nothing, and that a later
- * one may succeed.
- */
+/** Returns true if the repository says that it wrote nothing, and that a later call may succeed. */
 function isUnavailable(error: unknown): error is HttpError {
   return isHttpError(error) && (error.status === 503 || error.status === 429)
 }
 
-/**
- * Returns whether an error of a write ends this run, so that the next attempt of the task repeats
- * the write.
- */
+/** Returns true if an error of a write ends this run, and the next attempt repeats the write. */
 export function isRepeated<T>({ attempt }: BulkRun<T>, error: unknown, isExact: boolean): boolean {
   if (attempt === undefined) return false
   if (isUnavailable(error)) return true
@@ -80,7 +74,6 @@ export function isRepeated<T>({ attempt }: BulkRun<T>, error: unknown, isExact: 
   return isExact && !attempt.isLast && !isRefusal
 }
 
-/** Writes a batch with the methods that the repository has. */
 export function writeItems<T>(
   run: BulkRun<T>, items: readonly T[], call: BulkCall,
 ): Promise<readonly RecordOutcome[]> {
@@ -119,7 +112,6 @@ function endUnlessLast<T>(
   throw new InterruptedWrite(outcomes, httpError('write_outcome_unknown'))
 }
 
-/** Writes `concurrency` items at a time. */
 async function writeOneByOne<T>(
   run: BulkRun<T>, items: readonly T[], call: BulkCall,
 ): Promise<readonly RecordOutcome[]> {
@@ -182,7 +174,6 @@ export async function writeInside<T>(
   }
 }
 
-/** Returns the outcomes of a call of `createMany` or `updateMany`. */
 export function outcomesOf<T>(
   run: BulkRun<T>, items: readonly T[], written: readonly Written[],
 ): RecordOutcome[] {

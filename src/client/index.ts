@@ -12,6 +12,7 @@ export {
   type PastAttempt, type ProcessingTask, type ScheduledTask, type TaskCallback, type TaskFailure,
   type TaskFile, type TaskProgress, type TaskStatus,
 } from './status.js'
+export { readPartialResults, type PartialResult } from './partial-results.js'
 export type { SavedTask, TaskHandle } from './task.js'
 export type { ListedTask, TaskList, TaskPage } from './task-list.js'
 export type { FileUpload, SavedFileUpload } from './upload-file.js'

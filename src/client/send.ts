@@ -91,7 +91,7 @@ async function fetchFollowing(
     scope.touch()
     const { status, type } = response
     if (type === 'opaqueredirect') {
-      throw notFollowed('A browser does not tell where to, so the request was not sent there.')
+      throw notFollowed('Browsers hide the new URL, so the request was not sent there.')
     }
     const location = REDIRECTS.has(status) ? response.headers.get('location') : null
     if (location === null) return { response, scope, url: response.url || url.href }

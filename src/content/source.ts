@@ -82,14 +82,14 @@ export async function* readPart(
     left -= chunk.byteLength
     if (left < 0) {
       throw new RangeError(
-        `The content source gave more than the ${end - start} bytes that it was asked for`
+        `The content source returned more than the ${end - start} bytes that were requested`
       )
     }
     yield chunk
   }
   if (left > 0) {
     throw new RangeError(
-      `The content source ended ${left} bytes before the end of what it was asked for`
+      `The content source ended ${left} bytes before the end of the requested part`
     )
   }
 }

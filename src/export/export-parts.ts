@@ -2,7 +2,7 @@ import { isJsonObject } from '../http/body/json.js'
 import type { Schema } from '../schema/schema.js'
 import { MAX_CHECKPOINT_BYTES } from '../tasks/definition/json-values.js'
 import {
-  type TaskContext, type TaskFiles, areKeepable, type KeepableFiles, type KeptFile,
+  areKeepable, type KeptFile, type TaskContext,
 } from '../tasks/definition/run-context.js'
 import type { ExportText } from './export-text.js'
 import type { RecordCursor } from './record-cursor.js'
@@ -11,15 +11,15 @@ import type { RecordCursor } from './record-cursor.js'
 const BATCH = 100
 
 export interface PartsSettings<T> {
-  readonly files: TaskFiles
+  /** Digest of the options that decide what the parts look like. */
+  readonly digest: string
   readonly type: string
-  readonly partRecords: number
   readonly nameOf: (part: number) => string
+  readonly partRecords: number
   readonly textOf: () => ExportText<T>
-  /** Called with the number of records that were written. */
   readonly onProgress: (records: number) => void
-  /** Called after each part, with the number of records that were written. */
-  readonly onPart: (records: number) => Promise<void>
+  /** Columns of CSV that are saved with each part, if they are those of the first record. */
+  readonly columns: readonly string[] | undefined
 }
 
 export interface ExportPosition {
@@ -27,28 +27,25 @@ export interface ExportPosition {
   readonly records: number
 }
 
-/**
- * Writes the records of a cursor as files, one part after the other. Returns the position at the
- * end.
- */
+type ExportContext = Pick<TaskContext<unknown, SavedExport>, 'files' | 'checkpoint'>
+
 export async function writeParts<T>(
-  cursor: RecordCursor<T>, settings: PartsSettings<T>, from: ExportPosition,
+  cursor: RecordCursor<T>, settings: PartsSettings<T>, context: ExportContext, from: ExportPosition,
 ): Promise<ExportPosition> {
-  const { files, nameOf, type, onPart } = settings
+  const { nameOf, type } = settings
   let { parts, records } = from
   const count = (added: number): void => {
     records += added
     settings.onProgress(records)
   }
   while (parts === 0 || await cursor.hasNext()) {
-    await files.write(nameOf(parts + 1), partBytes(cursor, settings, count), { type })
+    await context.files.write(nameOf(parts + 1), partBytes(cursor, settings, count), { type })
     parts++
-    await onPart(records)
+    await saveParts(settings, context, records)
   }
   return { parts, records }
 }
 
-/** Yields the bytes of one part. */
 async function* partBytes<T>(
   cursor: RecordCursor<T>, { partRecords, textOf }: PartsSettings<T>,
   count: (added: number) => void,
@@ -66,54 +63,32 @@ async function* partBytes<T>(
   yield text.take()
 }
 
-export interface PartsForm {
-  /** Digest of the options that decide what the parts look like. */
-  readonly settings: string
-  readonly type: string
-  readonly nameOf: (part: number) => string
+/** Takes over the parts of an earlier run. Returns the position after them. */
+export async function adoptParts(
+  { files, checkpoint: { value: saved } }: ExportContext,
+  { type, nameOf }: Pick<PartsSettings<never>, 'type' | 'nameOf'>,
+): Promise<ExportPosition> {
+  const isKept = saved !== undefined && areKeepable(files)
+    && await files.adopt(unpackParts(saved, type, nameOf))
+  return isKept ? { parts: saved.parts.length, records: saved.records } : { parts: 0, records: 0 }
 }
 
-/** Saves the finished parts of an export, and takes over those of an earlier run. */
-export class PartsCheckpoint {
-  /** Columns of CSV that an earlier run took from the first record. */
-  columns: readonly string[] | undefined
-
-  private constructor(
-    private readonly files: KeepableFiles, private readonly form: PartsForm,
-    private readonly checkpoint: TaskContext<unknown, SavedExport>['checkpoint'],
-  ) {}
-
-  /** Returns `undefined` if no run can take over files of this one, as in a test. */
-  static of(
-    { files, checkpoint }: TaskContext<unknown, SavedExport>, form: PartsForm,
-  ): PartsCheckpoint | undefined {
-    return areKeepable(files) ? new PartsCheckpoint(files, form, checkpoint) : undefined
-  }
-
-  /** Takes over the parts of an earlier run. Returns the position after them. */
-  async resume(): Promise<ExportPosition> {
-    const { checkpoint: { value: saved }, files, form: { type, nameOf } } = this
-    const isKept = saved !== undefined
-      && await files.adopt(unpackParts(saved, type, nameOf))
-    if (!isKept) return { parts: 0, records: 0 }
-    this.columns = saved.columns
-    return { parts: saved.parts.length, records: saved.records }
-  }
-
-  /** Saves the position after a part. */
-  async save(records: number, columns?: readonly string[]): Promise<void> {
-    const { form: { settings } } = this
-    const packed = packParts(await this.files.keep())
-    const saved: SavedExport = { settings, records, ...columns && { columns }, ...packed }
-    if (Buffer.byteLength(JSON.stringify(saved)) > MAX_CHECKPOINT_BYTES) return
-    await this.checkpoint.save(saved)
-  }
+/** Saves the position after a part, unless nothing continues there, as without `partRecords`. */
+async function saveParts<T>(
+  { digest, columns, partRecords }: PartsSettings<T>, { files, checkpoint }: ExportContext,
+  records: number,
+): Promise<void> {
+  if (partRecords === Infinity || !areKeepable(files)) return
+  const packed = packParts(await files.keep())
+  const saved: SavedExport = { settings: digest, records, ...columns && { columns }, ...packed }
+  if (Buffer.byteLength(JSON.stringify(saved)) > MAX_CHECKPOINT_BYTES) return
+  await checkpoint.save(saved)
 }
 
 /** Begin of the digest of a file. A colon ends it. */
 const DIGEST = 'sha-256=:'
 
-/** Checkpoint of an export. It is short, because a checkpoint of 1000 parts has to fit. */
+/** Checkpoint of an export. It is short, because a checkpoint of 1000 parts must fit. */
 export interface SavedExport {
   /** Digest of the options that decide what the parts look like. */
   readonly settings: string
@@ -126,8 +101,8 @@ export interface SavedExport {
 }
 
 /**
- * Returns the schema of the checkpoint of an export. It rejects a checkpoint of other settings,
- * because its parts would not fit to those that follow.
+ * Returns the schema of the checkpoint of an export. It rejects one of other settings, whose parts
+ * would not fit.
  */
 export function savedExport(settings: string): Schema<SavedExport> {
   const validate = (value: unknown) => {

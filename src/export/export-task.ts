@@ -15,12 +15,11 @@ import {
 import type { TaskContext } from '../tasks/definition/run-context.js'
 import { checkFileName } from '../tasks/definition/file-content.js'
 import {
-  PartsCheckpoint, savedExport, writeParts, type PartsForm, type SavedExport,
+  adoptParts, savedExport, writeParts, type SavedExport,
 } from './export-parts.js'
 import { CsvText, type ExportColumn, type ExportText } from './export-text.js'
 import { RecordCursor, RecordStart } from './record-cursor.js'
 
-/** Format of the files of an export. */
 type ExportFormat = 'ndjson' | 'csv' | 'json'
 
 /** The context of `records`, most of it a part of the context of `run`. */
@@ -28,8 +27,8 @@ interface RecordsContext<C = unknown>
   extends Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'> {
   /**
    * Returns the number of records that earlier runs of the task have written, and promises that the
-   * source begins after them. If it is not called before the first record, `exportTask` reads these
-   * records again and skips them. 0 in the first run and without `partRecords`.
+   * source begins after them. If it is not called before the first record, these records are read
+   * again and skipped. 0 in the first run and without `partRecords`.
    */
   readonly from: () => number
 }
@@ -45,27 +44,23 @@ export interface ExportResult {
 }
 
 /**
- * Options of `exportTask`, beside those of `defineTask` that it takes.
- *
- * - `I`: the input of `records`, which is the output of the schema
- * - `T`: a record
- * - `C`: the context that `records` needs
- * - `In`: the input of the schema, which is what clients submit
+ * Options of `exportTask`, beside those of `defineTask`. `I` is the input of `records`, which is
+ * the output of the schema; `T` a record; `C` the context of `records`; `In` the input of the
+ * schema.
  */
 export interface ExportTaskOptions<
   I, T extends object, C = unknown, In = I, N extends string = string,
 > extends Omit<TaskSettings, 'files' | 'attempts'>,
   Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'external' | 'schedule'> {
   /**
-   * Opens the source of the records. It is read only as fast as the files are written. With
+   * Opens the source of the records, which is read only as fast as the files are written. With
    * `partRecords`, a run that continues an earlier one needs the same records in the same order.
    */
   readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Maximum number of runs. A run that fails, for example because the database is unavailable, is
-   * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
-   * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
-   * 429), end the attempts. Default: 7.
+   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`).
+   * By default these pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts. Default: 7.
    */
   readonly attempts?: number
   /** Returns the number of records, for progress, if it is known. Default: not known. */
@@ -81,22 +76,22 @@ export interface ExportTaskOptions<
   readonly fileName?: string | ((part: number) => string)
   /**
    * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`. A run
-   * that follows a failure, a crash or a retry keeps the finished files and continues after them.
-   * Default: no limit, and one file without a number.
+   * after a failure, a crash or a retry keeps the finished files and continues after them. Default:
+   * no limit, and one file without a number.
    */
   readonly partRecords?: number
   /**
    * Schema of a record, for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can
-   * return its JSON Schema. A compiled serialiser leaves out properties that it does not name.
-   * Default: `JSON.stringify`.
+   * return its JSON Schema. A compiled serialiser leaves out other properties. Default:
+   * `JSON.stringify`.
    */
   readonly schema?: Schema | Readonly<Record<string, unknown>>
   /** Columns of `csv`, in order. Default: the properties of the first record. */
   readonly columns?: readonly (string | ExportColumn)[]
   /**
    * In `csv`, writes `'` before a text that a spreadsheet would execute as a formula: one that
-   * begins with `=`, `+`, `-` or `@`, or with a tab or a line break. Numbers stay as they are. Set
-   * it to `false` only if no program of a user opens the file. Default: true.
+   * begins with `=`, `+`, `-`, `@`, a tab or a line break. Set it to `false` only if no user opens
+   * the file in such a program. Default: true.
    */
   readonly escapeFormulas?: boolean
 }
@@ -126,10 +121,8 @@ const EXPORT = {
 
 /**
  * Defines a task that writes records as result files: NDJSON, CSV or JSON, in one file or in
- * numbered parts. Memory stays flat, however many records there are.
- *
- * The result is `{ message, records, parts }`, and the status resource lists the files. With
- * `partRecords`, a run that follows a failure keeps the finished parts and continues after them.
+ * numbered parts. Memory stays flat, however many records there are. The result is `{ message,
+ * records, parts }`, and the status resource lists the files.
  * @example
  * import { exportTask } from 'longhaul/export'
  *
@@ -155,16 +148,15 @@ export function exportTask<
   const jsonSchema = schema && jsonSchemaOf(where, schema)
   const stringify = serialiser<T>(jsonSchema)
   const nameOf = namesOf(options)
-  const settings = digestOf({
+  const digest = digestOf({
     format, name: nameOf(1), partRecords, columns, escapeFormulas, jsonSchema,
   })
-  const form: PartsForm = { settings, type: TYPES[format], nameOf }
+  const form = { digest, type: TYPES[format], nameOf, partRecords: partRecords ?? Infinity }
 
   const run = async (input: I, context: TaskContext<C, SavedExport>): Promise<ExportResult> => {
-    const { files, progress, signal } = context
+    const { progress, signal, checkpoint } = context
     const count = await total?.(input, context)
-    const saving = partRecords === undefined ? undefined : PartsCheckpoint.of(context, form)
-    const position = await saving?.resume() ?? { parts: 0, records: 0 }
+    const position = await adoptParts(context, form)
     const report = (done: number, of = count): void => { progress(done, of, undefined, 'records') }
     if (position.records > 0) report(position.records)
     const start = new RecordStart(position.records)
@@ -172,7 +164,7 @@ export function exportTask<
     try {
       await start.reach(cursor, signal)
       const found = format === 'csv' && columns === undefined
-        ? saving?.columns ?? await columnsOf(cursor)
+        ? (position.parts > 0 ? checkpoint.value?.columns : undefined) ?? await columnsOf(cursor)
         : undefined
       const csvColumns = (columns ?? found ?? []).map(toColumn)
       const textOf = (): ExportText<T> => (
@@ -180,11 +172,8 @@ export function exportTask<
           ? new CsvText<T>({ columns: csvColumns, escapeFormulas })
           : new RecordText<T>(stringify, format === 'ndjson' ? 'lines' : 'array')
       )
-      const end = await writeParts(cursor, {
-        ...form, files, textOf, partRecords: partRecords ?? Infinity,
-        onProgress: report,
-        onPart: async (done) => { await saving?.save(done, found) },
-      }, position)
+      const settings = { ...form, textOf, onProgress: report, columns: found }
+      const end = await writeParts(cursor, settings, context, position)
       report(end.records, end.records)
       return { message: messageOf(end.records), ...end }
     } finally {
@@ -193,7 +182,7 @@ export function exportTask<
   }
   const definition = {
     ...task, files: true, run, attempts: task.attempts ?? REPEATABLE_ATTEMPTS,
-    ...partRecords !== undefined && { checkpoint: savedExport(settings) },
+    ...partRecords !== undefined && { checkpoint: savedExport(digest) },
   }
   // The compiler cannot know that `ExportResult` is its own JSON form.
   return defineTask(definition as unknown as TaskOptions<I, ExportResult, C, In, unknown, N, never>)
@@ -220,8 +209,7 @@ function checkColumns(where: string, columns: unknown): void {
 }
 
 /**
- * Returns the function that names the files: `users.csv`, or `users-0001.csv` for a part, or what
- * `fileName` returns for it.
+ * Returns the function that names the files, such as `users.csv`, or `users-0001.csv` for a part.
  */
 function namesOf(
   { name, fileName = name, format = 'ndjson', partRecords }: Pick<
@@ -233,7 +221,6 @@ function namesOf(
   return (part) => `${fileName}-${String(part).padStart(4, '0')}.${format}`
 }
 
-/** Returns the names of the properties of the first record. */
 async function columnsOf(cursor: RecordCursor<object>): Promise<readonly string[]> {
   const first = await cursor.peek()
   return first === undefined ? [] : Object.keys(first)
@@ -243,7 +230,7 @@ function toColumn(column: string | { readonly key: string, readonly header?: str
   return typeof column === 'string' ? { key: column } : column
 }
 
-/** Returns a digest of options. Options of the same digest make parts that fit together. */
+/** Returns a digest of options. Parts of runs with equal digests fit together. */
 function digestOf(options: object): string {
   return createHash('sha256').update(JSON.stringify(options)).digest('base64url')
 }

@@ -9,7 +9,6 @@ const MAX_BATCH = 500
 export class RecordCursor<T> {
   private readonly iterator: AsyncIterator<T | readonly T[]> | Iterator<T | readonly T[]>
   private readonly isSync: boolean
-  /** Records that were read, and the position of the first that was not taken. */
   private batch: readonly T[] = []
   private at = 0
   private isEnded = false
@@ -37,7 +36,6 @@ export class RecordCursor<T> {
     return this.at < this.batch.length
   }
 
-  /** Returns the next record without taking it. */
   async peek(): Promise<T | undefined> {
     return await this.hasNext() ? this.batch[this.at] : undefined
   }
@@ -52,7 +50,7 @@ export class RecordCursor<T> {
       if (typeof destroy === 'function') destroy.call(this.source)
       else Promise.resolve(this.iterator.return?.()).catch(() => undefined)
     } catch {
-      // An error of a source that nobody reads any more is ignored.
+      // The source is no longer read, so its error is ignored.
     }
   }
 
@@ -85,7 +83,6 @@ export class RecordStart {
   private isUsed = false
   private isOver = false
 
-  /** @param written - number of records that earlier runs have written */
   constructor(private readonly written: number) {}
 
   /** Member `from` of the context of `records`. A property, so that it may be destructured. */
@@ -104,17 +101,16 @@ export class RecordStart {
   async reach(cursor: RecordCursor<unknown>, signal: AbortSignal): Promise<void> {
     if (this.written === 0) return
     signal.throwIfAborted()
-    await unlessAborted(this.skip(cursor, signal), signal)
-  }
-
-  private async skip(cursor: RecordCursor<unknown>, signal: AbortSignal): Promise<void> {
-    await cursor.hasNext()
-    this.isOver = true
-    for (let left = this.isUsed ? 0 : this.written; left > 0;) {
-      signal.throwIfAborted()
-      const skipped = await cursor.take(left)
-      if (skipped.length === 0) return
-      left -= skipped.length
+    const skip = async (): Promise<void> => {
+      await cursor.hasNext()
+      this.isOver = true
+      for (let left = this.isUsed ? 0 : this.written; left > 0;) {
+        signal.throwIfAborted()
+        const skipped = await cursor.take(left)
+        if (skipped.length === 0) return
+        left -= skipped.length
+      }
     }
+    await unlessAborted(skip(), signal)
   }
 }

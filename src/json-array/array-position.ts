@@ -160,7 +160,7 @@ export class ByteWindow {
 }
 
 /** Reason why a property of the body beside the array is rejected. */
-export const UNKNOWN_MEMBER = 'is not a known member'
+export const UNKNOWN_MEMBER = 'is not a known property'
 
 /** Position of the error that ended the reading: its property `position`. */
 export interface ErrorPosition {

@@ -8,21 +8,19 @@ import { ElementReader, type ElementBatch, type ReaderLimits } from './element-r
 export interface ElementOptions {
   /** Keys that lead from the body to the array: names of properties, or indexes of elements. */
   readonly path?: readonly string[]
-  /** Refuses properties and elements beside the path with `invalid_input`. */
+  /** Rejects properties and elements beside the path with `invalid_input`. */
   readonly alone?: boolean
-  /** Maximum size of an element in bytes, with the white space around it: 1 to 256 MiB. */
+  /** Maximum size of an element in bytes, with the white space around it. Default: 1 MiB. */
   readonly maxElementBytes?: number
   /** Maximum number of elements; one more is a `body_too_large`. Default: unlimited. */
   readonly maxElements?: number
-  /** Number of bytes that are parsed at once: 1 to 16 MiB. */
+  /** Number of bytes that are parsed at once. Default: 64 KiB. */
   readonly batchBytes?: number
   /** Place of a batch of an earlier reader with the same path. */
   readonly from?: ArrayPosition | undefined
 }
 
 const BATCH_BYTES = 65_536
-const MAX_ELEMENT_BYTES = 268_435_456
-const MAX_BATCH_BYTES = 16_777_216
 
 /**
  * Reads a JSON array as it arrives, in bounded memory: the body itself, or an array at a `path` in
@@ -38,17 +36,12 @@ const MAX_BATCH_BYTES = 16_777_216
  * Rejects with `malformed_json`, `missing_body`, `unsafe_key`, `invalid_input` (400: not an array;
  * a property of the path is missing or repeated), `body_too_large` (413), and with the error of the
  * source.
- * @throws {TypeError} An option is not valid.
  */
-export function readElements(
+export async function* readElements(
   source: AsyncIterable<Uint8Array>, options: ElementOptions = {},
 ): AsyncGenerator<ElementBatch, void, undefined> {
-  return readBatches(source, new ArrayReader(options), options.batchBytes ?? BATCH_BYTES)
-}
-
-async function* readBatches(
-  source: AsyncIterable<Uint8Array>, reader: ArrayReader, size: number,
-): AsyncGenerator<ElementBatch, void, undefined> {
+  const reader = new ArrayReader(options)
+  const size = options.batchBytes ?? BATCH_BYTES
   const turns = new Turns()
   for await (const chunk of source) {
     for (let at = 0; at < chunk.byteLength; at += size) {
@@ -64,8 +57,8 @@ async function* readBatches(
 }
 
 /** Reads the elements of a JSON array from chunks of bytes. */
-export class ArrayReader {
-  /** Set when the reading cannot continue. The error comes after the elements of the last batch. */
+class ArrayReader {
+  /** Set when the reading cannot continue. Throw it after the elements of the last batch. */
   error: HttpError | undefined
   private readonly limits: ReaderLimits
   private readonly window: ByteWindow
@@ -81,15 +74,11 @@ export class ArrayReader {
   private place: ArrayPosition | undefined
   private readonly firstByte: number
 
-  /** @throws {TypeError} An option is not valid. */
-  constructor(options: ElementOptions = {}) {
+  constructor(options: ElementOptions) {
     const {
       path = [], alone = false, maxElementBytes = 1_048_576, maxElements = Infinity,
       batchBytes = BATCH_BYTES, from,
     } = options
-    checkBytes('maxElementBytes', maxElementBytes, MAX_ELEMENT_BYTES)
-    checkBytes('batchBytes', batchBytes, MAX_BATCH_BYTES)
-    if (!(maxElements >= 0)) throw new TypeError('readElements: maxElements must be 0 or more')
     this.limits = { maxElementBytes, maxElements, batchBytes }
     this.window = new ByteWindow(maxElementBytes + 2 * batchBytes + 2)
     const { window, position } = this
@@ -176,9 +165,4 @@ export class ArrayReader {
       text: position.state, opened: envelope.state,
     }
   }
-}
-
-function checkBytes(name: string, bytes: number, max: number): void {
-  if (Number.isInteger(bytes) && bytes >= 1 && bytes <= max) return
-  throw new TypeError(`readElements: ${name} must be a whole number from 1 to ${max}`)
 }

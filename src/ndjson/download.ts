@@ -15,8 +15,7 @@ import { AsyncPieces, RecordText, syncPieces } from './record-text.js'
 import { jsonSchemaOf, serialiser, type JsonSchema } from './serialiser.js'
 
 /**
- * Source of records, one by one or in arrays: an iterable, an async iterable, a Node stream in
- * object mode, a web stream.
+ * Source of records, single or in arrays: an iterable, an async iterable, or a stream of objects.
  */
 export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | readonly T[]>
 
@@ -24,16 +23,14 @@ export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | rea
 export interface DownloadOptions<T = object, C = unknown> {
   /**
    * Opens the source for one request. It is also called for HEAD, which closes the source unread,
-   * so the source should be lazy. An error is the response.
+   * so the source should be lazy. Its error is the response.
    */
   readonly records: (request: HttpRequest<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema.
-   * Records are then written by a compiled serialiser, which **leaves out properties that the
-   * schema does not name**.
-   *
-   * It takes about half the CPU time of `JSON.stringify` for small flat records. For records of 1
-   * KiB and more it is slower. Default: `JSON.stringify`.
+   * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema. A
+   * compiled serialiser then **leaves out properties that the schema does not name**. It takes
+   * about half the CPU time of `JSON.stringify` for small flat records, and more for records of 1
+   * KiB and above. Default: `JSON.stringify`.
    */
   readonly schema?: Schema | JsonSchema
   /**
@@ -41,10 +38,7 @@ export interface DownloadOptions<T = object, C = unknown> {
    * it, `gzip`, `br`.
    */
   readonly codings?: readonly string[]
-  /**
-   * Additional headers of the response, by lower-case name. Default: `Cache-Control: private,
-   * no-cache`.
-   */
+  /** More headers of the response, in lower case. Default: `Cache-Control: private, no-cache`. */
   readonly headers?: Readonly<ResponseHeaders>
 }
 
@@ -54,19 +48,16 @@ const DOWNLOAD = {
 const OFFERS = [NDJSON_TYPE, 'application/json']
 
 /**
- * Creates a handler for GET and HEAD that streams records. The body has one JSON object on each
- * line, or is one JSON array for a client that prefers `application/json`. Fails with
- * `not_acceptable` (406), and with the errors of `records`.
+ * Creates a handler for GET and HEAD that streams records: one JSON object on each line, or one
+ * JSON array for a client that prefers `application/json`. Fails with `not_acceptable` (406), and
+ * with the errors of `records`.
  *
- * Memory stays flat, however many records there are and however slow the client is: the source is
- * read only when the client can receive more. Records are sent in pieces of about 64 KiB, or after
- * 50 ms. If the source fails, the connection is closed, so that the client notices the truncation.
- * If the client disconnects, the source is stopped.
- *
- * Arrays of records and synchronous sources cost less CPU time than an async generator that yields
- * single records.
+ * Memory stays flat, however many records there are and however slow the client is. Records are
+ * sent in pieces of about 64 KiB, or after 50 ms. If the source fails, the connection is closed, so
+ * that the client notices the truncation. If the client disconnects, the source is stopped. Arrays
+ * of records and synchronous sources cost less CPU time than an async generator of single records.
  * @example
- * import { ndjsonDownload, ndjsonBytes } from 'longhaul/ndjson'
+ * import { ndjsonDownload } from 'longhaul/ndjson'
  *
  * async function* users() {
  *   yield [{ id: 1 }, { id: 2 }]
@@ -100,11 +91,11 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
     const source = await options.records(request)
     const text = new RecordText(stringify, type === NDJSON_TYPE ? 'lines' : 'array')
     const headers = { 'cache-control': 'private, no-cache', ...ownHeaders }
-    const answer = stream(200, bodyOf(source, text, coding), headers)
-    answer.headers['content-type'] = type
-    if (coding !== 'identity') answer.headers['content-encoding'] = coding
-    addVary(answer.headers, 'Accept', 'Accept-Encoding')
-    return answer
+    const result = stream(200, bodyOf(source, text, coding), headers)
+    result.headers['content-type'] = type
+    if (coding !== 'identity') result.headers['content-encoding'] = coding
+    addVary(result.headers, 'Accept', 'Accept-Encoding')
+    return result
   }
   return describe(handler, ['GET', 'HEAD'].map((method) => operation(method, {
     summary: method === 'GET' ? 'Download records as NDJSON' : 'The header fields of GET',
@@ -115,7 +106,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
 }
 
 /**
- * Serialises records as bytes of NDJSON, for a file or a request of your own. Closes the source if
+ * Serialises records as bytes of NDJSON, for a file or your own request. Closes the source if
  * the caller stops early. Rejects with the error of the source.
  * @example
  * import { createWriteStream } from 'node:fs'

@@ -11,34 +11,27 @@ import {
   type LineErrorCode,
 } from './line-text.js'
 
-/** Records and bad lines of one chunk of bytes, each ordered by line. */
+/** Records and failed lines of one chunk of bytes, each ordered by line. */
 export interface RecordBatch {
   readonly records: object[]
   /** Line number of each record, from 1. */
   readonly lines: number[]
-  /** Descriptions of bad lines. The reader describes the first `maxErrors` of the stream. */
+  /** Failed lines. The reader describes the first `maxErrors` of the stream. */
   readonly errors: LineError[]
-  /** Number of bad lines in this chunk, including those that are not described. */
+  /** Number of failed lines in this chunk, described or not. */
   readonly failed: number
 }
 
 /** Limits of a reader. */
 export interface LineReaderOptions {
-  /**
-   * Maximum length of a line in bytes. A longer line is skipped and counted as failed. Default:
-   * 1_048_576 (1 MiB).
-   */
+  /** Maximum length of a line in bytes. A longer line fails. Default: 1_048_576 (1 MiB). */
   readonly maxLineBytes?: number
-  /**
-   * Maximum number of bad lines of the stream that are described; `Infinity` for all. All bad lines
-   * are counted. Default: 100.
-   */
+  /** Maximum number of failed lines that are described; `Infinity` for all. Default: 100. */
   readonly maxErrors?: number
 }
 
 const KNOWN = { maxLineBytes: 0, maxErrors: 0 } satisfies Record<keyof LineReaderOptions, 0>
 
-/** One line of a block. */
 interface LinePlace {
   readonly start: number
   readonly end: number
@@ -53,18 +46,18 @@ const MAX_LINE_BYTES = 268_435_456
 const BOM = 0xfeff
 
 /**
- * Splits bytes into lines and parses each line as a record. The result does not depend on how the
- * bytes are divided into chunks.
+ * Splits bytes into lines and parses each line as a record. The division of the bytes into chunks
+ * does not change the result.
  *
  * Lines end at the byte 0x0A, before anything is decoded. CRLF, white space around a record, blank
- * lines, a byte order mark at the start and a last line without a line feed are allowed. A line is
- * reported and skipped if it is not one JSON object in UTF-8, is too long, is nested more than 512
- * levels deep, or has a key such as `__proto__` at any depth.
+ * lines, a byte order mark at the start and a last line without a line feed are allowed. A line
+ * fails if it is not one JSON object in UTF-8, is too long, is nested more than 512 levels deep, or
+ * has a key such as `__proto__` at any depth.
  *
  * All lines that end in a chunk are parsed at once. Pass chunks of about 64 KiB, or use
  * `readRecords`, which divides its source.
  * @example
- * import { LineReader, readRecords } from 'longhaul/ndjson'
+ * import { LineReader } from 'longhaul/ndjson'
  *
  * const reader = new LineReader()
  * const first = reader.read(Buffer.from('{"id":1}\n{"id"'))
@@ -166,10 +159,6 @@ export class LineReader {
     else this.line++
   }
 
-  /**
-   * Reads whole lines, without the line feed of the last one. Decodes them at once, because they
-   * are nearly always UTF-8.
-   */
   private readBlock(bytes: Buffer, batch: MutableBatch): void {
     const text = textOf(bytes)
     if (text === undefined) {
@@ -284,17 +273,15 @@ function emptyBatch(): MutableBatch {
   return { records: [], lines: [], errors: [], failed: 0 }
 }
 
-/** Number of bytes that are parsed at once. */
 const BLOCK_BYTES = 65_536
 const MANY_FAILED = 256
 /** Size of the block after one with many bad lines, so that the event loop is not blocked. */
 const SMALL_BLOCK_BYTES = 8192
 
 /**
- * Reads NDJSON from any source of bytes: a request body, a file stream, the body of a fetch
- * response. Yields a batch for each 64 KiB or less that contains a record or a bad line. Yields to
- * the event loop at least every 10 ms or so. Closes the source if the caller stops early. Rejects
- * with the error of the source.
+ * Reads NDJSON from any source of bytes, such as a request body or a file stream. Yields a batch
+ * for each 64 KiB or less that contains a record or a failed line. Yields to the event loop about
+ * every 10 ms. Closes the source if the caller stops early. Rejects with the error of the source.
  * @example
  * import { createReadStream } from 'node:fs'
  *
@@ -309,11 +296,10 @@ export function readRecords(
   return readBatches(source, new LineReader(options))
 }
 
-/** Settings of `readBatches`. */
 export interface BatchSettings {
   /**
-   * Yields an empty batch after this many bytes of blank lines, so that the caller can note how far
-   * it is. Default: never.
+   * Yields an empty batch after this many bytes of blank lines, so that the caller can save the
+   * position. Default: never.
    */
   readonly maxQuietBytes?: number
   /** Number of the last line that is read. Default: unlimited. */

@@ -2,11 +2,11 @@ import { isAscii, isUtf8, transcode } from 'node:buffer'
 import { excerptOf } from '../records/report.js'
 import { jsonFault } from '../http/body/json-fault.js'
 
-/** Reason why a line is not a record. */
+/** Reason why a line fails. */
 export type LineErrorCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8'
   | 'line_too_deep' | 'line_too_long' | 'line_unsafe_key'
 
-/** One bad line. */
+/** One failed line. */
 export interface LineError {
   /** Line number, from 1; blank lines count. */
   readonly line: number
@@ -31,19 +31,9 @@ export const EXCERPT_BYTES = 240
 /** In longer lines the position of a syntax error is not searched: it would cost too much. */
 const MAX_SCANNED = 4096
 
-/** Describes a bad line. */
 export function lineError(line: number, found: LineErrorCode, text: string): LineError {
-  const code = found === 'line_not_object' && !isJson(text) ? 'line_malformed' : found
+  const code = found === 'line_not_object' && parsed(text) === undefined ? 'line_malformed' : found
   return { line, code, message: messageOf(code, text), excerpt: excerptOf(text) }
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 function messageOf(code: LineErrorCode, text: string): string {
@@ -63,7 +53,6 @@ export function textOf(bytes: Buffer): string | undefined {
   return transcode(bytes, 'utf8', 'utf16le').toString('utf16le')
 }
 
-/** Parses JSON. Returns `undefined` if the text is not JSON. */
 export function parsed(text: string): object | undefined {
   try {
     return JSON.parse(text) as object
@@ -81,10 +70,7 @@ const EMPTY = Buffer.alloc(0)
 /** A larger buffer is released after its line. */
 const KEPT_BYTES = 65_536
 
-/**
- * Buffers the beginning of a line until its end arrives. It is one buffer that doubles, not a list
- * of pieces, because a client may send one byte at a time.
- */
+/** Buffers the beginning of a line, in one buffer because a client may send single bytes. */
 export class PartialLine {
   private buffer = EMPTY
   private length = 0
@@ -114,10 +100,7 @@ export class PartialLine {
     return undefined
   }
 
-  /**
-   * Ends the line. Returns its bytes, which are valid until the next `add`; `undefined` if the line
-   * was too long.
-   */
+  /** Ends the line. Returns its bytes until the next `add`; `undefined` if it was too long. */
   end(): Buffer | undefined {
     if (this.skipping) {
       this.skipping = false

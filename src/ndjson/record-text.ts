@@ -7,7 +7,6 @@ export type Layout = 'lines' | 'array'
 /** Number of UTF-16 units that fill a piece of the body. */
 export const FULL_UNITS = 65_536
 
-/** Serialises records, one on each line or as one JSON array. */
 export class RecordText<T> {
   private text = ''
   private begun = false
@@ -16,7 +15,6 @@ export class RecordText<T> {
     private readonly stringify: (record: T) => string | undefined, private readonly layout: Layout,
   ) {}
 
-  /** Length of the text in UTF-16 units. */
   get units(): number {
     return this.text.length
   }
@@ -46,14 +44,12 @@ export class RecordText<T> {
     for (const record of records) this.add(record)
   }
 
-  /** Returns the text as bytes, and begins a new one. */
   take(): Buffer {
     const bytes = Buffer.from(this.text)
     this.text = ''
     return bytes
   }
 
-  /** Adds the end of the layout, after the last record. */
   end(): void {
     if (this.layout === 'array') this.text += this.begun ? ']\n' : '[]\n'
   }
@@ -64,7 +60,6 @@ export function isList<T>(item: T | readonly T[]): item is readonly T[] {
   return Array.isArray(item)
 }
 
-/** Serialises records of a synchronous source into pieces of about 64 KiB. */
 export async function* syncPieces<T>(
   source: Iterable<T | readonly T[]>, text: RecordText<T>,
 ): AsyncGenerator<Piece, void, undefined> {
@@ -97,21 +92,17 @@ const BATCH_UNITS = FULL_UNITS / 16
 
 type Step = IteratorResult<Piece, undefined>
 
-/**
- * Serialises records of an asynchronous source into pieces of about 64 KiB, or smaller ones if the
- * source is slow.
- */
+/** Serialises records of an asynchronous source into pieces of 64 KiB, or less if it is slow. */
 export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, undefined> {
   private readonly turns = new Turns()
   private iterator: AsyncIterator<T | readonly T[]> | undefined
-  /** Records that are not serialised yet. */
   private readonly batch: T[] = []
   private batchSize = 1
   private caller: { resolve(step: Step): void; reject(error: unknown): void } | undefined
   /** Resumes the reader, which waits with a full piece for the next call of `next`. */
   private resume: () => void = ignore
   private timer: NodeJS.Timeout | undefined
-  /** A record has waited since the timer was started. */
+  /** A record waits since the timer was started. */
   private timing = false
   private flushDue = false
   private ended = false
@@ -155,7 +146,6 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     }
   }
 
-  /** Requests the next record or list. */
   private request(): void {
     const { iterator } = this
     if (iterator) Promise.resolve(iterator.next()).then(this.receive, this.fail)
@@ -172,7 +162,6 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     }
   }
 
-  /** Serialises a list, or the batch of single records, and continues with the source. */
   private async write(value: T | readonly T[]): Promise<void> {
     this.writeBatch()
     if (isList(value)) await this.addList(value)
@@ -281,7 +270,7 @@ function close(source: object, iterator: AsyncIterator<unknown>): void {
     if (typeof destroy === 'function') destroy.call(source)
     else iterator.return?.().then(undefined, ignore)
   } catch {
-    // An error of a source that nobody reads any more is ignored.
+    // The source is no longer read, so its error is ignored.
   }
 }
 

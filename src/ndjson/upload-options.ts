@@ -32,31 +32,28 @@ export interface WriteContext {
   /** Aborts when the client disconnects or the task is stopped. */
   readonly signal: AbortSignal
   /**
-   * Owner of the upload, direct or in the background: what `owner` of `taskEndpoints` says.
-   * `undefined` without `background`.
+   * Owner of the upload, as `owner` of `taskEndpoints` returns it. `undefined` without
+   * `background`.
    */
   readonly owner: string | undefined
-  /**
-   * Value that `context` of `taskEndpoints` returns, direct or in the background. Without
-   * `background`: the context of the request.
-   */
+  /** Value of `context` of `taskEndpoints`; without `background`, the context of the request. */
   readonly context: unknown
   /**
-   * Id of the task, the same in all its runs; `undefined` for a synchronous upload, which nothing
-   * continues. Store the `cursor` under this id.
+   * Id of the task, the same in all its runs. Store the `cursor` under it. `undefined` for a
+   * synchronous upload.
    */
   readonly taskId: string | undefined
   /**
-   * Returns the position of the upload after this batch, as text. Store it in the transaction that
-   * writes the records, and return it from `resume`. Replace only `previous` by it: then each
-   * record is written once, even if a suspended process continues after another one has begun.
-   * @param outcomes - what `write` is going to return, if it returns outcomes
+   * Returns the position after this batch as text. Store it in the transaction that writes the
+   * records, and return it from `resume`. Replace only `previous` by it: then each record is
+   * written once, even if a suspended process continues after another one has begun.
+   * @param outcomes - the outcomes that `write` returns, if it returns any
    */
   readonly cursor: (outcomes?: Outcomes) => string
   /**
-   * The cursor that this run believes to be stored: that of its last `write`, or what `resume` has
-   * returned. `undefined` before the first. If another cursor is stored, another run has continued
-   * the upload: write nothing, and throw `httpError('attempt_replaced')`.
+   * The cursor of the last `write` of this run, or the one that `resume` returned; `undefined`
+   * before the first. If another cursor is stored, another run has continued the upload: write
+   * nothing, and throw `httpError('attempt_replaced')`.
    */
   readonly previous: string | undefined
 }
@@ -69,47 +66,36 @@ export interface ResumeContext extends Pick<WriteContext, 'owner' | 'context' | 
 /** Options of `ndjsonUpload`. */
 export interface UploadOptions<T = object> {
   /**
-   * Validates each record; a record that is not valid is a failed line. An asynchronous schema
-   * validates up to 8 records at the same time. Default: any object.
+   * Validates each record, up to 8 at the same time if it is asynchronous. A record that is not
+   * valid is a failed line. Default: any object.
    */
   readonly schema?: Schema<T>
   /**
-   * Writes a batch of records. The next batch is read when this one is done, so memory stays flat
-   * however slow the database is.
-   *
-   * Returns nothing if all records were written, or else an outcome (or `undefined`) for each
-   * record. An error ends the upload. The response is that error, with a report of the batches that
-   * were written before it.
+   * Writes a batch of records. The next batch is read afterwards, so memory stays flat. Returns
+   * nothing if all records were written, or else an outcome (or `undefined`) for each. An error
+   * ends the upload and is the response, with a report of the batches before it.
    */
   readonly write: (records: T[], context: WriteContext) => MaybePromise<Outcomes | void>
-  /** Reads records from bodies of another form. Default: NDJSON, one JSON object a line. */
+  /** Reads records from other formats. Default: NDJSON, one JSON object on each line. */
   readonly source?: UploadSource
   /**
    * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there
-   * is none. The upload continues after that batch. Called when the task of an upload runs again.
-   *
-   * Default: the upload continues after the position that longhaul has saved after each batch. The
-   * batch that was being written when the process died is then written again.
+   * is none. Called when the task of an upload runs again; the upload then continues after that
+   * batch. Default: it continues after the last batch whose position longhaul has saved. After a
+   * crash one batch is then written again.
    */
   readonly resume?: (context: ResumeContext) => MaybePromise<string | null | undefined>
   /**
-   * Maximum number of records in one `write`. Batches of large records are smaller: about 1 MiB.
-   * Default: 500.
+   * Maximum number of records in one `write`. A batch also ends after about 1 MiB. Default: 500.
    */
   readonly batchSize?: number
-  /**
-   * Maximum number of failed lines that the response describes. All failed lines are counted.
-   * Default: 100.
-   */
+  /** Maximum number of failed lines that the response describes. All are counted. Default: 100. */
   readonly maxErrors?: number
-  /**
-   * Maximum length of a line in bytes. A longer line is skipped and counted as failed. Default:
-   * 1_048_576 (1 MiB).
-   */
+  /** Maximum length of a line in bytes. A longer line fails. Default: 1_048_576 (1 MiB). */
   readonly maxLineBytes?: number
   /**
-   * Maximum number of lines, blank ones included. The lines up to it are written. If there are
-   * more, the upload then ends with a 413, which has the report. Default: unlimited.
+   * Maximum number of lines, including blank lines. If there are more, the lines up to it are
+   * written, and the response is a 413 with the report. Default: unlimited.
    */
   readonly maxLines?: number
   /**
@@ -117,26 +103,21 @@ export interface UploadOptions<T = object> {
    * (16 GiB).
    */
   readonly maxBodyBytes?: number
-  /**
-   * Maximum size of the body after its content coding is undone, in bytes. Default: 17_179_869_184
-   * (16 GiB).
-   */
+  /** Maximum size of the decoded body, in bytes. Default: 17_179_869_184 (16 GiB). */
   readonly maxDecodedBytes?: number
-  /** Maximum number of decoded bytes for each byte sent, checked above 1 MiB. Default: 250. */
+  /** Maximum number of decoded bytes per byte sent, checked above 1 MiB. Default: 250. */
   readonly maxRatio?: number
   /**
-   * Lets clients ask for an upload to be read in the background, by a task with these options. Its
+   * Lets clients request that a task with these options reads the upload in the background. Its
    * result is the body of the synchronous response. Default: all responses are synchronous.
    */
   readonly background?: UploadBackgroundOptions
 }
 
 /**
- * Options of the task that reads uploads in the background.
- *
- * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
- * last batch that was committed. Its report is that of a run without a break. One batch may be
- * written twice, so make `write` repeatable, or use `resume`.
+ * Options of the task that reads uploads in the background. A task that runs again continues after
+ * the last committed batch, and its report covers all runs. One batch may be written twice, so make
+ * `write` repeatable, or use `resume`.
  */
 export type UploadBackgroundOptions = SpooledTaskOptions
 
@@ -170,7 +151,6 @@ const UPLOAD = {
 
 export type UploadSettings<T> = ReturnType<typeof readUploadOptions<T>>
 
-/** @throws {TypeError} An option of `ndjsonUpload` is unknown or not valid. */
 export function readUploadOptions<T>(options: UploadOptions<T>) {
   const read = readOptions<UploadOptions<T>, typeof UPLOAD>('ndjsonUpload', options, UPLOAD)
   const { background, resume, schema, maxBodyBytes, maxDecodedBytes, maxRatio } = read

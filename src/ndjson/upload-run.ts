@@ -9,7 +9,7 @@ import { batchesOf, type Block, type Judge } from '../records/batch.js'
 import { TextSink } from '../records/http.js'
 import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
 import { writeRecords, type Continuation } from '../records/write-loop.js'
-import { oneOf } from '../runtime/text.js'
+import { Gathered, oneOf } from '../runtime/text.js'
 import { unlessAborted } from '../runtime/timers.js'
 import { judge } from '../schema/schema.js'
 import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
@@ -35,7 +35,10 @@ export const isLinePlace = (place: unknown): place is LinePlace => (
   isJsonObject(place) && isWholeNumber(place['byte']) && isWholeNumber(place['lines'])
 )
 
-/** Reading and writing of the lines of one upload. */
+export function placeOf(from: { readonly place?: object | undefined } | undefined): LinePlace {
+  return isLinePlace(from?.place) ? from.place : { byte: 0, lines: 0 }
+}
+
 interface Upload<T> {
   readonly settings: UploadSettings<T>
   readonly report: Report
@@ -45,11 +48,16 @@ interface Upload<T> {
   readonly continuation?: Continuation
 }
 
-/** Reads the records of a body and passes them to `write` in batches. Yields after each batch. */
+/**
+ * Reads the records of a decoded body and passes them to `write` in batches. Yields after each
+ * batch. The body begins at `from`, unless it is that of a source.
+ */
 export function writeLines<T>(
-  bytes: AsyncIterable<Uint8Array>, upload: Upload<T>,
+  body: AsyncIterable<Uint8Array>, upload: Upload<T>,
 ): AsyncGenerator<void, void, undefined> {
   const { settings, report, context, from, continuation } = upload
+  const { source } = settings
+  const bytes = source ? toLines(source, body, placeOf(from).byte) : body
   const batches = batchesOf<T, LinePlace>(lineBlocks(bytes, upload), {
     batchSize: settings.batchSize, concurrency: CONCURRENCY, judge: judgeRecords(settings),
     done: from?.done ?? 0,
@@ -83,7 +91,7 @@ async function* lineBlocks<T>(
   // Each bad line has a line in the response, or a later run may begin behind it.
   const describesAll = streamResults || continuation !== undefined
   const reader = new LineReader({ maxErrors: describesAll ? Infinity : maxErrors, maxLineBytes })
-  let place: LinePlace = isLinePlace(from?.place) ? from.place : { byte: 0, lines: 0 }
+  let place = placeOf(from)
   reader.continueAt(place.byte, place.lines)
   let byte = reader.byteCount
   const limits = { maxQuietBytes: MAX_QUIET_BYTES, maxLines }
@@ -120,18 +128,15 @@ export function messageOf({ total, succeeded, failed }: Report): string {
   return `Read ${records}: ${succeeded} succeeded, ${failed} failed.`
 }
 
-/** One upload that is read while its client waits for the response. */
 export interface DirectUpload {
   readonly coding: string
   readonly report: Report
   readonly sink: TextSink | LineSink
-  /** Reads and writes records from the body. Yields after each batch. */
   readonly write: (
     bytes: AsyncIterable<Uint8Array>, signal: AbortSignal,
   ) => AsyncGenerator<void, void, undefined>
 }
 
-/** Returns the parts of a synchronous upload. */
 export function directUpload<T>(
   request: HttpRequest<unknown>, settings: UploadSettings<T>, coding: string,
   origin: Pick<WriteContext, 'owner' | 'context'>, streamResults: boolean,
@@ -140,14 +145,12 @@ export function directUpload<T>(
   const report = new Report(sink, reportSettings(settings, streamResults))
   const write: DirectUpload['write'] = (bytes, signal) => {
     const context = { ...origin, taskId: undefined, signal }
-    const { source } = settings
     const body = decodeBytes(bytes, coding, settings.limits, request)
-    return writeLines(source ? toLines(source, body) : body, { settings, report, context, streamResults })
+    return writeLines(body, { settings, report, context, streamResults })
   }
   return { coding, report, sink, write }
 }
 
-/** Keeps the results that a response streams, until they are sent. */
 class LineSink implements ReportSink {
   readonly separator = '\n'
   private text = ''
@@ -162,7 +165,6 @@ class LineSink implements ReportSink {
   }
 }
 
-/** Responds to an upload with an Idempotency-Key, and does its work once. */
 export async function respondOnce<C>(
   endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
 ): Promise<HttpResponse> {
@@ -175,7 +177,7 @@ export async function respondOnce<C>(
           + 'send "Accept: application/json", or leave the key out.',
       })
     }
-    // A later request is compared by the whole of a small upload, and by the start of a larger one.
+    // A later request is compared by all bytes of a small upload, and by the first of a larger one.
     const start = bytes.subarray(0, MAX_WHOLE_BYTES)
     const sha256 = createHash('sha256').update(start).digest('hex')
     const { coding } = upload
@@ -188,9 +190,7 @@ export async function respondOnce<C>(
   }
 }
 
-/**
- * Reads an upload whose response is kept. A batch is written to its end if the client disconnects.
- */
+/** Reads an upload whose response is stored. Continues if the client disconnects. */
 async function readOnce(
   upload: DirectUpload, body: AsyncIterable<Uint8Array>, began: () => void,
 ): Promise<KeptResponse> {
@@ -210,22 +210,18 @@ async function readOnce(
 /** Maximum size of an upload with an Idempotency-Key that is read as a whole, in bytes. */
 const MAX_WHOLE_BYTES = 1_048_576
 
-/** Reads a body until it ends or is too large to be read as a whole. */
 async function readStart(
   chunks: AsyncIterator<Uint8Array>,
 ): Promise<{ readonly bytes: Uint8Array; readonly isWhole: boolean }> {
-  const pieces: Uint8Array[] = []
-  for (let size = 0; size <= MAX_WHOLE_BYTES;) {
+  const start = new Gathered()
+  while (start.size <= MAX_WHOLE_BYTES) {
     const next = await chunks.next()
-    if (next.done === true) return { bytes: Buffer.concat(pieces), isWhole: true }
-    size += next.value.byteLength
-    // A copy, because a source may reuse its chunk.
-    pieces.push(Uint8Array.prototype.slice.call(next.value))
+    if (next.done === true) return { bytes: start.bytes, isWhole: true }
+    start.add(next.value)
   }
-  return { bytes: Buffer.concat(pieces), isWhole: false }
+  return { bytes: start.bytes, isWhole: false }
 }
 
-/** Yields a chunk that was read, and the chunks after it. */
 async function* withFirst(
   first: Uint8Array, chunks: AsyncIterator<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -233,10 +229,7 @@ async function* withFirst(
   yield* { [Symbol.asyncIterator]: () => chunks }
 }
 
-/**
- * Responds to an upload: with the report of all records, or with one line for each record while the
- * upload arrives.
- */
+/** Responds with the report of all records, or with one line for each during the upload. */
 export function respondDirect(
   upload: DirectUpload, body: AsyncIterable<Uint8Array>, signal: AbortSignal,
 ): Promise<HttpResponse> | HttpResponse {
@@ -246,10 +239,7 @@ export function respondDirect(
   return withVary(stream(200, lines, { 'content-type': NDJSON_TYPE }))
 }
 
-/**
- * If `signal` aborts, rejects at once with the report of the records that were written until then,
- * because a policy does not wait for this handler.
- */
+/** If `signal` aborts, rejects at once, because a policy does not wait for this handler. */
 async function respondAtEnd(
   upload: DirectUpload, body: AsyncIterable<Uint8Array>, signal: AbortSignal,
 ): Promise<HttpResponse> {

@@ -1,13 +1,12 @@
 /**
- * Reads records from bodies that are not NDJSON, such as `streamJson` of `longhaul/stream-json`
- * does.
+ * Reads records from bodies that are not NDJSON, such as `streamJson` of `longhaul/stream-json`.
  */
 export interface UploadSource {
   /** Media types of the bodies. Others get a 415. */
   readonly mediaTypes: readonly string[]
   /**
-   * Yields the records of a body whose content coding is undone, in order. The same bytes must give
-   * the same records, because a task that continues reads them again.
+   * Yields the records of a decoded body, in order. The same bytes must give the same records,
+   * because a task that continues reads them again.
    */
   read(body: AsyncIterable<Uint8Array>): AsyncIterable<unknown>
 }

@@ -9,10 +9,8 @@ import type { ReadWork } from '../tasks/http/settings.js'
 import type {
   UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
 } from './upload-options.js'
-import { toLines } from './upload-source.js'
-import { isLinePlace, messageOf, readAll, reportSettings, writeLines } from './upload-run.js'
+import { isLinePlace, messageOf, placeOf, readAll, reportSettings, writeLines } from './upload-run.js'
 
-/** Task of an upload, and the function that makes a request its input. */
 export interface SpooledUpload {
   readonly task: UploadTask
   spool<C>(endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string): Promise<ReadWork>
@@ -37,17 +35,15 @@ export function spooledUpload<T>(
       onError: (error) => { throw error },
     })
     const { report, stored, from } = continuation
-    const byte = isLinePlace(from.place) ? from.place.byte : 0
-    const decoded = await decodedFrom(spooled, source ? 0 : byte, limits, async (start) => {
+    const decoded = await decodedFrom(spooled, source ? 0 : placeOf(from).byte, limits, async (start) => {
       done = start
       const pieces = await spool.open(spooled, start)
       const count = (size: number): void => { done += size }
       return withProgress(pieces, signal, count, () => { progress(report) })
     })
-    const bytes = source ? toLines(source, decoded, byte) : decoded
     const call = { signal, owner, context, taskId }
     try {
-      await readAll(writeLines(bytes, { settings, report, context: call, from, continuation }))
+      await readAll(writeLines(decoded, { settings, report, context: call, from, continuation }))
     } catch (error) {
       throw failedAfter(error, report.total, messageOf(report))
     }
@@ -68,7 +64,6 @@ export function spooledUpload<T>(
   }
 }
 
-/** Counts the bytes as sent, and calls `progress` after each piece. */
 async function* withProgress(
   source: AsyncIterable<Uint8Array>, signal: AbortSignal, count: (bytes: number) => void,
   progress: () => void,

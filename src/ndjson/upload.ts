@@ -13,7 +13,7 @@ import {
 } from '../openapi/operation.js'
 import { checkEndpoints, reportSchema } from '../records/http.js'
 import type { Schema } from '../schema/schema.js'
-import { taskFormat } from '../tasks/http/formats.js'
+import { accepted } from '../tasks/http/operations.js'
 import { checkNdjsonType, NDJSON_TYPE } from './media-type.js'
 import {
   readUploadOptions, type UploadBackgroundOptions, type UploadOptions, type UploadSettings,
@@ -22,13 +22,13 @@ import {
 import { directUpload, respondDirect, respondOnce } from './upload-run.js'
 import { spooledUpload, type SpooledUpload } from './upload-task.js'
 
-/** An upload that clients may ask to be read in the background. Returned by `ndjsonUpload`. */
+/** An upload that can be read in the background. Returned by `ndjsonUpload`. */
 export interface BackgroundUpload {
   /** Reads uploads in the background. Pass it to `createTasks` in `definitions`. */
   readonly task: UploadTask
   /**
    * Creates the handler for POST.
-   * @param endpoints - the endpoints of the tasks that `task` is defined in
+   * @param endpoints - the endpoints of the tasks that define `task`
    * @throws {TypeError} `task` is not among the definitions of these tasks.
    */
   handler<C>(endpoints: TaskEndpoints<C>): Handler<C>
@@ -36,26 +36,25 @@ export interface BackgroundUpload {
 
 /**
  * Creates a handler for POST that reads records as NDJSON. Its memory does not grow with the number
- * of records. Each line is one JSON object; a bad line is skipped and counted. Bodies may be coded
- * with gzip, deflate, br, and zstd where Node supports it. `source` reads bodies of another form,
- * such as a JSON document.
+ * of records. Each line is one JSON object; a line that is not valid is skipped and counted. Bodies
+ * may be coded with gzip, deflate, br, and zstd where Node supports it. `source` reads other
+ * formats.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
- * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
- * respond-async`: the body is stored in blobs, the client gets a 202, and the task reads it.
+ * `createTasks`, and `handler(endpoints)` for the router. For a request with `Prefer:
+ * respond-async`, the body is stored in blobs, the client gets a 202, and the task reads the body.
  *
  * The response is 200 `{ message, summary: { total, succeeded, failed }, items: [{ line, status,
  * error: { code, message, excerpt, details? } }] }` with the first failed lines, even if every line
- * is bad. A client that accepts `application/x-ndjson` receives one line for each record during the
- * upload, `{ line, status, id?, error? }`. The last line is `{ message, summary }`, or `{ error,
- * code, summary }` if the upload ended early. Such a client has to read while it sends.
+ * failed. A client that accepts `application/x-ndjson` gets one line for each record during the
+ * upload, `{ line, status, id?, error? }`, and must read while it sends. The last line is `{
+ * message, summary }`, or `{ error, code, summary }` if the upload ended early.
  *
  * With `background`, requests may have an Idempotency-Key. A synchronous upload with a key runs
- * once: a later request with the key gets the same response. If the upload broke after records were
- * written, that is the error with the report of these records. Use `resumableUpload` of
- * `longhaul/uploads` for uploads that continue after a broken connection. Without `background` a
- * request with a key is 400 `idempotency_not_supported`, unless the policy `idempotent()` is in
- * front.
+ * once: a later request with the key gets the same response, even if that is an error with the
+ * report of the records that were written. Uploads that continue after a broken connection need
+ * `resumableUpload` of `longhaul/uploads`. Without `background` a request with a key gets 400
+ * `idempotency_not_supported`, unless the policy `idempotent()` runs first.
  *
  * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
  * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
@@ -119,7 +118,6 @@ function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Backgroun
   return describe(handler, [uploadOperation(settings.schema, background !== undefined, settings.source?.mediaTypes)])
 }
 
-/** Checks the headers of an upload. Returns its content coding. */
 function checkHead(
   { headers, body }: HttpRequest<unknown>, { maxBodyBytes, source }: Pick<UploadSettings<unknown>, 'maxBodyBytes' | 'source'>,
 ): string {
@@ -133,10 +131,8 @@ function checkHead(
   return coding
 }
 
-/** Headers of responses to requests with an Idempotency-Key. */
 const OF_KEY = fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
 
-/** Errors of requests with an Idempotency-Key, and of uploads that are read in the background. */
 const OF_BACKGROUND = [
   'unauthorized', 'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
   'idempotency_key_reused', 'too_many_bytes',
@@ -167,14 +163,7 @@ export function uploadOperation(
       200: {
         ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } },
       },
-      ...background && {
-        202: response('Accepted: the upload is read in the background', {
-          schema: taskFormat.schema,
-          headers: fields(
-            'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
-          ),
-        }),
-      },
+      ...background && { 202: accepted('Accepted: the upload is read in the background') },
       ...errorResponses(
         'incomplete_body', 'digest_mismatch', 'invalid_header', 'malformed_coding',
         ...background ? OF_BACKGROUND : ['idempotency_not_supported'] as const,

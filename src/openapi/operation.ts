@@ -158,8 +158,12 @@ export function addResponses(
   operation: Operation, responses: Readonly<Record<string, Fragment>>,
 ): Operation {
   const own = operation.openapi['responses'] as Responses
-  const joined = joinByName(own, responses, joinResponses)
-  return { ...operation, openapi: { ...operation.openapi, responses: joined } }
+  return changed(operation, { responses: joinByName(own, responses, joinResponses) })
+}
+
+/** Returns an operation with other properties in its OpenAPI object. */
+export function changed(operation: Operation, changes: Fragment): Operation {
+  return { ...operation, openapi: { ...operation.openapi, ...changes } }
 }
 
 /**
@@ -172,16 +176,11 @@ export function addResponseHeaders(
   operation: Operation, headers: Readonly<Record<string, Fragment>>,
 ): Operation {
   const own = operation.openapi['responses'] as Responses
-  return {
-    ...operation,
-    openapi: {
-      ...operation.openapi,
-      responses: Object.fromEntries(Object.entries(own).map(([status, response]) => {
-        const joined = { ...headers, ...response['headers'] as Fragment | undefined }
-        return [status, { ...response, headers: joined }]
-      })),
-    },
-  }
+  const responses = Object.entries(own).map(([status, response]) => {
+    const joined = { ...headers, ...response['headers'] as Fragment | undefined }
+    return [status, { ...response, headers: joined }] as const
+  })
+  return changed(operation, { responses: Object.fromEntries(responses) })
 }
 
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
@@ -190,7 +189,7 @@ export function addParameters(operation: Operation, parameters: readonly Fragmen
     other['in'] === one['in'] && other['name'] === one['name']
   )))
   if (added.length === 0) return operation
-  return { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
+  return changed(operation, { parameters: [...own, ...added] })
 }
 
 export function mergeOperations(first: Operation, second: Operation): Operation {
@@ -200,11 +199,10 @@ export function mergeOperations(first: Operation, second: Operation): Operation 
   const bodies = [first.openapi['requestBody'], second.openapi['requestBody']] as (Fragment | undefined)[]
   const [one, other] = bodies
   const requestBody = one && other ? joinContents(one, other) : one ?? other
-  const openapi = {
-    ...joined.openapi, ...requestBody && { requestBody }, ...deprecated && { deprecated: false },
-  }
-  const parameters = (second.openapi['parameters'] ?? []) as readonly Fragment[]
-  return addParameters({ ...joined, openapi }, parameters)
+  const merged = changed(joined, {
+    ...requestBody && { requestBody }, ...deprecated && { deprecated: false },
+  })
+  return addParameters(merged, (second.openapi['parameters'] ?? []) as readonly Fragment[])
 }
 
 function joinResponses(first: Fragment, second: Fragment): Fragment {

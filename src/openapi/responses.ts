@@ -13,7 +13,7 @@ export const requestFields = {
     description: 'Entity tags that the client has (RFC 9110 section 13.1.2)',
   }),
   ifMatch: parameter('header', 'If-Match', {
-    description: 'Go on only if one of these entity tags is current (RFC 9110 section 13.1.1)',
+    description: 'Entity tags of which one must be current (RFC 9110 section 13.1.1)',
   }),
   contentDigest: parameter('header', 'Content-Digest', {
     description: 'Digests that the body must have, such as `sha-256=:…:` (RFC 9530 section 2)',
@@ -37,7 +37,7 @@ export const responseFields = {
   }),
   'ETag': header('Changes with the representation (RFC 9110 section 8.8.3)'),
   'Last-Modified': header('HTTP date of the last change (RFC 9110 section 8.8.2)'),
-  'Vary': header('The request fields that this answer depends on (RFC 9110 section 12.5.5)'),
+  'Vary': header('The request headers that this response depends on (RFC 9110 section 12.5.5)'),
   'Cache-Control': header('How long it may be reused, and by whom (RFC 9111 section 5.2)'),
   'Link': header('Related resources (RFC 8288)'),
   'Allow': header('The methods that are allowed (RFC 9110 section 10.2.1)'),
@@ -50,7 +50,7 @@ export const responseFields = {
     'The Idempotency-Key of the request, because it is honoured: the request may be sent again'
   ),
   'Idempotent-Replayed': header(
-    '`true` when an earlier request with this Idempotency-Key was answered'
+    '`true` if this repeats the response to an earlier request with this Idempotency-Key'
   ),
 } as const satisfies Record<string, Fragment>
 

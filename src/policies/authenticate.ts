@@ -5,7 +5,7 @@ import { readFailure } from '../http/failure.js'
 import { withContext } from '../http/request.js'
 import { principalOrNobody, type Principal } from '../http/principal.js'
 import { withHeaders } from '../http/respond.js'
-import type { Fragment } from '../openapi/operation.js'
+import { changed, type Fragment } from '../openapi/operation.js'
 import { addFailures } from '../openapi/responses.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import {
@@ -187,15 +187,12 @@ function securedBy(
   return (operation) => {
     const { openapi } = operation
     if (optional && !('401' in (openapi['responses'] as Fragment))) {
-      return { ...operation, openapi: { ...openapi, security: openapi['security'] ?? [] } }
+      return changed(operation, { security: openapi['security'] ?? [] })
     }
     const failing = unauthorized(operation)
     if (described.length === 0) return failing
-    return {
-      ...failing,
-      openapi: { ...failing.openapi, security },
-      securitySchemes: { ...operation.securitySchemes, ...securitySchemes },
-    }
+    const all = { ...operation.securitySchemes, ...securitySchemes }
+    return { ...changed(failing, { security }), securitySchemes: all }
   }
 }
 

@@ -80,7 +80,7 @@ export class Spool implements BodyStore {
   async open({ blob }: SpooledBody, start = 0): Promise<AsyncIterable<Uint8Array>> {
     const bytes = await this.blobs.open(blob, start === 0 ? undefined : { start })
     if (bytes !== undefined) return bytes
-    throw httpError('gone', { message: 'What was sent is no longer here.' })
+    throw httpError('gone', { message: 'The body no longer exists.' })
   }
 
   /** Returns the parts of a text that the task of a body writes. */
@@ -127,10 +127,9 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   /** Maximum time of one run. Default: 3_600_000 (1 hour). */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. A run that fails, for example because the database is unavailable, is
-   * followed by another one after a pause (`backoff`). By default these pauses add up to 31 to 63
-   * seconds. An error marked by `permanent()`, and an `HttpError` below 500 (except 408, 425 and
-   * 429), end the attempts. Default: 7.
+   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`).
+   * By default these pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts. Default: 7.
    */
   readonly attempts?: number
 }

@@ -93,11 +93,11 @@ export class Items<Item extends object, Draft, Change, Id> {
     const draft = await validated(schema, await readBody(request, maxBodyBytes))
     const item = await this.#options.repository.create?.(draft, callOf(request))
     if (item === undefined) {
-      throw new TypeError('collection: create of the repository must give the record')
+      throw new TypeError('collection: repository.create must return the record')
     }
     const id = this.#id.of(item)
     if (id === undefined) {
-      throw new TypeError('collection: the record has no id; tell by the option id what names it')
+      throw new TypeError('collection: the record has no id; set the option id')
     }
     const collectionPath = request.path.endsWith('/') ? request.path.slice(0, -1) : request.path
     const path = `${collectionPath}/${encodeURIComponent(String(id))}`
@@ -127,7 +127,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const write: Write<Item, Draft, Change, Id, Replaced<Item>> = async (repository, before) => {
       const done = await repository.replace?.(id, draft, callOf(request))
       if (done === undefined) {
-        throw new TypeError('collection: replace of the repository must give { item, created }')
+        throw new TypeError('collection: repository.replace must return { item, created }')
       }
       // Another request has created or deleted the record since the read. Inside a transaction this
       // error undoes the write.
@@ -202,7 +202,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     for (const [name, value] of Object.entries(patch)) {
       // The schema has removed the property, so it is unknown. A removed property may be missing.
       if (value !== null && !Object.hasOwn(known, name)) {
-        throw invalidInput(childPointer('', name), 'is not a known member')
+        throw invalidInput(childPointer('', name), 'is not a known property')
       }
     }
     const members = Object.keys(patch).map((name) => [

@@ -219,11 +219,11 @@ function shown<Item extends object>(
 
 function checked<Item>(page: Page<Item>, { limit }: PageRequest): Page<Item> {
   if (!Array.isArray(page?.items)) {
-    throw new TypeError('list: the repository must give { items, total?, next? }')
+    throw new TypeError('list: the repository must return { items, total?, next? }')
   }
   const { length } = page.items
   if (length > limit) {
-    const message = `the repository gave ${length} records where ${limit} were asked for`
+    const message = `the repository returned ${length} records instead of at most ${limit}`
     throw new RangeError(`list: ${message}`)
   }
   if (page.next !== undefined && (page.next === '' || page.next.length > MAX_CURSOR)) {

@@ -30,10 +30,7 @@ export function resource<C = unknown>(methods: Methods<C>): Handler<C> {
   const handle: Handler<C> = (request) => {
     const { method } = request
     const handler = table.find(method)
-    if (handler !== undefined) return handler(request)
-    if (method === 'OPTIONS') return table.options()
-    if (!STANDARD_METHODS.includes(method)) throw httpError('not_implemented')
-    throw httpError('method_not_allowed', { headers: { allow: table.allow } })
+    return handler === undefined ? table.otherwise(method, STANDARD) : handler(request)
   }
   return Object.assign(handle, { operations: table.operations() })
 }
@@ -42,6 +39,8 @@ export function resource<C = unknown>(methods: Methods<C>): Handler<C> {
 export const STANDARD_METHODS: readonly string[] = [
   'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT',
 ]
+
+const STANDARD: ReadonlySet<string> = new Set(STANDARD_METHODS)
 
 /** Returns the value of Allow (RFC 9110 section 10.2.1). Adds HEAD to GET, and always OPTIONS. */
 export function allowValue(methods: Iterable<string>): string {
@@ -114,9 +113,11 @@ export class MethodTable<C> {
     return [...handlers].flatMap(reached)
   }
 
-  /** Returns a new response to OPTIONS, because policies may add to it. */
-  options(): HttpResponse {
-    return optionsResponse(this.allow, this.operations())
+  /** Responds to OPTIONS. Throws 405 for other `known` methods, 501 for the rest. */
+  otherwise(method: string, known: ReadonlySet<string>): HttpResponse {
+    if (method === 'OPTIONS') return optionsResponse(this.allow, this.operations())
+    if (!known.has(method)) throw httpError('not_implemented')
+    throw httpError('method_not_allowed', { headers: { allow: this.allow } })
   }
 
   methods(): string[] {

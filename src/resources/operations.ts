@@ -65,7 +65,7 @@ export function collectionOperations(
       responses: { 200: changed, 201: made, 204: minimal, ...refused, ...conditions },
     },
     PATCH: {
-      summary: 'Change some fields of a record', parameters: [ifMatch, ifNoneMatch, prefer, contentDigest],
+      summary: 'Change some properties of a record', parameters: [ifMatch, ifNoneMatch, prefer, contentDigest],
       requestBody: body(changeSchema ?? { type: 'object' }, {
         mediaTypes: PATCH_TYPES, description: 'A merge patch (RFC 7396)',
       }),

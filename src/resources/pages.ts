@@ -29,7 +29,7 @@ export function readPageQuery(
   if (cursor !== undefined) {
     if (paging === 'position') throw invalid('This list is paged by start; it has no cursor.')
     if (cursor === '' || cursor.length > MAX_CURSOR) {
-      throw invalid('cursor must be one that this list gave.')
+      throw invalid('cursor must come from this list.')
     }
   }
   const limit = size === undefined ? batchSize : whole('batch_size', size)
@@ -44,7 +44,7 @@ export function readPageQuery(
 
 function once(query: URLSearchParams, name: string): string | undefined {
   const values = query.getAll(name)
-  if (values.length > 1) throw invalid(`${name} must be there once.`)
+  if (values.length > 1) throw invalid(`${name} must occur once.`)
   return values[0]
 }
 

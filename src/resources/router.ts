@@ -75,11 +75,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     if (found === undefined) return undefined
     const { route: { names }, table } = found.data
     const handler = table.find(method)
-    if (handler === undefined) {
-      if (method === 'OPTIONS') return table.options()
-      if (!known.has(method)) throw httpError('not_implemented')
-      throw httpError('method_not_allowed', { headers: { allow: table.allow } })
-    }
+    if (handler === undefined) return table.otherwise(method, known)
     if (found.params === undefined) return handler(request)
     const params = finishParams(found.params, names, request.params)
     return handler(request.with({ params }))

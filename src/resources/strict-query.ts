@@ -59,7 +59,7 @@ export function strictQuery<C = unknown>(
         const several = names.get(name)
         if (several === undefined) throw unknown(name, names)
         if (!several && query.getAll(name).length > 1) {
-          throw httpError('invalid_query', { message: `${name} must be there once.` })
+          throw httpError('invalid_query', { message: `${name} must occur once.` })
         }
       }
     }

@@ -3,17 +3,11 @@ export type PathStep = PropertyKey | { readonly key: PropertyKey }
 /** Maximum length of a pointer, whose keys clients choose. */
 const MAX_POINTER = 512
 
-/** Escapes a reference token of a JSON pointer (RFC 6901 section 3). */
-export function escapeToken(key: string): string {
-  if (!key.includes('~') && !key.includes('/')) return key
-  return key.replaceAll('~', '~0').replaceAll('/', '~1')
-}
-
-/** Appends a step to a JSON pointer. */
+/** Appends a step to a JSON pointer (RFC 6901 section 3). */
 export function childPointer(pointer: string, key: PropertyKey): string {
   const text = typeof key === 'symbol' ? (key.description ?? '') : String(key)
   if (pointer.length + text.length >= MAX_POINTER) return pointer
-  const child = `${pointer}/${escapeToken(text)}`
+  const child = `${pointer}/${text.replaceAll('~', '~0').replaceAll('/', '~1')}`
   return child.length <= MAX_POINTER ? child : pointer
 }
 

@@ -12,10 +12,6 @@ export interface DescribedSchema<T = unknown, In = T> {
   readonly '~standard': StandardSchemaV1.Props<In, T> & StandardJSONSchemaV1.Props<In, T>
 }
 
-export type InferOutput<S extends Schema> = StandardSchemaV1.InferOutput<S>
-
-export type InferInput<S extends Schema> = StandardSchemaV1.InferInput<S>
-
 export function isSchema(value: unknown): value is Schema {
   // Some libraries (arktype) make schemas that are functions.
   const isObject = (typeof value === 'object' || typeof value === 'function') && value !== null

@@ -76,7 +76,6 @@ export function distinct<T>(items: readonly T[]): T[] {
   return [...new Set(items)]
 }
 
-/** Maximum number of tasks that are read together. */
 const READ_TOGETHER = 64
 /** Length after which a page ends, in UTF-16 units: a result may have a megabyte. */
 const MAX_PAGE_LENGTH = 4 * 1024 * 1024

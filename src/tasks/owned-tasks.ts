@@ -5,7 +5,7 @@ import { duration, readOptions, value, type OptionTable } from '../runtime/optio
 import {
   OWNED_SUBMIT, SUBMIT, type AcceptedTask, type OwnedSubmitOptions, type SubmitOptions,
 } from './core/accept-task.js'
-import { deleteTask, retryTask } from './core/change-task.js'
+import { cancelTask, deleteTask, retryTask } from './core/change-task.js'
 import type { TaskService } from './core/task-service.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
 import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
@@ -163,8 +163,7 @@ export class ServedTasks implements OwnedTasks {
   async cancel(id: string, options: object = {}): Promise<Task | undefined> {
     this.#checkOwner('cancel', options)
     checkNames('cancel', options, {})
-    const cancelled = await this.#service.cancel(id, this.#of)
-    return shown(cancelled?.task)
+    return shown((await cancelTask(this.#service.core, id, this.#of))?.task)
   }
 
   async redeliver(id: string): Promise<boolean> {

@@ -200,7 +200,7 @@ function toPools(
   if (worker === undefined || typeof worker === 'boolean') return pools
   const isList: boolean = Array.isArray(worker)
   if (!isList || worker.length === 0) {
-    throw fault('worker must be true, false or a list of pools; a process that works none has worker: false')
+    throw fault('worker must be true, false or a list of pools; for no pool, pass worker: false')
   }
   const unknown = worker.find((name) => !pools.has(name))
   if (unknown !== undefined) {

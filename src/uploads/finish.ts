@@ -45,7 +45,7 @@ export class Finisher<C> {
         maxBytes: maxResponseBytes,
       }, async (began) => {
         run.hasBegun = true
-        // The handler may spool the body again for the same owner.
+        // The handler may store the body again for the same owner.
         await owners.remove(state.countedAs, stateKey(id))
         const conclude = (status: number, headers: Readonly<Record<string, unknown>>) => {
           run.isFinal = !TEMPORARY.has(status)
@@ -110,7 +110,7 @@ export class Finisher<C> {
     return response
   }
 
-  /** Deletes the parts once nobody reads them any more. Returns the body to send. */
+  /** Deletes the parts when the body was sent. Returns the body to send. */
   private deletingParts(
     id: string, { parts }: UploadState, body: ResponseBody | undefined,
   ): ResponseBody | undefined {
@@ -144,12 +144,12 @@ class ReceivedBody implements BodySource {
     return this.upload.offset > limit ? undefined : gather(this.stream())
   }
 
-  /** @throws {HttpError} `gone`: a part has been removed by somebody else. */
+  /** @throws {HttpError} `gone`: a part was deleted. */
   async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
     for (const [name] of this.upload.parts) {
       const part = await this.blobs.open(partKey(this.id, name))
       if (part === undefined) {
-        throw httpError('gone', { message: 'What was uploaded is no longer here.' })
+        throw httpError('gone', { message: 'The uploaded bytes no longer exist.' })
       }
       yield* part
     }
@@ -180,7 +180,7 @@ export function toStored(request: HttpRequest<unknown>): StoredRequest {
   }
 }
 
-/** Returns the request as if all bytes had come in one piece. */
+/** Returns the request with all bytes as its body. */
 function toWhole<C>(
   { version, ...stored }: StoredRequest, last: HttpRequest<C>, body: BodySource, size: number,
 ): HttpRequest<C> {

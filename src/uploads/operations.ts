@@ -10,7 +10,7 @@ const integer: Fragment = { type: 'integer', minimum: 0 }
 
 const OFFSET = {
   'Upload-Offset': header('Number of bytes that are stored', integer),
-  'Upload-Complete': header('`?1` if this is the answer to the whole upload, otherwise `?0`'),
+  'Upload-Complete': header('`?1` in the response to the complete upload, otherwise `?0`'),
   ...fields('Cache-Control'),
 }
 const LIMIT = {
@@ -19,7 +19,7 @@ const LIMIT = {
 const ACCEPT_PATCH = {
   'Accept-Patch': header('`application/partial-upload`, the media type of a PATCH (RFC 5789)'),
 }
-const LENGTH = { 'Upload-Length': header('Size of the whole in bytes, if it is known', integer) }
+const LENGTH = { 'Upload-Length': header('Size of the complete upload in bytes, if it is known', integer) }
 
 const digest = parameter('header', 'Content-Digest', {
   description: 'Digest of this body (RFC 9530 section 2)',
@@ -29,10 +29,10 @@ const complete = (required: boolean): Fragment => parameter('header', 'Upload-Co
   description: '`?1` if the body ends the upload, `?0` if more follows',
 })
 const length = parameter('header', 'Upload-Length', {
-  schema: integer, description: 'Size of the whole in bytes',
+  schema: integer, description: 'Size of the complete upload in bytes',
 })
 const reprDigest = parameter('header', 'Repr-Digest', {
-  description: 'Digest of the whole (RFC 9530 section 3)',
+  description: 'Digest of the complete upload (RFC 9530 section 3)',
 })
 
 const OPTIONS = operation('OPTIONS', {
@@ -86,7 +86,7 @@ export function resourceOperations(
     responses: {
       204: response('The bytes are stored', { headers: OFFSET }),
       ...handler.operations === undefined && {
-        default: response('The answer to the whole upload, if it is complete', { headers: OFFSET }),
+        default: response('The response of the handler, if the upload is complete', { headers: OFFSET }),
       },
       ...errorResponses(
         'invalid_header', 'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent',
@@ -97,7 +97,7 @@ export function resourceOperations(
     },
   })
   const append = addResponseHeaders(
-    (handler.operations ?? []).reduce(withAnswersOf, appended),
+    (handler.operations ?? []).reduce(withResponsesOf, appended),
     { ...OFFSET, ...LIMIT, ...ACCEPT_PATCH, ...fields('Idempotent-Replayed') },
   )
   const [head, get] = ['HEAD', 'GET'].map((method) => operation(method, {
@@ -105,15 +105,15 @@ export function resourceOperations(
     parameters: [id],
     responses: { 204: found, ...failures },
   })) as [Operation, Operation]
-  const gone = response('The upload is gone', { headers: fields('Cache-Control') })
+  const gone = response('The upload was deleted', { headers: fields('Cache-Control') })
   const drop = operation('DELETE', {
-    summary: 'Drop an upload', parameters: [id],
+    summary: 'Delete an upload', parameters: [id],
     responses: { 204: gone, ...failures, ...errorResponses('idempotency_not_supported') },
   })
   return [head, get, append, drop, OPTIONS].map((each) => ({ ...each, path }))
 }
 
 /** Adds the responses of an operation of the handler, because the last PATCH gets one of them. */
-function withAnswersOf(operation: Operation, { openapi }: Operation): Operation {
+function withResponsesOf(operation: Operation, { openapi }: Operation): Operation {
   return addResponses(operation, openapi['responses'] as Readonly<Record<string, Fragment>>)
 }

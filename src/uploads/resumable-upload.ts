@@ -39,7 +39,7 @@ export interface ResumableUpload<C = unknown> {
  * Lets clients resume uploads to a handler after the connection broke
  * (draft-ietf-httpbis-resumable-upload, interop versions 5 to 9). When all bytes have arrived, the
  * handler gets them as the body of one request, with the method, path and headers of the first one.
- * The client gets the response of the handler. If that was lost, the client can get it again.
+ * The client gets the response of the handler, and can request it again if it was lost.
  *
  * The bytes are in `blobs` and the state is in `store`, so each request may reach another process.
  * Of two requests that append to one upload, the newer one ends the older one. A handler that is
@@ -56,7 +56,7 @@ export interface ResumableUpload<C = unknown> {
  *   'POST|OPTIONS /films': films.create,
  *   'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': films.resource,
  * })
- * @throws {TypeError} An option is unknown, missing or out of range, or `handler` is no function.
+ * @throws {TypeError} An option is unknown, missing or out of range, or `handler` is not a function.
  */
 export function resumableUpload<C = unknown>(
   handler: Handler<C>, options: ResumableUploadOptions<C>,
@@ -140,7 +140,7 @@ class CreateUpload<C> {
       await owners.reserve(state.countedAs, stateKey(id), reserved, {
         ...reserveLimits(settings), maxUploads: settings.maxPerOwner,
       })
-      // Starts the clock that tells the remaining time.
+      // This counter measures the remaining time.
       await store.increment(ageKey(id), 0, { ttlMs: limits.maxAgeMs })
       isUseless = !canAnnounce(request)
       announce(request, { location, 'upload-limit': limitHeader(limits) })
@@ -168,7 +168,7 @@ class CreateUpload<C> {
       await this.stores.records.remove(id, owner ?? undefined)
       await this.stores.owners.remove(countedAs, stateKey(id))
     } catch {
-      // It is gone already, or expires.
+      // It was deleted before, or expires.
     }
   }
 }
@@ -190,7 +190,7 @@ class UploadResource<C> {
     }
     const { owner } = requester(request)
     if (!isUploadId(id)) throw httpError('upload_not_found')
-    // An append says its place by Upload-Offset, so a repeated one is rejected by that.
+    // A repeated append is rejected because of its Upload-Offset.
     if (method === 'DELETE' || method === 'PATCH') refuseIdempotencyKey(request)
     if (method === 'DELETE') return this.drop(id, owner)
     if (method === 'PATCH') return this.append(request, id, owner)
@@ -231,7 +231,7 @@ class UploadResource<C> {
       const { state } = held
       if (offset !== state.offset) throw mismatchingOffset(state.offset, offset)
       if (state.received) {
-        // The response to the whole upload was lost.
+        // The response of the handler was lost.
         if (await request.body.bytes(0) === undefined) throw inconsistentLength(state.offset)
         return this.finisher.respond(request, id, state)
       }
@@ -254,7 +254,7 @@ class UploadResource<C> {
     }
   }
 
-  /** Reserves the bytes of the request, or of the whole, if its length is known only now. */
+  /** Reserves the bytes of the request, or of the complete upload, if its length is known only now. */
   private async reserve(
     headers: RequestHeaders, id: string, { countedAs, length: known, offset }: UploadState,
     length: number | undefined,

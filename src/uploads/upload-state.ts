@@ -6,14 +6,14 @@ import type { Blobs } from '../stores/blobs.js'
 import type { Entry, ReplaceOptions, Revision, Store } from '../stores/store.js'
 import { superseded } from './protocol.js'
 
-/** State of one upload, as JSON in the store. Each change is a compare-and-set of the whole. */
+/** State of one upload, as JSON in the store. Each change is a compare-and-set. */
 export interface UploadState {
   /** Owner id; `null` for an upload without an owner. */
   readonly owner: string | null
   /** Name under which the upload counts for `maxPerOwner` and `maxBytesPerOwner`. */
   readonly countedAs: string
   readonly request: StoredRequest
-  /** Size of the whole in bytes; `null` until the client has announced it. */
+  /** Size of the complete upload in bytes; `null` until the client announces it. */
   readonly length: number | null
   readonly offset: number
   /** Blobs of the bytes, in order. */
@@ -123,7 +123,7 @@ export class UploadRecords {
   }
 
   /**
-   * Acquires an upload that nobody writes. Returns `undefined` if it has changed since it was read.
+   * Acquires an upload that has no writer. Returns `undefined` if it has changed since it was read.
    */
   async acquire(
     id: string, held: HeldState, length: number | undefined,
@@ -134,7 +134,7 @@ export class UploadRecords {
     return acquired && new UploadWriter(this.store, id, acquired)
   }
 
-  /** Drops what the handler needed, once it has responded. */
+  /** Deletes the stored headers and parts, once the handler has responded. */
   async noteAnswered(id: string): Promise<void> {
     for (let tried = 0; tried < TRIES; tried++) {
       try {
@@ -143,7 +143,7 @@ export class UploadRecords {
         const held = toHeld(entry)
         const { state } = held
         const request = { ...state.request, search: '', params: {}, headers: {} }
-        // Its owner loses it if it has too many.
+        // May be deleted early if its owner has too many of them.
         const options = { evictable: true, owner: state.countedAs }
         const next: UploadState = { ...state, request, parts: [], answered: true }
         if (await replace(this.store, id, held, next, options)) return
@@ -171,7 +171,7 @@ export class UploadRecords {
   }
 }
 
-/** The right to append to one upload. Ends when another request asks for it. */
+/** The right to append to one upload. Ends when another request acquires it. */
 export class UploadWriter {
   #written = 0
   isAsked = false
@@ -230,7 +230,7 @@ export class UploadWriter {
           body.stop?.()
         }
       } catch {
-        // The next read may succeed. A write finds out in any case.
+        // The next read may succeed. A write notices the loss in any case.
       } finally {
         isReading = false
       }
@@ -243,7 +243,7 @@ export class UploadWriter {
     }
   }
 
-  /** Writes the state that `change` makes of the writer's own. */
+  /** Applies a change to the state of the writer, and stores the result. */
   private async commit(
     change: (state: UploadState) => UploadState, options: ReplaceOptions = {},
   ): Promise<void> {

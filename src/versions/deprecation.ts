@@ -2,7 +2,7 @@ import { withHeaders } from '../http/respond.js'
 import { httpDate } from '../http/fields/dates.js'
 import { linkValue, type Link } from '../http/fields/link.js'
 import type { Operation, Policy, ResponseHeaders } from '../http/exchange.js'
-import { addResponseHeaders } from '../openapi/operation.js'
+import { addResponseHeaders, changed } from '../openapi/operation.js'
 import { fields } from '../openapi/responses.js'
 import { oneOf, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 
@@ -89,5 +89,5 @@ export function deprecated<C>(options: DeprecationOptions): Policy<C> {
 
 export function deprecate(operation: Operation): Operation {
   const described = addResponseHeaders(operation, fields('Deprecation', 'Sunset', 'Link'))
-  return { ...described, openapi: { ...described.openapi, deprecated: true } }
+  return changed(described, { deprecated: true })
 }

@@ -7,7 +7,9 @@ import {
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { Memo } from '../runtime/collections.js'
 import { flag, func, oneOf, readOptions, text, value, type OptionTable } from '../runtime/options.js'
-import { addParameters, addResponseHeaders, addResponses, header, type Fragment } from '../openapi/operation.js'
+import {
+  addParameters, addResponseHeaders, addResponses, changed, header, type Fragment,
+} from '../openapi/operation.js'
 import { errorContent, errorResponses, fields } from '../openapi/responses.js'
 import { principalOf } from '../http/principal.js'
 import {
@@ -272,16 +274,11 @@ function chosenBy(operation: Operation, name: string, ways: readonly Selector[])
 
 function withMediaType(operation: Operation, mediaType: string): Operation {
   const responses = operation.openapi['responses'] as Readonly<Record<string, Fragment>>
-  return {
-    ...operation,
-    openapi: {
-      ...operation.openapi,
-      responses: Object.fromEntries(Object.entries(responses).map(([status, response]) => {
-        const content = response['content'] as Content | undefined
-        const json = content?.['application/json']
-        if (json === undefined || Number(status) >= 400) return [status, response]
-        return [status, { ...response, content: { ...content, [mediaType]: json } }]
-      })),
-    },
-  }
+  const withType = Object.entries(responses).map(([status, response]) => {
+    const content = response['content'] as Content | undefined
+    const json = content?.['application/json']
+    if (json === undefined || Number(status) >= 400) return [status, response] as const
+    return [status, { ...response, content: { ...content, [mediaType]: json } }] as const
+  })
+  return changed(operation, { responses: Object.fromEntries(withType) })
 }

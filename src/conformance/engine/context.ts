@@ -196,12 +196,6 @@ export class EngineContext extends Waits {
     return (await this.listed(query, engine)).map(({ id }) => id)
   }
 
-  /** Returns the statuses of all tasks, by id. */
-  async statuses(engine = this.engine): Promise<Record<string, string>> {
-    const tasks = await this.listed({}, engine)
-    return Object.fromEntries(tasks.map(({ id, status }) => [id, status]))
-  }
-
   /** Begins to work with a process, and records its runs, callbacks and removals. */
   work(options: WorkerOptions = {}, { engine }: Pick<EngineProcess, 'engine'> = this.first): Worker {
     const worker = new Worker(engine, options, this)

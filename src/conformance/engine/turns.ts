@@ -20,14 +20,14 @@ function holding(context: EngineContext, id: string): Worker {
 /** Tests of the order in which waiting tasks start, and of `counts`. */
 export const turnCases: Cases<EngineContext> = {
   'tasks start by priority, and within a priority in the order of their creation': async (context) => {
-    const priorities = [2, 0, 1, 1_000_000, 1, 0]
-    for (const [n, priority] of priorities.entries()) {
-      await context.created({ id: `task-${String(n)}`, priority, caller: 'ann' })
+    const tasks = [['bob', 3], ['ann', 2], ['ann', 0], ['ann', 1], ['ann', 1_000_000], ['ann', 1], ['ann', 0]] as const
+    for (const [n, [caller, priority]] of tasks.entries()) {
+      await context.created({ id: `task-${String(n)}`, priority, caller })
       await pause(2)
     }
     const worker = context.work({ places: { default: 1 } })
-    await worker.began(priorities.length)
-    assert.deepEqual(worker.ids, [1, 5, 2, 4, 0, 3].map((n) => `task-${String(n)}`))
+    await worker.began(tasks.length)
+    assert.deepEqual(worker.ids, [2, 6, 3, 5, 1, 0, 4].map((n) => `task-${String(n)}`))
   },
 
   'a task keeps its priority after its delay': async (context) => {
@@ -88,14 +88,6 @@ export const turnCases: Cases<EngineContext> = {
     await worker.began(23)
     const ann = worker.ids.slice(11, 17).filter((id) => id.startsWith('ann'))
     assert.ok(ann.length >= 2 && ann.length <= 4, `the first were ${worker.ids.slice(11, 17).join()}`)
-  },
-
-  'a lower priority waits, even if it is the turn of its caller': async (context) => {
-    for (const n of [1, 2, 3]) await context.created({ id: `ann-${String(n)}`, caller: 'ann', priority: 1 })
-    await context.created({ id: 'bob', caller: 'bob', priority: 2 })
-    const worker = context.work({ places: { default: 1 } })
-    await worker.began(4)
-    assert.equal(worker.ids.at(-1), 'bob')
   },
 
   'counts returns the running, waiting and delayed tasks of a pool': async (context) => {

@@ -1,6 +1,7 @@
 import { httpError, type HttpError } from '../errors.js'
 import type { BodySource, RequestHeaders } from '../exchange.js'
 import { ContentDigest } from '../fields/digests.js'
+import { settles } from '../../runtime/timers.js'
 
 export abstract class BindingBody implements BodySource {
   constructor(protected readonly left: unknown) {}
@@ -78,17 +79,8 @@ export class Source {
    * Requests the first chunk, for `next`. Resolves to `false` if it does not arrive within `ms`.
    */
   firstWithin(ms: number): Promise<boolean> {
-    const first = this.iterator.next()
-    this.first = first
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms, false)
-      timer.unref()
-      const settled = (): void => {
-        clearTimeout(timer)
-        resolve(true)
-      }
-      first.then(settled, settled)
-    })
+    this.first = this.iterator.next()
+    return settles(this.first, ms)
   }
 
   async peek(): Promise<IteratorResult<Chunk>> {

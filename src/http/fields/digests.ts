@@ -47,19 +47,13 @@ export function digestField(digests: Digests): string {
   return known.map((name) => `${name}=:${digests[name]}:`).join(', ')
 }
 
-export interface WantedDigests {
-  readonly wanted: readonly DigestAlgorithm[]
-  readonly refused: readonly DigestAlgorithm[]
-}
-
-const NOTHING: WantedDigests = { wanted: [], refused: [] }
-
 /** Reads a Want-Repr-Digest header (RFC 9530 section 4). Ignores a malformed one. Never throws. */
-export function parseWantedDigests(field: string | readonly string[] | undefined): WantedDigests {
-  const members = field === undefined ? undefined : parseDictionary(fieldText(field))
-  if (members === undefined) return NOTHING
+export function parseWantedDigests(
+  field: string | readonly string[] = '',
+): Readonly<Record<'wanted' | 'refused', readonly DigestAlgorithm[]>> {
+  const members = parseDictionary(fieldText(field))
   const preferenceOf = (name: DigestAlgorithm): number => {
-    const value = members.get(name) ?? ''
+    const value = members?.get(name) ?? ''
     return PREFERENCE.test(value) ? Number(value) : -1
   }
   const wanted = NAMES.filter((name) => preferenceOf(name) > 0)

@@ -6,6 +6,7 @@ import { newId } from '../../runtime/random-id.js'
 import {
   detailsOf, historyAfter, historyOfFinal, isIn, isTaskId, withFailure, type Details, type Scope,
 } from '../record/details.js'
+import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { limitOf } from './accept-task.js'
 import { MARGIN_MS, outsideFiles, type TaskCore } from './task-core.js'
@@ -16,14 +17,14 @@ const MAX_TRIES = 20
 /** Throws if a precondition of a request does not hold for the task as it is now. */
 export type Condition = (task: StoredTask) => void
 
-/** Cancels a task, whatever process runs it. Leaves a final one as it is. */
+/** Cancels a task, whatever process runs it. `moved` is `false` if it was final before. */
 export async function cancelTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
-): Promise<{ readonly task: StoredTask, readonly moved: boolean } | undefined> {
+): Promise<{ readonly task: TaskSnapshot, readonly moved: boolean } | undefined> {
   let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
-    if (isFinalStatus(task.status)) return { task, moved: false }
+    if (isFinalStatus(task.status)) return { task: new Snapshot(task), moved: false }
     check?.(task)
     const { callback, ...details } = detailsOf(task)
     const attempts = historyAfter(task, {
@@ -40,7 +41,7 @@ export async function cancelTask(
     })
     if (changed.moved && changed.task) {
       await core.cleanUp(changed.task)
-      return { task: changed.task, moved: true }
+      return { task: new Snapshot(changed.task), moved: true }
     }
     task = changed.task
   }

@@ -9,7 +9,7 @@ import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
-import { isTaskId, type Scope } from '../record/details.js'
+import { isTaskId } from '../record/details.js'
 import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { toInput, DirectRuns } from '../run/run.js'
@@ -17,7 +17,7 @@ import { readTasksOptions, type TasksOptions, type TasksSettings } from '../task
 import {
   acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submitted,
 } from './accept-task.js'
-import { abandonTask, cancelTask, type Condition } from './change-task.js'
+import { abandonTask } from './change-task.js'
 import { RunningTask } from './run-task.js'
 import { TaskCore, noCallbacks, type CallbackDeliveries } from './task-core.js'
 
@@ -134,17 +134,8 @@ export class TaskService {
     return this.deliveries.check(url, owner)
   }
 
-  /** Reads a task of any owner. */
   read(id: string): MaybePromise<TaskSnapshot | undefined> {
     return isTaskId(id) ? after(this.core.engine.read(id), toSnapshotOf) : undefined
-  }
-
-  /** Cancels a task. `moved` is `false` if it was final before. */
-  async cancel(
-    id: string, of: Scope, check?: Condition,
-  ): Promise<{ readonly task: TaskSnapshot, readonly moved: boolean } | undefined> {
-    const cancelled = await cancelTask(this.core, id, of, check)
-    return cancelled && { ...cancelled, task: new Snapshot(cancelled.task) }
   }
 
   async redeliver(id: string, unlessPending = false): Promise<boolean> {

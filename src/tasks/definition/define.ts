@@ -152,13 +152,12 @@ export interface AnyTaskDefinition
   readonly '~types'?: TaskTypes
 }
 
-/** The limit of BullMQ is 2,097,151. */
-const MAX_PRIORITY = 1_000_000
 export const DEFAULT_POOL = 'default'
 export const BACKOFF: Backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 }
 const HOUR_MS = 3_600_000
 
-export const PRIORITY = whole({ max: MAX_PRIORITY })
+/** The limit of BullMQ is 2,097,151. */
+export const PRIORITY = whole({ max: 1_000_000 })
 export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })
 const SCHEMA = value<never>('a Standard Schema (wrap a JSON Schema in jsonSchema())', isSchema)
 

@@ -20,13 +20,11 @@ import type { FindStartTime } from './start-at.js'
 export interface Submitter<C> {
   readonly request: HttpRequest<C>
   readonly owner: string | undefined
-  /** Counted by limits. */
   readonly caller: string
   /** `true` if the response is the result, not a 202. */
   readonly direct: boolean
   /** `true` if the client asked for a 202 by `respond-async`. */
   readonly respondAsync: boolean
-  /** Seconds to wait for the end of the task before a 202. */
   readonly waitSeconds: number
 }
 
@@ -53,7 +51,6 @@ export interface AcceptedTask {
   readonly task: TaskSnapshot
   /** `true` if the first request with this key asked for a synchronous response. */
   readonly direct: boolean
-  /** `true` if an earlier request has started the task. */
   readonly replayed: boolean
   /** `true` if only this request knows the task: it is synchronous, and has no key. */
   readonly isTemporary: boolean

@@ -7,7 +7,7 @@ import { empty, errorResponse, jsonText } from '../../http/respond.js'
 import { stillRunning } from '../../idempotency/once.js'
 import { heapBytesOf } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { deleteTask } from '../core/change-task.js'
+import { cancelTask, deleteTask } from '../core/change-task.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
 import { bodyOf, resultText, toTaskError, type TaskSnapshot } from '../record/view.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
@@ -114,7 +114,7 @@ async function respondTemporary<C>(
 ): Promise<HttpResponse> {
   const { service, syncTimeoutMs } = settings
   const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
-    ?? (await service.cancel(task.id, 'all'))?.task
+    ?? (await cancelTask(service.core, task.id, 'all'))?.task
   await deleteTask(service.core, task.id, 'all').catch(() => undefined)
   if (end?.state !== 'cancelled') return responseOf(request, end)
   if (request.signal.aborted) return empty(503)

@@ -15,7 +15,6 @@ const BELOW = '/files/'
 const ALLOW = 'GET, HEAD, OPTIONS'
 const PLAN = contentPlan({ disposition: 'attachment' })
 
-/** Creates the handler of result files: `{status}/files/{name}`. */
 export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {

@@ -100,7 +100,7 @@ function readParameters(
       const shown = JSON.stringify(cutText(name, MAX_SHOWN))
       throw invalid(`There is no query parameter ${shown} here; there are ${known.join(', ')}.`)
     }
-    if (Object.hasOwn(values, name)) throw invalid(`${name} must be there once.`)
+    if (Object.hasOwn(values, name)) throw invalid(`${name} must occur once.`)
     if (value === '') throw invalid(`${name} must not be empty; leave it out.`)
     values[name] = value
   }

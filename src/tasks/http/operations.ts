@@ -8,14 +8,13 @@ import {
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../lists.js'
-import { array, members, object, text, time, type TaskFormat } from './formats.js'
+import { array, members, object, taskFormat, text, time, type TaskFormat } from './formats.js'
 import type { StatusPath } from './status-path.js'
 
 const { prefer, idempotencyKey, contentDigest, ifMatch, ifNoneMatch } = requestFields
 const replayed = fields('Idempotency-Key', 'Idempotent-Replayed')
 const id = parameter('path', 'id')
 
-/** Codes of each POST. */
 const POST_FAILURES = [
   'invalid_input', 'malformed_json', 'invalid_header', 'invalid_idempotency_key',
   'idempotent_request_running', 'body_too_large', 'unsupported_media_type',
@@ -44,7 +43,7 @@ export function submitOperations(
     requestBody: body(definition?.input ?? {}, { required: !emptyBody }),
     responses: {
       ...!always && { 200: done },
-      202: accepted(format, 'Accepted: the work continues in the background'),
+      202: accepted('Accepted: the work continues in the background', format),
       ...errorResponses(
         ...POST_FAILURES, 'digest_mismatch', 'missing_body', 'nested_too_deep', 'unsafe_key',
         'invalid_callback_url', 'callback_url_forbidden', 'callback_needs_async', 'task_cancelled',
@@ -57,7 +56,10 @@ export function submitOperations(
   }), { ...fields('Location', 'Preference-Applied'), ...replayed })]
 }
 
-function accepted({ schema, describe }: TaskFormat, description: string): Fragment {
+/** Describes the 202 of a request that becomes a task. */
+export function accepted(
+  description: string, { schema, describe }: TaskFormat = taskFormat,
+): Fragment {
   return response(description, {
     schema,
     headers: {
@@ -122,7 +124,7 @@ export function retryOperations(path: StatusPath, format: TaskFormat): readonly 
       200: response('The result, if the client waited for it', {
         headers: fields('Location', 'Preference-Applied', 'Vary'),
       }),
-      202: accepted(format, 'The task waits for another run'),
+      202: accepted('The task waits for another run', format),
     },
   }, [
     format.notFound, 'task_already_completed', 'conflict', 'gone', 'too_many_tasks', 'queue_full',

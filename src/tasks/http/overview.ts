@@ -18,7 +18,6 @@ export interface OperatorOverviewOptions<C = unknown> {
 
 const OPTIONS = { authorize: value() } satisfies OptionTable<OperatorOverviewOptions>
 
-/** Maximum count of each status. */
 const MAX_COUNT = 1000
 /** Number of final tasks whose callbacks are examined. */
 const MAX_EXAMINED = 200

@@ -9,7 +9,6 @@ import type { EndpointSettings } from './settings.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
 export interface SpooledBody {
-  /** Key of the blob. */
   readonly blob: string
   readonly coding: string
   /** Number of bytes as sent. */

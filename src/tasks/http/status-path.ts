@@ -2,7 +2,6 @@ import type { HttpRequest } from '../../http/exchange.js'
 import { toReference } from '../../http/request.js'
 import { cutText } from '../../runtime/text.js'
 
-/** Number of remembered locations. */
 const MAX_ISSUED = 16
 const MAX_SHOWN = 200
 

@@ -8,11 +8,10 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'
-import { deleteTask } from '../core/change-task.js'
+import { cancelTask, deleteTask } from '../core/change-task.js'
 import { Snapshot, type TaskSnapshot } from '../record/view.js'
-import {
-  waitFor, type Subscription, type Subscriptions, type WaiterSlot,
-} from '../record/subscriptions.js'
+import { waitFor } from '../record/subscriptions.js'
+import { acquireSlot, eventStream, NOT_STORED, STREAM_HEADERS } from './event-stream.js'
 import {
   etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
 } from './formats.js'
@@ -24,7 +23,6 @@ const TYPES = ['application/json', 'text/event-stream'] as const
 
 const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
 
-/** Creates the handler of the status resource. */
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {
@@ -117,83 +115,14 @@ function openEvents<C>(
   const lastEventId = typeof lastId === 'string' ? lastId : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
   if (isFinalStatus(task.state) && lastEventId === eventId(task)) {
-    return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
+    return empty(204, NOT_STORED)
   }
-  const caller = countedAs(request, task.owner)
-  const slot = waiters.tryAcquire(request.signal, caller)
-  if (!slot) {
-    const isOwn = waiters.isFullFor(caller)
-    throw httpError(isOwn ? 'too_many_requests' : 'service_unavailable', {
-      message: isOwn ? 'You wait for too many tasks at once; close an event stream, or poll instead.'
-        : 'Too many event streams are open; poll instead.',
-      headers: { 'retry-after': '5' },
-    })
-  }
+  const slot = acquireSlot(waiters, request, task.owner)
   const statusUrl = path.of(request.mountPath, task.id)
   const eventOf = (now: TaskSnapshot) => bodies.event(now, statusUrl)
   return stream(200, eventStream(subscriptions, task, eventOf, lastEventId, slot), {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-store',
-    'vary': 'Accept, Authorization',
-    // Proxies that buffer would hold events back.
-    'x-accel-buffering': 'no',
+    ...STREAM_HEADERS, 'content-type': 'text/event-stream; charset=utf-8',
   })
-}
-
-const HEARTBEAT_MS = 15_000
-const RETRY_MS = 2000
-/** Maximum bytes of an event that wait in a connection. */
-const PIECE_BYTES = 65_536
-
-/**
- * Returns the server-sent events of one task: the task at once, unless `lastEventId` names this
- * version, and after every change. A slow client skips versions. Releases the slot at the end.
- *
- * @param eventOf - returns the bytes of the event for a version
- */
-export function eventStream(
-  subscriptions: Subscriptions, task: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array,
-  lastEventId: string | undefined, slot: WaiterSlot,
-): AsyncIterable<string | Uint8Array> {
-  const events = generate(subscriptions, task, eventOf, lastEventId, slot)
-  return {
-    [Symbol.asyncIterator]: () => ({
-      next: () => events.next(),
-      // A generator that has not begun runs no `finally`, and one that waits runs it too late.
-      return: () => {
-        slot.release()
-        return events.return()
-      },
-    }),
-  }
-}
-
-async function* generate(
-  subscriptions: Subscriptions, { id, owner }: TaskSnapshot,
-  eventOf: (task: TaskSnapshot) => Uint8Array,
-  lastEventId: string | undefined, { signal, release }: WaiterSlot,
-): AsyncGenerator<string | Uint8Array, void, undefined> {
-  let lastSent = lastEventId
-  let subscription: Subscription | undefined
-  try {
-    yield `retry: ${String(RETRY_MS)}\n\n`
-    subscription = await subscriptions.subscribe(id)
-    for (let first = true; !signal.aborted; first = false) {
-      const now = await subscription.next(HEARTBEAT_MS, signal)
-      // The id may have been deleted and used again by another owner.
-      if (now?.owner !== owner || !now) return
-      const version = eventId(now)
-      if (version !== lastSent) {
-        lastSent = version
-        const event = eventOf(now)
-        for (let at = 0; at < event.byteLength; at += PIECE_BYTES) yield event.subarray(at, at + PIECE_BYTES)
-      } else if (!first) yield ': still here\n\n'
-      if (isFinalStatus(now.state)) return
-    }
-  } finally {
-    subscription?.close()
-    release()
-  }
 }
 
 /**
@@ -214,7 +143,7 @@ async function remove<C>(
     const forgotten = await deleteTask(service.core, id, requester, check)
     if (forgotten === 'deleted') return empty(204)
   }
-  const outcome = await service.cancel(id, requester, check)
+  const outcome = await cancelTask(service.core, id, requester, check)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved && (namesTag || outcome.task.state !== 'cancelled')) {
     if (settings.remove === 'cancel') throw httpError('task_already_final')

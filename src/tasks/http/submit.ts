@@ -32,7 +32,6 @@ import {
 } from './settings.js'
 import { parseStart } from './start-at.js'
 
-/** Work whose input was read. */
 interface SelectedWork extends ReadWork, Selected {
   readonly json?: Json
 }
@@ -102,7 +101,6 @@ export function acceptRead<C>(
   return submit(settings, request, { read, callback, startAt, mode: 'async' })
 }
 
-/** Reads a submission, accepts it and responds. */
 function submit<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
 ): Promise<HttpResponse> {
@@ -192,7 +190,6 @@ function below(pointer: string, error: unknown): unknown {
   return new HttpError(status, code, { message, details, headers, cause })
 }
 
-/** Reads a JSON body. A request without a body gets `emptyBody`. */
 export async function readOptionalBody(
   request: HttpRequest<unknown>, maxBodyBytes: number, emptyBody: unknown,
 ): Promise<Json> {

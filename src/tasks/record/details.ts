@@ -65,13 +65,11 @@ export type Details = RecordFiles & {
   readonly isTransactional?: true | undefined
   readonly context?: unknown
   readonly trace?: TraceHeaders | undefined
-  /** Name of the external resource. */
   readonly external?: string | undefined
   /** Attempts that have failed since the submission or the last retry. */
   readonly failures?: number | undefined
   /** Time since which no process could run the task, in milliseconds since 1970. */
   readonly returnedSince?: number | undefined
-  /** Idempotency key of the last retry, in its scope. */
   readonly retryKey?: string | undefined
   readonly attempts?: readonly AttemptView[] | undefined
   readonly progress?: TaskProgress | undefined
@@ -102,7 +100,6 @@ export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' |
 export interface CallbackDetails {
   readonly url: string
   readonly state: CallbackView['state']
-  /** Requests made so far. */
   readonly attempts: number
   /** Number of the first attempt of this round. Default 1. */
   readonly first?: number | undefined
@@ -139,7 +136,6 @@ function toIso(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString()
 }
 
-/** Maximum number of runs in the history of a task. */
 const MAX_RUNS = 10
 const MAX_MESSAGE_LENGTH = 500
 

@@ -39,7 +39,6 @@ export function publishAccepted(task: StoredTask): void {
   })
 }
 
-/** Publishes a change of the status. */
 export function publishMove(before: StoredTask, now: StoredTask): void {
   if (now.status === before.status) return
   publishStep(isFinalStatus(now.status) ? 'finished' : 'retried', now)

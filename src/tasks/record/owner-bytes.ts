@@ -12,13 +12,11 @@ type Reserved = Map<string, readonly [bytes: number, ttlMs: number]>
 type Edit = (list: Reserved) => MaybePromise<unknown>
 
 export interface ReserveLimits {
-  /** Maximum number of bytes of the owner. */
   readonly maxBytes: number
   /** Maximum number of unfinished uploads of the owner. Default: no limit. */
   readonly maxUploads?: number
   /** Minimum number of bytes to reserve. Default: all. */
   readonly least?: number
-  /** Maximum lifetime of the bytes, in milliseconds. */
   readonly ttlMs: number
 }
 

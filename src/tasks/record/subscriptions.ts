@@ -154,7 +154,6 @@ export class Subscription {
     return this.watch.newest
   }
 
-  /** Reads the task. */
   async now(): Promise<TaskSnapshot | undefined> {
     await this.watch.refresh()
     this.seen = this.watch.changes

@@ -12,14 +12,12 @@ import { permanent } from './failure.js'
 import { failedOutcome, type Outcome, type Stop } from './run.js'
 import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
 
-/** Maximum number of files of one run. */
 const MAX_FILES = 1000
 /** Slots that the first file reserves. Each further reservation doubles them. */
 const FIRST_SLOTS = 4
 
 export interface RunFilesSettings {
   readonly taskId: string
-  /** See `fileRunOf`. */
   readonly run: string
   readonly blobs: Blobs
   /** Lifetime of blobs, in milliseconds. */

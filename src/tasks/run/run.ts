@@ -169,7 +169,6 @@ export const TIMED_OUT = new Error('The task ran longer than it may')
 /** Time for which a run may continue after its signal has aborted, in milliseconds. */
 const ABORT_GRACE_MS = 1000
 
-/** Stops one run. */
 export class Stop extends RunSignal {
   private ended = false
   private graceMs = ABORT_GRACE_MS

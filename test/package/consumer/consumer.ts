@@ -35,6 +35,7 @@ import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { redis, type RedisClient, type RedisOptions } from 'longhaul/redis'
 import { streamJson } from 'longhaul/stream-json'
 import { cron } from 'longhaul/cron'
+import { partialResults } from 'longhaul/partial'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
@@ -59,8 +60,10 @@ const sender: CallbackSender = {
   }
 }
 const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']
+const words = partialResults<string>({ store })
+const speech = defineTask({ name: 'speech', external: words.external, run: words.run(async (_: object, { emit }) => emit('hello')) })
 const nightly = defineTask({ name: 'nightly', schedule: cron('0 3 * * *', { timezone: 'Europe/Vienna' }), run: () => ({ message: 'done' }) })
-const tasks = createTasks({ engine, store, definitions: [double, nightly], tracing: taskTracing(), callbacks: callbacks({ sender, secrets }) })
+const tasks = createTasks({ engine, store, definitions: [double, nightly, speech], tracing: taskTracing(), callbacks: callbacks({ sender, secrets }) })
 const endMetrics = taskMetrics({ tasks })
 endMetrics()
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })

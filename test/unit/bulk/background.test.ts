@@ -158,7 +158,7 @@ describe('bulk in the background', () => {
     const put = blobs.put.bind(blobs)
     blobs.put = (key, ...rest) => (key.startsWith('bulk-report/') ? Promise.reject(new Error('full')) : put(key, ...rest))
     const { result } = await ended(await send({ body: people(3) }))
-    assert.deepEqual([result?.message, users.users.size], ['3 items: 3 created, 0 failed. Its items could not be kept.', 3])
+    assert.deepEqual([result?.message, users.users.size], ['3 items: 3 created, 0 failed. Its items could not be stored.', 3])
   })
 })
 

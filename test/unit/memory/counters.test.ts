@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Counters } from '../../../adapters/memory/counters.js'
+import { Counters } from '../../../adapters/memory/store.js'
 
 describe('Counters', () => {
   test('a former large number does not slow them down', () => {

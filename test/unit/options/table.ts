@@ -1,10 +1,11 @@
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
-import { ClientError, createClient, readNdjson, verifyCallback } from '../../../src/client/index.js'
+import { ClientError, createClient, readNdjson, readPartialResults, verifyCallback } from '../../../src/client/index.js'
 import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
 import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
+import { partialResults } from '../../../src/partial/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
@@ -135,6 +136,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: ClientError': (options) => new ClientError('code', 'message', options),
   'longhaul/client: createClient': (options) => createClient(options),
   'longhaul/client: readNdjson': (options) => readNdjson(bytes(), options).next(),
+  'longhaul/client: readPartialResults': (options) => readPartialResults(client, { statusUrl: undefined }, options).next(),
   'longhaul/client: TaskHandle#cancel': (options) => handle.cancel(options),
   'longhaul/client: TaskHandle#changes': (options) => handle.changes(options),
   'longhaul/client: TaskHandle#file': (options) => handle.file('a.csv', options),
@@ -168,6 +170,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/opentelemetry: taskMetrics': (options) => taskMetrics(options),
   'longhaul/opentelemetry: taskTracing': (options) => taskTracing(options),
   'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
+  'longhaul/partial: partialResults': (options) => partialResults(options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),
   'longhaul/memory: memory': (options) => memory(options),

@@ -95,7 +95,7 @@ describe('members that a schema does not know', () => {
     const notes = repository()
     const { item } = collection({ repository: notes, schema: z.object({ title: z.string(), text: z.string().optional() }) })
     const { status, json } = await ask(item, 'PATCH', '/a', { params, body: { title: 'x', titel: 'y' } })
-    assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/titel', message: 'is not a known member' }]])
+    assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/titel', message: 'is not a known property' }]])
     assert.deepEqual(notes.log, [])
     assert.equal((await ask(item, 'PATCH', '/a', { params, body: { title: 'x', text: null } })).status, 200)
     assert.deepEqual(notes.log, [{ title: 'x', text: null }])

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type } from 'arktype'
 import * as v from 'valibot'
 import { z } from 'zod'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import {
-  assertSchema, type InferInput, type InferOutput, isSchema, type Schema, toJsonSchema, validate,
-} from '../../../src/schema/schema.js'
+import { assertSchema, isSchema, type Schema, toJsonSchema, validate } from '../../../src/schema/schema.js'
 
 /** Fails to compile unless both types are the same. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : never
@@ -31,7 +30,7 @@ describe('validate', () => {
     const byAjv = define(jsonSchema<{ a: 1 }>({}), (input) => input.a)
     const same: [
       Same<Parameters<typeof byZod.run>[0], Out>, Same<Parameters<typeof byValibot.run>[0], Out>,
-      Same<Parameters<typeof byAjv.run>[0], { a: 1 }>, Same<InferOutput<typeof zod>['n'], number>, Same<InferInput<typeof zod>['n'], string>,
+      Same<Parameters<typeof byAjv.run>[0], { a: 1 }>, Same<StandardSchemaV1.InferOutput<typeof zod>['n'], number>, Same<StandardSchemaV1.InferInput<typeof zod>['n'], string>,
     ] = [true, true, true, true, true]
     for (const { schema } of [byZod, byValibot, byAjv]) assert.equal(isSchema(schema), true)
     assert.equal(same.length, 5)

@@ -1,0 +1,71 @@
+import type { Client } from './client.js'
+import { checkNames, ClientError } from './errors.js'
+import { canRetry, jitter, pause } from './retry.js'
+import type { TaskHandle } from './task.js'
+
+/** Options of `readPartialResults`. */
+export interface PartialResultsOptions {
+  /** Number of the last partial result that is known, from an earlier call. Default: 0, all of them. */
+  readonly after?: number
+  /**
+   * Called if the server no longer has those before `from`: the task has dropped them, or there were
+   * too many. Default: nothing.
+   */
+  readonly onGap?: (from: number) => void
+  /** Stops reading. The task continues. */
+  readonly signal?: AbortSignal
+}
+
+/** A partial result, with its number from 1. */
+export interface PartialResult<T = unknown> {
+  readonly id: number
+  readonly value: T
+}
+
+/** A line of the resource of partial results. */
+interface Line<T> extends Partial<PartialResult<T>> {
+  readonly gap?: { readonly from: number }
+  readonly end?: object
+}
+
+/** Failures in a row after which the last one is thrown. */
+const ATTEMPTS = 8
+
+/**
+ * Yields the partial results of a task while it runs, until it is final. After a broken connection it
+ * continues after the last one. The server has them at `{status}/partial-results`.
+ *
+ * @throws {ClientError} The server has no such task, or could not be reached.
+ * @example
+ * import { readPartialResults } from 'longhaul/client'
+ *
+ * const task = await api.submit('/answers', { question: 'Why?' })
+ * for await (const { value } of readPartialResults<string>(api, task)) console.log(value)
+ */
+export async function* readPartialResults<T = unknown>(
+  client: Pick<Client, 'records'>, { statusUrl }: Pick<TaskHandle, 'statusUrl'>,
+  options: PartialResultsOptions = {},
+): AsyncGenerator<PartialResult<T>, void, undefined> {
+  checkNames('readPartialResults', options, ['after', 'onGap', 'signal'])
+  // The server responded at once.
+  if (statusUrl === undefined) return
+  const { onGap, signal } = options
+  let { after = 0 } = options
+  for (let failures = 0; ;) {
+    try {
+      const lines = client.records<Line<T>>(`${statusUrl}/partial-results?after=${after}`, { ...signal && { signal } })
+      for await (const { id, value, gap, end } of lines) {
+        failures = 0
+        if (end) return
+        if (gap) onGap?.(gap.from)
+        if (id === undefined) continue
+        after = id
+        yield { id, value: value as T }
+      }
+      throw new ClientError('network_error', 'The partial results have no end.')
+    } catch (error) {
+      if (++failures >= ATTEMPTS || !canRetry(error, 'read')) throw error
+      await pause(jitter(Math.min(250 * 2 ** (failures - 1), 30_000)), signal)
+    }
+  }
+}

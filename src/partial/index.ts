@@ -1,0 +1,1 @@
+export { partialResults, type Emitting, type PartialResults } from './partial-results.js'

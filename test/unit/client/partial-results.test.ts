@@ -1,0 +1,46 @@
+// The client reads partial results from a server that sends them in any pieces and breaks off.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createClient, readPartialResults } from '../../../src/client/index.js'
+
+function clientOf(...answers: readonly (string | number)[]) {
+  const asked: string[] = []
+  const client = createClient({
+    baseUrl: 'http://localhost', retry: { attempts: 1 },
+    fetch: async (input) => {
+      const answer = answers[asked.length]
+      asked.push(String(input instanceof Request ? input.url : input))
+      if (typeof answer !== 'string') return new Response(JSON.stringify({ error: 'Away', code: 'service_unavailable' }), { status: answer ?? 404 })
+      return new Response(answer, { headers: { 'content-type': 'application/x-ndjson' } })
+    },
+  })
+  return { client, asked, task: { statusUrl: 'http://localhost/tasks/1' } }
+}
+
+test('continues after the last partial result when a stream ends early or the server is away', async () => {
+  const { client, asked, task } = clientOf(
+    '{"id":1,"value":"a"}\n\n{"id":2,"value":"b"}\n', 503, '{"id":3,"value":"c"}\n{"end":{"status":"completed"}}\n',
+  )
+  const seen: unknown[] = []
+  for await (const result of readPartialResults(client, task)) seen.push(result)
+  assert.deepEqual(seen, [{ id: 1, value: 'a' }, { id: 2, value: 'b' }, { id: 3, value: 'c' }])
+  assert.deepEqual(asked.map((url) => new URL(url).search), ['?after=0', '?after=2', '?after=2'])
+})
+
+test('tells of a gap, and starts where it is asked to', async () => {
+  const { client, asked, task } = clientOf('{"gap":{"from":9}}\n{"id":9,"value":1}\n{"end":{"status":"failed"}}\n')
+  const gaps: number[] = []
+  const seen: number[] = []
+  for await (const { id } of readPartialResults(client, task, { after: 4, onGap: (from) => gaps.push(from) })) seen.push(id)
+  assert.deepEqual([gaps, seen, asked], [[9], [9], ['http://localhost/tasks/1/partial-results?after=4']])
+})
+
+test('rejects with the error of a server that has no such task', async () => {
+  const { client, task } = clientOf()
+  await assert.rejects(readPartialResults(client, task).next(), { status: 404 })
+})
+
+test('yields nothing if the server responded at once', async () => {
+  const { client } = clientOf()
+  assert.equal((await readPartialResults(client, { statusUrl: undefined }).next()).done, true)
+})

@@ -1,0 +1,116 @@
+// The writer of partial results: fences, replies that are lost, entries that are evicted, and limits.
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { setInterval } from 'node:timers'
+import { memory } from '../../../adapters/memory/index.js'
+import { isHttpError } from '../../../src/http/errors.js'
+import { PartialWriter, readAfter, removeAll, resultText, type Limits } from '../../../src/partial/partial-log.js'
+import type { Store } from '../../../src/stores/store.js'
+import { retryUntil } from '../../../src/stores/calls.js'
+import { Spy, SpyStore } from '../kit/tasks.js'
+
+// Timers of the library let a process end.
+const hold = setInterval(() => undefined, 60_000)
+after(() => { clearInterval(hold) })
+
+const LIMITS: Limits = { keepMs: 60_000, maxResults: 100, maxBytes: 1_000_000 }
+const taskId = 'task'
+const open = (store: Store, attempt: number, limits = LIMITS) => (
+  PartialWriter.open(store, { taskId, attempt, owner: 'ann' }, limits, retryUntil(new AbortController().signal))
+)
+const valuesAfter = async (store: Store, after = 0): Promise<string[]> => (
+  (await readAfter(store, taskId, after)).results.map(({ text }) => text)
+)
+const replaced = (error: unknown): boolean => isHttpError(error) && error.code === 'attempt_replaced'
+
+describe('the log of partial results', () => {
+  test('an earlier run can write nothing once a later one has begun', async () => {
+    const { store } = memory()
+    const first = await open(store, 1)
+    await first.emit('1')
+    await first.settled()
+    const second = await open(store, 2)
+    await first.emit('"late"')
+    await assert.rejects(first.settled(), replaced)
+    await assert.rejects(first.emit('"later"'), replaced)
+    await second.emit('2')
+    await second.settled()
+    assert.deepEqual(await valuesAfter(store), ['1', '2'])
+    await assert.rejects(open(store, 1), replaced)
+  })
+
+  test('a lost reply to any call changes nothing', async () => {
+    const calls = new Spy()
+    const { store: inner } = memory()
+    const quiet = new SpyStore(inner, calls)
+    const run = async (store: Store): Promise<void> => {
+      const writer = await open(store, 1)
+      for (let at = 1; at <= 45; at++) await writer.emit(String(at))
+      await writer.settled()
+    }
+    await run(quiet)
+    const expected = Array.from({ length: 45 }, (_, at) => String(at + 1))
+    assert.deepEqual(await valuesAfter(inner), expected)
+    for (let lost = 1; lost <= calls.writes.length; lost++) {
+      for (const fault of ['before', 'after'] as const) {
+        const { store } = memory()
+        const spy = new Spy()
+        let writes = 0
+        spy.fault = (call) => /^(create|replace)/.test(call) && ++writes === lost ? fault : undefined
+        await run(new SpyStore(store, spy))
+        assert.deepEqual(await valuesAfter(store), expected, `call ${String(lost)} lost ${fault} it`)
+      }
+    }
+  })
+
+  test('goes on after its entry was evicted; readers are told what is missing', async () => {
+    const { store } = memory()
+    const writer = await open(store, 1)
+    for (const text of ['1', '2', '3']) await writer.emit(text)
+    await writer.settled()
+    await removeAll(store, taskId)
+    assert.deepEqual(await readAfter(store, taskId, 3), { results: [], last: 3, from: undefined })
+    await writer.emit('4')
+    await writer.settled()
+    assert.deepEqual(await valuesAfter(store, 3), ['4'])
+  })
+
+  test('an evicted part is a gap', async () => {
+    const { store } = memory()
+    const writer = await open(store, 1)
+    for (let at = 1; at <= 35; at++) await writer.emit(String(at))
+    await writer.settled()
+    await store.delete('partial/task/1.11')
+    const { results, from, last } = await readAfter(store, taskId, 0)
+    assert.deepEqual([from, last, results[0]], [21, 35, { id: 21, text: '21' }])
+    assert.equal((await readAfter(store, taskId, 25)).from, undefined)
+  })
+
+  test('clear drops all, keeps counting, and is a gap for readers', async () => {
+    const { store } = memory()
+    const writer = await open(store, 1)
+    for (let at = 1; at <= 25; at++) await writer.emit(String(at))
+    await writer.clear()
+    assert.deepEqual(await readAfter(store, taskId, 25), { results: [], last: 25, from: undefined })
+    assert.deepEqual(await readAfter(store, taskId, 7), { results: [], last: 25, from: 26 })
+    await writer.emit('"new"')
+    assert.deepEqual(await writer.stored(), ['"new"'])
+    assert.deepEqual(await readAfter(store, taskId, 0), { results: [{ id: 26, text: '"new"' }], last: 26, from: 26 })
+  })
+
+  test('keeps about maxResults and maxBytes', async () => {
+    const { store } = memory()
+    const writer = await open(store, 1, { ...LIMITS, maxBytes: 65_536 })
+    for (let at = 0; at < 50; at++) await writer.emit(JSON.stringify('x'.repeat(10_000)))
+    await writer.settled()
+    const kept = await valuesAfter(store)
+    assert.ok(kept.length >= 4 && kept.length <= 9, `${String(kept.length)} are kept`)
+  })
+
+  test('rejects what is not JSON, and what is too large', () => {
+    assert.throws(() => resultText(undefined), TypeError)
+    assert.throws(() => resultText(() => 1), TypeError)
+    assert.throws(() => resultText('x'.repeat(70_000)), TypeError)
+    assert.equal(resultText('line\nbreak'), '"line\\nbreak"')
+  })
+})
