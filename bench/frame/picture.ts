@@ -84,7 +84,7 @@ export function lines(heading: string, charts: readonly Chart[]): string {
     ].join('\n')
   })
   const names = charts[0]?.lines.map(({ name }, n) => `<tspan fill="${COLOURS[n % COLOURS.length] ?? ''}" font-weight="bold"> ${escaped(name)}</tspan>`).join('') ?? ''
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${2 * width + 70} ${50 + rows * (height + 70)}" role="img" font-family="system-ui, sans-serif" font-size="12">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${2 * width + 110} ${50 + rows * (height + 70)}" role="img" font-family="system-ui, sans-serif" font-size="12">
 <title>${escaped(heading)}</title>
 <style>text { fill: #1f2328 } @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } }</style>
 <text x="0" y="20" font-size="15">${escaped(heading)}:${names}</text>
