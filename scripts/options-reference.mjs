@@ -39,6 +39,7 @@ const GUIDE = {
   'longhaul/stream-json': 'stream-json.md',
   'longhaul/cron': 'scheduling.md',
   'longhaul/partial': 'partial-results.md',
+  'longhaul/operators': 'operators.md',
   'longhaul/opentelemetry': 'logging.md',
   'longhaul/nestjs': 'nestjs.md'
 }
