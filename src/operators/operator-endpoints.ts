@@ -1,14 +1,14 @@
 import { isJsonObject } from '../http/body/json.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type Operation } from '../http/exchange.js'
-import { principalOf, type HostContext } from '../http/principal.js'
+import type { HostContext } from '../http/principal.js'
 import { addParameters, body, changed, type Fragment } from '../openapi/operation.js'
 import { addFailures, errorResponses } from '../openapi/responses.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Definitions } from '../tasks/definition/define.js'
 import {
-  taskEndpoints, type EndpointInternals, type TaskEndpoints,
+  taskEndpoints, type EndpointInternals, type EndpointsForOperators, type TaskEndpoints,
 } from '../tasks/http/endpoints.js'
 import { object, taskFormat, text, type TaskFormat } from '../tasks/http/formats.js'
 import { accepted, listOperations } from '../tasks/http/operations.js'
@@ -66,16 +66,21 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    * Handler of a POST that retries all failed or cancelled tasks of a filter, at a path of your
    * choice: `POST /admin/tasks/retry?status=failed&task=report`. The query has `status` (default
    * `failed`), `task`, `owner`, `from` and `to`, as in the list; the body is empty or `{}`. The
-   * response is a 202 with the `Location` of a task without an owner. Its progress counts tasks, and
-   * its result is a `RetryReport`. An `Idempotency-Key` works as for every submit.
+   * response is a 202 with the `Location` of a task that only operators see: its owner is
+   * `longhaul:operators`. Its progress counts tasks, and its result is a `RetryReport`. An
+   * `Idempotency-Key` works as for every submit.
    *
    * @throws {TypeError} When it is read: there is no option `retries`.
    */
   readonly retryMany: Handler<C>
   /** Returns the task of a request below its status path, as `find` of `taskEndpoints`. */
   find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
+  /** @internal */
   readonly tasks: Tasks<D>
 }
+
+/** Owner of the tasks and Idempotency-Keys of operators, so that no other client sees them. */
+const OPERATORS = 'longhaul:operators'
 
 const OPTIONS = {
   statusPath: value(), operator: func({ required: true }), format: value(),
@@ -117,12 +122,11 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
   const { operator, retries, format = taskFormat, ...shared } = readOptions(
     where, options as OperatorEndpointsOptions<C>, OPTIONS,
   )
-  const access: OperatorAccess<C> = {
-    where, admit: (request) => requireOperator(operator, request),
-    // A framework may authenticate by what is no credential here. Then all operators share their keys.
-    callerOf: (request) => principalOf(request)?.subject ?? 'operators',
-  }
-  const endpoints = taskEndpoints(tasks, { ...shared, format: withOwner(format), owner: 'anyone' }, access)
+  const access: OperatorAccess<C> = { where, admit: (request) => requireOperator(operator, request) }
+  const create: EndpointsForOperators = taskEndpoints
+  const endpoints = create(tasks, {
+    ...shared, format: withOwner(format), owner: () => OPERATORS,
+  }, access) as TaskEndpoints<C, D> & EndpointInternals<C>
   const { settings, list, status, retry, callback, files } = endpoints
   if (retries !== undefined) settings.service.mustHave(retries)
   const forOperators = (handler: Handler<C>): Handler<C> => (

@@ -59,11 +59,13 @@ export type RetryTasks = TaskDefinition<
 
 /** The tasks that are being retried, and what came before them. */
 interface RetryPosition extends RetryReport {
-  /** Time before which the tasks were created, in milliseconds since 1970. */
+  /** Time before which the tasks were created, so that the list has an end, in milliseconds since 1970. */
   readonly to: number
   readonly ids: readonly string[]
-  /** Position at which the list continues. Absent if these tasks are the last ones. */
-  readonly next?: { readonly createdAt: number, readonly id: string }
+  /** The last of these tasks. Absent before the first page. */
+  readonly after?: { readonly createdAt: number, readonly id: string }
+  /** `true` if no tasks follow. */
+  readonly isLast: boolean
 }
 
 /** Number of tasks that are listed together, and stored in the checkpoint before any is retried. */
@@ -139,40 +141,47 @@ async function retryAll(
     statuses: status, names: task, order: 'oldest' as const, limit: PAGE,
     from: from === undefined ? undefined : parseTimestamp(from),
   }
-  let position = checkpoint.value ?? {
-    to: (to === undefined ? undefined : parseTimestamp(to)) ?? await tasks.engine.now(),
-    ids: [], next: { createdAt: 0, id: '' }, retried: 0, failed: 0, failures: [],
+  let position: RetryPosition = checkpoint.value ?? {
+    // With the tasks of this very millisecond.
+    to: (to === undefined ? undefined : parseTimestamp(to)) ?? await tasks.engine.now() + 1,
+    ids: [], isLast: false, retried: 0, failed: 0, failures: [],
   }
   for (;;) {
     // A run after a crash finds by this key which tasks of the page were retried before.
-    const report = await retryPage(tasks, position, `retry-tasks ${taskId}`, signal)
-    progress(report.retried + report.failed, undefined, undefined, 'tasks')
-    if (position.next === undefined) return report
-    const page = await tasks.engine.list({
-      ...query, to: position.to, ...position.next.id !== '' && { after: position.next },
+    const retry = (id: string) => tasks.retry(id, `retry-tasks ${taskId}`)
+    const report = await retryPage(position, retry, signal, (error, id) => {
+      tasks.report(error, { id, name: own, attempt: 0 })
     })
+    progress(report.retried + report.failed, undefined, undefined, 'tasks')
+    if (position.isLast) return report
+    const { to, after } = position
+    const page = await tasks.engine.list({ ...query, to, after })
     const last = page.at(-1)
-    const next = page.length === PAGE && last ? { createdAt: last.createdAt, id: last.id } : undefined
-    const ids = page.filter(({ name }) => name !== own).map(({ id }) => id)
-    position = { ...report, to: position.to, ids, ...next && { next } }
-    if (ids.length > 0) await checkpoint.save(position)
+    position = {
+      ...report, to, isLast: page.length < PAGE,
+      ids: page.filter(({ name }) => name !== own).map(({ id }) => id),
+      ...last && { after: { createdAt: last.createdAt, id: last.id } },
+    }
+    if (last) await checkpoint.save(position)
   }
 }
 
 /** Retries the tasks of a page. Rejects if the run is to continue later, from the page's begin. */
 async function retryPage(
-  tasks: OtherTasks, { ids, retried, failed, failures }: RetryPosition, key: string, signal: AbortSignal,
+  { ids, retried, failed, failures }: RetryPosition, retry: (id: string) => Promise<unknown>,
+  signal: AbortSignal, report: (error: unknown, taskId: string) => void,
 ): Promise<RetryReport> {
   const failing = [...failures]
   let count = failed
   for (let at = 0; at < ids.length; at += CONCURRENCY) {
     signal.throwIfAborted()
     const together = ids.slice(at, at + CONCURRENCY)
-    const outcomes = await Promise.allSettled(together.map((id) => tasks.retry(id, key)))
+    const outcomes = await Promise.allSettled(together.map(retry))
     for (const [n, outcome] of outcomes.entries()) {
       const taskId = together[n] as string
       const code = outcome.status === 'rejected'
-        ? codeOf(tasks, taskId, outcome.reason) : outcome.value ? undefined : 'task_not_found'
+        ? codeOf(outcome.reason, (error) => { report(error, taskId) })
+        : outcome.value === undefined ? 'task_not_found' : undefined
       if (code === undefined) continue
       count++
       if (failing.length < MAX_FAILURES) failing.push({ taskId, code })
@@ -181,11 +190,12 @@ async function retryPage(
   return { retried: retried + ids.length - (count - failed), failed: count, failures: failing }
 }
 
+const FOR_ALL: readonly string[] = ['queue_full', 'shutting_down']
+
 /** Returns the code of a failure of one task. Throws what concerns all tasks. */
-function codeOf({ report }: OtherTasks, id: string, error: unknown): string {
-  if (isStoreUnavailable(error)) throw error
-  if (isHttpError(error) && error.status === 503) throw error
+function codeOf(error: unknown, report: (error: unknown) => void): string {
+  if (isStoreUnavailable(error) || isHttpError(error) && FOR_ALL.includes(error.code)) throw error
   const { code, expected } = readFailure(error)
-  if (!expected) report(error, { id, name: 'retry-tasks', attempt: 0 })
+  if (!expected) report(error)
   return code
 }

@@ -6,12 +6,12 @@ import {
 } from '../../http/exchange.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged, respondAllow } from '../../http/respond.js'
-import { parseIdempotencyKey } from '../../idempotency/key.js'
+import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
 import type { Scope } from '../record/details.js'
 import { Snapshot, bodyOf, type TaskSnapshot } from '../record/view.js'
 import { redeliverOperations, retryOperations, withOwner } from './operations.js'
-import { claimFor, findIn, scopeOf, type EndpointSettings } from './settings.js'
+import { findIn, scopeOf, type EndpointSettings } from './settings.js'
 import { readOptionalBody, respond, respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
@@ -19,11 +19,11 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   return postBelow(settings, '/retry', retryOperations(path, format), async (request, id, of, began) => {
     const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
-    const owner = of === 'all' ? undefined : of.owner
+    const { owner } = settings.requester(request)
     const task = await retryTask(service.core, id, of, {
       // An operator retries as the application does, so the limit for requests does not count.
       isRequest: of !== 'all',
-      key: key === undefined ? undefined : claimFor(settings, request, owner, key),
+      key: key === undefined ? undefined : claimKey(request, owner, key),
     })
     if (!task) throw httpError(format.notFound)
     began()

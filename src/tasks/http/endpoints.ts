@@ -113,7 +113,11 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   readonly list: Handler<C>
 }
 
-/** The parts that `operatorEndpoints` needs beside the handlers. */
+/** `taskEndpoints` as `operatorEndpoints` calls it. The endpoints have `EndpointInternals`. */
+export type EndpointsForOperators = <C, D extends Definitions>(
+  tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access: OperatorAccess<C>,
+) => TaskEndpoints<C, D>
+
 export interface EndpointInternals<C> {
   readonly settings: EndpointSettings<C>
   /** Reads a filter from the query, which may have these parameters. Throws 400 `invalid_query`. */
@@ -139,10 +143,6 @@ export interface EndpointInternals<C> {
 export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   tasks: Tasks<D>, options: TaskEndpointsOptions<C>,
 ): TaskEndpoints<C, D>
-/** @internal */
-export function taskEndpoints<C, D extends Definitions>(
-  tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access: OperatorAccess<C>,
-): TaskEndpoints<C, D> & EndpointInternals<C>
 export function taskEndpoints<C, D extends Definitions>(
   tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access?: OperatorAccess<C>,
 ): TaskEndpoints<C, D> & EndpointInternals<C> {
@@ -168,7 +168,7 @@ export function taskEndpoints<C, D extends Definitions>(
     files: createFiles(settings),
     // Created if it is read, because it requires owners.
     get list() {
-      if (options.owner === 'anyone' && access === undefined) {
+      if (options.owner === 'anyone') {
         throw new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show "
           + 'the ids of all tasks to everybody. Let owner be a function, or use operatorEndpoints of longhaul/operators')
       }

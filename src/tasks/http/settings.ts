@@ -1,7 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest, Handler } from '../../http/exchange.js'
 import { findRequester, type OwnerOption, type Requester } from '../../http/requester.js'
-import { claimKey } from '../../idempotency/key.js'
 import {
   bytes, flag, func, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
 } from '../../runtime/options.js'
@@ -126,8 +125,6 @@ export interface OperatorAccess<C> {
   readonly where: string
   /** Rejects if the request is not that of an operator. */
   readonly admit: (request: HttpRequest<C>) => Promise<void>
-  /** Names the operator, for Idempotency-Keys. */
-  readonly callerOf: (request: HttpRequest<C>) => string
 }
 
 export interface EndpointSettings<C> extends Read<C> {
@@ -193,13 +190,6 @@ export async function findIn<C>(
   const task = await service.read(id)
   if (!task || !isIn(of, task)) throw httpError(format.notFound)
   return task
-}
-
-/** Returns the store key of a claim, which belongs to the owner or to the operator. */
-export function claimFor<C>(
-  { access }: EndpointSettings<C>, request: HttpRequest<C>, owner: string | undefined, key: string,
-): string {
-  return claimKey(request, access?.callerOf(request) ?? owner, key)
 }
 
 /** Returns what JSON keeps of the context, so that every run gets the same value. */

@@ -11,7 +11,7 @@ import { addFailureHeaders } from '../../http/failure.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { countedAs } from '../../http/requester.js'
 import { acknowledged, empty, jsonText } from '../../http/respond.js'
-import { fingerprintOf, parseIdempotencyKey } from '../../idempotency/key.js'
+import { claimKey, fingerprintOf, parseIdempotencyKey } from '../../idempotency/key.js'
 import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
@@ -27,7 +27,7 @@ import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './d
 import { pollAfter } from './formats.js'
 import { submitOperations, withOwner } from './operations.js'
 import {
-  checkCallbackOption, claimFor, jsonContext, type EndpointSettings, type FindCallback, type FindStart,
+  checkCallbackOption, jsonContext, type EndpointSettings, type FindCallback, type FindStart,
   type ReadWork, type Select, type Selected, type SubmitEndpointOptions, type SubmitTransaction,
 } from './settings.js'
 import { parseStart } from './start-at.js'
@@ -173,7 +173,7 @@ async function readSubmission<C>(
       definition, input, json, callbackUrl, start, discard, transaction,
       claimsKey: mode === 'async',
       idempotency: key === undefined ? undefined : {
-        key: claimFor(settings, request, owner, key), fingerprint: requestFingerprint(request, body),
+        key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
         isDirect: direct,
       },
     }
@@ -265,7 +265,7 @@ export function respondOnce<C>(
     if (idempotencyKey === undefined) return (await work(() => undefined)).response
     const { owner } = settings.requester(request)
     const caller = countedAs(request, owner)
-    const key = claimFor(settings, request, owner, idempotencyKey)
+    const key = claimKey(request, owner, idempotencyKey)
     const fingerprint = requestFingerprint(request, body)
     let earlier: AcceptedTask | undefined
     const once = onceOptions(settings, key, fingerprint, caller)

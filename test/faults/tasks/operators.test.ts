@@ -55,7 +55,7 @@ for (const [database, url] of Object.entries(urls)) {
 
 for (const [database, url] of Object.entries(urls)) {
   if (url === undefined) continue
-  test(`on ${database}, 500 failed tasks are retried once each, although the worker is killed again and again`, async (t) => {
+  test(`on ${database}, 500 failed tasks are retried once each, although workers are killed and drained`, async (t) => {
     const name = `retry_${process.pid}`
     const runs = new Map<string, number>()
     let [seconds, kills] = [0, 0]
@@ -67,7 +67,7 @@ for (const [database, url] of Object.entries(urls)) {
       if (count === 1) return
       seconds++
       if (seconds !== 30 && seconds !== 200 && seconds !== 400) return
-      worker?.child.kill('SIGKILL')
+      worker?.child.kill(seconds === 200 ? 'SIGTERM' : 'SIGKILL')
       kills++
       worker = start()
     })

@@ -26,7 +26,13 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
       return { text: 'secret' }
     }),
   })
-  const one = defineTask({ name: 'one', maxPerOwner: 1, run: (_input: object) => { throw httpError('conflict') } })
+  const one = defineTask({
+    name: 'one', maxPerOwner: 1,
+    run: (_input: object, { attempt }) => {
+      if (attempt > 1) return new Promise(() => undefined)
+      throw httpError('conflict')
+    },
+  })
   const slow = defineTask({ name: 'slow', run: (_input: object) => new Promise(() => undefined) })
   const retries = retryTasks()
   const errors: unknown[] = []
@@ -186,6 +192,7 @@ describe('operatorEndpoints', () => {
 describe('retryMany', () => {
   test('retries what the filter matches, in a task that operators see', async (t) => {
     const { end, retryMany, tasks, runs, ask, site } = setUp(t)
+    const anyone = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const [first, , bob] = [await end('ann', { fails: true }), await end('ann'), await end('bob', { fails: true })]
     const from = new Date((await tasks.get(bob))?.createdAt ?? 0).toISOString()
     assert.deepEqual(await (await retryMany('?owner=ann&task=report')).result(), { retried: 1, failed: 0, failures: [] })
@@ -194,7 +201,8 @@ describe('retryMany', () => {
     const { id, result } = await retryMany(`?from=${from}&status=failed,cancelled`)
     assert.equal((await result())?.retried, 1)
     await eventually(() => runs.get(bob) === 2)
-    assert.equal((await ask('GET', `/admin/tasks/${id}`)).status, 200)
+    assert.equal((await (await ask('GET', `/admin/tasks/${id}`)).json<{ owner: string }>()).owner, 'longhaul:operators')
+    assert.equal((await inject(anyone.status, { path: `/tasks/${id}` })).status, 404)
     for (const user of ['ann', 'root']) {
       assert.equal((await inject(site, { path: `/tasks/${id}`, headers: { 'x-user': user } })).status, 404)
       assert.ok(!idsOf(await (await inject(site, { path: '/tasks', headers: { 'x-user': user } })).json<Body>()).includes(id))

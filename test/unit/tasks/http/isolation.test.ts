@@ -44,7 +44,7 @@ const ids = new Map<Owner, string[]>()
 const cursors: string[] = []
 const markOf = (who: Owner): string => `mark-of-${OWNERS.indexOf(who)}!`
 
-const as = (who: Owner) => ({ context: { owner: who, principal: { subject: who ?? 'nobody' } } })
+const as = (who: Owner) => ({ context: { owner: who, principal: { subject: who ?? 'nobody' }, user: { role: 'customer' } } })
 
 before(async () => {
   for (const who of OWNERS) {
