@@ -1,5 +1,7 @@
 import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { rm } from 'node:fs/promises'
+import { basename, resolve } from 'node:path'
+import { rollup } from 'rollup'
 import { defineConfig, type Options } from 'tsup'
 import { ENTRY_POINTS as entry, PROGRAM } from './scripts/entry-points.mjs'
 
@@ -37,6 +39,48 @@ const plainRequire: NonNullable<Options['plugins']>[number] = {
   renderChunk: (code) => ({ code: code.replaceAll('nodeRequire(', 'require(') }),
 }
 
+/** CommonJS packages that are loaded at import. Node reads the exports of one that is imported, but not of one that is required. */
+const COMMON_JS = ['ipaddr.js', 'secure-json-parse']
+
+/**
+ * Puts the code that `longhaul` shares with other entry points into two files. esbuild makes a file for each set of
+ * entry points that share something, so `longhaul` would be 50 files, and each one takes time at import
+ * (`npm run bench:import`). What the handlers of HTTP need is a file of its own, so that they do not load the tasks.
+ */
+const fewFiles: NonNullable<Options['plugins']>[number] = {
+  name: 'few-files',
+  async buildEnd({ writtenFiles }) {
+    const folder = resolve(this.options.outDir)
+    const files = writtenFiles.map(({ name }) => resolve(name)).filter((name) => name.endsWith('.js'))
+    const isChunk = (id: string): boolean => basename(id).startsWith('chunk-')
+    const bundle = await rollup({
+      input: Object.fromEntries(files.filter((file) => !isChunk(file)).map((file) => [basename(file, '.js'), file])),
+      external: (id) => !/^[./\0]/.test(id) && !COMMON_JS.includes(id),
+      treeshake: { moduleSideEffects: false },
+      plugins: [{
+        name: 'require-commonjs',
+        resolveId: (id) => COMMON_JS.includes(id) ? `\0${id}` : null,
+        load: (id) => id.startsWith('\0')
+          ? `import { createRequire } from 'node:module'\nexport default createRequire(import.meta.url)('${id.slice(1)}')`
+          : null,
+      }],
+    })
+    await Promise.all(files.map((file) => rm(file)))
+    await bundle.write({
+      dir: folder, format: 'es', hoistTransitiveImports: false,
+      chunkFileNames: ({ name }) => `${name.startsWith('chunk-') ? '' : 'chunk-'}${name}.js`,
+      manualChunks(id, { getModuleInfo }) {
+        const users = new Set([id])
+        for (const user of users) for (const importer of getModuleInfo(user)?.importers ?? []) users.add(importer)
+        const isUsedBy = (name: string): boolean => users.has(resolve(folder, `${name}.js`))
+        if (!isUsedBy('index') || id === resolve(folder, 'index.js')) return undefined
+        return ['http', 'policies', 'resources', 'content'].some(isUsedBy) ? 'http' : 'tasks'
+      },
+    })
+    await bundle.close()
+  },
+}
+
 const common: Options = {
   target: 'node20', platform: 'node', clean: true, sourcemap: false, removeNodeProtocol: false,
 }
@@ -54,7 +98,7 @@ const forNode: Options = {
 export const nodeBuilds: Options[] = [
   {
     ...forNode, entry: { ...entry, ...PROGRAM }, format: 'esm', outDir: 'dist/node',
-    inject: ['scripts/node-require.mjs'],
+    inject: ['scripts/node-require.mjs'], plugins: [fewFiles],
     esbuildPlugins: [nodeFiles, ownEntry('./index.js')],
   },
   {

@@ -23,13 +23,12 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   redis: { file: 'redis/main.ts', title: 'with Redis' },
   bullmq: { file: 'bullmq/main.ts', title: 'with BullMQ' },
   postgres: { file: 'postgres/main.ts', title: 'with PostgreSQL' },
-  lists: { file: 'lists/main.ts', title: 'pages of tasks' },
+  growth: { file: 'growth/main.ts', title: 'growth', slow: true },
   bulk: { file: 'bulk/main.ts', title: 'bulk' },
   ndjson: { file: 'ndjson/main.ts', title: 'NDJSON' },
   content: { file: 'content/main.ts', title: 'content and ranges' },
   fanout: { file: 'fanout/main.ts', title: 'watchers' },
-  held: { file: 'held/main.ts', title: 'held tasks' },
-  hostile: { file: 'ndjson/hostile.ts', title: 'hostile uploads', slow: true },
+  hostile: { file: 'ndjson/hostile.ts', title: 'delay of the event loop', slow: true },
 }
 
 const { values: { quick, out }, positionals } = parseArgs({

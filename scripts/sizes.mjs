@@ -31,10 +31,12 @@ const PARTS = [
   ['*', 'longhaul/fetch'],
   ['*', 'longhaul/fastify'],
   ['*', 'longhaul/koa'],
-  ['*', 'longhaul/files'],
+  ['*', 'longhaul/files', 'lru-cache'],
   ['*', 'longhaul/redis', 'bullmq'],
   ['*', 'longhaul/callbacks', 'ipaddr.js', 'standardwebhooks'],
+  ['createClient', 'longhaul/client'],
   ['*', 'longhaul/client'],
+  ['*', 'longhaul/partial', 'ipaddr.js'],
   ['*', 'longhaul/engine'],
   ['*', 'longhaul/conformance']
 ]

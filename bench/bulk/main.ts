@@ -7,6 +7,7 @@ import { PINNED, Program, SERVER_CORE } from '../frame/program.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
 import { turned } from '../frame/turn.js'
+import { versionsOf } from '../frame/versions.js'
 import { ARRAY_KINDS } from './arrays.js'
 import { PER_BODY, type How } from './background.js'
 import { uploadUsers } from './upload.js'
@@ -28,7 +29,7 @@ const program = await buildPrograms('bulk', {
 const wanted = (part: string): boolean => only === undefined || only === part
 const tell = (text: string): void => { process.stdout.write(`${text}\n\n`) }
 
-tell(`Node ${process.versions.node}, ${starts} starts of ${rounds} rounds, ${PINNED ? 'each program pinned to one core' : 'not pinned'}.`)
+tell(`${versionsOf('express', 'fastify', 'ajv', 'zod', 'valibot', 'stream-json', '@discoveryjs/json-ext')}; ${starts} starts of ${rounds} rounds, ${PINNED ? 'each program pinned to one core' : 'not pinned'}.`)
 if (wanted('reader')) tell(await readers())
 if (wanted('handler')) tell(await handlers())
 if (wanted('memory')) tell(await memory())

@@ -8,6 +8,7 @@ import { buildPrograms } from '../frame/build.js'
 import { compare, type Row, type Scenario } from '../frame/compare.js'
 import { PINNED } from '../frame/program.js'
 import { table } from '../frame/table.js'
+import { versionsOf } from '../frame/versions.js'
 
 const { values: { quick, only = '' } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 const SERVERS = ['bare', 'longhaul', 'result-files', 'express']
@@ -40,7 +41,7 @@ try {
   const cell = ({ ratio, micros }: Row): string[] => [
     `${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`, `${(micros.median / 1000).toFixed(2)} ms`,
   ]
-  process.stdout.write(`Node ${process.versions.node}, ${starts} starts of ${rounds} rounds, 4 connections, ${PINNED ? 'each server pinned to one core' : 'not pinned'}.
+  process.stdout.write(`${versionsOf('express')}; ${starts} starts of ${rounds} rounds, 4 connections, ${PINNED ? 'each server pinned to one core' : 'not pinned'}.
 Ratio: CPU for an answer of a bare fs stream over that of the server; median (quartiles). Beside it the CPU time itself.
 
 ${table(['', ...scenarios.flatMap(({ name }) => [name, 'CPU'])], SERVERS.map((name) => [name, ...rows.filter(({ server }) => server === name).flatMap(cell)]))}

@@ -14,9 +14,9 @@ export const LOAD_CORE = 0
 export class Program {
   private constructor(private readonly child: ChildProcess) {}
 
-  /** Starts a built program on one core; resolves with its first message. */
-  static async start<First>(file: string, core: number, how: { node?: readonly string[], args?: readonly string[] } = {}): Promise<[Program, First]> {
-    const command = PINNED
+  /** Starts a built program on one core, or on any; resolves with its first message. */
+  static async start<First>(file: string, core: number | 'any', how: { node?: readonly string[], args?: readonly string[] } = {}): Promise<[Program, First]> {
+    const command = PINNED && core !== 'any'
       ? [TASKSET as string, '-c', String(core), process.execPath]
       : [process.execPath]
     const [name, ...args] = [...command, ...how.node ?? [], file, ...how.args ?? []] as [string, ...string[]]
@@ -60,8 +60,8 @@ export class Program {
 export class Load {
   private constructor(private readonly program: Program) {}
 
-  static async start(file: string): Promise<Load> {
-    const [program] = await Program.start(file, LOAD_CORE)
+  static async start(file: string, core: number | 'any' = LOAD_CORE): Promise<Load> {
+    const [program] = await Program.start(file, core)
     return new Load(program)
   }
 
@@ -86,8 +86,8 @@ export interface CpuTime {
 export class ServerProgram {
   private constructor(readonly port: number, private readonly program: Program) {}
 
-  static async start(file: string): Promise<ServerProgram> {
-    const [program, { port }] = await Program.start<{ port: number }>(file, SERVER_CORE)
+  static async start(file: string, core: number | 'any' = SERVER_CORE): Promise<ServerProgram> {
+    const [program, { port }] = await Program.start<{ port: number }>(file, core)
     return new ServerProgram(port, program)
   }
 

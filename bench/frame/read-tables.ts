@@ -14,7 +14,7 @@ export function panelsIn(scenario: string, report: string): Panel[] {
     // One table may have several scenarios below each other.
     const kinds = head[1] === 'scenario' ? [...new Set(rows.map((row) => row[1] ?? ''))] : [undefined]
     for (const kind of kinds) head.forEach((column, at) => {
-      if (at === 0 || /time|p99|^ms /.test(column)) return
+      if (at === 0 || /time|p99|^ms |^all accepts|^start /.test(column)) return
       const title = [column === 'ratio' ? '' : column, kind ?? ''].filter((part) => part !== '').join(', ')
       const bars = rows.filter((row) => kind === undefined || row[1] === kind).flatMap((row) => {
         const ratio = RATIO.exec(row[at] ?? '')?.[1]

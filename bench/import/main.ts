@@ -9,6 +9,7 @@ import { ENTRY_POINTS } from '../../scripts/entry-points.mjs'
 import { nodeBuilds } from '../../tsup.config.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
+import { versionsOf } from '../frame/versions.js'
 
 /** Time of one process, in milliseconds, and CPU time of its user code and the kernel. */
 interface Start { readonly ms: number, readonly cpuMs: number }
@@ -91,7 +92,7 @@ function report(): string {
     const ratio = (part: number, key: keyof Start) => (part / over(express, key)).toFixed(2)
     return [name, ms.toFixed(0), ratio(ms, 'ms'), cpuMs.toFixed(0), ratio(cpuMs, 'cpuMs')]
   })
-  return `Milliseconds above an empty module, median of ${starts} starts. Ratio: of Express; lower is better.
+  return `${versionsOf('express', 'fastify')}. Milliseconds above an empty module, median of ${starts} starts. Ratio: of Express; lower is better.
 
 ${table(['import', 'ms', 'ratio', 'CPU ms', 'ratio by CPU'], rows)}
 `

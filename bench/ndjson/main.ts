@@ -4,6 +4,7 @@ import { buildPrograms } from '../frame/build.js'
 import { Program, SERVER_CORE } from '../frame/program.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
+import { versionsOf } from '../frame/versions.js'
 import { turned } from '../frame/turn.js'
 import { READ_KINDS, WRITE_KINDS } from './data.js'
 import { NO_BAD_LINES, READERS } from './readers.js'
@@ -52,7 +53,7 @@ async function measure(name: string, kinds: readonly string[], subjects: (kind: 
 
 const read = await measure('read', READ_KINDS, (kind) => Object.keys(READERS).filter((name) => wanted(name) && (kind !== '1 % malformed' || !NO_BAD_LINES.has(name))))
 const write = await measure('write', WRITE_KINDS, (kind) => Object.keys(writers(kind, [])).filter(wanted))
-console.log(`CPU of the first row over that of each, median (quartiles); 64 KiB chunks; Node ${process.version}, ${starts} starts of ${rounds} rounds.
+console.log(`CPU of the first row over that of each, median (quartiles); 64 KiB chunks; ${versionsOf('split2', 'ndjson', 'stream-json', '@discoveryjs/json-ext')}; ${starts} starts of ${rounds} rounds.
 
 ${read}
 

@@ -4,6 +4,7 @@ import { buildPrograms } from '../frame/build.js'
 import { compare, type Scenario } from '../frame/compare.js'
 import { instructionsFor } from '../frame/instructions.js'
 import { table } from '../frame/table.js'
+import { versionsOf } from '../frame/versions.js'
 import { BODY } from '../tasks/work.js'
 import { TOKEN } from './flow.js'
 
@@ -55,7 +56,7 @@ const added = rows.filter(({ server }) => server === 'policies').map(({ scenario
   const share = (value: number): string => `${((1 / value - 1) * 100).toFixed(0)} %`
   return [name, `${share(ratio.median)} (${share(ratio.high)}–${share(ratio.low)})`, `${micros.median.toFixed(1)} µs`]
 })
-process.stdout.write(`CPU that authentication, rate limit and versions add to the accept flow, of that flow's own; median (quartiles). The limit is ${BUDGET * 100} %.
+process.stdout.write(`${versionsOf('fastify', 'rate-limiter-flexible', 'express', 'express-rate-limit')}. CPU that authentication, rate limit and versions add to the accept flow, of that flow's own; median (quartiles). The limit is ${BUDGET * 100} %.
 
 ${table(['', 'added', 'CPU with them'], added)}
 

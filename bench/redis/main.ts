@@ -1,9 +1,13 @@
-// npm run bench:redis [-- --quick]: CPU time of the Redis store beside one raw command of ioredis for each request.
+// npm run bench:redis [-- --quick]: CPU time of the Redis engine beside one raw command of ioredis for each request; 1, 2 and 4 web processes.
+import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { RedisServer } from '../../test/servers/redis-server.js'
 import { buildPrograms } from '../frame/build.js'
 import { compare, type Scenario } from '../frame/compare.js'
+import { Load, ServerProgram } from '../frame/program.js'
+import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
+import { versionsOf } from '../frame/versions.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const BODY = '{"month":"2026-10"}'
@@ -33,10 +37,38 @@ const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
   scenarios, starts: quick ? 1 : 5, rounds: quick ? 4 : 6, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
 })
+const manyRounds = quick ? 2 : 5
+const many: string[][] = []
+for (const processes of [1, 2, 4]) {
+  process.stderr.write(`${processes} web processes\n`)
+  const cells: string[] = []
+  for (const name of ['raw', 'longhaul']) {
+    const servers = await Promise.all(Array.from({ length: processes }, () => ServerProgram.start(program(name), 'any')))
+    const loads = await Promise.all(servers.map(() => Load.start(program('load'), 'any')))
+    const accept = async (count: number): Promise<number> => {
+      const began = performance.now()
+      await Promise.all(loads.map((load, at) => load.run({
+        port: (servers[at] as ServerProgram).port, requests: [POST], expectStatus: 202, count: count / processes, connections: 64 / processes,
+      })))
+      return count / (performance.now() - began) * 1000
+    }
+    await accept(2 * batch)
+    const rates: number[] = []
+    for (let round = 0; round < manyRounds; round++) rates.push(await accept(2 * batch))
+    cells.push(spread(rates).median.toFixed(0))
+    await Promise.all([...servers, ...loads].map((each) => each.stop()))
+  }
+  many.push([String(processes), ...cells])
+}
 await redis?.stop()
-process.stdout.write(`Ratio: CPU for a request of node:http with one raw ioredis command over that of the server; median (quartiles).
+process.stdout.write(`${versionsOf('ioredis', 'bullmq')}.
+Ratio: CPU for a request of node:http with one raw ioredis command over that of the server; median (quartiles).
 
 ${table(['', 'scenario', 'ratio', 'CPU'], rows.map(({ server, scenario, ratio, micros }) => [
     server, scenario, `${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`, `${micros.median.toFixed(1)} µs`,
   ]))}
+
+Accepts a second of several web processes on one Redis, 64 connections in all, on ${availableParallelism()} cores that the load and Redis share; medians.
+
+${table(['web processes', 'one raw command', 'longhaul'], many)}
 `)

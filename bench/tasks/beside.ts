@@ -21,7 +21,7 @@ const get = (id: string): string => [`GET /tasks/${id} HTTP/1.1`, 'Host: 127.0.0
 const here = resolve(import.meta.dirname, '../..')
 const servers = redis
   ? { redis: 'bench/redis/servers/longhaul.ts' }
-  : { 'at-once': 'bench/tasks/servers/longhaul.ts', 'awaits': 'bench/tasks/servers/longhaul-awaits.ts' }
+  : { 'at-once': 'bench/tasks/servers/longhaul.ts', 'awaits': 'bench/tasks/servers/longhaul.ts' }
 const redisServer = redis ? await RedisServer.start() : undefined
 if (redisServer) process.env['REDIS_URL'] = redisServer.url
 
@@ -33,6 +33,7 @@ async function buildIn(root: string): Promise<(program: string) => string> {
 
 const [ours, theirs] = [await buildIn(here), await buildIn(resolve(other))]
 for (const name of Object.keys(servers)) {
+  process.env['WORK_MS'] = name === 'awaits' ? '5' : '0'
   const rows = await compare({
     servers: { before: theirs(name), after: ours(name) }, load: ours('load'), starts: Number(starts), rounds: 6, connections: 32,
     scenarios: [

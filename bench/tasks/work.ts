@@ -1,4 +1,8 @@
-/** The work of all servers. It is trivial, because the benchmark measures the handling around it. */
+import { setTimeout } from 'node:timers/promises'
+
+/** Time for which the work awaits a timer, in milliseconds. Default 0: it is trivial, because the benchmark measures the handling around it. */
+export const WORK_MS = Number(process.env['WORK_MS'] ?? 0)
+
 export interface Input {
   readonly month: string
   readonly recipients: readonly string[]
@@ -14,5 +18,6 @@ export const BODY = JSON.stringify({
 })
 
 export async function doWork(input: Input): Promise<Result> {
+  if (WORK_MS > 0) await setTimeout(WORK_MS)
   return { message: `The report for ${input.month} is ready.`, rows: 1000 + input.recipients.length }
 }

@@ -5,7 +5,7 @@ import { memory } from 'longhaul/memory'
 import { subject } from '../../frame/subject.js'
 import { doWork, type Input } from '../work.js'
 
-const report = defineTask({ name: 'report', run: (input: Input) => doWork(input) })
+const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: (input: Input) => doWork(input) })
 const tasks = createTasks({ ...memory(), definitions: [report] })
 const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
