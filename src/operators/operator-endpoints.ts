@@ -10,7 +10,9 @@ import type { Definitions } from '../tasks/definition/define.js'
 import {
   taskEndpoints, type EndpointInternals, type EndpointsForOperators, type TaskEndpoints,
 } from '../tasks/http/endpoints.js'
-import { object, taskFormat, text, type TaskFormat } from '../tasks/http/formats.js'
+import {
+  object, TASK_STATUSES, taskFormat, text, type TaskFormat,
+} from '../tasks/http/formats.js'
 import { accepted, listOperations } from '../tasks/http/operations.js'
 import type { OperatorAccess, Select } from '../tasks/http/settings.js'
 import type { ListFilter } from '../tasks/lists.js'
@@ -178,6 +180,7 @@ function withOwner(format: TaskFormat): TaskFormat {
 
 /** The query parameters of `retryMany`. */
 const NAMES = ['status', 'task', 'from', 'to', 'owner'] as const
+
 function createRetryMany<C>(
   { submit, settings: { format }, filterOf }: TaskEndpoints<C> & EndpointInternals<C>,
   retries: RetryTasks, admit: OperatorAccess<C>['admit'],
@@ -216,7 +219,10 @@ function toFilter({ of, statuses, names: task, from, to }: ListFilter): RetryFil
 
 /** Describes the query in place of the body of a submit. */
 function retryOperation(submit: Operation, format: TaskFormat): Operation {
-  const [list] = listOperations(format, true)
+  const statuses = Object.fromEntries(Object.entries(format.statuses ?? TASK_STATUSES).filter(
+    ([, all]) => all.every(isRetryable),
+  ))
+  const [list] = listOperations({ ...format, statuses }, true)
   const names: readonly unknown[] = NAMES
   const parameters = (list?.openapi['parameters'] ?? []) as readonly Fragment[]
   return addParameters(changed(submit, {
