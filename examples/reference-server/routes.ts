@@ -60,6 +60,7 @@ export function routes({ store, tasks, users, ndjson, bulk, retries, document, d
 
   // An unknown parameter is rejected, after the client was authorized.
   const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))
+  const forOperators = (handler: Handler<Context>): Handler<Context> => compose(authorize, operatorsOnly, strictQuery(handler))
 
   const all: Record<string, Handler<Context>> = {
     'GET /': frontPage(demoTokens, kinds, document),
@@ -104,14 +105,14 @@ export function routes({ store, tasks, users, ndjson, bulk, retries, document, d
     'POST|OPTIONS /upload-ndjson': guarded(uploads.create),
     'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
     // The tasks of all owners
-    'GET|HEAD /admin/tasks': operators.list,
-    'POST /admin/tasks/retry': operators.retryMany,
-    'GET|HEAD|DELETE /admin/tasks/{id}': operators.status,
-    'GET|HEAD /admin/tasks/{id}/files/{name}': operators.files,
-    'POST /admin/tasks/{id}/retry': operators.retry,
-    'POST /admin/tasks/{id}/callback': operators.callback,
-    'GET|HEAD /admin/overview': strictQuery(operators.overview),
-    'GET /admin/pools': compose(operatorsOnly, strictQuery(operatorPools(tasks))),
+    'GET|HEAD /admin/tasks': forOperators(operators.list),
+    'POST /admin/tasks/retry': forOperators(operators.retryMany),
+    'GET|HEAD|DELETE /admin/tasks/{id}': forOperators(operators.status),
+    'GET|HEAD /admin/tasks/{id}/files/{name}': forOperators(operators.files),
+    'POST /admin/tasks/{id}/retry': forOperators(operators.retry),
+    'POST /admin/tasks/{id}/callback': forOperators(operators.callback),
+    'GET|HEAD /admin/overview': forOperators(operators.overview),
+    'GET /admin/pools': forOperators(operatorPools(tasks)),
   }
   return router<Context>(trace ? withTrace(all) : all)
 }

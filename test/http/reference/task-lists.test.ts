@@ -96,7 +96,7 @@ describe('what operators see', () => {
     for (const path of ['/admin/tasks', '/admin/tasks?owner=will', '/admin/tasks?bad', '/admin/overview']) {
       for (const token of ['reader-1', 'writer-1']) {
         const { status, json } = await server.ask('GET', path, { token })
-        assert.deepEqual([status, json.reason], [403, 'operators_only'], path)
+        assert.deepEqual([status, json.reason], [403, 'needs_admin'], path)
       }
       assert.equal((await server.ask('GET', path, { token: null })).status, 401, path)
     }
