@@ -22,14 +22,13 @@ const nodeFiles: Plugin = {
 }
 
 /**
- * An adapter that imports `src/index.js` loads the built entry point `longhaul`, and so does
- * `longhaul/operators` for `taskEndpoints`. Otherwise its entry would divide the code of `longhaul`
- * into more files, each of which costs time at import.
+ * An adapter that imports `src/index.js` loads the built entry point `longhaul`. Otherwise its entry
+ * would divide the code of `longhaul` into more files, each of which costs time at import.
  */
 const ownEntry = (path: string): Plugin => ({
   name: 'own-entry',
   setup(build) {
-    build.onResolve({ filter: /^\.\.\/(\.\.\/src\/index|tasks\/http\/endpoints)\.js$/ }, () => ({ path, external: true }))
+    build.onResolve({ filter: /^\.\.\/\.\.\/src\/index\.js$/ }, () => ({ path, external: true }))
   },
 })
 

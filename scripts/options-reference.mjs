@@ -38,6 +38,7 @@ const GUIDE = {
   'longhaul/koa': 'embedding.md',
   'longhaul/stream-json': 'stream-json.md',
   'longhaul/cron': 'scheduling.md',
+  'longhaul/s3': 'storage.md',
   'longhaul/partial': 'partial-results.md',
   'longhaul/operators': 'operators.md',
   'longhaul/opentelemetry': 'logging.md',

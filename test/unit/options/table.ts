@@ -6,6 +6,7 @@ import { blobsConformance, engineConformance, storeConformance } from '../../../
 import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
 import { operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
+import { S3Blobs } from '../../../adapters/s3/index.js'
 import { partialResults } from '../../../src/partial/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
@@ -170,6 +171,11 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/files: folderSource': (options) => folderSource(tmpdir(), options),
   'longhaul/opentelemetry: taskMetrics': (options) => taskMetrics(options),
   'longhaul/opentelemetry: taskTracing': (options) => taskTracing(options),
+  'longhaul/s3: S3Blobs': (options) => new S3Blobs(options),
+  'longhaul/s3: S3Blobs#put': async (options) => {
+    const blobs = new S3Blobs({ client: { send: handler } as never, bucket: 'blobs' })
+    await blobs.put('key', bytes(), options).finally(() => blobs.close())
+  },
   'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
   'longhaul/partial: partialResults': (options) => partialResults(options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),

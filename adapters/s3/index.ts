@@ -1,0 +1,1 @@
+export { S3Blobs } from './s3-blobs.js'

@@ -1,0 +1,130 @@
+// Object storage whose writers die, whose server hangs or stops, and whose blobs are larger than one part.
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { readdir, stat, utimes } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { S3Blobs } from 'longhaul/s3'
+import { isStoreUnavailable } from 'longhaul/stores'
+import { listen } from '../../kit/listen.js'
+import { s3ForFile } from '../../servers/s3-server.js'
+
+const { client, bucket, directory } = await s3ForFile()
+const MIB = 1_048_576
+const LATER = { ttlMs: 600_000 }
+
+async function* pieces(count: number, fails = Infinity): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < count; at++) {
+    if (at === fails) throw new Error('The source has failed')
+    yield Buffer.alloc(MIB, at)
+  }
+}
+
+/** Makes the objects below a name older. */
+async function age(name: string, ms: number): Promise<void> {
+  const all = await readdir(join(directory, bucket), { recursive: true, withFileTypes: true })
+  for (const entry of all) {
+    const path = join(entry.parentPath, entry.name)
+    if (!entry.isFile() || !path.startsWith(join(directory, bucket, name))) continue
+    const { mtimeMs } = await stat(path)
+    await utimes(path, new Date(mtimeMs - ms), new Date(mtimeMs - ms))
+  }
+}
+
+async function namesBelow(prefix: string): Promise<readonly string[]> {
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix }))
+  return Contents.map(({ Key = '' }) => Key)
+}
+
+describe('S3Blobs', () => {
+  test('a blob of several parts has all its bytes, and a range of it has its own', async () => {
+    const blobs = new S3Blobs({ client, bucket, prefix: 'parts/' })
+    const { size } = await blobs.put('large', pieces(21), LATER)
+    assert.equal(size, 21 * MIB)
+    const [expected, hash] = [createHash('sha256'), createHash('sha256')]
+    for await (const piece of pieces(21)) expected.update(piece)
+    for await (const chunk of await blobs.open('large') ?? assert.fail()) hash.update(chunk)
+    assert.equal(hash.digest('hex'), expected.digest('hex'))
+    let read = ''
+    for await (const chunk of await blobs.open('large', { start: 9 * MIB - 1, end: 9 * MIB + 2 }) ?? []) read += Buffer.from(chunk).toString('hex')
+    assert.equal(read, '080909')
+    await blobs.close()
+  })
+
+  test('a source that fails leaves nothing, neither an object nor parts', async () => {
+    const blobs = new S3Blobs({ client, bucket, prefix: 'failed/' })
+    await assert.rejects(blobs.put('key', pieces(20, 18), LATER), /The source has failed/)
+    assert.deepEqual(await namesBelow('failed/'), [])
+    await blobs.close()
+  })
+
+  test('a sweep leaves what lives, and what was completed just now', async () => {
+    const blobs = new S3Blobs({ client, bucket, prefix: 'sweep/' })
+    await blobs.put('long', pieces(1), LATER)
+    await blobs.put('short', pieces(1), { ttlMs: 1 })
+    await blobs.sweep()
+    assert.ok(await blobs.stat('long'))
+    // An expired blob stays for ten minutes.
+    assert.equal((await namesBelow('sweep/')).length, 4)
+    assert.equal(await blobs.delete('long'), true)
+    assert.equal(await blobs.stat('long'), undefined)
+    await blobs.sweep()
+    // Its readers have ten minutes, too.
+    assert.equal((await namesBelow('sweep/')).length, 5)
+    await blobs.close()
+  })
+
+  test('a sweep removes content ten minutes after its end, and what dead writers left after a day', async () => {
+    const prefix = `old-${String(process.pid)}/`
+    const blobs = new S3Blobs({ client, bucket, prefix })
+    await blobs.put('lives', pieces(1), { ttlMs: 7_200_000 })
+    await blobs.put('expired', pieces(1), { ttlMs: 1 })
+    await blobs.put('deleted', pieces(1), LATER)
+    await blobs.delete('deleted')
+    const left = `${prefix}${'a'.repeat(64)}/${'b'.repeat(32)}`
+    await client.send(new PutObjectCommand({ Bucket: bucket, Key: left, Body: 'left' }))
+    const [content = ''] = (await namesBelow(prefix)).filter((name) => !name.includes('.'))
+    await age(prefix, 3_600_000)
+    await blobs.sweep()
+    assert.ok(await blobs.stat('lives'))
+    assert.equal((await namesBelow(prefix)).length, 3, 'the blob, its mark, and what was left an hour ago')
+    assert.ok(content)
+    await age(left, 86_400_000)
+    await blobs.sweep()
+    assert.equal((await namesBelow(prefix)).length, 2)
+    await blobs.close()
+  })
+
+  test('renewals leave one mark', async () => {
+    const blobs = new S3Blobs({ client, bucket, prefix: 'renewed/' })
+    await blobs.put('key', pieces(1), LATER)
+    for (let ttlMs = 700_000; ttlMs < 1_500_000; ttlMs += 100_000) assert.ok(await blobs.renew('key', ttlMs))
+    assert.equal((await namesBelow('renewed/')).length, 2)
+    await blobs.close()
+  })
+
+  test('a server that is away or hangs rejects in time', async (t) => {
+    const silent = createServer()
+    const { url, close } = await listen(silent)
+    t.after(() => { void close() })
+    for (const endpoint of [url, 'http://127.0.0.1:1']) {
+      const away = new S3Client({
+        endpoint, region: 'us-east-1', forcePathStyle: true, credentials: { accessKeyId: 'a', secretAccessKey: 'b' },
+      })
+      const blobs = new S3Blobs({ client: away, bucket, timeoutMs: 500 })
+      const began = performance.now()
+      await assert.rejects(blobs.stat('key'), isStoreUnavailable)
+      await assert.rejects(blobs.delete('key'), isStoreUnavailable)
+      assert.ok(performance.now() - began < 5000)
+      await blobs.close()
+      away.destroy()
+    }
+  })
+
+  test('rejects options that make no sense', () => {
+    assert.throws(() => new S3Blobs({ bucket } as never), /client/)
+    assert.throws(() => new S3Blobs({ client, bucket, region: 'x' } as never), /there is no option "region"/)
+  })
+})
