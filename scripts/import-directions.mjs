@@ -51,6 +51,7 @@ export const FOLDERS = {
   'ndjson': [...VOCABULARY, 'openapi', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'export': [...VOCABULARY, 'ndjson', 'tasks/definition'],
   'partial': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],
   'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
   'client': [],
   'conformance': VOCABULARY,

@@ -40,6 +40,7 @@ const GUIDE = {
   'longhaul/cron': 'scheduling.md',
   'longhaul/s3': 'storage.md',
   'longhaul/partial': 'partial-results.md',
+  'longhaul/operators': 'operators.md',
   'longhaul/opentelemetry': 'logging.md',
   'longhaul/nestjs': 'nestjs.md'
 }

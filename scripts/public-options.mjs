@@ -202,6 +202,7 @@ function isOurs(declaration) {
 function isHidden(member) {
   const [declaration] = member.declarations ?? []
   if (declaration === undefined || member.name.startsWith('__') || member.name.startsWith('#')) return true
+  if (ts.getJSDocTags(declaration).some(({ tagName }) => tagName.text === 'internal')) return true
   return (ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Private) !== 0
 }
 

@@ -1,4 +1,5 @@
 import { compose, jobFormat, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
+import { operatorEndpoints, type RetryTasks } from 'longhaul/operators'
 import { idempotent } from 'longhaul/policies'
 import { strictQuery } from 'longhaul/resources'
 import type { Store } from 'longhaul/stores'
@@ -27,6 +28,8 @@ export interface Parts {
   readonly users: Users
   readonly ndjson: NdjsonUsers
   readonly bulk: BulkUsers
+  /** Retries other tasks, for operators. */
+  readonly retries: RetryTasks
   readonly document: ApiDocument
   /** Tokens that the front page shows, so they are no secret. */
   readonly demoTokens: readonly string[]
@@ -37,13 +40,17 @@ export interface Parts {
 }
 
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
-export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, kinds, trace }: Parts): Handler<Context> {
+export function routes({ store, tasks, users, ndjson, bulk, retries, document, demoTokens, kinds, trace }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const common = { owner, callback: callbackUrl, startAt, remove: 'forget' } as const
   // A job has no callback and no start for later: properties of those names are job data.
   const task = taskEndpoints<Context>(tasks, { ...common, statusPath: '/api/status/{id}' })
   const job = taskEndpoints<Context>(tasks, { owner, remove: 'forget', statusPath: '/job-status/{id}', format: jobFormat })
   const started = taskEndpoints<Context>(tasks, { ...common, statusPath: '/task-status/{id}' })
+
+  const operators = operatorEndpoints<Context>(tasks, {
+    statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.principal?.role === 'admin', remove: 'forget', retries,
+  })
 
   const uploads = ndjson.upload(task, { store, owner })
   const api = usersApi(users)
@@ -53,6 +60,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
 
   // An unknown parameter is rejected, after the client was authorized.
   const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))
+  const forOperators = (handler: Handler<Context>): Handler<Context> => compose(authorize, operatorsOnly, strictQuery(handler))
 
   const all: Record<string, Handler<Context>> = {
     'GET /': frontPage(demoTokens, kinds, document),
@@ -97,9 +105,14 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     'POST|OPTIONS /upload-ndjson': guarded(uploads.create),
     'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
     // The tasks of all owners
-    'GET|HEAD /admin/tasks': task.operatorList({ authorize: operatorsOnly }),
-    'GET /admin/pools': compose(operatorsOnly, strictQuery(operatorPools(tasks))),
-    'GET|HEAD /admin/overview': strictQuery(task.operatorOverview({ authorize: operatorsOnly })),
+    'GET|HEAD /admin/tasks': forOperators(operators.list),
+    'POST /admin/tasks/retry': forOperators(operators.retryMany),
+    'GET|HEAD|DELETE /admin/tasks/{id}': forOperators(operators.status),
+    'GET|HEAD /admin/tasks/{id}/files/{name}': forOperators(operators.files),
+    'POST /admin/tasks/{id}/retry': forOperators(operators.retry),
+    'POST /admin/tasks/{id}/callback': forOperators(operators.callback),
+    'GET|HEAD /admin/overview': forOperators(operators.overview),
+    'GET /admin/pools': forOperators(operatorPools(tasks)),
   }
   return router<Context>(trace ? withTrace(all) : all)
 }

@@ -16,6 +16,8 @@ import type { WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
 import { logKey, readAfter, type Page } from './partial-log.js'
 
+type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'>
+
 const BELOW = '/partial-results'
 const ALLOW = 'GET, HEAD, OPTIONS'
 const JSON_TYPE = 'application/json'
@@ -51,7 +53,7 @@ const WRITERS: Readonly<Record<string, Writer>> = {
 }
 
 /** Creates the handler of `{status}/partial-results`. */
-export function createEndpoint<C>(store: Store, endpoints: TaskEndpoints<C>): Handler<C> {
+export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handler<C> {
   const handler = async (request: HttpRequest<C>): Promise<HttpResponse | undefined> => {
     const task = await endpoints.find(request, BELOW)
     if (task === undefined) return undefined
@@ -75,7 +77,7 @@ export function createEndpoint<C>(store: Store, endpoints: TaskEndpoints<C>): Ha
 }
 
 async function* follow<C>(
-  store: Store, { tasks }: TaskEndpoints<C>, { id, owner }: TaskSnapshot,
+  store: Store, { tasks }: Endpoints<C>, { id, owner }: TaskSnapshot,
   { after, writer, slot: { signal, release } }: { readonly after: number, readonly writer: Writer, readonly slot: WaiterSlot },
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
   let [last, isNews] = [after, true]
@@ -128,7 +130,7 @@ function readPosition({ query, headers }: HttpRequest<unknown>): number {
   })
 }
 
-function operationsOf<C>({ status }: TaskEndpoints<C>) {
+function operationsOf<C>({ status }: Endpoints<C>) {
   const [{ path } = {}] = status.operations ?? []
   const number = { type: 'integer', minimum: 1 }
   return readOperations({

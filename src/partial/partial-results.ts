@@ -72,7 +72,7 @@ export interface PartialResults<T> {
    * const { status } = endpoints
    * router({ 'GET|HEAD|DELETE /tasks/{id}': status, 'GET|HEAD /tasks/{id}/partial-results': words.endpoint(endpoints) })
    */
-  readonly endpoint: <C>(endpoints: TaskEndpoints<C>) => Handler<C>
+  readonly endpoint: <C>(endpoints: Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'>) => Handler<C>
 }
 
 const OPTIONS = {

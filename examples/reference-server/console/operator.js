@@ -1,9 +1,9 @@
 import { ask } from './api.js'
-import { byId, fill, h, table } from './dom.js'
+import { announce, byId, fill, h, isBusy, setBusy, table } from './dom.js'
 import { showError } from './errors.js'
 import { Paging } from './paging.js'
 import { currentToken, onToken } from './session.js'
-import { allTasks } from './task-calls.js'
+import { allTasks, operatorHandleOf, retryFailed } from './task-calls.js'
 import { callbackWords, statusWords, time } from './task-parts.js'
 
 const COUNT = new Intl.NumberFormat('en')
@@ -106,13 +106,47 @@ function showTasks(items, error) {
     h('td', {}, ownerWords(task.owner)),
     h('td', {}, h('span', { class: `badge ${statusWords(task)}` }, statusWords(task))),
     h('td', {}, time(task.createdAt)),
-    h('td', {}, task.error && h('code', { class: 'bad' }, task.error.code))))
-  const heads = ['Task', 'Owner', 'Status', 'Created', 'Error']
+    h('td', {}, task.error && h('code', { class: 'bad' }, task.error.code)),
+    h('td', {}, actionsOf(task))))
+  const heads = ['Task', 'Owner', 'Status', 'Created', 'Error', 'Actions']
   const none = h('p', { class: 'dim' }, 'No task matches the filters.')
   fill(byId('operator-tasks'), rows.length > 0 ? table('Table of all tasks', heads, rows) : none)
   byId('operator-page').textContent = items.length > 0
     ? `Page ${paging.number}: ${items.length} ${items.length === 1 ? 'task' : 'tasks'}.`
     : ''
+}
+
+function actionsOf({ taskId, task, status }) {
+  const handle = operatorHandleOf(taskId)
+  const what = `${task} ${taskId.slice(0, 6)}`
+  const button = (words, label, run) => h('button', {
+    'type': 'button', 'aria-label': label, 'onclick': ({ currentTarget }) => { void act(currentTarget, run) },
+  }, words)
+  const isFinal = status !== 'processing'
+  return h('div', { class: 'buttons' },
+    !isFinal && button('Cancel', `Cancel ${what}`, () => handle.cancel()),
+    isFinal && status !== 'completed' && button('Retry', `Retry ${what}`, () => handle.retry()),
+    isFinal && button('Forget', `Forget ${what}`, () => handle.forget()),
+    status === 'failed' && button('Retry all', `Retry all failed ${task}`, async () => {
+      const { retried, failed } = await retryFailed(task)
+      announce(`${COUNT.format(retried)} of ${COUNT.format(retried + failed)} tasks were retried.`)
+    }))
+}
+
+/** Runs what a button does, and reads the view again. */
+async function act(button, run) {
+  if (isBusy(button)) return
+  setBusy(button, true)
+  try {
+    await run()
+    await load()
+    // The row of the button is another one now.
+    byId('operator-tasks-title').focus()
+  } catch (error) {
+    showError(byId('operator-error'), error)
+  } finally {
+    setBusy(button, false)
+  }
 }
 
 function ownerWords(owner) {

@@ -1,6 +1,7 @@
 import { client } from './api.js'
 
 const STATUS = '/api/status'
+const ALL = '/admin/tasks'
 /** Number of tasks on a page. */
 const PAGE_SIZE = 10
 
@@ -11,13 +12,24 @@ export function ownTasks(filters) {
 
 /** Returns the list of the tasks of all owners, or of one. Needs the role admin. */
 export function allTasks({ owner, ...filters }) {
-  const path = `/admin/tasks?${new URLSearchParams(given({ owner }))}`
-  return client.tasks(path, { ...given(filters), limit: PAGE_SIZE, statusPath: `${STATUS}/{id}` })
+  const path = `${ALL}?${new URLSearchParams(given({ owner }))}`
+  return client.tasks(path, { ...given(filters), limit: PAGE_SIZE, statusPath: `${ALL}/{id}` })
 }
 
 /** Returns the handle of a task. */
 export function handleOf(taskId) {
   return client.resume({ taskId, statusUrl: `${STATUS}/${encodeURIComponent(taskId)}` })
+}
+
+/** Returns the handle of a task of any owner. Needs the role admin. */
+export function operatorHandleOf(taskId) {
+  return client.resume({ taskId, statusUrl: `${ALL}/${encodeURIComponent(taskId)}` })
+}
+
+/** Retries all failed tasks of a kind. Resolves with the report, once it is done. */
+export async function retryFailed(task) {
+  const retrying = await client.submit(`${ALL}/retry?${new URLSearchParams({ status: 'failed', task })}`, {})
+  return retrying.result()
 }
 
 function given(filters) {

@@ -1,4 +1,5 @@
 import type { AnyTaskDefinition } from 'longhaul'
+import { retryTasks, type RetryTasks } from 'longhaul/operators'
 import type { Blobs } from 'longhaul/stores'
 import { BulkUsers } from '../bulk.js'
 import { NdjsonUsers } from '../ndjson.js'
@@ -14,6 +15,8 @@ import { wait } from './wait.js'
 export interface Background {
   readonly ndjson: NdjsonUsers
   readonly bulk: BulkUsers
+  /** Retries other tasks, for operators. */
+  readonly retries: RetryTasks
   /** For `createTasks`. Web and worker processes share the list. */
   readonly definitions: AnyTaskDefinition[]
 }
@@ -22,5 +25,9 @@ export interface Background {
 export function background(users: Users, blobs: Blobs): Background {
   const ndjson = new NdjsonUsers(users, blobs)
   const bulk = new BulkUsers(users, blobs)
-  return { ndjson, bulk, definitions: [wait, checksum, exportUsers(users), anyTask, processData, processJob, ...ndjson.tasks, ...bulk.tasks] }
+  const retries = retryTasks()
+  return {
+    ndjson, bulk, retries,
+    definitions: [wait, checksum, exportUsers(users), anyTask, processData, processJob, ...ndjson.tasks, ...bulk.tasks, retries],
+  }
 }

@@ -51,7 +51,7 @@ export async function cancelTask(
 /** Makes a failed or cancelled task wait for another run, once for each key of a request. */
 export async function retryTask(
   core: TaskCore, id: string, of: Scope,
-  { isRequest, key }: { readonly isRequest?: true, readonly key?: string | undefined } = {},
+  { isRequest, key }: { readonly isRequest?: boolean, readonly key?: string | undefined } = {},
 ): Promise<StoredTask | undefined> {
   const task = isTaskId(id) ? await core.engine.read(id) : undefined
   if (!task || !isIn(of, task)) return undefined

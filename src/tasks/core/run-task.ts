@@ -6,7 +6,7 @@ import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
 import type { Linked, LinkedList } from '../../runtime/collections.js'
 import { within } from '../../runtime/timers.js'
-import { retryDelay, type AnyTaskDefinition } from '../definition/define.js'
+import { retryDelay, type AnyTaskDefinition, type OtherTasks } from '../definition/define.js'
 import type { Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
@@ -20,6 +20,7 @@ import { deleteBlobs } from '../../stores/blob-rules.js'
 import {
   errorOf, failedOutcome, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
+import { retryTask } from './change-task.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import {
   MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type TaskCore,
@@ -150,7 +151,10 @@ export class RunningTask implements Linked<RunningTask> {
       files: this.files ?? NO_FILES,
       timeoutMs: definition.timeoutMs, maxResultBytes,
     }
-    const begin = (context: TaskContext): unknown => definition.run(input, context)
+    const begin = (context: TaskContext): unknown => (
+      definition.runIn === undefined
+        ? definition.run(input, context) : definition.runIn(otherTasks(this.core), input, context)
+    )
     if (tracing === undefined) return runOnce(definition, options, begin)
     const { task: { name, createdAt, startAt }, details: { trace } } = this
     const step = { name, taskId, attempt, trace, dueAt: attempt === 1 ? startAt ?? createdAt : undefined }
@@ -289,6 +293,14 @@ export class RunningTask implements Linked<RunningTask> {
       },
       keep: (names) => this.write({ blobs: names }),
     })
+  }
+}
+
+function otherTasks(core: TaskCore): OtherTasks {
+  return {
+    engine: core.engine,
+    retry: (id, key) => retryTask(core, id, 'all', { key }),
+    report: (error, task) => { core.report(error, task) },
   }
 }
 

@@ -1,3 +1,5 @@
+import type { TaskEngine } from '../../engine/engine.js'
+import type { StoredTask } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import {
   bytes, duration, flag, func, oneOf, readOptions, text, timer, value, whole, type OptionTable,
@@ -144,6 +146,11 @@ export interface AnyTaskDefinition
   check?(input: unknown): MaybePromise<void>
   /** Does the work. */
   run(input: unknown, context: TaskContext): unknown
+  /**
+   * Does the work in place of `run`, for `retryTasks`.
+   * @internal
+   */
+  runIn?(tasks: OtherTasks, input: unknown, context: TaskContext): unknown
   readonly external?: Omit<ExternalResource<never>, 'of'> & {
     /** Returns the name of the resource. */
     of(input: unknown): string,
@@ -156,8 +163,18 @@ export const DEFAULT_POOL = 'default'
 export const BACKOFF: Backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 }
 const HOUR_MS = 3_600_000
 
+/** Access to the tasks among which a task runs. */
+export interface OtherTasks {
+  readonly engine: TaskEngine
+  /** Retries a task of any owner, once for each key. */
+  readonly retry: (id: string, key: string) => Promise<StoredTask | undefined>
+  /** Reports to `onError`. */
+  readonly report: (error: unknown, task: Pick<StoredTask, 'id' | 'name' | 'attempt'>) => void
+}
+
 /** The limit of BullMQ is 2,097,151. */
 export const PRIORITY = whole({ max: 1_000_000 })
+export const TASK_NAME = text({ pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -' })
 export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })
 const SCHEMA = value<never>('a Standard Schema (wrap a JSON Schema in jsonSchema())', isSchema)
 
@@ -167,7 +184,7 @@ const BACKOFF_OPTIONS = {
   jitter: value<number>('a number from 0 to 1', (given) => typeof given === 'number' && given >= 0 && given <= 1),
 } satisfies OptionTable<Backoff>
 const OPTIONS = {
-  name: text({ pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -', required: true }),
+  name: { ...TASK_NAME, required: true },
   input: SCHEMA, check: func(), run: func({ required: true }), output: value(),
   timeoutMs: timer({ default: 600_000 }), attempts: whole({ min: 1, default: 1 }),
   backoff: value('an object', (given) => typeof given === 'object', { default: BACKOFF }),

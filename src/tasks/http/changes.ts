@@ -8,18 +8,22 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged, respondAllow } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
+import type { Scope } from '../record/details.js'
 import { Snapshot, bodyOf, type TaskSnapshot } from '../record/view.js'
 import { redeliverOperations, retryOperations, withOwner } from './operations.js'
-import { findOwn, type EndpointSettings } from './settings.js'
+import { findIn, scopeOf, type EndpointSettings } from './settings.js'
 import { readOptionalBody, respond, respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, path, format, maxWaitSeconds } = settings
-  return postBelow(settings, '/retry', retryOperations(path, format), async (request, id, owner, began) => {
+  return postBelow(settings, '/retry', retryOperations(path, format), async (request, id, of, began) => {
     const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
-    const task = await retryTask(service.core, id, { owner }, {
-      isRequest: true, key: key === undefined ? undefined : claimKey(request, owner, key),
+    const { owner } = settings.requester(request)
+    const task = await retryTask(service.core, id, of, {
+      // An operator retries as the application does, so the limit for requests does not count.
+      isRequest: of !== 'all',
+      key: key === undefined ? undefined : claimKey(request, owner, key),
     })
     if (!task) throw httpError(format.notFound)
     began()
@@ -33,12 +37,12 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
 export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, path, format } = settings
   const operations = redeliverOperations(path, format)
-  return postBelow(settings, '/callback', operations, async (request, id, owner, began) => {
-    const task = await findFinal(settings, id, owner)
+  return postBelow(settings, '/callback', operations, async (request, id, of, began) => {
+    const task = await findFinal(settings, id, of)
     if (!service.settings.callbacks || bodyOf(task).callback === undefined) throw httpError('no_callback')
     if (!await service.redeliver(id, true)) {
       // It was deleted or retried meanwhile, or a delivery is under way.
-      await findFinal(settings, id, owner)
+      await findFinal(settings, id, of)
       throw httpError('callback_pending')
     }
     began()
@@ -50,9 +54,9 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
 }
 
 async function findFinal<C>(
-  settings: EndpointSettings<C>, id: string, owner: string | undefined,
+  settings: EndpointSettings<C>, id: string, of: Scope,
 ): Promise<TaskSnapshot> {
-  const task = await findOwn(settings, id, owner)
+  const task = await findIn(settings, id, of)
   if (!isFinalStatus(task.state)) throw httpError('task_not_final')
   return task
 }
@@ -61,7 +65,7 @@ async function findFinal<C>(
 function postBelow<C>(
   settings: EndpointSettings<C>, below: string, operations: readonly Operation[],
   work: (
-    request: HttpRequest<C>, id: string, owner: string | undefined, began: () => void,
+    request: HttpRequest<C>, id: string, of: Scope, began: () => void,
   ) => Promise<HttpResponse>,
 ): Handler<C> {
   const handler: Handler<C> = (request) => {
@@ -69,7 +73,7 @@ function postBelow<C>(
     if (id === undefined) return undefined
     if (request.method !== 'POST') return respondAllow(request, 'POST, OPTIONS')
     return acknowledged(request, async () => {
-      const { owner } = settings.requester(request)
+      const of = await scopeOf(settings, request)
       // Some clients always send an empty object.
       const { value: body } = await readOptionalBody(request, settings.maxBodyBytes, {})
       if (JSON.stringify(body) !== '{}') {
@@ -78,7 +82,7 @@ function postBelow<C>(
         })
       }
       return respondOnce(settings, request, {}, async (began) => (
-        { response: await work(request, id, owner, began) }
+        { response: await work(request, id, of, began) }
       ))
     })
   }

@@ -3,13 +3,14 @@ import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
 import type { TaskSnapshot } from '../record/view.js'
+import type { ListFilter } from '../lists.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
 import { createFiles } from './files.js'
-import { createList, createOperatorList, type OperatorListOptions } from './lists.js'
-import { createOverview, type OperatorOverviewOptions } from './overview.js'
+import { createList, readListFilter } from './lists.js'
 import {
-  findOwn, readSettings, type TaskEndpointsOptions, type ReadWork, type Select,
+  findFor, readSettings, type EndpointSettings, type OperatorAccess, type TaskEndpointsOptions,
+  type ReadWork, type Select,
   type SubmitEndpoint, type SubmitEndpointOptions,
 } from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody, type BodyStore } from './spool-body.js'
@@ -110,30 +111,17 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * @throws {TypeError} When it is read: `owner` is `'anyone'`.
    */
   readonly list: Handler<C>
-  /**
-   * Creates the handler of a list of all owners' tasks, for operators. As `list`, but each item shows
-   * its `owner`, if it has one, and the query may name an `owner`.
-   *
-   * @example
-   * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
-   * router({ 'GET /admin/tasks': endpoints.operatorList({ authorize: admins }) })
-   *
-   * @throws {TypeError} `authorize` is missing.
-   */
-  operatorList(options: OperatorListOptions<C>): Handler<C>
-  /**
-   * Creates the handler of an overview for operators: GET and HEAD. The response is `{ counts,
-   * oldestQueued?, callbacks }`. `counts` has `{ count, more }` for each status of `tasks.list`, and
-   * counts up to 1000 tasks of each. `oldestQueued` has waited longest for a run. `callbacks` is `{
-   * examined, failed }`: the tasks whose callback has failed, among the newest 200 final ones.
-   *
-   * @example
-   * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
-   * router({ 'GET /admin/overview': endpoints.operatorOverview({ authorize: admins }) })
-   *
-   * @throws {TypeError} `authorize` is missing.
-   */
-  operatorOverview(options: OperatorOverviewOptions<C>): Handler<C>
+}
+
+/** `taskEndpoints` as `operatorEndpoints` calls it. The endpoints have `EndpointInternals`. */
+export type EndpointsForOperators = <C, D extends Definitions>(
+  tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access: OperatorAccess<C>,
+) => TaskEndpoints<C, D>
+
+export interface EndpointInternals<C> {
+  readonly settings: EndpointSettings<C>
+  /** Reads a filter from the query, which may have these parameters. Throws 400 `invalid_query`. */
+  readonly filterOf: (request: HttpRequest<C>, names: readonly string[]) => ListFilter
 }
 
 /**
@@ -154,8 +142,11 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
  */
 export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   tasks: Tasks<D>, options: TaskEndpointsOptions<C>,
-): TaskEndpoints<C, D> {
-  const settings = readSettings(tasks, options)
+): TaskEndpoints<C, D>
+export function taskEndpoints<C, D extends Definitions>(
+  tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access?: OperatorAccess<C>,
+): TaskEndpoints<C, D> & EndpointInternals<C> {
+  const settings = readSettings(tasks, options, access)
   return {
     submit: (
       what: AnyTaskDefinition | Select<C>, submitOptions?: SubmitEndpointOptions<C>,
@@ -168,7 +159,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     }),
     find(request, below) {
       const id = settings.path.idBelow(request, below)
-      return id === undefined ? undefined : findOwn(settings, id, settings.requester(request).owner)
+      return id === undefined ? undefined : findFor(settings, request, id)
     },
     tasks,
     status: createStatus(settings),
@@ -179,11 +170,11 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     get list() {
       if (options.owner === 'anyone') {
         throw new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show "
-          + 'the ids of all tasks to everybody. Let owner be a function, or use operatorList')
+          + 'the ids of all tasks to everybody. Let owner be a function, or use operatorEndpoints of longhaul/operators')
       }
       return createList(settings, settings.list?.also)
     },
-    operatorList: (operatorOptions) => createOperatorList(settings, operatorOptions),
-    operatorOverview: (operatorOptions) => createOverview(settings, operatorOptions),
+    settings,
+    filterOf: (request, names) => readListFilter(settings, request, 'all', names),
   }
 }

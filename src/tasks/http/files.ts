@@ -6,10 +6,11 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { respondAllow } from '../../http/respond.js'
 import { parseDigests } from '../../http/fields/digests.js'
 import { header, parameter } from '../../openapi/operation.js'
+import { isIn } from '../record/details.js'
 import { fileKey } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
 import { withOwner } from './operations.js'
-import type { EndpointSettings } from './settings.js'
+import { scopeOf, type EndpointSettings } from './settings.js'
 
 const BELOW = '/files/'
 const ALLOW = 'GET, HEAD, OPTIONS'
@@ -50,12 +51,12 @@ function decoded(segment: string): string {
 }
 
 async function serve<C>(
-  { service, requester }: EndpointSettings<C>, request: HttpRequest<C>, id: string, name: string,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, id: string, name: string,
 ): Promise<HttpResponse> {
-  const { owner } = requester(request)
-  const { blobs } = service.settings
+  const { service, service: { settings: { blobs } } } = settings
+  const of = await scopeOf(settings, request)
   const task = await service.read(id)
-  const files = task?.blobs && task.owner === owner ? bodyOf(task).files ?? [] : []
+  const files = task?.blobs && isIn(of, task) ? bodyOf(task).files ?? [] : []
   const at = files.findIndex((file) => file.name === name)
   const [file, blob] = [files[at], task?.blobs?.[at]]
   const digests = file ? parseDigests(file.digest) ?? {} : {}

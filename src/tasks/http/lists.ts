@@ -1,9 +1,7 @@
-import type { ListedStatus } from '../../engine/engine.js'
 import { contentTag } from '../../http/fields/preconditions.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import {
-  compose, describe, type Handler, type HttpRequest, type HttpResponse, type Policy,
-  type ResponseHeaders,
+  describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
 } from '../../http/exchange.js'
 import { negotiate } from '../../http/fields/accept.js'
 import { pageLinkValue, type Link } from '../../http/fields/link.js'
@@ -11,26 +9,10 @@ import { parseTimestamp } from '../../http/fields/dates.js'
 import { empty, isNotModified, jsonText } from '../../http/respond.js'
 import { toReference } from '../../http/request.js'
 import { cutText } from '../../runtime/text.js'
-import { readOptions, value, type OptionTable } from '../../runtime/options.js'
 import { DEFAULT_LIMIT, distinct, listTasks, MAX_LIMIT, type ListFilter } from '../lists.js'
 import { TASK_STATUSES } from './formats.js'
 import { listOperations } from './operations.js'
-import type { EndpointSettings } from './settings.js'
-
-/** Options of `operatorList`. */
-export interface OperatorListOptions<C = unknown> {
-  /** Policies that reject everybody but operators, such as `authorize({ allow, reason })`. */
-  readonly authorize: Policy<C> | readonly Policy<C>[]
-  /**
-   * Further query parameters that a request may have, such as one that a policy in front reads.
-   * Default: none.
-   */
-  readonly also?: readonly string[]
-}
-
-const OPTIONS = {
-  authorize: value(), also: value('an array of names', Array.isArray),
-} satisfies OptionTable<OperatorListOptions>
+import { scopeOf, type EndpointSettings } from './settings.js'
 
 /** The query parameters of a list. Operators have `owner`, too. */
 const NAMES = ['status', 'task', 'from', 'to', 'order', 'limit', 'cursor'] as const
@@ -41,50 +23,25 @@ const MAX_OWNER = 512
 
 const VARY = 'Accept, Authorization'
 
-export function createOperatorList<C>(
-  settings: EndpointSettings<C>, options: OperatorListOptions<C>,
-): Handler<C> {
-  const { authorize, also = [] } = readOptions('operatorList', options, OPTIONS)
-  return forOperators('operatorList', authorize, createList(settings, also, true))
-}
-
-/** @param byOperator - lists the tasks of all owners. Default: those of the requester */
+/** Creates the handler of the list of the tasks that a request may see. */
 export function createList<C>(
-  settings: EndpointSettings<C>, also: readonly string[] = [], byOperator = false,
+  settings: EndpointSettings<C>, also: readonly string[] = [],
 ): Handler<C> {
-  const { service, format, path, requester } = settings
-  const statuses = format.statuses ?? TASK_STATUSES
-  const hasTask = (name: string) => service.core.definition(name) !== undefined
+  const { service, format, path, access } = settings
+  const names = access === undefined ? NAMES : [...NAMES, 'owner']
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
-    const own = byOperator ? undefined : requester(request).owner
+    const of = await scopeOf(settings, request)
     // All anonymous clients share the tasks without an owner, and a list would give away their ids.
-    if (own === undefined && !byOperator) throw httpError('unauthorized')
+    if (of !== 'all' && of.owner === undefined) throw httpError('unauthorized')
     requireJson(request)
-    const given = readParameters(request.query, byOperator ? [...NAMES, 'owner'] : NAMES, also)
-    const { cursor, owner = own } = given
-    const filter = readFilter(given, statuses, hasTask, owner === undefined ? 'all' : { owner })
+    const filter = readListFilter(settings, request, of, names, also)
+    const cursor = request.query.get('cursor') ?? undefined
     const { items, next } = await listTasks(service.core.engine, filter, cursor)
-    const texts = items.map((task) => {
-      const item = format.toText(task, path.of(request.mountPath, task.id))
-      if (!byOperator || task.owner === undefined) return item
-      return JSON.stringify({ owner: task.owner, ...JSON.parse(item) as object })
-    })
+    const texts = items.map((task) => format.toText(task, path.of(request.mountPath, task.id)))
     return respondPage(request, texts, next)
   }
-  return describe(handler, listOperations(format, statuses, byOperator))
-}
-
-/** @throws {TypeError} `authorize` has no policy. */
-export function forOperators<C>(
-  where: string, authorize: Policy<C> | readonly Policy<C>[], handler: Handler<C>,
-): Handler<C> {
-  const policies = [authorize].flat<(Policy<C> | readonly Policy<C>[])[]>()
-  if (policies.length > 0 && policies.every((policy) => typeof policy === 'function')) {
-    return compose(...policies, handler)
-  }
-  throw new TypeError(`${where}: the option authorize is missing. It shows the tasks of all owners, ` +
-    'so pass the policies that reject everybody but operators: authorize: authorize({ allow, reason })')
+  return describe(handler, listOperations(format, access !== undefined))
 }
 
 type Parameters = Partial<Record<typeof NAMES[number] | 'owner', string>>
@@ -107,12 +64,19 @@ function readParameters(
   return values
 }
 
-/** @throws {HttpError} 400 `invalid_query`: a value is not valid. The message names it. */
-function readFilter(
-  { status, task, from, to, order = 'newest', limit = String(DEFAULT_LIMIT), owner }: Parameters,
-  words: Readonly<Record<string, readonly ListedStatus[]>>, hasTask: (name: string) => boolean,
-  of: ListFilter['of'],
+/**
+ * Reads the query of a list. `owner` narrows the tasks that the request may see.
+ *
+ * @throws {HttpError} 400 `invalid_query`: a value is not valid. The message names it.
+ */
+export function readListFilter<C>(
+  { service: { core }, format: { statuses: words = TASK_STATUSES } }: EndpointSettings<C>,
+  { query }: HttpRequest<C>, of: ListFilter['of'], names: readonly string[],
+  also: readonly string[] = [],
 ): ListFilter {
+  const {
+    status, task, from, to, order = 'newest', limit = String(DEFAULT_LIMIT), owner,
+  } = readParameters(query, names, also)
   if (order !== 'newest' && order !== 'oldest') throw invalid('order must be newest or oldest.')
   if (!/^0*[1-9][0-9]*$/.test(limit)) throw invalid('limit must be a whole number from 1, in digits.')
   if (owner !== undefined && (owner.length > MAX_OWNER || owner.includes('\0'))) {
@@ -123,14 +87,14 @@ function readFilter(
     const all = Object.keys(words).join(', ')
     throw invalid(`status must be one or several of ${all}, separated by commas.`)
   })
-  const names = task?.split(',')
-  const unknown = names?.find((name) => !hasTask(name))
+  const kinds = task?.split(',')
+  const unknown = kinds?.find((name) => core.definition(name) === undefined)
   if (unknown !== undefined) {
     throw invalid(`task: there is no task ${JSON.stringify(cutText(unknown, MAX_SHOWN))}.`)
   }
   return {
-    of, order, limit: Math.min(Number(limit), MAX_LIMIT),
-    statuses: statuses && distinct(statuses), names: names && distinct(names),
+    of: owner === undefined ? of : { owner }, order, limit: Math.min(Number(limit), MAX_LIMIT),
+    statuses: statuses && distinct(statuses), names: kinds && distinct(kinds),
     from: readTime('from', from), to: readTime('to', to),
   }
 }
@@ -147,7 +111,7 @@ function invalid(message: string): HttpError {
 }
 
 /** Throws 406 `not_acceptable` if the client does not accept JSON. */
-export function requireJson({ headers: { accept } }: HttpRequest): void {
+function requireJson({ headers: { accept } }: HttpRequest): void {
   if (accept === undefined || accept === '*/*') return
   if (negotiate(accept, ['application/json']) !== undefined) return
   throw httpError('not_acceptable', { headers: { vary: VARY } })

@@ -1,4 +1,3 @@
-import type { ListedStatus } from '../../engine/engine.js'
 import type { ErrorCode } from '../../http/errors.js'
 import type { Operation } from '../../http/exchange.js'
 import {
@@ -8,7 +7,9 @@ import {
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../lists.js'
-import { array, members, object, taskFormat, text, time, type TaskFormat } from './formats.js'
+import {
+  array, members, object, TASK_STATUSES, taskFormat, text, time, type TaskFormat,
+} from './formats.js'
 import type { StatusPath } from './status-path.js'
 
 const { prefer, idempotencyKey, contentDigest, ifMatch, ifNoneMatch } = requestFields
@@ -158,8 +159,7 @@ function postBelow(
 }
 
 export function listOperations(
-  { schema }: TaskFormat, statuses: Readonly<Record<string, readonly ListedStatus[]>>,
-  byOwner: boolean,
+  { schema, statuses = TASK_STATUSES }: TaskFormat, forOperators: boolean,
 ): readonly Operation[] {
   const query = (name: string, description: string, schema: Fragment = text) => (
     parameter('query', name, { description, schema })
@@ -170,17 +170,17 @@ export function listOperations(
   const timestamp = { ...time, examples: ['2026-03-01T09:30:00Z'] }
   const headers = fields('ETag', 'Link', 'Cache-Control', 'Vary')
   const page = object({
-    items: array(byOwner ? { allOf: [object({ owner: text }), schema] } : schema),
+    items: array(schema),
     next: { ...text, description: 'The path of the next page; absent on the last one' },
   }, 'items')
   return readOperations({
-    summary: byOwner ? 'List the tasks of all owners' : 'List own tasks',
+    summary: forOperators ? 'List the tasks of all owners' : 'List own tasks',
     parameters: [
       several('status', 'Only tasks of these statuses, separated by commas', {
         enum: Object.keys(statuses),
       }),
       several('task', 'Only tasks of these kinds of work, separated by commas', text),
-      ...byOwner ? [query('owner', 'Only tasks of this owner')] : [],
+      ...forOperators ? [query('owner', 'Only tasks of this owner')] : [],
       query('from', 'Only tasks created at this time or later', timestamp),
       query('to', 'Only tasks created before this time', timestamp),
       query('order', 'The order of creation', { enum: ['newest', 'oldest'], default: 'newest' }),

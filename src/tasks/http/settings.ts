@@ -6,6 +6,7 @@ import {
 } from '../../runtime/options.js'
 import { noCallbacks } from '../core/task-core.js'
 import type { TaskService } from '../core/task-service.js'
+import { isIn, type Scope } from '../record/details.js'
 import type { TaskSnapshot } from '../record/view.js'
 import { serviceOf, type Tasks } from '../tasks.js'
 import { encodedBodies, taskFormat, type EncodedBodies, type TaskFormat } from './formats.js'
@@ -118,6 +119,14 @@ const LIST_OPTIONS = {
 
 type Read<C> = Filled<TaskEndpointsOptions<C>, typeof OPTIONS>
 
+/** Lets operators use the handlers in place of owners: passed by `operatorEndpoints`. */
+export interface OperatorAccess<C> {
+  /** Name of the public function, for error messages. */
+  readonly where: string
+  /** Rejects if the request is not that of an operator. */
+  readonly admit: (request: HttpRequest<C>) => Promise<void>
+}
+
 export interface EndpointSettings<C> extends Read<C> {
   readonly service: TaskService
   readonly path: StatusPath
@@ -126,25 +135,28 @@ export interface EndpointSettings<C> extends Read<C> {
   readonly needsOwner: boolean
   /** Throws 401 `unauthorized` if an owner is needed. */
   readonly requester: (request: HttpRequest<C>) => Requester
+  /** Absent for owners. */
+  readonly access: OperatorAccess<C> | undefined
   readonly maxBodyBytes: number
 }
 
 /** @throws {TypeError} An option is not valid. */
 export function readSettings<C>(
-  tasks: Tasks, options: TaskEndpointsOptions<C>,
+  tasks: Tasks, options: TaskEndpointsOptions<C>, access?: OperatorAccess<C>,
 ): EndpointSettings<C> {
-  const read = readOptions('taskEndpoints', options, OPTIONS)
-  const service = serviceOf(tasks, 'taskEndpoints')
+  const { where } = access ?? { where: 'taskEndpoints' }
+  const read = readOptions(where, options, OPTIONS)
+  const service = serviceOf(tasks, where)
   const { callback, context, format, list = {}, maxBodyBytes = service.settings.maxInputBytes } = read
   checkCallbackOption(service, callback)
   return {
     ...read,
-    service, maxBodyBytes,
-    path: new StatusPath(options.statusPath),
+    service, maxBodyBytes, access,
+    path: new StatusPath(options.statusPath, `${where}: statusPath`),
     bodies: encodedBodies(format),
     needsOwner: read.owner === 'principal' || read.owner !== 'anyone' && !read.anonymous,
     requester: findRequester(options.owner, {
-      where: 'taskEndpoints', name: 'owner', question: 'Say to whom tasks belong.',
+      where, name: 'owner', question: 'Say to whom tasks belong.',
       anyone: 'lets everybody who knows the id of a task see and cancel it.',
       anonymous: read.anonymous,
     }),
@@ -153,12 +165,30 @@ export function readSettings<C>(
   }
 }
 
-/** Reads a task of this owner. Throws the 404 of the format. */
-export async function findOwn<C>(
-  { service, format }: EndpointSettings<C>, id: string, owner: string | undefined,
+/** Returns the tasks that a request may see and change. Throws 401 or 403 if it may see none. */
+export async function scopeOf<C>(
+  { requester, access }: EndpointSettings<C>, request: HttpRequest<C>,
+): Promise<Scope> {
+  if (access === undefined) return requester(request)
+  await access.admit(request)
+  return 'all'
+}
+
+/** Reads a task that a request may see. Throws the 404 of the format. */
+export async function findFor<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
+): Promise<TaskSnapshot> {
+  const { requester, access } = settings
+  // Without another async function, because clients poll often.
+  const of = access === undefined ? requester(request) : await scopeOf(settings, request)
+  return findIn(settings, id, of)
+}
+
+export async function findIn<C>(
+  { service, format }: EndpointSettings<C>, id: string, of: Scope,
 ): Promise<TaskSnapshot> {
   const task = await service.read(id)
-  if (task?.owner !== owner || !task) throw httpError(format.notFound)
+  if (!task || !isIn(of, task)) throw httpError(format.notFound)
   return task
 }
 

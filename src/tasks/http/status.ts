@@ -16,7 +16,7 @@ import {
   etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
 } from './formats.js'
 import { statusOperations, withOwner } from './operations.js'
-import { findOwn, type EndpointSettings } from './settings.js'
+import { findFor, scopeOf, type EndpointSettings } from './settings.js'
 
 const OK: TaskFormatResponse = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
@@ -49,7 +49,7 @@ async function show<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
 ): Promise<HttpResponse> {
   const { maxWaitSeconds } = settings
-  const task = await findOwn(settings, id, settings.requester(request).owner)
+  const task = await findFor(settings, request, id)
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*') {
     const type = negotiate(accept, TYPES)
@@ -133,17 +133,17 @@ async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
 ): Promise<HttpResponse> {
   const { service } = settings
-  const requester = settings.requester(request)
+  const of = await scopeOf(settings, request)
   const check = isConditional(request)
     ? (task: StoredTask) => { isNotModified(request, etagOf(new Snapshot(task))) } : undefined
   // `*` matches every state of a task.
   const { 'if-match': ifMatch = '*' } = request.headers
   const namesTag = String(ifMatch).trim() !== '*'
   if (namesTag && settings.remove === 'forget') {
-    const forgotten = await deleteTask(service.core, id, requester, check)
+    const forgotten = await deleteTask(service.core, id, of, check)
     if (forgotten === 'deleted') return empty(204)
   }
-  const outcome = await cancelTask(service.core, id, requester, check)
+  const outcome = await cancelTask(service.core, id, of, check)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved && (namesTag || outcome.task.state !== 'cancelled')) {
     if (settings.remove === 'cancel') throw httpError('task_already_final')

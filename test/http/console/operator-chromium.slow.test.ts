@@ -63,6 +63,33 @@ describe('the view of the operator', () => {
     }
   })
 
+  test('cancels, retries and forgets tasks of other owners, and retries all failed ones of a kind', async () => {
+    const [ann, bob] = [kit.newToken(), kit.newToken()]
+    const [owner, other] = [ann.replace('own', 'owner'), bob.replace('own', 'owner')]
+    const running = await kit.submit(ann, 'wait', { ms: 60_000 })
+    const failed = [await kit.submitAndWait(ann, 'wait', { ms: 0, fail: true }), await kit.submitAndWait(bob, 'wait', { ms: 0, fail: true })]
+    const page = await kit.open({ token: 'demo-admin' })
+    await page.getByLabel('Owner', { exact: true }).fill(owner)
+    await page.keyboard.press('Enter')
+    const row = (id: string) => page.locator('#operator-tasks tr', { hasText: id.slice(0, 6) })
+    const status = (token: string, id: string) => kit.ask(token, 'GET', `/api/status/${id}`)
+    const bodyOf = async (token: string, id: string) => await (await status(token, id)).json() as { status: string, attempt: number }
+    await row(running).getByRole('button', { name: 'Cancel' }).click()
+    await row(running).getByText('cancelled').waitFor()
+    assert.equal((await bodyOf(ann, running)).status, 'cancelled')
+    await row(running).getByRole('button', { name: 'Forget' }).click()
+    await row(running).waitFor({ state: 'detached' })
+    assert.equal((await status(ann, running)).status, 404)
+    const [first = '', second = ''] = failed
+    await row(first).getByRole('button', { name: `Retry wait ${first.slice(0, 6)}`, exact: true }).click()
+    while ((await bodyOf(ann, first)).attempt !== 2 || (await bodyOf(ann, first)).status !== 'failed') await page.waitForTimeout(50)
+    await page.getByLabel('Owner', { exact: true }).fill(other)
+    await page.keyboard.press('Enter')
+    await row(second).getByRole('button', { name: 'Retry all failed wait' }).click()
+    await page.locator('#announcer', { hasText: /tasks were retried/ }).waitFor()
+    while ((await bodyOf(ann, first)).attempt !== 3 || (await bodyOf(bob, second)).attempt !== 2) await page.waitForTimeout(50)
+  })
+
   test('is closed to everybody but operators, in the page and on the server', async () => {
     const page = await kit.open()
     await page.getByText('This view needs a token with the role admin.').waitFor()

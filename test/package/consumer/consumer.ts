@@ -35,6 +35,7 @@ import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { redis, type RedisClient, type RedisOptions } from 'longhaul/redis'
 import { streamJson } from 'longhaul/stream-json'
 import { cron } from 'longhaul/cron'
+import { operatorEndpoints, retryTasks } from 'longhaul/operators'
 import { S3Blobs } from 'longhaul/s3'
 import { partialResults } from 'longhaul/partial'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
@@ -64,10 +65,12 @@ const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']
 const words = partialResults<string>({ store })
 const speech = defineTask({ name: 'speech', external: words.external, run: words.run(async (_: object, { emit }) => emit('hello')) })
 const nightly = defineTask({ name: 'nightly', schedule: cron('0 3 * * *', { timezone: 'Europe/Vienna' }), run: () => ({ message: 'done' }) })
-const tasks = createTasks({ engine, store, definitions: [double, nightly, speech], tracing: taskTracing(), callbacks: callbacks({ sender, secrets }) })
+const retries = retryTasks()
+const tasks = createTasks({ engine, store, definitions: [double, nightly, speech, retries], tracing: taskTracing(), callbacks: callbacks({ sender, secrets }) })
 const endMetrics = taskMetrics({ tasks })
 endMetrics()
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+const operators = operatorEndpoints(tasks, { statusPath: '/admin/{id}', operator: ({ context }) => context.user?.role === 'admin', retries })
 const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
 
 const headers = { 'content-type': 'application/json' }
@@ -94,6 +97,11 @@ async function main(): Promise<void> {
   assert.equal(done.status, 200)
   const { status, result } = await done.json() as { status: string, result: unknown }
   assert.deepEqual({ status, result }, { status: 'completed', result: { message: 'doubled 3', amount: 6 } })
+
+  assert.equal((await inject(operators.list, { path: '/admin/tasks' })).status, 401)
+  const listed = await inject(operators.list, { path: '/admin/tasks', context: { user: { role: 'admin' } } })
+  assert.equal((await listed.json<{ items: unknown[] }>()).items.length, 1)
+  assert.equal((await inject(operators.retryMany, { method: 'POST', path: '/admin/retry', context: { user: { role: 'admin' } } })).status, 202)
 
   const bad = await fetch(`${base}/double`, post({ amount: 'many' }))
   assert.equal(bad.status, 400)

@@ -5,6 +5,7 @@ import { ClientError, createClient, readNdjson, readPartialResults, verifyCallba
 import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
 import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
+import { operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
 import { S3Blobs } from '../../../adapters/s3/index.js'
 import { partialResults } from '../../../src/partial/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
@@ -109,8 +110,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/resources: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
-  'longhaul: TaskEndpoints#operatorList': (options) => endpoints.operatorList(options),
-  'longhaul: TaskEndpoints#operatorOverview': (options) => endpoints.operatorOverview(options),
+  'longhaul/operators: operatorEndpoints': (options) => operatorEndpoints(tasks, options),
+  'longhaul/operators: retryTasks': (options) => retryTasks(options),
   'longhaul: OwnedTasks#list': (options) => tasks.ownedBy('ann').list(options),
   'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),

@@ -4,7 +4,7 @@ import { before, describe, test } from 'node:test'
 import fc from 'fast-check'
 import { memory } from '../../../../adapters/memory/index.js'
 import { createTasks, defineTask, router, taskEndpoints, type HttpRequest } from '../../../../src/index.js'
-import { authorize } from '../../../../src/policies/index.js'
+import { operatorEndpoints, retryTasks } from '../../../../src/operators/index.js'
 import { inject } from '../../../../src/testing/index.js'
 
 const OWNERS = ['ann', 'bob', 'Ann', 'ann ', undefined] as const
@@ -19,17 +19,24 @@ const report = defineTask({
 })
 const slow = defineTask({ name: 'slow', run: (_: { mark: string }) => new Promise(() => undefined) })
 
-const tasks = createTasks({ ...memory(), definitions: [report, slow], concurrency: 2, onError: () => undefined })
+const retries = retryTasks()
+const tasks = createTasks({ ...memory(), definitions: [report, slow, retries], concurrency: 2, onError: () => undefined })
 const owner = ({ context }: HttpRequest): Owner => (context as { owner: Owner }).owner
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, anonymous: true, remove: 'forget' })
-const nobody = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_root' })
+const operators = operatorEndpoints(tasks, { statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.role === 'admin', remove: 'forget', retries })
 const site = router({
   '/tasks/{id}': endpoints.status,
   '/tasks/{id}/retry': endpoints.retry,
   '/tasks/{id}/callback': endpoints.callback,
   '/tasks/{id}/files/{name}': endpoints.files,
   'GET /tasks': endpoints.list,
-  'GET /admin/tasks': endpoints.operatorList({ authorize: nobody }),
+  '/admin/tasks/{id}': operators.status,
+  '/admin/tasks/{id}/retry': operators.retry,
+  '/admin/tasks/{id}/callback': operators.callback,
+  '/admin/tasks/{id}/files/{name}': operators.files,
+  'GET /admin/tasks': operators.list,
+  'GET /admin/overview': operators.overview,
+  'POST /admin/tasks/retry': operators.retryMany,
 })
 
 /** Ids of all tasks, and the text in their results, by owner. */
@@ -37,7 +44,7 @@ const ids = new Map<Owner, string[]>()
 const cursors: string[] = []
 const markOf = (who: Owner): string => `mark-of-${OWNERS.indexOf(who)}!`
 
-const as = (who: Owner) => ({ context: { owner: who, principal: { subject: who ?? 'nobody' } } })
+const as = (who: Owner) => ({ context: { owner: who, principal: { subject: who ?? 'nobody' }, user: { role: 'customer' } } })
 
 before(async () => {
   for (const who of OWNERS) {
@@ -78,13 +85,32 @@ const aFilter = fc.constantFrom('', '&status=completed', '&status=processing,fai
 const aHeader = fc.constantFrom({}, { prefer: 'wait=0' }, { 'if-none-match': '*' }, { accept: 'text/event-stream' }, { 'idempotency-key': 'k' }, { 'x-user': 'bob' })
 const aRequest = fc.oneof(
   fc.record({ method: fc.constantFrom('GET', 'HEAD', 'DELETE', 'POST', 'PUT', 'OPTIONS'), target: aTarget, headers: aHeader, below: fc.constantFrom('', '', '/retry', '/callback', '/files/a.csv') }),
-  fc.record({ path: fc.constantFrom('/tasks', '/admin/tasks'), cursor: aCursor, filter: aFilter }),
+  fc.record({ path: fc.constantFrom('/tasks', '/admin/tasks', '/admin/overview'), cursor: aCursor, filter: aFilter }),
+  fc.record({ method: fc.constantFrom('GET', 'HEAD', 'DELETE', 'POST'), admin: fc.constantFrom('', '', '/retry', '/callback', '/files/a.csv'), target: aTarget, headers: aHeader }),
+  fc.record({ filter: aFilter }),
 )
 
 describe('requests of one owner', () => {
   test('never show, change or list a task of another, by any verb, header, cursor or filter', async () => {
     const unknown = await (await inject(site, { path: '/tasks/unknown', ...as('ann') })).text()
     await fc.assert(fc.asyncProperty(anOwner, aRequest, async (who, asked) => {
+      if ('admin' in asked) {
+        const { method, admin, target: [whose, at], headers } = asked
+        const id = ids.get(whose)?.[at] ?? ''
+        const earlier = await tasks.get(id)
+        const known = await inject(site, { method, path: `/admin/tasks/${id}${admin}`, headers, ...as(who) })
+        const other = await inject(site, { method, path: `/admin/tasks/unknown${admin}`, headers, ...as(who) })
+        const isKeyed = method === 'DELETE' && admin === '' && 'idempotency-key' in headers
+        assert.ok([403, 405].includes(known.status) || isKeyed && known.status === 400, `${method} ${admin}: ${known.status}`)
+        assert.deepEqual([known.status, await known.text()], [other.status, await other.text()])
+        assert.deepEqual(await tasks.get(id), earlier)
+        return
+      }
+      if (!('path' in asked || 'target' in asked)) {
+        const refused = await inject(site, { method: 'POST', path: `/admin/tasks/retry?limit=1${asked.filter}`, ...as(who) })
+        assert.equal(refused.status, 403)
+        return
+      }
       if ('target' in asked) {
         const { method, target: [whose, at], headers, below } = asked
         const id = ids.get(whose)?.[at] ?? ''

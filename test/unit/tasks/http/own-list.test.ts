@@ -2,10 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { memory } from '../../../../adapters/memory/index.js'
 import {
-  compose, createTasks, defineTask, HttpError, jobFormat, router, taskEndpoints, taskFormat, type HttpRequest,
+  createTasks, defineTask, HttpError, jobFormat, router, taskEndpoints, taskFormat, type HttpRequest,
   type TaskEndpointsOptions,
 } from '../../../../src/index.js'
-import { authorize } from '../../../../src/policies/index.js'
 import { inject } from '../../../../src/testing/index.js'
 import { byQuery, versions } from '../../../../src/versions/index.js'
 import { eventually } from '../../../kit/wait.js'
@@ -247,55 +246,5 @@ describe('endpoints.list', () => {
     const shared = taskEndpoints(listed, { statusPath: '/tasks/{id}', owner: 'anyone' })
     assert.throws(() => shared.list, { name: 'TypeError', message: /no list with owner: 'anyone'/ })
     assert.throws(() => taskEndpoints(listed, { statusPath: '/t/{id}', owner, list: { als: [] } as never }), /did you mean "also"/)
-  })
-})
-
-describe('endpoints.operatorList', () => {
-  const isAdmin = authorize<{ subject: string }>({ allow: ({ subject }) => subject === 'root', reason: 'needs_root' })
-  const as = (subject: string) => ({ context: { principal: { subject } } })
-
-  test('shows the tasks of all owners to those whom its policy lets pass, and takes an owner in the query', async (t) => {
-    const { tasks, endpoints, done } = setUp(t)
-    const [ann, bob] = [await done('ann'), await done('bob', { fails: true })]
-    const host = (await tasks.submit(report, {})).taskId
-    await tasks.wait(host, { timeoutMs: 5000 })
-    const list = endpoints.operatorList({ authorize: isAdmin })
-    const ask = async (query: string) => {
-      const answer = await inject(list, { path: `/admin/tasks${query}`, ...as('root') })
-      assert.equal(answer.status, 200)
-      return await answer.json<Body>()
-    }
-    const { items } = await ask('')
-    assert.deepEqual(new Map(items.map(({ taskId, owner }) => [taskId, owner])), new Map<unknown, unknown>([[ann, 'ann'], [bob, 'bob'], [host, undefined]]))
-    assert.deepEqual(idsOf(await ask('?owner=bob')), [bob])
-    assert.deepEqual(idsOf(await ask('?owner=ann&status=failed')), [])
-    assert.deepEqual(idsOf(await ask('?owner=nobody')), [])
-    const refused = await inject(list, { path: '/admin/tasks', ...as('ann') })
-    assert.deepEqual([refused.status, 'items' in (await refused.json<object>())], [403, false])
-    const { next = '' } = await ask('?limit=1')
-    const cursor = new URLSearchParams(next.split('?')[1]).get('cursor')
-    const foreign = await inject(list, { path: `/admin/tasks?owner=ann&cursor=${cursor}`, ...as('root') })
-    assert.equal(foreign.status, 400)
-    const own = await inject(endpoints.list, { path: `/tasks?cursor=${cursor}`, headers: { 'x-user': 'ann' } })
-    assert.equal(own.status, 400, 'a cursor of an operator')
-  })
-
-  test('has no default policy', (t) => {
-    const { endpoints } = setUp(t)
-    for (const options of [{}, { authorize: undefined }, { authorize: [] }, { authorize: 'admin' }, { authorize: [undefined] }]) {
-      assert.throws(() => endpoints.operatorList(options as never), { name: 'TypeError', message: /authorize is missing/ })
-    }
-  })
-
-  test('works behind policies of the application, and with several of its own', async (t) => {
-    const { endpoints, done } = setUp(t)
-    await done('ann')
-    const calls: string[] = []
-    const list = compose(
-      (request, next) => { calls.push('host'); return next(request) },
-      endpoints.operatorList({ authorize: [(request, next) => { calls.push('first'); return next(request) }, isAdmin] }),
-    )
-    assert.equal((await inject(list, { path: '/x', ...as('root') })).status, 200)
-    assert.deepEqual(calls, ['host', 'first'])
   })
 })

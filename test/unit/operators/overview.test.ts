@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { memory } from '../../../../adapters/memory/index.js'
-import { callbacks } from '../../../../src/callbacks/index.js'
-import { createTasks, defineTask, taskEndpoints } from '../../../../src/index.js'
-import { authorize } from '../../../../src/policies/index.js'
-import { inject } from '../../../../src/testing/index.js'
-import { eventually } from '../../../kit/wait.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { callbacks } from '../../../src/callbacks/index.js'
+import { createTasks, defineTask, type Tasks } from '../../../src/index.js'
+import { operatorEndpoints } from '../../../src/operators/index.js'
+import { inject } from '../../../src/testing/index.js'
+import { eventually } from '../../kit/wait.js'
 
 const report = defineTask({ name: 'report', run: () => ({ message: 'done', text: 'secret' }) })
 const mail = defineTask({ name: 'mail', run: () => new Promise(() => undefined) })
-const isAdmin = authorize<{ subject: string }>({ allow: ({ subject }) => subject === 'root', reason: 'needs_root' })
-const root = { path: '/admin/overview', context: { principal: { subject: 'root' } } }
+const root = { path: '/admin/overview', context: { user: { name: 'root' } } }
+const overviewOf = (tasks: Tasks) => operatorEndpoints(tasks, { statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.name === 'root' }).overview
 
 function setUp(t: TestContext, status: number) {
   const tasks = createTasks({
@@ -18,8 +18,7 @@ function setUp(t: TestContext, status: number) {
     callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status }) } }),
   })
   t.after(() => tasks.close({ drainMs: 0 }))
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
-  return { tasks, overview: endpoints.operatorOverview({ authorize: isAdmin }) }
+  return { tasks, overview: overviewOf(tasks) }
 }
 
 interface Task { taskId: string, owner?: string, task: string, createdAt: string, callback?: { state: string, lastStatus: number } }
@@ -29,7 +28,7 @@ interface Overview {
   callbacks: { examined: number, failed: Task[] }
 }
 
-describe('endpoints.operatorOverview', () => {
+describe('the overview of operators', () => {
   test('counts tasks of all owners by status, and names the oldest one that waits and the callbacks that failed', async (t) => {
     const { tasks, overview } = setUp(t, 500)
     const ask = async () => (await inject(overview, root)).json<Overview>()
@@ -76,8 +75,7 @@ describe('endpoints.operatorOverview', () => {
     const running = await old.tasks.submit(old.work, {})
     await eventually(async () => (await running.get())?.status === 'processing')
     const waiting = await old.tasks.submit(old.work, {})
-    const now = taskEndpoints(open(undefined, false).tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
-    const response = await inject(now.operatorOverview({ authorize: isAdmin }), root)
+    const response = await inject(overviewOf(open(undefined, false).tasks), root)
     const { oldestQueued } = await response.json<Overview>()
     assert.deepEqual([oldestQueued?.taskId, oldestQueued?.pool], [waiting.taskId, 'removed'])
   })
@@ -91,19 +89,11 @@ describe('endpoints.operatorOverview', () => {
 
   test('answers operators only, GET and HEAD only, and is not stored', async (t) => {
     const { overview } = setUp(t, 200)
-    const refused = await inject(overview, { ...root, context: { principal: { subject: 'ann' } } })
+    const refused = await inject(overview, { ...root, context: { user: { name: 'ann' } } })
     assert.deepEqual([refused.status, 'counts' in await refused.json<object>()], [403, false])
     assert.equal((await inject(overview, { ...root, method: 'DELETE' })).status, 404)
     assert.equal((await inject(overview, { ...root, headers: { accept: 'text/html' } })).status, 406)
     const head = await inject(overview, { ...root, method: 'HEAD' })
     assert.deepEqual([head.status, head.headers['cache-control']], [200, 'no-store'])
-  })
-
-  test('requires a policy', (t) => {
-    const { tasks } = setUp(t, 200)
-    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
-    for (const options of [{}, { authorize: [] }, { authorize: 'admin' }]) {
-      assert.throws(() => endpoints.operatorOverview(options as never), { name: 'TypeError', message: /operatorOverview: the option authorize is missing/ })
-    }
   })
 })

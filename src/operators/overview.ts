@@ -1,34 +1,30 @@
-import { LISTED_STATUSES, type TaskEngine } from '../../engine/engine.js'
-import type { StoredTask } from '../../engine/task.js'
-import { describe, type Handler, type Policy } from '../../http/exchange.js'
-import { json } from '../../http/respond.js'
-import { errorResponses, fields } from '../../openapi/responses.js'
-import { readOperations, response, type Fragment } from '../../openapi/operation.js'
-import { readOptions, value, type OptionTable } from '../../runtime/options.js'
-import { Snapshot, bodyOf } from '../record/view.js'
-import { array, members, object, text, time } from './formats.js'
-import { forOperators, requireJson } from './lists.js'
-import type { EndpointSettings } from './settings.js'
+import { LISTED_STATUSES, type TaskEngine } from '../engine/engine.js'
+import type { StoredTask } from '../engine/task.js'
+import { describe, type Handler } from '../http/exchange.js'
+import { httpError } from '../http/errors.js'
+import { negotiate } from '../http/fields/accept.js'
+import { json } from '../http/respond.js'
+import { errorResponses, fields } from '../openapi/responses.js'
+import { readOperations, response, type Fragment } from '../openapi/operation.js'
+import { Snapshot, bodyOf } from '../tasks/record/view.js'
+import { array, members, object, text, time } from '../tasks/http/formats.js'
+import type { EndpointSettings, OperatorAccess } from '../tasks/http/settings.js'
 
-/** Options of `operatorOverview`. */
-export interface OperatorOverviewOptions<C = unknown> {
-  /** Policies that reject everybody but operators, such as `authorize({ allow, reason })`. */
-  readonly authorize: Policy<C> | readonly Policy<C>[]
-}
-
-const OPTIONS = { authorize: value() } satisfies OptionTable<OperatorOverviewOptions>
-
+const VARY = 'Accept, Authorization'
+/** Maximum count of each status. */
 const MAX_COUNT = 1000
 /** Number of final tasks whose callbacks are examined. */
 const MAX_EXAMINED = 200
 
 export function createOverview<C>(
-  { service: { core: { engine } } }: EndpointSettings<C>, options: OperatorOverviewOptions<C>,
+  { service: { core: { engine } } }: EndpointSettings<C>, { admit }: OperatorAccess<C>,
 ): Handler<C> {
-  const { authorize } = readOptions('operatorOverview', options, OPTIONS)
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
-    requireJson(request)
+    await admit(request)
+    if (negotiate(request.headers.accept, ['application/json']) === undefined) {
+      throw httpError('not_acceptable', { headers: { vary: VARY } })
+    }
     const [counts, [oldest], final] = await Promise.all([
       countAll(engine),
       engine.list({ of: 'all', statuses: ['queued'], order: 'oldest', limit: 1 }),
@@ -45,9 +41,9 @@ export function createOverview<C>(
         examined: final.length,
         failed: shown.filter(({ callback }) => callback?.state === 'failed'),
       },
-    }, { 'cache-control': 'no-store', 'vary': 'Accept, Authorization' })
+    }, { 'cache-control': 'no-store', 'vary': VARY })
   }
-  return forOperators('operatorOverview', authorize, describe(handler, operations()))
+  return describe(handler, operations())
 }
 
 async function countAll(engine: TaskEngine): Promise<object> {

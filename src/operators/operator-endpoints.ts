@@ -1,0 +1,236 @@
+import { isJsonObject } from '../http/body/json.js'
+import { httpError } from '../http/errors.js'
+import { describe, type Handler, type HttpRequest, type Operation } from '../http/exchange.js'
+import type { HostContext } from '../http/principal.js'
+import { addParameters, body, changed, type Fragment } from '../openapi/operation.js'
+import { addFailures, errorResponses } from '../openapi/responses.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { func, oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
+import type { Definitions } from '../tasks/definition/define.js'
+import {
+  taskEndpoints, type EndpointInternals, type EndpointsForOperators, type TaskEndpoints,
+} from '../tasks/http/endpoints.js'
+import {
+  object, TASK_STATUSES, taskFormat, text, type TaskFormat,
+} from '../tasks/http/formats.js'
+import { accepted, listOperations } from '../tasks/http/operations.js'
+import type { OperatorAccess, Select } from '../tasks/http/settings.js'
+import type { ListFilter } from '../tasks/lists.js'
+import type { TaskSnapshot } from '../tasks/record/view.js'
+import type { Tasks } from '../tasks/tasks.js'
+import { createOverview } from './overview.js'
+import type { RetryFilter, RetryTasks } from './retry-tasks.js'
+
+/** Options of `operatorEndpoints`. */
+export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions = Definitions> {
+  /** Path of the status resource for operators below the mount path, with `{id}`: `/admin/tasks/{id}`. */
+  readonly statusPath: string
+  /**
+   * Returns `true` for an operator: `({ context }) => context.user?.role === 'admin'`. Called before
+   * the body and before any task is read. Any other value gets a 403 `forbidden` with the reason
+   * `operators_only`, or a 401 `unauthorized` if the context has neither a `principal` nor a `user`.
+   * It may throw an `HttpError` instead.
+   */
+  readonly operator: (request: HttpRequest<C>) => MaybePromise<boolean>
+  /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. Operators see the owner, too. */
+  readonly format?: TaskFormat
+  /** Effect of a DELETE of the status resource, as in `taskEndpoints`. Default `cancel`. */
+  readonly remove?: 'cancel' | 'forget'
+  /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
+  readonly maxWaitSeconds?: number
+  /** The definition for `retryMany`: made by `retryTasks`, and in `definitions`. Default: none. */
+  readonly retries?: RetryTasks & D[number]
+}
+
+/** The handlers for operators, who see and change the tasks of all owners. */
+export interface OperatorEndpoints<C = HostContext, D extends Definitions = Definitions> {
+  /**
+   * Handler of GET and HEAD of the list of all tasks, at a path of your choice. As `list` of
+   * `taskEndpoints`, but each item shows its `owner`, if it has one, and the query may name an `owner`.
+   */
+  readonly list: Handler<C>
+  /**
+   * Handler of GET and HEAD of an overview: `{ counts, oldestQueued?, callbacks }`. `counts` has
+   * `{ count, more }` for each status of `tasks.list`, and counts up to 1000 tasks of each.
+   * `oldestQueued` has waited longest for a run. `callbacks` is `{ examined, failed }`: the tasks whose
+   * callback has failed, among the newest 200 final ones.
+   */
+  readonly overview: Handler<C>
+  /** As `status` of `taskEndpoints`: GET and HEAD (polls and events), and DELETE (cancel and forget). */
+  readonly status: Handler<C>
+  /** As `retry` of `taskEndpoints`: POST `{status}/retry`. */
+  readonly retry: Handler<C>
+  /** As `callback` of `taskEndpoints`: POST `{status}/callback`. */
+  readonly callback: Handler<C>
+  /** As `files` of `taskEndpoints`: GET and HEAD of `{status}/files/{name}`. */
+  readonly files: Handler<C>
+  /**
+   * Handler of a POST that retries all failed or cancelled tasks of a filter, at a path of your
+   * choice: `POST /admin/tasks/retry?status=failed&task=report`. The query has `status` (default
+   * `failed`), `task`, `owner`, `from` and `to`, as in the list; the body is empty or `{}`. The
+   * response is a 202 with the `Location` of a task that only operators see: its owner is
+   * `longhaul:operators`. Its progress counts tasks, and its result is a `RetryReport`. An
+   * `Idempotency-Key` works as for every submit.
+   *
+   * @throws {TypeError} When it is read: there is no option `retries`.
+   */
+  readonly retryMany: Handler<C>
+  /** Returns the task of a request below its status path, as `find` of `taskEndpoints`. */
+  find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
+  /** @internal */
+  readonly tasks: Tasks<D>
+}
+
+/** Owner of the tasks and Idempotency-Keys of operators, so that no other client sees them. */
+const OPERATORS = 'longhaul:operators'
+
+const OPTIONS = {
+  statusPath: value(), operator: func({ required: true }), format: value(),
+  remove: oneOf(['cancel', 'forget']), maxWaitSeconds: value(), retries: value(),
+} satisfies OptionTable<OperatorEndpointsOptions>
+
+/**
+ * Creates the handlers for operators: whoever `operator` accepts lists, reads, cancels, retries and
+ * deletes the tasks of all owners.
+ *
+ * The context is that of your framework (`context.user`). For another one, write the type of the
+ * context at the parameter of `operator`: `({ context }: HttpRequest<AppContext>) => …`.
+ *
+ * @example
+ * import { operatorEndpoints, retryTasks } from 'longhaul/operators'
+ *
+ * const retries = retryTasks()
+ * const tasks = createTasks({ ...memory(), definitions: [report, retries] })
+ * const operators = operatorEndpoints(tasks, {
+ *   statusPath: '/admin/tasks/{id}',
+ *   operator: ({ context }) => context.user?.role === 'admin',
+ *   remove: 'forget',
+ *   retries,
+ * })
+ * router({
+ *   'GET|HEAD /admin/tasks': operators.list,
+ *   'POST /admin/tasks/retry': operators.retryMany,
+ *   'GET|HEAD|DELETE /admin/tasks/{id}': operators.status,
+ *   'POST /admin/tasks/{id}/retry': operators.retry,
+ * })
+ *
+ * @throws {TypeError} `operator` is missing, `statusPath` has no `{id}`, `retries` is not among the
+ * definitions of `createTasks`, or an option is not valid.
+ */
+export function operatorEndpoints<C = HostContext, D extends Definitions = Definitions>(
+  tasks: Tasks<D>, options: OperatorEndpointsOptions<C, D>,
+): OperatorEndpoints<C, D> {
+  const where = 'operatorEndpoints'
+  const { operator, retries, format = taskFormat, ...shared } = readOptions(
+    where, options as OperatorEndpointsOptions<C>, OPTIONS,
+  )
+  const access: OperatorAccess<C> = { where, admit: (request) => requireOperator(operator, request) }
+  const create: EndpointsForOperators = taskEndpoints
+  const endpoints = create(tasks, {
+    ...shared, format: withOwner(format), owner: () => OPERATORS,
+  }, access) as TaskEndpoints<C, D> & EndpointInternals<C>
+  const { settings, list, status, retry, callback, files } = endpoints
+  if (retries !== undefined) settings.service.mustHave(retries)
+  const forOperators = (handler: Handler<C>): Handler<C> => (
+    describe(handler, (handler.operations ?? []).map(addFailures('unauthorized', 'forbidden')))
+  )
+  return {
+    tasks,
+    find: (request, below) => endpoints.find(request, below),
+    list: forOperators(list),
+    overview: forOperators(createOverview(settings, access)),
+    status: forOperators(status),
+    retry: forOperators(retry),
+    callback: forOperators(callback),
+    files: forOperators(files),
+    get retryMany() {
+      if (retries === undefined) {
+        throw new TypeError(`${where}: retryMany needs the option retries: const retries = retryTasks(), `
+          + 'among the definitions of createTasks')
+      }
+      return forOperators(createRetryMany(endpoints, retries, access.admit))
+    },
+  }
+}
+
+async function requireOperator<C>(
+  operator: OperatorEndpointsOptions<C>['operator'], request: HttpRequest<C>,
+): Promise<void> {
+  const accepted: unknown = await operator(request)
+  // Only true will do: a check that forgot to return must not let anybody in.
+  if (accepted === true) return
+  const { principal, user } = (request.context ?? {}) as Readonly<Record<string, unknown>>
+  if ((principal ?? user ?? undefined) === undefined) throw httpError('unauthorized')
+  throw httpError('forbidden', { members: { reason: 'operators_only' } })
+}
+
+/** Adds the owner to the bodies of a format. */
+function withOwner(format: TaskFormat): TaskFormat {
+  return {
+    ...format,
+    schema: { allOf: [object({ owner: text }), format.schema] },
+    toText: (task, statusPath) => {
+      const body = format.toText(task, statusPath)
+      const { owner } = task
+      const shown: unknown = owner === undefined ? undefined : JSON.parse(body)
+      return isJsonObject(shown) ? JSON.stringify({ owner, ...shown }) : body
+    },
+  }
+}
+
+/** The query parameters of `retryMany`. */
+const NAMES = ['status', 'task', 'from', 'to', 'owner'] as const
+
+function createRetryMany<C>(
+  { submit, settings: { format }, filterOf }: TaskEndpoints<C> & EndpointInternals<C>,
+  retries: RetryTasks, admit: OperatorAccess<C>['admit'],
+): Handler<C> {
+  const select: Select<C> = (body, request) => {
+    if (JSON.stringify(body) === '{}') return { definition: retries, input: toFilter(filterOf(request, NAMES)) }
+    throw httpError('invalid_input', {
+      details: [{ pointer: '', message: 'must be empty, or an empty object' }],
+    })
+  }
+  const submitted = submit(select, { respond: 'always', emptyBody: {} })
+  const handler: Handler<C> = async (request) => {
+    if (request.method !== 'POST') return undefined
+    await admit(request)
+    return submitted(request)
+  }
+  return describe(handler, (submitted.operations ?? []).map((each) => retryOperation(each, format)))
+}
+
+function isRetryable(status: string): status is 'failed' | 'cancelled' {
+  return status === 'failed' || status === 'cancelled'
+}
+
+function toFilter({ of, statuses, names: task, from, to }: ListFilter): RetryFilter {
+  const status = statuses?.filter(isRetryable)
+  if (status?.length !== statuses?.length) {
+    throw httpError('invalid_query', { message: 'status must be failed, cancelled, or both, because only such tasks are retried.' })
+  }
+  return {
+    ...status && { status }, ...task && { task },
+    ...of !== 'all' && of.owner !== undefined && { owner: of.owner },
+    ...from !== undefined && { from: new Date(from).toISOString() },
+    ...to !== undefined && { to: new Date(to).toISOString() },
+  }
+}
+
+/** Describes the query in place of the body of a submit. */
+function retryOperation(submit: Operation, format: TaskFormat): Operation {
+  const statuses = Object.fromEntries(Object.entries(format.statuses ?? TASK_STATUSES).filter(
+    ([, all]) => all.every(isRetryable),
+  ))
+  const [list] = listOperations({ ...format, statuses }, true)
+  const names: readonly unknown[] = NAMES
+  const parameters = (list?.openapi['parameters'] ?? []) as readonly Fragment[]
+  return addParameters(changed(submit, {
+    summary: 'Retry all failed or cancelled tasks of a filter, in the background',
+    requestBody: body({ type: 'object', maxProperties: 0 }, { required: false }),
+    responses: {
+      ...submit.openapi['responses'] as Fragment, ...errorResponses('invalid_query'),
+      202: accepted('Accepted: a task retries the others', format),
+    },
+  }), parameters.filter(({ name }) => names.includes(name)))
+}

@@ -1,0 +1,201 @@
+import { parseTimestamp } from '../http/fields/dates.js'
+import { isHttpError } from '../http/errors.js'
+import { readFailure } from '../http/failure.js'
+import { readOptions, type OptionTable } from '../runtime/options.js'
+import { jsonSchema } from '../schema/json-schema.js'
+import { isStoreUnavailable } from '../stores/store.js'
+import {
+  DEFAULT_POOL, defineTask, POOL_NAME, TASK_NAME, type OtherTasks, type TaskDefinition,
+} from '../tasks/definition/define.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
+
+/** The tasks that one run retries: those that match all properties. */
+export interface RetryFilter {
+  /** Only tasks of these statuses. Default: `['failed']`. */
+  readonly status?: readonly ('failed' | 'cancelled')[]
+  /** Only tasks of the definitions with these names. Default: all. */
+  readonly task?: readonly string[]
+  /** Only tasks of this owner. Default: the tasks of all owners, and those without an owner. */
+  readonly owner?: string
+  /** Only tasks created at this time or later, as RFC 3339. Default: no limit. */
+  readonly from?: string
+  /** Only tasks created before this time, as RFC 3339. Default: the start of the first run. */
+  readonly to?: string
+}
+
+/** The result of `retryTasks`. */
+export interface RetryReport {
+  /** Number of tasks that were retried. */
+  readonly retried: number
+  /** Number of tasks that could not be retried. */
+  readonly failed: number
+  /** The first 100 of those. */
+  readonly failures: readonly RetryFailure[]
+}
+
+/** A task that could not be retried. */
+export interface RetryFailure {
+  readonly taskId: string
+  /**
+   * `task_not_final`, `task_already_completed` or `conflict` if something else has changed the task
+   * meanwhile, `task_not_found` if it was deleted, `gone` if its input is no longer stored,
+   * `too_many_tasks` if its owner has `maxPerOwner` unfinished tasks.
+   */
+  readonly code: string
+}
+
+/** Options of `retryTasks`. */
+export interface RetryTasksOptions {
+  /** Name of the definition, for lists and logs. Default `retry-tasks`. */
+  readonly name?: string
+  /** Pool that runs it, one of `pools` of `createTasks`. Default `default`. */
+  readonly pool?: string
+}
+
+/** A definition that retries other tasks. Made by `retryTasks`. */
+export type RetryTasks = TaskDefinition<
+  RetryFilter, RetryReport, unknown, RetryFilter, string, RetryPosition
+>
+
+/** The tasks that are being retried, and what came before them. */
+interface RetryPosition extends RetryReport {
+  /** Time before which the tasks were created, so that the list has an end, in milliseconds since 1970. */
+  readonly to: number
+  readonly ids: readonly string[]
+  /** The last of these tasks. Absent before the first page. */
+  readonly after?: { readonly createdAt: number, readonly id: string }
+  /** `true` if no tasks follow. */
+  readonly isLast: boolean
+}
+
+/** Number of tasks that are listed together, and stored in the checkpoint before any is retried. */
+const PAGE = 64
+/** Number of tasks that are retried at the same time. */
+const CONCURRENCY = 8
+const MAX_FAILURES = 100
+const DAY_MS = 86_400_000
+
+const strings = { type: 'array', minItems: 1, items: { type: 'string' } }
+const time = { type: 'string', format: 'date-time' }
+
+const OPTIONS = {
+  name: { ...TASK_NAME, default: 'retry-tasks' }, pool: { ...POOL_NAME, default: DEFAULT_POOL },
+} satisfies OptionTable<RetryTasksOptions>
+
+/**
+ * Defines a task that retries all failed or cancelled tasks that match a filter, the oldest first.
+ * `retryMany` of `operatorEndpoints` submits it; your own code submits it as any other task.
+ *
+ * - Each task is retried once by one task of this kind, even if the process of the run dies.
+ * - While there is no space for more unfinished tasks (`queue_full`), the run ends and begins again
+ *   after up to 30 seconds. It also waits while the engine is unavailable.
+ * - Tasks of this kind are not retried by each other.
+ *
+ * @example
+ * import { retryTasks } from 'longhaul/operators'
+ *
+ * const retries = retryTasks()
+ * const tasks = createTasks({ ...memory(), definitions: [report, retries] })
+ * const { wait } = await tasks.submit(retries, { task: ['report'], from: '2026-03-01T00:00:00Z' })
+ * const end = await wait({ timeoutMs: 60_000 })
+ * if (end?.status === 'completed') console.log(end.result.retried, end.result.failures)
+ *
+ * @throws {TypeError} An option is unknown or not valid.
+ */
+export function retryTasks(options: RetryTasksOptions = {}): RetryTasks {
+  const { name, pool } = readOptions('retryTasks', options, OPTIONS)
+  const definition: RetryTasks = defineTask({
+    name, pool,
+    // About eight hours. Only what passes is tried again: a full queue, and an engine that is away.
+    attempts: 1000, backoff: { type: 'exponential', delayMs: 1000, maxDelayMs: 30_000, jitter: 0.5 },
+    timeoutMs: DAY_MS,
+    input: jsonSchema<RetryFilter>({
+      type: 'object', additionalProperties: false,
+      properties: {
+        status: { ...strings, items: { enum: ['failed', 'cancelled'] }, uniqueItems: true },
+        task: { ...strings, uniqueItems: true },
+        owner: { type: 'string', minLength: 1, maxLength: 512 },
+        from: time, to: time,
+      },
+    }, { formats: { 'date-time': (text) => parseTimestamp(text) !== undefined } }),
+    checkpoint: jsonSchema<RetryPosition>({ type: 'object', required: ['to', 'ids', 'retried'] }),
+    run: (): RetryReport => {
+      throw new TypeError(`${name} retries the tasks of createTasks, so it runs only as one of them`)
+    },
+  })
+  const runIn = (tasks: OtherTasks, filter: RetryFilter, context: RetryContext): Promise<RetryReport> => (
+    retryAll(tasks, name, filter, context)
+  )
+  return { ...definition, runIn } as RetryTasks
+}
+
+type RetryContext = TaskContext<unknown, RetryPosition>
+
+async function retryAll(
+  tasks: OtherTasks, own: string, filter: RetryFilter,
+  { taskId, signal, progress, checkpoint }: RetryContext,
+): Promise<RetryReport> {
+  const { status = ['failed'], task, owner, from, to } = filter
+  const query = {
+    of: owner === undefined ? 'all' as const : { owner },
+    statuses: status, names: task, order: 'oldest' as const, limit: PAGE,
+    from: from === undefined ? undefined : parseTimestamp(from),
+  }
+  let position: RetryPosition = checkpoint.value ?? {
+    // With the tasks of this very millisecond.
+    to: (to === undefined ? undefined : parseTimestamp(to)) ?? await tasks.engine.now() + 1,
+    ids: [], isLast: false, retried: 0, failed: 0, failures: [],
+  }
+  for (;;) {
+    // A run after a crash finds by this key which tasks of the page were retried before.
+    const retry = (id: string) => tasks.retry(id, `retry-tasks ${taskId}`)
+    const report = await retryPage(position, retry, signal, (error, id) => {
+      tasks.report(error, { id, name: own, attempt: 0 })
+    })
+    progress(report.retried + report.failed, undefined, undefined, 'tasks')
+    if (position.isLast) return report
+    const { to, after } = position
+    const page = await tasks.engine.list({ ...query, to, after })
+    const last = page.at(-1)
+    position = {
+      ...report, to, isLast: page.length < PAGE,
+      ids: page.filter(({ name }) => name !== own).map(({ id }) => id),
+      ...last && { after: { createdAt: last.createdAt, id: last.id } },
+    }
+    if (last) await checkpoint.save(position)
+  }
+}
+
+/** Retries the tasks of a page. Rejects if the run is to continue later, from the page's begin. */
+async function retryPage(
+  { ids, retried, failed, failures }: RetryPosition, retry: (id: string) => Promise<unknown>,
+  signal: AbortSignal, report: (error: unknown, taskId: string) => void,
+): Promise<RetryReport> {
+  const failing = [...failures]
+  let count = failed
+  for (let at = 0; at < ids.length; at += CONCURRENCY) {
+    signal.throwIfAborted()
+    const together = ids.slice(at, at + CONCURRENCY)
+    const outcomes = await Promise.allSettled(together.map(retry))
+    for (const [n, outcome] of outcomes.entries()) {
+      const taskId = together[n] as string
+      const code = outcome.status === 'rejected'
+        ? codeOf(outcome.reason, (error) => { report(error, taskId) })
+        : outcome.value === undefined ? 'task_not_found' : undefined
+      if (code === undefined) continue
+      count++
+      if (failing.length < MAX_FAILURES) failing.push({ taskId, code })
+    }
+  }
+  return { retried: retried + ids.length - (count - failed), failed: count, failures: failing }
+}
+
+const FOR_ALL: readonly string[] = ['queue_full', 'shutting_down']
+
+/** Returns the code of a failure of one task. Throws what concerns all tasks. */
+function codeOf(error: unknown, report: (error: unknown) => void): string {
+  if (isStoreUnavailable(error) || isHttpError(error) && FOR_ALL.includes(error.code)) throw error
+  const { code, expected } = readFailure(error)
+  if (!expected) report(error)
+  return code
+}

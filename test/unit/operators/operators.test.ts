@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { memory } from '../../../adapters/memory/index.js'
+import { callbacks } from '../../../src/callbacks/index.js'
+import { createTasks, defineTask, httpError, HttpError, jobFormat, router, taskEndpoints, type HttpRequest } from '../../../src/index.js'
+import { operatorEndpoints, retryTasks, type OperatorEndpointsOptions, type RetryReport } from '../../../src/operators/index.js'
+import { partialResults } from '../../../src/partial/index.js'
+import { authenticate, bearer, tokens } from '../../../src/policies/index.js'
+import { inject } from '../../../src/testing/index.js'
+import { eventually } from '../../kit/wait.js'
+
+const root = { context: { user: { role: 'admin' } } }
+const ann = { context: { user: { role: 'customer' } } }
+
+function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, maxUnfinished = 1000) {
+  const parts = memory({ maxUnfinished })
+  const words = partialResults<string>({ store: parts.store })
+  const runs = new Map<string, number>()
+  const report = defineTask({
+    name: 'report', files: true, external: words.external,
+    run: words.run(async ({ fails }: { fails?: boolean }, { taskId = '', files, emit }) => {
+      runs.set(taskId, (runs.get(taskId) ?? 0) + 1)
+      if (fails) throw new HttpError(422, 'no_paper', { message: 'There is no paper.' })
+      await files.write('a.txt', 'hello')
+      await emit('word')
+      return { text: 'secret' }
+    }),
+  })
+  const one = defineTask({
+    name: 'one', maxPerOwner: 1,
+    run: (_input: object, { attempt }) => {
+      if (attempt > 1) return new Promise(() => undefined)
+      throw httpError('conflict')
+    },
+  })
+  const slow = defineTask({ name: 'slow', run: (_input: object) => new Promise(() => undefined) })
+  const retries = retryTasks()
+  const errors: unknown[] = []
+  const tasks = createTasks({
+    ...parts, definitions: [report, one, slow, retries], concurrency: 3, onError: (error) => { errors.push(error) },
+    callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status: 200 }) } }),
+  })
+  t.after(() => tasks.close({ drainMs: 0 }))
+  const operators = operatorEndpoints(tasks, {
+    statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.role === 'admin', remove: 'forget', retries, ...options,
+  })
+  const own = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined, anonymous: true })
+  const site = router<{ user?: unknown }>({
+    'GET|HEAD /admin/tasks': operators.list,
+    'GET|HEAD /admin/overview': operators.overview,
+    'POST /admin/tasks/retry': operators.retryMany,
+    'GET|HEAD|DELETE /admin/tasks/{id}': operators.status,
+    'POST /admin/tasks/{id}/retry': operators.retry,
+    'POST /admin/tasks/{id}/callback': operators.callback,
+    'GET|HEAD /admin/tasks/{id}/files/{name}': operators.files,
+    'GET|HEAD /admin/tasks/{id}/partial-results': words.endpoint(operators),
+    'GET /tasks/{id}': own.status, 'GET /tasks': own.list,
+  })
+  const ask = (method: string, path: string, more: object = {}) => inject(site, { method, path, ...root, ...more })
+  const end = async (owner: string | undefined, input: { fails?: boolean } = {}, more: { callbackUrl?: string } = {}) => {
+    const task = await tasks.ownedBy(owner).submit(report, input, more)
+    await task.wait({ timeoutMs: 5000 })
+    return task.taskId
+  }
+  const retryMany = async (query: string) => {
+    const accepted = await ask('POST', `/admin/tasks/retry${query}`)
+    assert.equal(accepted.status, 202, await accepted.text())
+    const id = String(accepted.headers['location']).replace('/admin/tasks/', '')
+    const task = await tasks.get(id, retries)
+    return { id, task, result: async () => (await tasks.wait(id, { timeoutMs: 5000 }) as { result?: RetryReport }).result }
+  }
+  return { tasks, report, one, slow, retries, runs, errors, own, site, ask, end, retryMany }
+}
+
+interface Body { items: { taskId: string, owner?: string }[], next?: string }
+const idsOf = ({ items }: Body) => items.map(({ taskId }) => taskId)
+
+describe('operatorEndpoints', () => {
+  test('lists the tasks of all owners, or of one', async (t) => {
+    const { ask, end, own } = setUp(t)
+    const [one, two, host] = [await end('ann'), await end('bob', { fails: true }), await end(undefined)]
+    const list = async (query: string) => (await ask('GET', `/admin/tasks${query}`)).json<Body>()
+    const { items } = await list('')
+    assert.deepEqual(new Map(items.map(({ taskId, owner }) => [taskId, owner])), new Map<unknown, unknown>([[one, 'ann'], [two, 'bob'], [host, undefined]]))
+    assert.deepEqual(idsOf(await list('?owner=bob')), [two])
+    assert.deepEqual(idsOf(await list('?owner=ann&status=failed')), [])
+    const { next = '' } = await list('?limit=1')
+    const cursor = new URLSearchParams(next.split('?')[1]).get('cursor')
+    assert.equal((await ask('GET', `/admin/tasks?owner=ann&cursor=${cursor}`)).status, 400)
+    assert.equal((await inject(own.list, { path: `/tasks?cursor=${cursor}`, headers: { 'x-user': 'ann' } })).status, 400, 'a cursor of an operator')
+    for (const query of ['?owner=', `?owner=${'x'.repeat(513)}`, '?owner=%00', '?who=ann']) assert.equal((await ask('GET', `/admin/tasks${query}`)).status, 400, query)
+  })
+
+  test('shows a task of another owner with its owner, its events, its files and its partial results', async (t) => {
+    const { ask, end } = setUp(t)
+    const id = await end('ann')
+    const shown = await (await ask('GET', `/admin/tasks/${id}`)).json<{ owner: string, files: { url: string }[], result: object }>()
+    assert.deepEqual([shown.owner, shown.result, shown.files[0]?.url], ['ann', { text: 'secret' }, `/admin/tasks/${id}/files/a.txt`])
+    const events = await (await ask('GET', `/admin/tasks/${id}`, { headers: { accept: 'text/event-stream' } })).text()
+    assert.match(events, /"owner":"ann"/)
+    assert.equal(await (await ask('GET', `/admin/tasks/${id}/files/a.txt`)).text(), 'hello')
+    const { results } = await (await ask('GET', `/admin/tasks/${id}/partial-results`)).json<{ results: { value: string }[] }>()
+    assert.deepEqual(results.map(({ value }) => value), ['word'])
+    const polled = await ask('GET', `/admin/tasks/${id}`, { headers: { prefer: 'wait=1' } })
+    assert.deepEqual([polled.headers['preference-applied'], (await polled.json<Body & { owner: string }>()).owner], ['wait=1', 'ann'])
+    assert.equal((await ask('GET', '/admin/tasks/unknown')).status, 404)
+  })
+
+  test('cancels, retries and forgets a task of another owner, and sends its callback again', async (t) => {
+    const { ask, end, tasks, report, slow, runs } = setUp(t)
+    const { taskId } = await tasks.ownedBy('ann').submit(slow, {})
+    assert.equal((await (await ask('DELETE', `/admin/tasks/${taskId}`)).json<{ status: string }>()).status, 'cancelled')
+    const failed = await end('ann', { fails: true }, { callbackUrl: 'https://example.com/' })
+    await eventually(async () => (await tasks.get(failed))?.callback?.state === 'delivered')
+    assert.equal((await ask('POST', `/admin/tasks/${failed}/callback`)).status, 202)
+    await eventually(async () => (await tasks.get(failed))?.callback?.attempts === 2)
+    // A framework has authenticated the operator, and there is no principal.
+    const headers = { 'idempotency-key': 'k1' }
+    const retried = await ask('POST', `/admin/tasks/${failed}/retry`, { headers })
+    const again = await ask('POST', `/admin/tasks/${failed}/retry`, { headers })
+    assert.deepEqual([retried.status, again.status, again.headers['idempotent-replayed']], [202, 202, 'true'])
+    await eventually(async () => runs.get(failed) === 2 && (await tasks.get(failed))?.status === 'failed')
+    const etag = String((await ask('GET', `/admin/tasks/${failed}`)).headers['etag'])
+    assert.deepEqual([(await ask('DELETE', `/admin/tasks/${failed}`, { headers: { 'if-match': etag } })).status, await tasks.get(failed, report)], [204, undefined])
+  })
+
+  test('rejects all others before it reads a task or a body: 403, or 401 without a user', async (t) => {
+    const { site, end, tasks } = setUp(t)
+    const id = await end('ann', { fails: true })
+    const before = await tasks.get(id)
+    const requests = [
+      ['GET', '/admin/tasks'], ['GET', '/admin/tasks?bad=1'], ['GET', '/admin/overview'], ['POST', '/admin/tasks/retry'], ['POST', '/admin/tasks/retry?bad=1'],
+      ...[id, 'unknown'].flatMap((each) => [
+        ['GET', `/admin/tasks/${each}`], ['DELETE', `/admin/tasks/${each}`], ['POST', `/admin/tasks/${each}/retry`], ['POST', `/admin/tasks/${each}/callback`],
+        ['GET', `/admin/tasks/${each}/files/a.txt`], ['GET', `/admin/tasks/${each}/partial-results`],
+      ]),
+    ] as const
+    for (const [method = '', path = ''] of requests) {
+      const refused = await inject(site, { method, path, ...ann, ...method === 'POST' && { body: 'not JSON' } })
+      assert.deepEqual([refused.status, await refused.json()], [
+        403, { error: 'You are not allowed to do this.', code: 'forbidden', reason: 'operators_only' },
+      ], `${method} ${path}`)
+      assert.equal((await inject(site, { method, path })).status, 401, path)
+    }
+    assert.deepEqual(await tasks.get(id), before)
+  })
+
+  test('accepts the answer true only, and errors of the function', async (t) => {
+    for (const [operator, status] of [
+      [() => 'yes', 403], [() => undefined, 403], [async () => Promise.resolve(false), 403], [async () => Promise.resolve(true), 200],
+      [() => { throw httpError('too_many_requests') }, 429],
+    ] as [never, number][]) {
+      assert.equal((await setUp(t, { operator }).ask('GET', '/admin/tasks')).status, status)
+    }
+  })
+
+  test('works behind authenticate, with the principal', async (t) => {
+    const { tasks } = setUp(t)
+    interface Member { readonly subject: string, readonly role: string }
+    const verify = tokens<Member>({ 'a-secret': { subject: 'root', role: 'admin' }, 'b-secret': { subject: 'ann', role: 'customer' } })
+    const { list } = operatorEndpoints(tasks, {
+      statusPath: '/admin/tasks/{id}', operator: ({ context }: HttpRequest<{ principal?: Member }>) => context.principal?.role === 'admin',
+    })
+    const policy = authenticate<Member, { principal?: Member }>({ schemes: [bearer({ verify })], optional: true })
+    const status = async (token: string) => {
+      const response = await inject<{ principal?: Member }>((request) => policy(request, list), { path: '/', headers: { authorization: `Bearer ${token}` } })
+      return [response.status, response.headers['www-authenticate'] !== undefined]
+    }
+    assert.deepEqual([await status('a-secret'), await status('b-secret'), await status('c')], [[200, false], [403, false], [401, true]])
+  })
+
+  test('shows tasks in another format', async (t) => {
+    const { ask, end, retryMany } = setUp(t, { format: jobFormat })
+    const id = await end('ann', { fails: true })
+    const job = await (await ask('GET', `/admin/tasks/${id}`)).json<{ id: string, owner: string, state: string, statusUrl: string }>()
+    assert.deepEqual([job.id, job.owner, job.state, job.statusUrl], [id, 'ann', 'failed', `/admin/tasks/${id}`])
+    assert.equal((await (await retryMany('?status=failed,cancelled')).result())?.retried, 1)
+  })
+
+  test('says what is wrong with its options', (t) => {
+    const { tasks } = setUp(t)
+    const good = { statusPath: '/admin/{id}', operator: () => true }
+    assert.throws(() => operatorEndpoints(tasks, { statusPath: '/admin/{id}' } as never), { name: 'TypeError', message: /operatorEndpoints: the option operator is missing/ })
+    assert.throws(() => operatorEndpoints(tasks, { ...good, statusPath: '/admin' }), /operatorEndpoints: statusPath must be a path with one \{id\}/)
+    assert.throws(() => operatorEndpoints(tasks, { ...good, remove: 'all' as never }), /operatorEndpoints: remove must be/)
+    assert.throws(() => operatorEndpoints(tasks, { ...good, retries: retryTasks({ name: 'others' }) }), /others is not among the definitions of createTasks; add it there/)
+    assert.throws(() => operatorEndpoints(tasks, good).retryMany, /retryMany needs the option retries/)
+    assert.throws(() => operatorEndpoints({} as never, good), /operatorEndpoints: pass what createTasks returned/)
+  })
+})
+
+describe('retryMany', () => {
+  test('retries what the filter matches, in a task that operators see', async (t) => {
+    const { end, retryMany, tasks, runs, ask, site } = setUp(t)
+    const anyone = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    const [first, , bob] = [await end('ann', { fails: true }), await end('ann'), await end('bob', { fails: true })]
+    const from = new Date((await tasks.get(bob))?.createdAt ?? 0).toISOString()
+    assert.deepEqual(await (await retryMany('?owner=ann&task=report')).result(), { retried: 1, failed: 0, failures: [] })
+    await eventually(() => runs.get(first) === 2)
+    assert.equal(runs.get(bob), 1)
+    const { id, result } = await retryMany(`?from=${from}&status=failed,cancelled`)
+    assert.equal((await result())?.retried, 1)
+    await eventually(() => runs.get(bob) === 2)
+    assert.equal((await (await ask('GET', `/admin/tasks/${id}`)).json<{ owner: string }>()).owner, 'longhaul:operators')
+    assert.equal((await inject(anyone.status, { path: `/tasks/${id}` })).status, 404)
+    for (const user of ['ann', 'root']) {
+      assert.equal((await inject(site, { path: `/tasks/${id}`, headers: { 'x-user': user } })).status, 404)
+      assert.ok(!idsOf(await (await inject(site, { path: '/tasks', headers: { 'x-user': user } })).json<Body>()).includes(id))
+    }
+  })
+
+  test('counts tasks that cannot be retried, with their codes', async (t) => {
+    const { retryMany, tasks, one } = setUp(t)
+    for (let n = 0; n < 3; n++) await (await tasks.ownedBy('ann').submit(one, {})).wait({ timeoutMs: 5000 })
+    const result = await (await retryMany('?task=one')).result()
+    assert.deepEqual([result?.retried, result?.failed], [1, 2])
+    assert.deepEqual(result?.failures.map(({ code }) => code), ['too_many_tasks', 'too_many_tasks'])
+  })
+
+  test('waits for space in a full queue', async (t) => {
+    const { retryMany, end, tasks, slow, runs } = setUp(t, {}, 4)
+    const ids = [await end('ann', { fails: true }), await end('bob', { fails: true })]
+    const fillers = []
+    for (let n = 0; n < 3; n++) fillers.push(await tasks.submit(slow, {}, { delayMs: 3_600_000 }))
+    const { id, result } = await retryMany('')
+    await eventually(async () => ((await tasks.get(id))?.attempt ?? 0) > 1)
+    assert.ok(ids.every((each) => runs.get(each) === 1))
+    for (const { cancel } of fillers) await cancel()
+    await eventually(() => ids.every((each) => runs.get(each) === 2), 10_000)
+    assert.deepEqual(await result(), { retried: 2, failed: 0, failures: [] })
+  })
+
+  test('rejects other filters and a body', async (t) => {
+    const { ask } = setUp(t)
+    for (const query of ['status=completed', 'status=processing', 'limit=1', 'cursor=a', 'order=oldest', 'task=none', 'from=now', 'owner=', 'status=']) {
+      const response = await ask('POST', `/admin/tasks/retry?${query}`)
+      assert.deepEqual([response.status, (await response.json<{ code: string }>()).code], [400, 'invalid_query'], query)
+    }
+    assert.equal((await ask('POST', '/admin/tasks/retry', { body: '{"task":"report"}', headers: { 'content-type': 'application/json' } })).status, 400)
+    assert.equal((await ask('POST', '/admin/tasks/retry', { headers: { 'sec-fetch-site': 'cross-site' } })).status, 403)
+  })
+
+  test('is a task for your own code, too, and never a run by itself', async (t) => {
+    const { tasks, retries, end, runs } = setUp(t)
+    const id = await end('ann', { fails: true })
+    const { wait } = await tasks.submit(retries, { task: ['report'], to: new Date(Date.now() + 1000).toISOString() })
+    const done = await wait({ timeoutMs: 5000 })
+    assert.equal(done?.status === 'completed' && done.result.retried, 1)
+    await eventually(() => runs.get(id) === 2)
+    await assert.rejects(async () => tasks.submit(retries, { status: ['completed'] as never }), { code: 'invalid_input' })
+    assert.throws(() => retries.run({}, {} as never), /retry-tasks retries the tasks of createTasks/)
+  })
+})
