@@ -49,12 +49,16 @@ export function findRequester<C>(
   }
 }
 
+/** Owner of the tasks and Idempotency-Keys of operators. No client has this id. */
+export const OPERATORS = 'longhaul:operators'
+
 /**
  * Returns the id if it can name an owner or a caller. Otherwise throws a `TypeError`, because a
  * number, an object or a promise would merge owners or match none.
  */
 export function checkOwnerId(where: string, id: unknown): string | undefined {
-  if (id === undefined || (typeof id === 'string' && id !== '')) return id
+  if (id === undefined || (typeof id === 'string' && id !== '' && id !== OPERATORS)) return id
+  if (id === OPERATORS) throw new TypeError(`${where} must not be ${OPERATORS}, the owner of the tasks of operators`)
   throw new TypeError(`${where} must be a text that is not empty, or undefined for an anonymous client; it is ${found(id)}`)
 }
 

@@ -81,9 +81,6 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
   readonly tasks: Tasks<D>
 }
 
-/** Owner of the tasks and Idempotency-Keys of operators, so that no other client sees them. */
-const OPERATORS = 'longhaul:operators'
-
 const OPTIONS = {
   statusPath: value(), operator: func({ required: true }), format: value(),
   remove: oneOf(['cancel', 'forget']), maxWaitSeconds: value(), retries: value(),
@@ -127,7 +124,7 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
   const access: OperatorAccess<C> = { where, admit: (request) => requireOperator(operator, request) }
   const create: EndpointsForOperators = taskEndpoints
   const endpoints = create(tasks, {
-    ...shared, format: withOwner(format), owner: () => OPERATORS,
+    ...shared, format: withOwner(format), owner: 'principal',
   }, access) as TaskEndpoints<C, D> & EndpointInternals<C>
   const { settings, list, status, retry, callback, files } = endpoints
   if (retries !== undefined) settings.service.mustHave(retries)

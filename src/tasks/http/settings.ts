@@ -1,6 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest, Handler } from '../../http/exchange.js'
-import { findRequester, type OwnerOption, type Requester } from '../../http/requester.js'
+import { findRequester, OPERATORS, type OwnerOption, type Requester } from '../../http/requester.js'
 import {
   bytes, flag, func, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
 } from '../../runtime/options.js'
@@ -155,7 +155,7 @@ export function readSettings<C>(
     path: new StatusPath(options.statusPath, `${where}: statusPath`),
     bodies: encodedBodies(format),
     needsOwner: read.owner === 'principal' || read.owner !== 'anyone' && !read.anonymous,
-    requester: findRequester(options.owner, {
+    requester: access ? () => ({ kind: 'owner', owner: OPERATORS }) : findRequester(options.owner, {
       where, name: 'owner', question: 'Say to whom tasks belong.',
       anyone: 'lets everybody who knows the id of a task see and cancel it.',
       anonymous: read.anonymous,

@@ -145,6 +145,14 @@ describe('operatorEndpoints', () => {
     assert.deepEqual(await tasks.get(id), before)
   })
 
+  test('has an owner of its own, which no client and no code of the application can have', async (t) => {
+    const { ask, tasks, errors } = setUp(t)
+    const response = await ask('GET', '/tasks', { headers: { 'x-user': 'longhaul:operators' }, onError: (error: unknown) => { errors.push(error) } })
+    assert.equal(response.status, 500)
+    assert.match(String(errors.at(-1)), /owner must not be longhaul:operators/)
+    assert.throws(() => tasks.ownedBy('longhaul:operators'), TypeError)
+  })
+
   test('accepts the answer true only, and errors of the function', async (t) => {
     for (const [operator, status] of [
       [() => 'yes', 403], [() => undefined, 403], [async () => Promise.resolve(false), 403], [async () => Promise.resolve(true), 200],
