@@ -16,7 +16,7 @@ const forever = defineTask({
   run: (_: unknown, given: TaskContext) => {
     context = given
     // Progress is written at intervals. The delay of a change starts with the write.
-    void parts.store.watch(`task:${String(given.taskId)}`, () => {
+    void parts.engine.watch(String(given.taskId), () => {
       if (asked) process.send?.({ at: performance.timeOrigin + performance.now() })
       asked = false
     })
