@@ -14,7 +14,7 @@ import {
 import type { TaskSnapshot } from '../tasks/record/view.js'
 import type { WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
-import { logKey, readAfter, type Page } from './partial-log.js'
+import { logKey, readAfter } from './partial-log.js'
 
 type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'>
 
@@ -61,7 +61,7 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
     const type = negotiate(request.headers.accept, TYPES)
     if (type === undefined) throw httpError('not_acceptable', { headers: { vary: NOT_STORED.vary } })
     const after = readPosition(request)
-    if (type === JSON_TYPE) return jsonText(200, bodyOf(task, await readAfter(store, task.id, after)), NOT_STORED)
+    if (type === JSON_TYPE) return jsonText(200, await bodyOf(store, task, after), NOT_STORED)
     const writer = WRITERS[type] as Writer
     const headers = { ...STREAM_HEADERS, 'content-type': writer.type }
     if (request.method === 'HEAD') return { status: 200, headers }
@@ -100,12 +100,13 @@ async function* follow<C>(
       if (page.from !== undefined) yield writer.gap(page.from)
       for (const result of page.results) yield writer.result(result.id, result.text)
       last = page.last
-      if (isFinalStatus(now.state)) {
+      if (page.isMore) isNews = true
+      else if (isFinalStatus(now.state)) {
         yield writer.end(last, now.state)
         return
       }
       if (page.results.length === 0 && isHeartbeat) yield writer.heartbeat
-      await new Promise((resolve) => setTimeout(resolve, READ_MS).unref())
+      if (!page.isMore) await new Promise((resolve) => setTimeout(resolve, READ_MS).unref())
     }
   } finally {
     unwatch?.()
@@ -114,9 +115,20 @@ async function* follow<C>(
   }
 }
 
-function bodyOf({ state }: TaskSnapshot, { results, last, from }: Page): string {
-  const values = results.map(({ id, text }) => `{"id":${id},"value":${text}}`).join(',')
-  return `{"status":${JSON.stringify(state)},"last":${last}${from === undefined ? '' : `,"from":${from}`},"results":[${values}]}`
+async function bodyOf(store: Store, { id, state }: TaskSnapshot, after: number): Promise<string> {
+  const values: string[] = []
+  let [last, from, isMore] = [after, undefined as number | undefined, true]
+  while (isMore) {
+    const page = await readAfter(store, id, last)
+    // A gap behind results that were read: they were evicted meanwhile, or before.
+    if (page.from !== undefined) {
+      from = page.from
+      values.length = 0
+    }
+    for (const result of page.results) values.push(`{"id":${result.id},"value":${result.text}}`)
+    ;({ last, isMore } = page)
+  }
+  return `{"status":${JSON.stringify(state)},"last":${last}${from === undefined ? '' : `,"from":${from}`},"results":[${values.join(',')}]}`
 }
 
 /** Returns the number of the last result that the client has. */

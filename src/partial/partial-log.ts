@@ -10,6 +10,11 @@ const PART_BYTES = 16_384
 const MAX_RESULT_BYTES = 65_536
 /** Bytes that may wait to be written. Beyond them `emit` waits. */
 const MAX_WAITING_BYTES = 65_536
+/**
+ * Numbers of a run whose task has no entry, because it was evicted. No reader has numbers of a later run, so it is told
+ * of a gap.
+ */
+const RUN_NUMBERS = 1e9
 /** Time for which partial results are gathered before they are written, in milliseconds. */
 const GATHER_MS = 20
 
@@ -91,7 +96,7 @@ export class PartialWriter {
     limits: Limits, retry: Retry,
   ): Promise<PartialWriter> {
     const entry = await retry(async () => store.get(logKey(run.taskId)))
-    const log = entry ? decode(entry) : { parts: [], first: 1, tail: [] }
+    const log = entry ? decode(entry) : { parts: [], first: (run.attempt - 1) * RUN_NUMBERS + 1, tail: [] }
     const writer = new PartialWriter(store, run.taskId, { ...log, run: run.attempt }, limits, retry, run.owner)
     if (entry && decode(entry).run > run.attempt) throw httpError('attempt_replaced')
     writer.revision = entry?.revision
@@ -117,8 +122,13 @@ export class PartialWriter {
   /** The results that are stored, oldest first. */
   async stored(): Promise<string[]> {
     await this.settled()
-    const { results } = await readAfter(this.store, this.taskId, 0)
-    return results.map(({ text }) => text)
+    const texts: string[] = []
+    for (let [after, isMore] = [0, true]; isMore;) {
+      const page = await readAfter(this.store, this.taskId, after)
+      texts.push(...page.results.map(({ text }) => text))
+      ;({ last: after, isMore } = page)
+    }
+    return texts
   }
 
   /** Drops all results. Readers are told. The numbers go on. */
@@ -214,34 +224,40 @@ export interface NumberedResult {
   readonly text: string
 }
 
-/** Partial results after a number. */
+/** Some partial results after a number. */
 export interface Page {
   readonly results: readonly NumberedResult[]
-  /** Number of the last result that was ever stored; 0 if there is none. */
+  /** Number of the last result of the page, or of the last one that was ever stored. */
   readonly last: number
+  /** True if there are more after `last`. */
+  readonly isMore: boolean
   /** Number of the first result that is still stored, if those before it are missing. */
   readonly from: number | undefined
 }
 
-/** Reads the partial results after `after`. Some may be missing, because they were dropped. */
+/**
+ * Reads the partial results after `after`, those of one part or the newest ones, so that a slow reader holds no more. Some
+ * may be missing, because they were dropped.
+ */
 export async function readAfter(store: Store, taskId: string, after: number): Promise<Page> {
   const entry = await store.get(logKey(taskId))
-  if (!entry) return { results: [], last: after, from: undefined }
+  if (!entry) return { results: [], last: after, isMore: false, from: undefined }
   const { parts, first, tail } = decode(entry)
-  const results: NumberedResult[] = []
-  const add = (texts: readonly string[], start: number): void => {
-    for (const [at, text] of texts.entries()) if (start + at > after) results.push({ id: start + at, text })
-  }
   for (const part of parts) {
     if (part.first + part.count - 1 <= after) continue
     const older = await store.get(partKey(taskId, part))
-    if (older) add(older.value.split('\n'), part.first)
-    // A reader must not get what comes after a gap before it knows of the gap.
-    else results.length = 0
+    // Evicted: a gap.
+    if (older) return pageOf(older.value.split('\n'), part.first, after, true)
   }
-  add(tail, first)
-  const next = results[0]?.id ?? first + tail.length
-  return { results, last: first + tail.length - 1, from: next > after + 1 ? next : undefined }
+  return pageOf(tail, first, after, false)
+}
+
+function pageOf(texts: readonly string[], first: number, after: number, isMore: boolean): Page {
+  const results = texts.map((text, at) => ({ id: first + at, text })).filter(({ id }) => id > after)
+  const next = results[0]?.id ?? first + texts.length
+  return {
+    results, isMore, last: Math.max(after, first + texts.length - 1), from: next > after + 1 ? next : undefined,
+  }
 }
 
 /** Key of the entry that changes with each write, for `store.watch`. */

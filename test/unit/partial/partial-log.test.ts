@@ -18,9 +18,10 @@ const taskId = 'task'
 const open = (store: Store, attempt: number, limits = LIMITS) => (
   PartialWriter.open(store, { taskId, attempt, owner: 'ann' }, limits, retryUntil(new AbortController().signal))
 )
-const valuesAfter = async (store: Store, after = 0): Promise<string[]> => (
-  (await readAfter(store, taskId, after)).results.map(({ text }) => text)
-)
+async function valuesAfter(store: Store, after = 0): Promise<string[]> {
+  const { results, last, isMore } = await readAfter(store, taskId, after)
+  return [...results.map(({ text }) => text), ...isMore ? await valuesAfter(store, last) : []]
+}
 const replaced = (error: unknown): boolean => isHttpError(error) && error.code === 'attempt_replaced'
 
 describe('the log of partial results', () => {
@@ -69,10 +70,24 @@ describe('the log of partial results', () => {
     for (const text of ['1', '2', '3']) await writer.emit(text)
     await writer.settled()
     await removeAll(store, taskId)
-    assert.deepEqual(await readAfter(store, taskId, 3), { results: [], last: 3, from: undefined })
+    assert.deepEqual(await readAfter(store, taskId, 3), { results: [], last: 3, isMore: false, from: undefined })
     await writer.emit('4')
     await writer.settled()
     assert.deepEqual(await valuesAfter(store, 3), ['4'])
+  })
+
+  test('a later run that finds nothing begins behind all numbers of the earlier ones, so that readers see a gap', async () => {
+    const { store } = memory()
+    const first = await open(store, 1)
+    for (const text of ['1', '2', '3']) await first.emit(text)
+    await first.settled()
+    await removeAll(store, taskId)
+    const second = await open(store, 2)
+    await second.emit('"again"')
+    await second.settled()
+    const { results, from } = await readAfter(store, taskId, 3)
+    assert.deepEqual(results, [{ id: 1e9 + 1, text: '"again"' }])
+    assert.equal(from, 1e9 + 1)
   })
 
   test('an evicted part is a gap', async () => {
@@ -81,8 +96,10 @@ describe('the log of partial results', () => {
     for (let at = 1; at <= 35; at++) await writer.emit(String(at))
     await writer.settled()
     await store.delete('partial/task/1.11')
-    const { results, from, last } = await readAfter(store, taskId, 0)
-    assert.deepEqual([from, last, results[0]], [21, 35, { id: 21, text: '21' }])
+    const { last: before, isMore } = await readAfter(store, taskId, 0)
+    assert.deepEqual([before, isMore], [10, true])
+    const { results, from, last } = await readAfter(store, taskId, 10)
+    assert.deepEqual([from, last, results[0]], [21, 30, { id: 21, text: '21' }])
     assert.equal((await readAfter(store, taskId, 25)).from, undefined)
   })
 
@@ -91,11 +108,11 @@ describe('the log of partial results', () => {
     const writer = await open(store, 1)
     for (let at = 1; at <= 25; at++) await writer.emit(String(at))
     await writer.clear()
-    assert.deepEqual(await readAfter(store, taskId, 25), { results: [], last: 25, from: undefined })
-    assert.deepEqual(await readAfter(store, taskId, 7), { results: [], last: 25, from: 26 })
+    assert.deepEqual(await readAfter(store, taskId, 25), { results: [], last: 25, isMore: false, from: undefined })
+    assert.deepEqual(await readAfter(store, taskId, 7), { results: [], last: 25, isMore: false, from: 26 })
     await writer.emit('"new"')
     assert.deepEqual(await writer.stored(), ['"new"'])
-    assert.deepEqual(await readAfter(store, taskId, 0), { results: [{ id: 26, text: '"new"' }], last: 26, from: 26 })
+    assert.deepEqual(await readAfter(store, taskId, 0), { results: [{ id: 26, text: '"new"' }], last: 26, isMore: false, from: 26 })
   })
 
   test('keeps about maxResults and maxBytes', async () => {
