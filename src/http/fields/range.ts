@@ -53,14 +53,23 @@ export function contentRange(range: Range | undefined, size: number, unit = 'byt
 }
 
 function merged(ranges: readonly Range[]): Ranges {
-  const pairs = ranges.flatMap((a, index) => ranges.slice(index + 1)
-    .filter((b) => a.start < b.end && b.start < a.end).map((b) => ({ a, b })))
-  const [pair] = pairs
+  const sorted = ranges.map((range, index) => ({ range, index }))
+    .sort((a, b) => a.range.start - b.range.start)
+  let pair: { readonly a: number, readonly b: number } | undefined
+  let before = sorted[0] as (typeof sorted)[number]
+  for (const one of sorted.slice(1)) {
+    if (one.range.start < before.range.end) {
+      if (pair !== undefined) return 'whole'
+      pair = { a: Math.min(before.index, one.index), b: Math.max(before.index, one.index) }
+    }
+    if (one.range.end > before.range.end) before = one
+  }
   if (pair === undefined) return ranges
-  if (pairs.length > 1) return 'whole'
   const { a, b } = pair
-  const union = { start: Math.min(a.start, b.start), end: Math.max(a.end, b.end) }
-  return ranges.flatMap((range) => (range === a ? [union] : range === b ? [] : [range]))
+  const first = ranges[a] as Range
+  const second = ranges[b] as Range
+  const union = { start: Math.min(first.start, second.start), end: Math.max(first.end, second.end) }
+  return ranges.flatMap((range, index) => (index === a ? [union] : index === b ? [] : [range]))
 }
 
 const SPEC = /^[ \t]*(?:(\d+)-(\d*)|-(\d+))[ \t]*$/
