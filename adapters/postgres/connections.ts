@@ -9,7 +9,9 @@ import { isBroken, sqlState } from './sql.js'
 export interface PostgresPool {
   /** Takes a client from the pool, or connects a new one. */
   connect(): Promise<PostgresPoolClient>
+  /** Listens to errors of idle clients. */
   on(event: 'error', listener: (error: Error) => void): unknown
+  /** Listens to clients that leave the pool. */
   on(event: 'acquire', listener: (client: PostgresPoolClient) => void): unknown
   /**
    * Options of the pool, for a second pool of the same class, because the change notices need their

@@ -38,6 +38,8 @@ const S3_BLOBS = {
 const SLACK_MS = 600_000
 /** End of the name of the mark that ends a version. */
 const GONE = '.gone'
+/** Names of objects, behind the prefix. */
+const OWN = /^[0-9a-f]{64}\/[0-9a-f]{32}(?:\.\d+\.\d+|\.gone)?$/
 /** Age from which content without a mark was left by a writer that died, in milliseconds. */
 const ABANDONED_MS = 86_400_000
 /** The times of objects have whole seconds. */
@@ -91,11 +93,12 @@ export class S3Blobs implements Blobs {
     const id = randomBytes(16).toString('hex')
     const size = await this.#objects.write(`${folder}${id}`, content, signal)
     this.#assertOpen()
-    const before = await this.#versions(folder)
-    const order = (before[0]?.order ?? 0) + 1
-    if (ttlMs > 0) await this.#objects.mark(`${folder}${id}.${order}.${Math.ceil(ttlMs)}`)
-    else await this.#objects.delete([`${folder}${id}`])
-    await this.#bury(folder, before)
+    const [newest] = await this.#versions(folder)
+    if (ttlMs > 0) await this.#objects.mark(`${folder}${id}.${(newest?.order ?? 0) + 1}.${Math.ceil(ttlMs)}`)
+    // Writers at the same time see each other here, and agree on the one that stays.
+    const versions = await this.#versions(folder)
+    await this.#bury(folder, ttlMs > 0 ? versions.slice(1) : versions)
+    if (ttlMs <= 0) await this.#objects.delete([`${folder}${id}`])
     return { size, etag: `"${id}"` }
   }
 
@@ -120,13 +123,12 @@ export class S3Blobs implements Blobs {
     const folder = folderOf(key)
     const version = await this.#current(folder)
     if (version === undefined) return undefined
-    const { id, order, expiresAt, names: [, ...marks] } = version
+    const { id, order, expiresAt } = version
     if (expiresAt - SECOND_MS >= this.#objects.clock.now() + ttlMs) return infoOf(version)
-    const mark = `${folder}${id}.${order}.${Math.ceil(ttlMs)}`
-    await this.#objects.mark(mark)
+    // Earlier marks stay: another renewal may count on one of them.
+    await this.#objects.mark(`${folder}${id}.${order}.${Math.ceil(ttlMs)}`)
     // It may have been deleted or replaced meanwhile.
     const now = await this.#current(folder)
-    if (now?.id === id) await this.#objects.delete(marks.filter((name) => name !== mark))
     return now && infoOf(now)
   }
 
@@ -172,10 +174,14 @@ export class S3Blobs implements Blobs {
       const gone = objects.filter(({ name, at }) => (
         ids.includes(idOf(name)) || !contents.has(idOf(name)) && at < now - ABANDONED_MS
       ))
-      await this.#objects.delete(gone.map(({ name }) => name))
+      // Content first: without its marks it could not be told from what is being written.
+      await this.#objects.delete(gone.filter(({ name }) => !name.includes('.')).map(({ name }) => name))
+      await this.#objects.delete(gone.filter(({ name }) => name.includes('.')).map(({ name }) => name))
     }
     for await (const object of this.#objects.list('')) {
       if (this.#closed) return
+      // The bucket may have other objects below the prefix.
+      if (!OWN.test(object.name)) continue
       if (!object.name.startsWith(folder) || folder === '') {
         await sweep()
         folder = object.name.slice(0, object.name.indexOf('/') + 1)
@@ -184,7 +190,7 @@ export class S3Blobs implements Blobs {
       objects.push(object)
     }
     await sweep()
-    await this.#objects.abortUploadsBefore(this.#objects.clock.now() - ABANDONED_MS)
+    await this.#objects.abortUploadsBefore(this.#objects.clock.now() - ABANDONED_MS, OWN)
   }
 
   /** Ends versions. Their content stays for those that read it, until a sweep. */

@@ -112,17 +112,21 @@ export class S3Objects {
   async delete(names: readonly string[]): Promise<void> {
     for (let at = 0; at < names.length; at += MAX_DELETE) {
       const Objects = names.slice(at, at + MAX_DELETE).map((name) => ({ Key: this.prefix + name }))
-      await this.send(new DeleteObjectsCommand({ Bucket: this.bucket, Delete: { Objects, Quiet: true } }))
+      const { Errors: [error] = [] } = await this.send(
+        new DeleteObjectsCommand({ Bucket: this.bucket, Delete: { Objects, Quiet: true } }),
+      )
+      if (error) throw new StoreUnavailableError(`The object storage has not deleted ${error.Key}: ${error.Message}`)
     }
   }
 
-  /** Aborts the uploads in parts that were begun before a time, by the clock of the server. */
-  async abortUploadsBefore(time: number): Promise<void> {
+  /** Aborts the uploads in parts of these names that were begun before a time, by the clock of the server. */
+  async abortUploadsBefore(time: number, names: RegExp): Promise<void> {
     const list = this.send(new ListMultipartUploadsCommand({ Bucket: this.bucket, Prefix: this.prefix }))
     // Some servers do not list them.
     const { Uploads = [] } = await list.catch(() => ({ Uploads: [] }))
     for (const { Key = '', UploadId = '', Initiated } of Uploads) {
-      if ((Initiated?.getTime() ?? Infinity) < time) await this.abort(Key.slice(this.prefix.length), UploadId)
+      const name = Key.slice(this.prefix.length)
+      if (names.test(name) && (Initiated?.getTime() ?? Infinity) < time) await this.abort(name, UploadId)
     }
   }
 

@@ -14,6 +14,7 @@ import { upload, type UploadOptions, type UploadRecords, type UploadReport } fro
 export interface DefinitionLike<Name = string, Input = unknown, Result = unknown> {
   /** For the compiler only; never set. `result` is the JSON form of what `run` returns. */
   readonly '~types'?: { readonly name: Name, readonly input: Input, readonly result: Result }
+  /** Does the work, on the server. */
   readonly run: (input: never, context: never) => unknown
 }
 

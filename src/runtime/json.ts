@@ -15,6 +15,7 @@ export class Json {
   }
 
   /**
+   * Creates one of a value.
    * @param value - a value that JSON can carry and that nobody changes afterwards
    * @param text - the text that it was parsed from, if that is known
    */
@@ -22,7 +23,7 @@ export class Json {
     return new Json(true, value, text)
   }
 
-  /** @param text - well-formed JSON; the empty string stands for `undefined` */
+  /** Creates one of well-formed JSON text; the empty string stands for `undefined`. */
   static fromText(text: string): Json {
     return new Json(false, undefined, text)
   }

@@ -249,6 +249,7 @@ export function checkBackoff(where: string, backoff: Backoff): void {
   readOptions(`${where}: backoff`, backoff, BACKOFF_OPTIONS)
 }
 
+/** The definitions that `createTasks` is given. */
 export type Definitions = readonly AnyTaskDefinition[]
 
 type TypesOf<T extends AnyTaskDefinition> = NonNullable<T['~types']>

@@ -97,12 +97,28 @@ describe('S3Blobs', () => {
     await blobs.close()
   })
 
-  test('renewals leave one mark', async () => {
+  test('renewals at the same time keep the longest lifetime', async () => {
     const blobs = new S3Blobs({ client, bucket, prefix: 'renewed/' })
-    await blobs.put('key', pieces(1), LATER)
-    for (let ttlMs = 700_000; ttlMs < 1_500_000; ttlMs += 100_000) assert.ok(await blobs.renew('key', ttlMs))
-    assert.equal((await namesBelow('renewed/')).length, 2)
+    await blobs.put('key', pieces(1), { ttlMs: 60_000 })
+    for (let round = 0; round < 5; round++) {
+      await Promise.all([blobs.renew('key', 700_000), blobs.renew('key', 1_400_000)])
+      assert.ok((await namesBelow('renewed/')).some((name) => name.endsWith('.1400000')))
+    }
     await blobs.close()
+  })
+
+  test('a sweep leaves the objects of others alone, also without a prefix', async () => {
+    const foreign = ['photos/cat', 'readme.txt', `${'a'.repeat(64)}.txt`, `deep/${'a'.repeat(64)}/${'b'.repeat(32)}`]
+    for (const Key of foreign) await client.send(new PutObjectCommand({ Bucket: bucket, Key, Body: 'theirs' }))
+    for (const name of foreign) await age(name, 2 * 86_400_000)
+    const inner = new S3Blobs({ client, bucket, prefix: 'renewed/' })
+    const blobs = new S3Blobs({ client, bucket, prefix: '' })
+    await blobs.sweep()
+    const left = await namesBelow('')
+    assert.deepEqual(foreign.filter((name) => !left.includes(name)), [])
+    assert.ok(await inner.stat('key'))
+    await blobs.close()
+    await inner.close()
   })
 
   test('a server that is away or hangs rejects in time', async (t) => {
