@@ -67,7 +67,7 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
     if (request.method === 'HEAD') return { status: 200, headers }
     // 204 is how a server tells an EventSource to stop reconnecting.
     if (request.headers['last-event-id'] !== undefined && isFinalStatus(task.state)) {
-      const { results, last } = await readAfter(store, task.id, after)
+      const { results, last } = await readAfter(store, task, after)
       if (results.length === 0 && last === after) return empty(204, NOT_STORED)
     }
     const slot = acquireSlot(serviceOf(endpoints.tasks).waiters, request, task.owner)
@@ -80,7 +80,7 @@ async function* follow<C>(
   store: Store, { tasks }: Endpoints<C>, { id, owner }: TaskSnapshot,
   { after, writer, slot: { signal, release } }: { readonly after: number, readonly writer: Writer, readonly slot: WaiterSlot },
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
-  let [last, isNews] = [after, true]
+  let [last, isNews, sentAt] = [after, true, performance.now()]
   let subscription: Awaited<ReturnType<ReturnType<typeof serviceOf>['subscriptions']['subscribe']>> | undefined
   let unwatch: (() => void) | undefined
   try {
@@ -93,10 +93,9 @@ async function* follow<C>(
     for (let now = await subscription.now(); !signal.aborted; now = await subscription.next(isNews ? 0 : HEARTBEAT_MS, signal)) {
       // The id may have been deleted and used again by another owner.
       if (now?.owner !== owner || !now) return
-      const isHeartbeat = !isNews
       isNews = false
       // Read after the state: a run stores all results before it ends.
-      const page = await readAfter(store, id, last)
+      const page = await readAfter(store, { id, owner }, last)
       if (page.from !== undefined) yield writer.gap(page.from)
       for (const result of page.results) yield writer.result(result.id, result.text)
       last = page.last
@@ -105,7 +104,11 @@ async function* follow<C>(
         yield writer.end(last, now.state)
         return
       }
-      if (page.results.length === 0 && isHeartbeat) yield writer.heartbeat
+      if (page.results.length > 0) sentAt = performance.now()
+      else if (performance.now() - sentAt >= HEARTBEAT_MS - READ_MS) {
+        sentAt = performance.now()
+        yield writer.heartbeat
+      }
       if (!page.isMore) await new Promise((resolve) => setTimeout(resolve, READ_MS).unref())
     }
   } finally {
@@ -115,11 +118,11 @@ async function* follow<C>(
   }
 }
 
-async function bodyOf(store: Store, { id, state }: TaskSnapshot, after: number): Promise<string> {
+async function bodyOf(store: Store, task: TaskSnapshot, after: number): Promise<string> {
   const values: string[] = []
   let [last, from, isMore] = [after, undefined as number | undefined, true]
   while (isMore) {
-    const page = await readAfter(store, id, last)
+    const page = await readAfter(store, task, last)
     // A gap behind results that were read: they were evicted meanwhile, or before.
     if (page.from !== undefined) {
       from = page.from
@@ -128,7 +131,7 @@ async function bodyOf(store: Store, { id, state }: TaskSnapshot, after: number):
     for (const result of page.results) values.push(`{"id":${result.id},"value":${result.text}}`)
     ;({ last, isMore } = page)
   }
-  return `{"status":${JSON.stringify(state)},"last":${last}${from === undefined ? '' : `,"from":${from}`},"results":[${values.join(',')}]}`
+  return `{"status":${JSON.stringify(task.state)},"last":${last}${from === undefined ? '' : `,"from":${from}`},"results":[${values.join(',')}]}`
 }
 
 /** Returns the number of the last result that the client has. */

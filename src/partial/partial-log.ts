@@ -39,6 +39,8 @@ interface Part {
 interface Log {
   /** Number of the run that may write. */
   readonly run: number
+  /** Owner of the task. An id may be used again after its task, by somebody else. */
+  readonly owner?: string | undefined
   readonly parts: readonly Part[]
   /** Number of the first result of `tail`. */
   readonly first: number
@@ -96,9 +98,12 @@ export class PartialWriter {
     limits: Limits, retry: Retry,
   ): Promise<PartialWriter> {
     const entry = await retry(async () => store.get(logKey(run.taskId)))
-    const log = entry ? decode(entry) : { parts: [], first: (run.attempt - 1) * RUN_NUMBERS + 1, tail: [] }
-    const writer = new PartialWriter(store, run.taskId, { ...log, run: run.attempt }, limits, retry, run.owner)
-    if (entry && decode(entry).run > run.attempt) throw httpError('attempt_replaced')
+    const { attempt, owner } = run
+    const stored = entry && decode(entry)
+    const isOwn = stored !== undefined && stored.owner === owner
+    if (isOwn && stored.run > attempt) throw httpError('attempt_replaced')
+    const log = isOwn ? stored : { parts: [], first: (attempt - 1) * RUN_NUMBERS + 1, tail: [] }
+    const writer = new PartialWriter(store, run.taskId, { ...log, run: attempt, owner }, limits, retry, owner)
     writer.revision = entry?.revision
     await writer.write(writer.log)
     return writer
@@ -124,7 +129,7 @@ export class PartialWriter {
     await this.settled()
     const texts: string[] = []
     for (let [after, isMore] = [0, true]; isMore;) {
-      const page = await readAfter(this.store, this.taskId, after)
+      const page = await readAfter(this.store, { id: this.taskId, owner: this.options.owner }, after)
       texts.push(...page.results.map(({ text }) => text))
       ;({ last: after, isMore } = page)
     }
@@ -194,8 +199,9 @@ export class PartialWriter {
         this.revision = undefined
         continue
       }
-      if ('value' in existing && existing.value !== value && decode(existing).run >= log.run) {
-        throw httpError('attempt_replaced')
+      if ('value' in existing && existing.value !== value) {
+        const { run, owner } = decode(existing)
+        if (run >= log.run || owner !== log.owner) throw httpError('attempt_replaced')
       }
       this.revision = existing.revision
       if ('value' in existing && existing.value !== value) continue
@@ -239,13 +245,16 @@ export interface Page {
  * Reads the partial results after `after`, those of one part or the newest ones, so that a slow reader holds no more. Some
  * may be missing, because they were dropped.
  */
-export async function readAfter(store: Store, taskId: string, after: number): Promise<Page> {
-  const entry = await store.get(logKey(taskId))
-  if (!entry) return { results: [], last: after, isMore: false, from: undefined }
-  const { parts, first, tail } = decode(entry)
+export async function readAfter(
+  store: Store, { id, owner }: { readonly id: string, readonly owner: string | undefined }, after: number,
+): Promise<Page> {
+  const entry = await store.get(logKey(id))
+  const log = entry && decode(entry)
+  if (log?.owner !== owner || !log) return { results: [], last: after, isMore: false, from: undefined }
+  const { parts, first, tail } = log
   for (const part of parts) {
     if (part.first + part.count - 1 <= after) continue
-    const older = await store.get(partKey(taskId, part))
+    const older = await store.get(partKey(id, part))
     // Evicted: a gap.
     if (older) return pageOf(older.value.split('\n'), part.first, after, true)
   }

@@ -19,7 +19,7 @@ const open = (store: Store, attempt: number, limits = LIMITS) => (
   PartialWriter.open(store, { taskId, attempt, owner: 'ann' }, limits, retryUntil(new AbortController().signal))
 )
 async function valuesAfter(store: Store, after = 0): Promise<string[]> {
-  const { results, last, isMore } = await readAfter(store, taskId, after)
+  const { results, last, isMore } = await readAfter(store, { id: taskId, owner: 'ann' }, after)
   return [...results.map(({ text }) => text), ...isMore ? await valuesAfter(store, last) : []]
 }
 const replaced = (error: unknown): boolean => isHttpError(error) && error.code === 'attempt_replaced'
@@ -70,7 +70,7 @@ describe('the log of partial results', () => {
     for (const text of ['1', '2', '3']) await writer.emit(text)
     await writer.settled()
     await removeAll(store, taskId)
-    assert.deepEqual(await readAfter(store, taskId, 3), { results: [], last: 3, isMore: false, from: undefined })
+    assert.deepEqual(await readAfter(store, { id: taskId, owner: 'ann' }, 3), { results: [], last: 3, isMore: false, from: undefined })
     await writer.emit('4')
     await writer.settled()
     assert.deepEqual(await valuesAfter(store, 3), ['4'])
@@ -85,9 +85,22 @@ describe('the log of partial results', () => {
     const second = await open(store, 2)
     await second.emit('"again"')
     await second.settled()
-    const { results, from } = await readAfter(store, taskId, 3)
+    const { results, from } = await readAfter(store, { id: taskId, owner: 'ann' }, 3)
     assert.deepEqual(results, [{ id: 1e9 + 1, text: '"again"' }])
     assert.equal(from, 1e9 + 1)
+  })
+
+  test('a task of another owner under the same id has none of them', async () => {
+    const { store } = memory()
+    const first = await open(store, 3)
+    await first.emit('"secret"')
+    await first.settled()
+    const other = await PartialWriter.open(store, { taskId, attempt: 1, owner: 'bob' }, LIMITS, retryUntil(new AbortController().signal))
+    assert.deepEqual(await other.stored(), [])
+    assert.deepEqual((await readAfter(store, { id: taskId, owner: 'bob' }, 0)).results, [])
+    assert.deepEqual(await valuesAfter(store), [])
+    await first.emit('"late"')
+    await assert.rejects(first.settled(), replaced)
   })
 
   test('an evicted part is a gap', async () => {
@@ -96,11 +109,11 @@ describe('the log of partial results', () => {
     for (let at = 1; at <= 35; at++) await writer.emit(String(at))
     await writer.settled()
     await store.delete('partial/task/1.11')
-    const { last: before, isMore } = await readAfter(store, taskId, 0)
+    const { last: before, isMore } = await readAfter(store, { id: taskId, owner: 'ann' }, 0)
     assert.deepEqual([before, isMore], [10, true])
-    const { results, from, last } = await readAfter(store, taskId, 10)
+    const { results, from, last } = await readAfter(store, { id: taskId, owner: 'ann' }, 10)
     assert.deepEqual([from, last, results[0]], [21, 30, { id: 21, text: '21' }])
-    assert.equal((await readAfter(store, taskId, 25)).from, undefined)
+    assert.equal((await readAfter(store, { id: taskId, owner: 'ann' }, 25)).from, undefined)
   })
 
   test('clear drops all, keeps counting, and is a gap for readers', async () => {
@@ -108,11 +121,11 @@ describe('the log of partial results', () => {
     const writer = await open(store, 1)
     for (let at = 1; at <= 25; at++) await writer.emit(String(at))
     await writer.clear()
-    assert.deepEqual(await readAfter(store, taskId, 25), { results: [], last: 25, isMore: false, from: undefined })
-    assert.deepEqual(await readAfter(store, taskId, 7), { results: [], last: 25, isMore: false, from: 26 })
+    assert.deepEqual(await readAfter(store, { id: taskId, owner: 'ann' }, 25), { results: [], last: 25, isMore: false, from: undefined })
+    assert.deepEqual(await readAfter(store, { id: taskId, owner: 'ann' }, 7), { results: [], last: 25, isMore: false, from: 26 })
     await writer.emit('"new"')
     assert.deepEqual(await writer.stored(), ['"new"'])
-    assert.deepEqual(await readAfter(store, taskId, 0), { results: [{ id: 26, text: '"new"' }], last: 26, isMore: false, from: 26 })
+    assert.deepEqual(await readAfter(store, { id: taskId, owner: 'ann' }, 0), { results: [{ id: 26, text: '"new"' }], last: 26, isMore: false, from: 26 })
   })
 
   test('keeps about maxResults and maxBytes', async () => {
