@@ -74,7 +74,7 @@ export interface Connections {
 }
 
 /** PGlite: PostgreSQL inside this process, with one session. */
-export class PgliteConnections implements Connections {
+class PgliteConnections implements Connections {
   readonly shared = false
 
   constructor(private readonly pglite: PgliteClient) {}

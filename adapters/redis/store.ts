@@ -176,7 +176,7 @@ export const GET = script("return redis.call('GET', KEYS[1])")
  * to delete, 4 lifetime in ms, absent to keep the expiry.
  * Returns {1}, or {0, text that is there or nil}.
  */
-export const WRITE = script(`
+const WRITE = script(`
 local key, channel, expected, text, ttl = KEYS[1], unpack(ARGV)
 local now = redis.call('GET', key)
 local revision = now and string.match(now, '^[^\\n]*') or '\\n'
@@ -192,7 +192,7 @@ return {1}
  * KEYS[1] counter; ARGV: 1 by, 2 lifetime in ms for the first writer. Returns {value as string, ms until
  * it expires}, or {} if the sum is no safe integer.
  */
-export const INCREMENT = script(`
+const INCREMENT = script(`
 local before = redis.call('GET', KEYS[1])
 local sum = (before or 0) + ARGV[1]
 if math.abs(sum) > 9007199254740991 then return {} end

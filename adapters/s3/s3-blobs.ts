@@ -53,8 +53,6 @@ interface Version {
   readonly order: number
   readonly completeAt: number
   readonly expiresAt: number
-  /** Names of its objects. */
-  readonly names: readonly string[]
 }
 
 /**
@@ -91,14 +89,15 @@ export class S3Blobs implements Blobs {
     checkBlobLifetime(ttlMs)
     const folder = folderOf(key)
     const id = randomBytes(16).toString('hex')
-    const size = await this.#objects.write(`${folder}${id}`, content, signal)
+    const name = folder + id
+    const size = await this.#objects.write(name, content, signal)
     this.#assertOpen()
     const [newest] = await this.#versions(folder)
-    if (ttlMs > 0) await this.#objects.mark(`${folder}${id}.${(newest?.order ?? 0) + 1}.${Math.ceil(ttlMs)}`)
+    if (ttlMs > 0) await this.#objects.mark(markOf(name, (newest?.order ?? 0) + 1, ttlMs))
     // Writers at the same time see each other here, and agree on the one that stays.
     const versions = await this.#versions(folder)
     await this.#bury(folder, ttlMs > 0 ? versions.slice(1) : versions)
-    if (ttlMs <= 0) await this.#objects.delete([`${folder}${id}`])
+    if (ttlMs <= 0) await this.#objects.delete([name])
     return { size, etag: `"${id}"` }
   }
 
@@ -126,7 +125,7 @@ export class S3Blobs implements Blobs {
     const { id, order, expiresAt } = version
     if (expiresAt - SECOND_MS >= this.#objects.clock.now() + ttlMs) return infoOf(version)
     // Earlier marks stay: another renewal may count on one of them.
-    await this.#objects.mark(`${folder}${id}.${order}.${Math.ceil(ttlMs)}`)
+    await this.#objects.mark(markOf(folder + id, order, ttlMs))
     // It may have been deleted or replaced meanwhile.
     const now = await this.#current(folder)
     return now && infoOf(now)
@@ -156,41 +155,45 @@ export class S3Blobs implements Blobs {
   async #sweepAll(): Promise<void> {
     let folder = ''
     let objects: Listed[] = []
-    const sweep = async (): Promise<void> => {
-      const now = this.#objects.clock.now()
-      // Replaced by a writer that died before it could say so.
-      const [newest, ...replaced] = versionsOf(objects)
-      await this.#bury(folder, replaced)
-      const isOver = (content: Listed): boolean => {
-        const its = objects.filter(({ name }) => name.startsWith(`${content.name}.`))
-        const buried = its.find(({ name }) => name.endsWith(GONE))
-        if (buried) return buried.at < now - SLACK_MS
-        return newest?.id === idOf(content.name) ? newest.expiresAt < now - SLACK_MS
-          : its.length === 0 && content.at < now - ABANDONED_MS
-      }
-      const ids = objects.filter((object) => !object.name.includes('.') && isOver(object)).map(({ name }) => idOf(name))
-      // A mark without its content was written by a renewal during a deletion.
-      const contents = new Set(objects.filter(({ name }) => !name.includes('.')).map(({ name }) => idOf(name)))
-      const gone = objects.filter(({ name, at }) => (
-        ids.includes(idOf(name)) || !contents.has(idOf(name)) && at < now - ABANDONED_MS
-      ))
-      // Content first: without its marks it could not be told from what is being written.
-      await this.#objects.delete(gone.filter(({ name }) => !name.includes('.')).map(({ name }) => name))
-      await this.#objects.delete(gone.filter(({ name }) => name.includes('.')).map(({ name }) => name))
-    }
     for await (const object of this.#objects.list('')) {
       if (this.#closed) return
       // The bucket may have other objects below the prefix.
       if (!OWN.test(object.name)) continue
       if (!object.name.startsWith(folder) || folder === '') {
-        await sweep()
+        await this.#sweepFolder(folder, objects)
         folder = object.name.slice(0, object.name.indexOf('/') + 1)
         objects = []
       }
       objects.push(object)
     }
-    await sweep()
+    await this.#sweepFolder(folder, objects)
     await this.#objects.abortUploadsBefore(this.#objects.clock.now() - ABANDONED_MS, OWN)
+  }
+
+  /** Sweeps the objects of one key. */
+  async #sweepFolder(folder: string, objects: readonly Listed[]): Promise<void> {
+    const now = this.#objects.clock.now()
+    const [newest, ...replaced] = versionsOf(objects)
+    // Replaced by a writer that died before it could say so.
+    await this.#bury(folder, replaced)
+    const contents = objects.filter(isContent)
+    const ids = new Set(contents.map(({ name }) => idOf(name)))
+    const isOver = (content: Listed): boolean => {
+      const marks = marksOf(content, objects)
+      const end = marks.find(({ name }) => name.endsWith(GONE))
+      if (end) return end.at < now - SLACK_MS
+      if (newest?.id === idOf(content.name)) return newest.expiresAt < now - SLACK_MS
+      return marks.length === 0 && content.at < now - ABANDONED_MS
+    }
+    const over = contents.filter(isOver)
+    const overIds = new Set(over.map(({ name }) => idOf(name)))
+    // A mark without its content was written by a renewal during a deletion.
+    const marks = objects.filter((object) => !isContent(object)).filter(({ name, at }) => (
+      overIds.has(idOf(name)) || !ids.has(idOf(name)) && at < now - ABANDONED_MS
+    ))
+    // Content first: without its marks it could not be told from what is being written.
+    await this.#objects.delete(over.map(({ name }) => name))
+    await this.#objects.delete(marks.map(({ name }) => name))
   }
 
   /** Ends versions. Their content stays for those that read it, until a sweep. */
@@ -231,17 +234,29 @@ function idOf(name: string): string {
   return /\/([^.]*)/.exec(name)?.[1] ?? ''
 }
 
+/** Returns the name of a mark that lets a version live. */
+function markOf(name: string, order: number, ttlMs: number): string {
+  return `${name}.${order}.${Math.ceil(ttlMs)}`
+}
+
+function isContent({ name }: Listed): boolean {
+  return !name.includes('.')
+}
+
+function marksOf({ name }: Listed, objects: readonly Listed[]): Listed[] {
+  return objects.filter((object) => object.name.startsWith(`${name}.`))
+}
+
 function versionsOf(objects: readonly Listed[]): Version[] {
   const versions: Version[] = []
-  for (const { name, size } of objects) {
-    if (name.includes('.')) continue
-    const id = idOf(name)
-    const marks = objects.filter((object) => object.name.startsWith(`${name}.`))
+  for (const content of objects.filter(isContent)) {
+    const id = idOf(content.name)
+    const marks = marksOf(content, objects)
     if (marks.length === 0 || marks.some((mark) => mark.name.endsWith(GONE))) continue
     const completeAt = Math.min(...marks.map((mark) => mark.at))
     const [, order] = (marks[0] as Listed).name.split('.')
     const expiresAt = Math.max(...marks.map((mark) => mark.at + SECOND_MS + Number(mark.name.split('.')[2])))
-    versions.push({ id, size, order: Number(order), completeAt, expiresAt, names: [name, ...marks.map((mark) => mark.name)] })
+    versions.push({ id, size: content.size, order: Number(order), completeAt, expiresAt })
   }
   return versions.sort((one, other) => (
     other.order - one.order || other.completeAt - one.completeAt || (other.id < one.id ? -1 : 1)

@@ -1,7 +1,7 @@
 import { checkJsonType, unsupported } from '../http/body/body.js'
 import { requestCoding } from '../http/body/decode.js'
 import { jsonTextOf, parseJson, isJsonObject } from '../http/body/json.js'
-import { httpError, type HttpError } from '../http/errors.js'
+import { bodyTooLarge, httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { type ArrayPosition, UNKNOWN_MEMBER } from '../json-array/array-position.js'
 import { readElements } from '../json-array/array-reader.js'
@@ -37,7 +37,7 @@ export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: Htt
   if (type === undefined && length !== '0') throw unsupported()
   if (body.parsed === undefined) requestCoding(headers)
   if (Number(length) > maxBodyBytes) {
-    throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
+    throw bodyTooLarge(maxBodyBytes)
   }
 }
 

@@ -191,14 +191,14 @@ async function* rest(start: Chunk, source: Source): AsyncGenerator<Chunk, void, 
 }
 
 /** The claim of a key. Without `response` the work runs, and the claim is a lease. */
-export interface KeyClaim {
+interface KeyClaim {
   readonly fingerprint: string
   /** Id of the request that does the work. */
   readonly holder: string
   readonly response?: StoredResponse
 }
 
-export interface StoredResponse {
+interface StoredResponse {
   readonly status: number
   readonly headers: ResponseHeaders
   readonly body: string

@@ -1,5 +1,5 @@
 import { requestCoding } from '../http/body/decode.js'
-import { httpError } from '../http/errors.js'
+import { bodyTooLarge } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
 } from '../http/exchange.js'
@@ -126,7 +126,7 @@ function checkHead(
   const coding = body.parsed === undefined ? requestCoding(headers) : 'identity'
   const length = headers['content-length']
   if (typeof length === 'string' && Number(length) > maxBodyBytes) {
-    throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
+    throw bodyTooLarge(maxBodyBytes)
   }
   return coding
 }

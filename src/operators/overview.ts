@@ -1,16 +1,15 @@
 import { LISTED_STATUSES, type TaskEngine } from '../engine/engine.js'
 import type { StoredTask } from '../engine/task.js'
 import { describe, type Handler } from '../http/exchange.js'
-import { httpError } from '../http/errors.js'
-import { negotiate } from '../http/fields/accept.js'
 import { json } from '../http/respond.js'
 import { errorResponses, fields } from '../openapi/responses.js'
 import { readOperations, response, type Fragment } from '../openapi/operation.js'
 import { Snapshot, bodyOf } from '../tasks/record/view.js'
+import { NOT_STORED } from '../tasks/http/event-stream.js'
 import { array, members, object, text, time } from '../tasks/http/formats.js'
+import { requireJson } from '../tasks/http/lists.js'
 import type { EndpointSettings, OperatorAccess } from '../tasks/http/settings.js'
 
-const VARY = 'Accept, Authorization'
 /** Maximum count of each status. */
 const MAX_COUNT = 1000
 /** Number of final tasks whose callbacks are examined. */
@@ -22,9 +21,7 @@ export function createOverview<C>(
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
     await admit(request)
-    if (negotiate(request.headers.accept, ['application/json']) === undefined) {
-      throw httpError('not_acceptable', { headers: { vary: VARY } })
-    }
+    requireJson(request)
     const [counts, [oldest], final] = await Promise.all([
       countAll(engine),
       engine.list({ of: 'all', statuses: ['queued'], order: 'oldest', limit: 1 }),
@@ -41,7 +38,7 @@ export function createOverview<C>(
         examined: final.length,
         failed: shown.filter(({ callback }) => callback?.state === 'failed'),
       },
-    }, { 'cache-control': 'no-store', 'vary': VARY })
+    }, NOT_STORED)
   }
   return describe(handler, operations())
 }

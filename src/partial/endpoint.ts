@@ -9,12 +9,13 @@ import { setTimeout } from '../runtime/timers.js'
 import type { Store } from '../stores/store.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import {
-  acquireSlot, HEARTBEAT_MS, NOT_STORED, RETRY_MS, STREAM_HEADERS, streamOf,
+  acquireSlot, HEARTBEAT, HEARTBEAT_MS, NOT_STORED, RETRY, STREAM_HEADERS, streamOf,
 } from '../tasks/http/event-stream.js'
+import { array, object, text } from '../tasks/http/formats.js'
 import type { TaskSnapshot } from '../tasks/record/view.js'
-import type { WaiterSlot } from '../tasks/record/subscriptions.js'
+import type { Subscription, WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
-import { logKey, readAfter } from './partial-log.js'
+import { logKey, pagesAfter, readAfter } from './partial-log.js'
 
 type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'>
 
@@ -39,7 +40,7 @@ interface Writer {
 
 const WRITERS: Readonly<Record<string, Writer>> = {
   [EVENTS]: {
-    type: `${EVENTS}; charset=utf-8`, begin: `retry: ${RETRY_MS}\n\n`, heartbeat: ': still here\n\n',
+    type: `${EVENTS}; charset=utf-8`, begin: RETRY, heartbeat: HEARTBEAT,
     result: (id, text) => `id: ${id}\ndata: ${text}\n\n`,
     gap: (from) => `id: ${from - 1}\nevent: gap\ndata: ${JSON.stringify({ from })}\n\n`,
     end: (last, status) => `id: ${last}\nevent: end\ndata: ${JSON.stringify({ status })}\n\n`,
@@ -81,7 +82,7 @@ async function* follow<C>(
   { after, writer, slot: { signal, release } }: { readonly after: number, readonly writer: Writer, readonly slot: WaiterSlot },
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
   let [last, isNews, sentAt] = [after, true, performance.now()]
-  let subscription: Awaited<ReturnType<ReturnType<typeof serviceOf>['subscriptions']['subscribe']>> | undefined
+  let subscription: Subscription | undefined
   let unwatch: (() => void) | undefined
   try {
     if (writer.begin !== '') yield writer.begin
@@ -120,16 +121,16 @@ async function* follow<C>(
 
 async function bodyOf(store: Store, task: TaskSnapshot, after: number): Promise<string> {
   const values: string[] = []
-  let [last, from, isMore] = [after, undefined as number | undefined, true]
-  while (isMore) {
-    const page = await readAfter(store, task, last)
+  let last = after
+  let from: number | undefined
+  for await (const page of pagesAfter(store, task, after)) {
     // A gap behind results that were read: they were evicted meanwhile, or before.
     if (page.from !== undefined) {
       from = page.from
       values.length = 0
     }
     for (const result of page.results) values.push(`{"id":${result.id},"value":${result.text}}`)
-    ;({ last, isMore } = page)
+    last = page.last
   }
   return `{"status":${JSON.stringify(task.state)},"last":${last}${from === undefined ? '' : `,"from":${from}`},"results":[${values.join(',')}]}`
 }
@@ -158,14 +159,11 @@ function operationsOf<C>({ status }: Endpoints<C>) {
     responses: {
       200: response('The partial results, in order. Streams go on until the task is final', {
         headers: fields('Cache-Control', 'Vary'), mediaTypes: TYPES,
-        schema: {
-          type: 'object', required: ['status', 'last', 'results'],
-          properties: {
-            status: { type: 'string' }, last: { type: 'integer' },
-            from: { ...number, description: 'The first one that is left, if those before it were dropped' },
-            results: { type: 'array', items: { type: 'object', required: ['id', 'value'], properties: { id: number, value: {} } } },
-          },
-        },
+        schema: object({
+          status: text, last: { type: 'integer' },
+          from: { ...number, description: 'The first one that is left, if those before it were dropped' },
+          results: array(object({ id: number, value: {} }, 'id', 'value')),
+        }, 'status', 'last', 'results'),
       }),
       204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),
       ...errorResponses('invalid_query', 'task_not_found', 'not_acceptable', 'too_many_requests', 'store_unavailable'),

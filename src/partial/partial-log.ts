@@ -48,7 +48,8 @@ interface Log {
   readonly tail: readonly string[]
 }
 
-const logKey = (taskId: string): string => `partial/${taskId}`
+/** Returns the key of the entry that changes with each write. */
+export const logKey = (taskId: string): string => `partial/${taskId}`
 const partKey = (taskId: string, { run, first }: Part): string => `partial/${taskId}/${run}.${first}`
 
 /** A line of JSON for the log, and one for each result. JSON contains no line break. */
@@ -128,10 +129,8 @@ export class PartialWriter {
   async stored(): Promise<string[]> {
     await this.settled()
     const texts: string[] = []
-    for (let [after, isMore] = [0, true]; isMore;) {
-      const page = await readAfter(this.store, { id: this.taskId, owner: this.options.owner }, after)
-      texts.push(...page.results.map(({ text }) => text))
-      ;({ last: after, isMore } = page)
+    for await (const { results } of pagesAfter(this.store, { id: this.taskId, owner: this.options.owner }, 0)) {
+      texts.push(...results.map(({ text }) => text))
     }
     return texts
   }
@@ -199,12 +198,13 @@ export class PartialWriter {
         this.revision = undefined
         continue
       }
-      if ('value' in existing && existing.value !== value) {
+      const isWritten = !('value' in existing) || existing.value === value
+      if (!isWritten) {
         const { run, owner } = decode(existing)
         if (run >= log.run || owner !== log.owner) throw httpError('attempt_replaced')
       }
       this.revision = existing.revision
-      if ('value' in existing && existing.value !== value) continue
+      if (!isWritten) continue
       this.log = log
       return
     }
@@ -224,10 +224,16 @@ function total(parts: readonly Part[], what: 'count' | 'bytes'): number {
 }
 
 /** A partial result, with its number from 1. */
-export interface NumberedResult {
+interface NumberedResult {
   readonly id: number
   /** The value as JSON. */
   readonly text: string
+}
+
+/** A task, and the owner that its partial results must have. */
+interface OwnedTask {
+  readonly id: string
+  readonly owner: string | undefined
 }
 
 /** Some partial results after a number. */
@@ -245,9 +251,7 @@ export interface Page {
  * Reads the partial results after `after`, those of one part or the newest ones, so that a slow reader holds no more. Some
  * may be missing, because they were dropped.
  */
-export async function readAfter(
-  store: Store, { id, owner }: { readonly id: string, readonly owner: string | undefined }, after: number,
-): Promise<Page> {
+export async function readAfter(store: Store, { id, owner }: OwnedTask, after: number): Promise<Page> {
   const entry = await store.get(logKey(id))
   const log = entry && decode(entry)
   if (log?.owner !== owner || !log) return { results: [], last: after, isMore: false, from: undefined }
@@ -261,6 +265,17 @@ export async function readAfter(
   return pageOf(tail, first, after, false)
 }
 
+/** Yields the pages after `after`, up to the newest results. */
+export async function* pagesAfter(
+  store: Store, task: OwnedTask, after: number,
+): AsyncGenerator<Page, void, undefined> {
+  for (let [last, isMore] = [after, true]; isMore;) {
+    const page = await readAfter(store, task, last)
+    yield page
+    ;({ last, isMore } = page)
+  }
+}
+
 function pageOf(texts: readonly string[], first: number, after: number, isMore: boolean): Page {
   const results = texts.map((text, at) => ({ id: first + at, text })).filter(({ id }) => id > after)
   const next = results[0]?.id ?? first + texts.length
@@ -268,9 +283,6 @@ function pageOf(texts: readonly string[], first: number, after: number, isMore: 
     results, isMore, last: Math.max(after, first + texts.length - 1), from: next > after + 1 ? next : undefined,
   }
 }
-
-/** Key of the entry that changes with each write, for `store.watch`. */
-export { logKey }
 
 /** Deletes all partial results of a task. */
 export async function removeAll(store: Store, taskId: string): Promise<void> {

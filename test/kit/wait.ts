@@ -11,6 +11,12 @@ export function deferred<T = void>(): { promise: Promise<T>; resolve: (value: T)
   return { promise, resolve, reject }
 }
 
+/** Keeps the process alive until the test, or the file, has ended: timers of the library do not. */
+export function keepAlive(scope: { after(work: () => void): unknown }): void {
+  const timer = setInterval(() => undefined, 60_000)
+  scope.after(() => { clearInterval(timer) })
+}
+
 /** Resolves after `ms` milliseconds. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => { setTimeout(resolve, ms) })

@@ -174,10 +174,10 @@ const AGAIN_MS = 60_000
 /** Delay before files are removed again after a failure, in milliseconds. */
 const REMOVE_FAILED_MS = 1000
 
-export type WorkerSql = ReturnType<typeof workerSql>
+type WorkerSql = ReturnType<typeof workerSql>
 
 /** @param schema - quoted as an identifier */
-export function workerSql(schema: string) {
+function workerSql(schema: string) {
   const rows = `${schema}.task_rows`
   const live = `expires_at > ${SAME_NOW}`
   const columns = taskColumns('task')

@@ -19,7 +19,7 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   return postBelow(settings, '/retry', retryOperations(path, format), async (request, id, of, began) => {
     const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
-    const { owner } = settings.requester(request)
+    const { owner } = of === 'all' ? settings.requester(request) : of
     const task = await retryTask(service.core, id, of, {
       // An operator retries as the application does, so the limit for requests does not count.
       isRequest: of !== 'all',

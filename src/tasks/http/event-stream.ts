@@ -7,7 +7,10 @@ import type { Subscription, Subscriptions, Waiters, WaiterSlot } from '../record
 import { eventId } from './formats.js'
 
 export const HEARTBEAT_MS = 15_000
-export const RETRY_MS = 2000
+/** Begins a stream: the time after which an EventSource connects again, in milliseconds. */
+export const RETRY = 'retry: 2000\n\n'
+/** Comment of a stream that has nothing to say. */
+export const HEARTBEAT = ': still here\n\n'
 /** Maximum bytes of an event that wait in a connection. */
 const PIECE_BYTES = 65_536
 
@@ -32,7 +35,7 @@ async function* generate(
   let lastSent = lastEventId
   let subscription: Subscription | undefined
   try {
-    yield `retry: ${String(RETRY_MS)}\n\n`
+    yield RETRY
     subscription = await subscriptions.subscribe(id)
     for (let first = true; !signal.aborted; first = false) {
       const now = await subscription.next(HEARTBEAT_MS, signal)
@@ -43,7 +46,7 @@ async function* generate(
         lastSent = version
         const event = eventOf(now)
         for (let at = 0; at < event.byteLength; at += PIECE_BYTES) yield event.subarray(at, at + PIECE_BYTES)
-      } else if (!first) yield ': still here\n\n'
+      } else if (!first) yield HEARTBEAT
       if (isFinalStatus(now.state)) return
     }
   } finally {

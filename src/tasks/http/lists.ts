@@ -111,7 +111,7 @@ function invalid(message: string): HttpError {
 }
 
 /** Throws 406 `not_acceptable` if the client does not accept JSON. */
-function requireJson({ headers: { accept } }: HttpRequest): void {
+export function requireJson({ headers: { accept } }: HttpRequest): void {
   if (accept === undefined || accept === '*/*') return
   if (negotiate(accept, ['application/json']) !== undefined) return
   throw httpError('not_acceptable', { headers: { vary: VARY } })

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readContentLength } from '../../http/body/body.js'
 import { countedAs } from '../../http/requester.js'
-import { httpError } from '../../http/errors.js'
+import { bodyTooLarge } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { ownerBytesLimit, OwnerBytes } from '../record/owner-bytes.js'
 import type { Blobs } from '../../stores/blobs.js'
@@ -58,10 +58,7 @@ export async function spoolBody<C>(
   const { headers, signal, body: { parsed } } = request
   const length = parsed === undefined ? readContentLength(headers) ?? 0 : 0
   const checkSize = (size: number): void => {
-    if (size <= maxBodyBytes) return
-    throw httpError('body_too_large', {
-      message: `The body is larger than ${maxBodyBytes} bytes.`,
-    })
+    if (size > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
   }
   checkSize(length)
   const owner = countedAs(request, settings.requester(request).owner)

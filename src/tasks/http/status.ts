@@ -54,7 +54,7 @@ async function show<C>(
   if (accept !== undefined && accept !== '*/*') {
     const type = negotiate(accept, TYPES)
     if (type === undefined) {
-      throw httpError('not_acceptable', { headers: { vary: 'Accept, Authorization' } })
+      throw httpError('not_acceptable', { headers: { vary: NOT_STORED.vary } })
     }
     if (type === 'text/event-stream' && request.method === 'GET') {
       return openEvents(settings, request, task)

@@ -1,5 +1,4 @@
 // Tasks over HTTP on each engine, with faults between the tasks and the engine.
-import { setInterval } from 'node:timers'
 import type { TestContext } from 'node:test'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { createTasks, defineTask, jsonSchema, router, taskEndpoints, type Tasks } from 'longhaul'
@@ -10,6 +9,7 @@ import { SECRET } from '../../http/kit/callbacks.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { openDatabase } from '../../servers/open-database.js'
+import { keepAlive } from '../../kit/wait.js'
 
 export interface Input {
   /** Milliseconds that a run takes. */
@@ -73,8 +73,7 @@ export async function openSites(
   t: TestContext, url: string | undefined, count: number, { maxPerOwner, concurrency = 4 }: { readonly maxPerOwner?: number, readonly concurrency?: number } = {},
 ): Promise<{ readonly sites: readonly [Site, ...Site[]], readonly ran: Ran[] }> {
   // Timers of the library let a process end.
-  const hold = setInterval(() => undefined, 60_000)
-  t.after(() => { clearInterval(hold) })
+  keepAlive(t)
   const name = `tasks_${String(process.pid)}_${String(++namespaces)}`
   const ran: Ran[] = []
   const open = (): Site => {

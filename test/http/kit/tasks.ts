@@ -12,6 +12,7 @@ import type {
 import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { bench, type Bench } from '../../unit/kit/tasks.js'
 import { listen } from '../../kit/listen.js'
+import { keepAlive } from '../../kit/wait.js'
 
 export interface Call {
   readonly headers?: Record<string, string>
@@ -46,8 +47,7 @@ export interface SiteOptions extends Omit<Parameters<typeof bench>[0], 'definiti
 export async function site(t: TestContext, binding: Binding, work: AnyTaskDefinition, options: SiteOptions = {}): Promise<Site> {
   const { endpoints: endpointOptions, submit, mountPath = '', more = [], ...rest } = options
   // Timers of the library let a process end; without a socket nothing else would hold it.
-  const hold = setInterval(() => undefined, 60_000)
-  t.after(() => { clearInterval(hold) })
+  keepAlive(t)
   const made = bench({ definitions: [work, ...more], ...rest })
   const noise: unknown[] = []
   const endpoints = taskEndpoints(made.tasks, {

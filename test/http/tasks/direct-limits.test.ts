@@ -7,7 +7,7 @@ import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
-import { deferred, eventually, within } from '../../kit/wait.js'
+import { deferred, eventually, keepAlive, within } from '../../kit/wait.js'
 
 type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readonly parts?: ReturnType<typeof memory> }
 
@@ -154,8 +154,7 @@ describe('limits that are counted on record', () => {
       },
     })
     const { send, store } = api(t, work)
-    const hold = setInterval(() => undefined, 60_000)
-    t.after(() => { clearInterval(hold) })
+    keepAlive(t)
     const response = await send()
     assert.deepEqual([response.status, await response.json(), tried], [200, { message: 'third' }, [1, 2, 3]])
     await eventually(() => store.usage().entries === 0)

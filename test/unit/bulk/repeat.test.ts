@@ -8,6 +8,7 @@ import type { Call } from '../../../src/repositories/repository.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { testContext } from '../../../src/testing/index.js'
 import { ask, statuses } from '../kit/bulk.js'
+import { keepAlive } from '../../kit/wait.js'
 
 interface Row { readonly n: number }
 interface Written { readonly id: string }
@@ -207,8 +208,7 @@ describe('a bulk task', () => {
 
   test('waits for blobs that are unavailable, so its report is whole', async (t) => {
     // The timers of the library do not keep the process alive.
-    const alive = setInterval(() => undefined, 1000)
-    t.after(() => { clearInterval(alive) })
+    keepAlive(t)
     const { rows, repository } = failing({})
     const { run, blobs } = await open({ repository })
     const put = blobs.put.bind(blobs)

@@ -5,10 +5,10 @@ import { callbacks, type CallbackReply, type CallbackRequest } from '../../../sr
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
+import { keepAlive } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
-const hold = setInterval(() => undefined, 60_000)
-after(() => { clearInterval(hold) })
+keepAlive({ after })
 
 const work = defineTask({ name: 'work', run: () => 1 })
 

@@ -7,11 +7,10 @@ import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { Callbacks } from '../../../src/tasks/core/task-core.js'
-import { eventually } from '../../kit/wait.js'
+import { eventually, keepAlive } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
-const hold = setInterval(() => undefined, 60_000)
-after(() => { clearInterval(hold) })
+keepAlive({ after })
 
 const work = defineTask({ name: 'work', run: () => 1 })
 const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']

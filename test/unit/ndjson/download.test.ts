@@ -8,6 +8,7 @@ import type { HttpResponse } from '../../../src/http/exchange.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { ndjsonBytes, ndjsonDownload, type DownloadOptions, type RecordSource } from '../../../src/ndjson/download.js'
 import { fakeRequest } from '../kit/request.js'
+import { keepAlive } from '../../kit/wait.js'
 
 const people = [{ id: 0, name: 'Ann' }, { id: 1, name: 'Zoë' }, { id: 2, name: 'a\nb' }]
 const LINES = '{"id":0,"name":"Ann"}\n{"id":1,"name":"Zoë"}\n{"id":2,"name":"a\\nb"}\n'
@@ -128,8 +129,7 @@ describe('what the client requests', () => {
     })
     test(`${coding} sends the records of a slow source so far`, async (t) => {
       // The package's own timers keep no process alive; here is no connection that would.
-      const alive = setInterval(() => undefined, 1000)
-      t.after(() => clearInterval(alive))
+      keepAlive(t)
       let goOn: () => void = () => undefined
       async function* source(): AsyncGenerator<object> {
         yield { first: true }
@@ -210,8 +210,7 @@ describe('the end of a source', () => {
       assert.deepEqual([source.given, source.closed], [given, 1])
     })
     test(`${coding}: also while the source has nothing`, async (t) => {
-      const alive = setInterval(() => undefined, 1000)
-      t.after(() => clearInterval(alive))
+      keepAlive(t)
       const source = new Watched(3)
       const body = iteratorOf(await get(source, headers))
       await body.next()

@@ -1,17 +1,16 @@
 // The writer of partial results: fences, replies that are lost, entries that are evicted, and limits.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { setInterval } from 'node:timers'
 import { memory } from '../../../adapters/memory/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { PartialWriter, readAfter, removeAll, resultText, type Limits } from '../../../src/partial/partial-log.js'
 import type { Store } from '../../../src/stores/store.js'
 import { retryUntil } from '../../../src/stores/calls.js'
 import { Spy, SpyStore } from '../kit/tasks.js'
+import { keepAlive } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
-const hold = setInterval(() => undefined, 60_000)
-after(() => { clearInterval(hold) })
+keepAlive({ after })
 
 const LIMITS: Limits = { keepMs: 60_000, maxResults: 100, maxBytes: 1_000_000 }
 const taskId = 'task'

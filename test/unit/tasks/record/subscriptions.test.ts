@@ -9,11 +9,10 @@ import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
 import { taskFormat, encodedBodies } from '../../../../src/tasks/http/formats.js'
 import { bench, Spy, SpyStore } from '../../kit/tasks.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
-import { deferred, within } from '../../../kit/wait.js'
+import { deferred, keepAlive, within } from '../../../kit/wait.js'
 
 // Timers of the library let a process end.
-const hold = setInterval(() => undefined, 60_000)
-after(() => { clearInterval(hold) })
+keepAlive({ after })
 
 const HOUR = 3_600_000
 const turn = () => new Promise(setImmediate)

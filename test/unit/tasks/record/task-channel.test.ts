@@ -7,10 +7,10 @@ import { memory } from 'longhaul/memory'
 import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { receiver, site } from '../../../http/kit/callbacks.js'
+import { keepAlive } from '../../../kit/wait.js'
 
 // Timers of the library let a process end.
-const hold = setInterval(() => undefined, 60_000)
-after(() => { clearInterval(hold) })
+keepAlive({ after })
 
 /** What a channel tells while the test runs. */
 function listen<Event>(t: TestContext, name: string): Event[] {

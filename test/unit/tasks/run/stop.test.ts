@@ -4,11 +4,10 @@ import { after, describe, test } from 'node:test'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { Stop, TIMED_OUT } from '../../../../src/tasks/run/run.js'
 import { bench, ended } from '../../kit/tasks.js'
-import { deferred, within } from '../../../kit/wait.js'
+import { deferred, keepAlive, within } from '../../../kit/wait.js'
 
 // Timers of the library let a process end.
-const hold = setInterval(() => undefined, 60_000)
-after(() => { clearInterval(hold) })
+keepAlive({ after })
 
 /** Resolves to the value of a run, or to the error. */
 const outcome = (stop: Stop, run: Promise<unknown>, timeoutMs: number): Promise<unknown> => (
