@@ -14,10 +14,10 @@ const { engine, store } = url === undefined ? memory() : postgres({ pool: new pg
 
 const words = partialResults<string>({ store })
 
-/** Stands for a model. It goes on after the words that it is given. */
-async function* answerOf(question: string, before: readonly string[]): AsyncGenerator<string> {
+/** Stands for a model. It goes on after so many words. */
+async function* answerOf(question: string, before: number): AsyncGenerator<string> {
   const text = `You asked: ${question}. ${'This is one more sentence of a long answer. '.repeat(20)}`
-  for (const word of text.split(' ').slice(before.length)) {
+  for (const word of text.split(' ').slice(before)) {
     await sleep(100)
     yield `${word} `
   }
@@ -30,10 +30,10 @@ const answer = defineTask({
   }),
   external: words.external,
   run: words.run(async ({ question }, { emit, emitted, signal }) => {
-    // Not empty if another process was killed while it ran this task.
-    const before = await emitted()
-    let text = before.join('')
-    for await (const word of answerOf(question, before)) {
+    // Some if another process was killed while it ran this task.
+    const { count, results } = await emitted()
+    let text = results.join('')
+    for await (const word of answerOf(question, count)) {
       signal.throwIfAborted()
       await emit(word)
       text += word

@@ -30,6 +30,8 @@ interface Line<T> extends Partial<PartialResult<T>> {
 
 /** Failures in a row after which the last one is thrown. */
 const ATTEMPTS = 8
+/** A connection that has lasted so long was no failure, even if it brought nothing. In milliseconds. */
+const LASTING_MS = 10_000
 
 /**
  * Yields the partial results of a task while it runs, until it is final. After a broken connection it
@@ -52,18 +54,23 @@ export async function* readPartialResults<T = unknown>(
   const { onGap, signal } = options
   let { after = 0 } = options
   for (let failures = 0; ;) {
+    const began = performance.now()
     try {
       const lines = client.records<Line<T>>(`${statusUrl}/partial-results?after=${after}`, { ...signal && { signal } })
       for await (const { id, value, gap, end } of lines) {
         failures = 0
         if (end) return
-        if (gap) onGap?.(gap.from)
+        if (gap) {
+          after = gap.from - 1
+          onGap?.(gap.from)
+        }
         if (id === undefined) continue
         after = id
         yield { id, value: value as T }
       }
       throw new ClientError('network_error', 'The partial results have no end.')
     } catch (error) {
+      if (performance.now() - began > LASTING_MS) failures = 0
       if (++failures >= ATTEMPTS || !canRetry(error, 'read')) throw error
       await pause(jitter(Math.min(250 * 2 ** (failures - 1), 30_000)), signal)
     }

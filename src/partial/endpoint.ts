@@ -68,7 +68,7 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
     if (request.method === 'HEAD') return { status: 200, headers }
     // 204 is how a server tells an EventSource to stop reconnecting.
     if (request.headers['last-event-id'] !== undefined && isFinalStatus(task.state)) {
-      const { results, last } = await readAfter(store, task, after)
+      const { results, last } = await readAfter(store, task.external, after)
       if (results.length === 0 && last === after) return empty(204, NOT_STORED)
     }
     const slot = acquireSlot(serviceOf(endpoints.tasks).waiters, request, task.owner)
@@ -78,7 +78,7 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
 }
 
 async function* follow<C>(
-  store: Store, { tasks }: Endpoints<C>, { id, owner }: TaskSnapshot,
+  store: Store, { tasks }: Endpoints<C>, { id, external }: TaskSnapshot,
   { after, writer, slot: { signal, release } }: { readonly after: number, readonly writer: Writer, readonly slot: WaiterSlot },
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
   let [last, isNews, sentAt] = [after, true, performance.now()]
@@ -87,16 +87,16 @@ async function* follow<C>(
   try {
     if (writer.begin !== '') yield writer.begin
     subscription = await serviceOf(tasks).subscriptions.subscribe(id)
-    unwatch = await store.watch(logKey(id), () => {
+    unwatch = external === undefined ? undefined : await store.watch(logKey(external), () => {
       isNews = true
       subscription?.wake()
     })
     for (let now = await subscription.now(); !signal.aborted; now = await subscription.next(isNews ? 0 : HEARTBEAT_MS, signal)) {
-      // The id may have been deleted and used again by another owner.
-      if (now?.owner !== owner || !now) return
+      // The task may have been deleted, and its id used again.
+      if (!now || now.external !== external) return
       isNews = false
       // Read after the state: a run stores all results before it ends.
-      const page = await readAfter(store, { id, owner }, last)
+      const page = await readAfter(store, external, last)
       if (page.from !== undefined) yield writer.gap(page.from)
       for (const result of page.results) yield writer.result(result.id, result.text)
       last = page.last
@@ -123,7 +123,7 @@ async function bodyOf(store: Store, task: TaskSnapshot, after: number): Promise<
   const values: string[] = []
   let last = after
   let from: number | undefined
-  for await (const page of pagesAfter(store, task, after)) {
+  for await (const page of pagesAfter(store, task.external, after)) {
     // A gap behind results that were read: they were evicted meanwhile, or before.
     if (page.from !== undefined) {
       from = page.from
@@ -138,7 +138,8 @@ async function bodyOf(store: Store, task: TaskSnapshot, after: number): Promise<
 /** Returns the number of the last result that the client has. */
 function readPosition({ query, headers }: HttpRequest<unknown>): number {
   const unknown = [...query.keys()].find((name) => name !== 'after')
-  const given = query.get('after') ?? headers['last-event-id'] ?? '0'
+  // An EventSource sends both: the parameter of its URL stays, and the field is newer.
+  const given = headers['last-event-id'] ?? query.get('after') ?? '0'
   if (unknown === undefined && /^\d{1,15}$/.test(String(given))) return Number(given)
   throw httpError('invalid_query', {
     message: unknown === undefined ? 'after and Last-Event-ID must be the number of a partial result.'
@@ -154,7 +155,7 @@ function operationsOf<C>({ status }: Endpoints<C>) {
     parameters: [
       parameter('path', 'id'),
       parameter('query', 'after', { description: 'The number of the last one that the client has', schema: { type: 'integer', minimum: 0 } }),
-      parameter('header', 'Last-Event-ID', { description: 'The same, of an event stream that continues' }),
+      parameter('header', 'Last-Event-ID', { description: 'The same, of an event stream that continues. It takes precedence over `after`' }),
     ],
     responses: {
       200: response('The partial results, in order. Streams go on until the task is final', {

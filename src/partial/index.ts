@@ -1,1 +1,1 @@
-export { partialResults, type Emitting, type PartialResults } from './partial-results.js'
+export { partialResults, type Emitted, type Emitting, type PartialResults } from './partial-results.js'

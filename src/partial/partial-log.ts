@@ -1,7 +1,8 @@
 import { Buffer } from 'node:buffer'
+import { randomBytes } from 'node:crypto'
 import { httpError } from '../http/errors.js'
 import { setTimeout } from '../runtime/timers.js'
-import type { Retry } from '../stores/calls.js'
+import { retryUntil, type Retry } from '../stores/calls.js'
 import type { Entry, Store, WriteOptions } from '../stores/store.js'
 
 /** Size from which the newest partial results become a part of their own, in bytes. */
@@ -27,20 +28,22 @@ export interface Limits {
 
 /** Older partial results, in an entry of their own that is written once. */
 interface Part {
+  /** Id of the writer that wrote it. */
+  readonly writer: string
   /** Number of the first one. */
   readonly first: number
-  /** Number of the run that wrote it. */
-  readonly run: number
   readonly count: number
   readonly bytes: number
 }
 
 /** The entry of a task: its newest results themselves, and where the older ones are. */
 interface Log {
-  /** Number of the run that may write. */
-  readonly run: number
-  /** Owner of the task. An id may be used again after its task, by somebody else. */
-  readonly owner?: string | undefined
+  /** Number of the attempt that may write. */
+  readonly attempt: number
+  /** Id of the writer that may write. A run that was given back has the attempt of the next one. */
+  readonly writer: string
+  /** Number of the first result since the beginning, or since `clear`. */
+  readonly start: number
   readonly parts: readonly Part[]
   /** Number of the first result of `tail`. */
   readonly first: number
@@ -48,9 +51,9 @@ interface Log {
   readonly tail: readonly string[]
 }
 
-/** Returns the key of the entry that changes with each write. */
-export const logKey = (taskId: string): string => `partial/${taskId}`
-const partKey = (taskId: string, { run, first }: Part): string => `partial/${taskId}/${run}.${first}`
+/** Returns the key of the entry that changes with each write. `name` is that of the external resource of the task. */
+export const logKey = (name: string): string => `partial/${name}`
+const partKey = (name: string, { writer, first }: Part): string => `partial/${name}/${writer}.${first}`
 
 /** A line of JSON for the log, and one for each result. JSON contains no line break. */
 function encode({ tail, ...head }: Log): string {
@@ -70,23 +73,38 @@ export function resultText(result: unknown): string {
   throw new TypeError(`emit: a partial result may have ${MAX_RESULT_BYTES} bytes as JSON; write a file for more`)
 }
 
-/** The partial results of one run of a task. The latest run alone may write. */
+/** The run that emits. */
+export interface EmittingRun {
+  /** Name of the external resource of the task. */
+  readonly name: string
+  readonly attempt: number
+  readonly owner: string | undefined
+  readonly signal: AbortSignal
+}
+
+/** The partial results of one run of a task. The run that began last alone may write. */
 export class PartialWriter {
-  private revision: string | undefined
+  private readonly id = randomBytes(9).toString('base64url')
+  private readonly retry: Retry
   private readonly options: WriteOptions
   /** Number of results from which the newest ones become a part. */
   private readonly partCount: number
+  private log: Log
+  private revision: string | undefined
   private readonly waiting: string[] = []
   private waitingBytes = 0
+  private isClearing = false
   private writing: Promise<void> | undefined
   private failure: { readonly error: unknown } | undefined
 
   private constructor(
-    private readonly store: Store, private readonly taskId: string, private log: Log,
-    private readonly limits: Limits, private readonly retry: Retry, owner: string | undefined,
+    private readonly store: Store, private readonly run: EmittingRun, private readonly limits: Limits,
   ) {
-    this.options = { ttlMs: limits.keepMs, evictable: true, owner }
+    this.retry = retryUntil(run.signal)
+    this.options = { ttlMs: limits.keepMs, evictable: true, owner: run.owner }
     this.partCount = Math.ceil(limits.maxResults / 10)
+    const first = (run.attempt - 1) * RUN_NUMBERS + 1
+    this.log = { attempt: run.attempt, writer: this.id, start: first, parts: [], first, tail: [] }
   }
 
   /**
@@ -94,20 +112,19 @@ export class PartialWriter {
    *
    * @throws {HttpError} 409 `attempt_replaced`: a later run has done so
    */
-  static async open(
-    store: Store, run: { readonly taskId: string, readonly attempt: number, readonly owner: string | undefined },
-    limits: Limits, retry: Retry,
-  ): Promise<PartialWriter> {
-    const entry = await retry(async () => store.get(logKey(run.taskId)))
-    const { attempt, owner } = run
-    const stored = entry && decode(entry)
-    const isOwn = stored !== undefined && stored.owner === owner
-    if (isOwn && stored.run > attempt) throw httpError('attempt_replaced')
-    const log = isOwn ? stored : { parts: [], first: (attempt - 1) * RUN_NUMBERS + 1, tail: [] }
-    const writer = new PartialWriter(store, run.taskId, { ...log, run: attempt, owner }, limits, retry, owner)
-    writer.revision = entry?.revision
-    await writer.write(writer.log)
-    return writer
+  static async open(store: Store, run: EmittingRun, limits: Limits): Promise<PartialWriter> {
+    const writer = new PartialWriter(store, run, limits)
+    const { id, retry, log: empty } = writer
+    let entry = await retry(async () => store.get(logKey(run.name)))
+    for (;;) {
+      // A run that was given back must not take over from the next one, which has the same attempt.
+      run.signal.throwIfAborted()
+      const stored = entry && decode(entry)
+      if (stored && stored.attempt > run.attempt) throw httpError('attempt_replaced')
+      writer.revision = entry?.revision
+      entry = await writer.tryWrite({ ...stored ?? empty, attempt: run.attempt, writer: id })
+      if (!entry) return writer
+    }
   }
 
   /** Writes a result soon. Resolves at once, unless many wait. */
@@ -125,28 +142,39 @@ export class PartialWriter {
     if (this.failure) throw this.failure.error
   }
 
-  /** The results that are stored, oldest first. */
-  async stored(): Promise<string[]> {
+  /** Returns how many results there were since `clear`, and the newest of them that are stored, without a gap. */
+  async stored(): Promise<{ readonly count: number, readonly texts: readonly string[] }> {
     await this.settled()
-    const texts: string[] = []
-    for await (const { results } of pagesAfter(this.store, { id: this.taskId, owner: this.options.owner }, 0)) {
-      texts.push(...results.map(({ text }) => text))
+    const { start, parts, first, tail } = this.log
+    let texts: string[] = []
+    for (const part of parts) {
+      const older = await this.retry(async () => this.store.get(partKey(this.run.name, part)))
+      // Evicted: those before it are no use without it.
+      texts = older ? texts.concat(older.value.split('\n')) : []
     }
-    return texts
+    return { count: first + tail.length - start, texts: texts.concat(tail) }
   }
 
   /** Drops all results. Readers are told. The numbers go on. */
   async clear(): Promise<void> {
+    if (this.failure) throw this.failure.error
+    this.waiting.length = 0
+    this.waitingBytes = 0
+    this.isClearing = true
+    this.writing ??= this.writeAll()
     await this.settled()
-    const { parts, first, tail } = this.log
-    await this.replace({ ...this.log, parts: [], first: first + tail.length, tail: [] }, parts)
   }
 
-  /** Never rejects: the next call throws the error. */
+  /** Makes all writes, one after the other. Never rejects: the next call throws the error. */
   private async writeAll(): Promise<void> {
     try {
       await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
-      while (this.waiting.length > 0) {
+      while (this.isClearing || this.waiting.length > 0) {
+        if (this.isClearing) {
+          this.isClearing = false
+          await this.drop()
+          continue
+        }
         const texts = this.waiting.splice(0, this.partCount)
         this.waitingBytes -= lengthOf(texts)
         await this.append(texts)
@@ -158,13 +186,13 @@ export class PartialWriter {
   }
 
   private async append(texts: readonly string[]): Promise<void> {
-    const { store, taskId, log, options, partCount, limits: { maxResults, maxBytes } } = this
+    const { store, run: { name }, log, id: writer, options, partCount, limits: { maxResults, maxBytes } } = this
     const tail = [...log.tail, ...texts]
     const bytes = bytesOf(tail)
     if (bytes < PART_BYTES && tail.length < partCount) return this.write({ ...log, tail })
-    const part = { first: log.first, run: log.run, count: tail.length, bytes }
-    // The key belongs to this run, so an entry that exists is that of a try whose reply was lost.
-    await this.retry(async () => store.create(partKey(taskId, part), tail.join('\n'), options))
+    const part = { writer, first: log.first, count: tail.length, bytes }
+    // The key belongs to this writer, so an entry that exists is that of a try whose reply was lost.
+    await this.retry(async () => store.create(partKey(name, part), tail.join('\n'), options))
     const parts = [...log.parts, part]
     const dropped: Part[] = []
     while (parts.length > 1 && (total(parts, 'count') > maxResults || total(parts, 'bytes') > maxBytes)) {
@@ -173,40 +201,44 @@ export class PartialWriter {
     await this.replace({ ...log, parts, first: log.first + tail.length, tail: [] }, dropped)
   }
 
-  private async replace(log: Log, dropped: readonly Part[]): Promise<void> {
-    await this.write(log)
-    await deleteParts(this.store, this.taskId, dropped)
+  private async drop(): Promise<void> {
+    const { log, log: { start, parts, first, tail } } = this
+    const last = first + tail.length - 1
+    if (last < start) return
+    // A number is left out, so that readers that have all the others see a gap.
+    await this.replace({ ...log, start: last + 2, parts: [], first: last + 2, tail: [] }, parts)
   }
 
-  /** Writes the log, unless a later run has. Repeats the write if its reply is lost. */
+  private async replace(log: Log, dropped: readonly Part[]): Promise<void> {
+    await this.write(log)
+    await deleteParts(this.store, this.run.name, dropped)
+  }
+
   private async write(log: Log): Promise<void> {
-    const { store, taskId, options } = this
-    const [key, value] = [logKey(taskId), encode(log)]
+    if (await this.tryWrite(log)) throw httpError('attempt_replaced')
+  }
+
+  /** Writes the log, unless another writer has: then returns its entry. Repeats the write if its reply is lost. */
+  private async tryWrite(log: Log): Promise<Entry | undefined> {
+    const { store, options, retry, run: { name, signal } } = this
+    const [key, value] = [logKey(name), encode(log)]
     for (;;) {
       const { revision } = this
-      const existing = revision === undefined
-        ? await this.retry(async () => {
-          const outcome = await store.create(key, value, options)
-          return outcome.created ? outcome : outcome.entry
-        })
-        : await this.retry(async () => {
-          const outcome = await store.replace(key, value, revision, options)
-          return outcome.replaced ? outcome : outcome.entry
-        })
-      // Evicted or expired.
-      if (existing === undefined) {
-        this.revision = undefined
-        continue
+      const outcome = await retry(async () => (
+        revision === undefined ? store.create(key, value, options) : store.replace(key, value, revision, options)
+      ))
+      let written: string | undefined
+      if ('revision' in outcome) written = outcome.revision
+      else if (outcome.entry?.value === value) written = outcome.entry.revision
+      if (written !== undefined) {
+        this.revision = written
+        this.log = log
+        return undefined
       }
-      const isWritten = !('value' in existing) || existing.value === value
-      if (!isWritten) {
-        const { run, owner } = decode(existing)
-        if (run >= log.run || owner !== log.owner) throw httpError('attempt_replaced')
-      }
-      this.revision = existing.revision
-      if (!isWritten) continue
-      this.log = log
-      return
+      if ('entry' in outcome && outcome.entry) return outcome.entry
+      // Evicted or expired; or removed with the task, and then the run was stopped.
+      if (signal.aborted) throw httpError('attempt_replaced')
+      this.revision = undefined
     }
   }
 }
@@ -230,12 +262,6 @@ interface NumberedResult {
   readonly text: string
 }
 
-/** A task, and the owner that its partial results must have. */
-interface OwnedTask {
-  readonly id: string
-  readonly owner: string | undefined
-}
-
 /** Some partial results after a number. */
 export interface Page {
   readonly results: readonly NumberedResult[]
@@ -250,15 +276,16 @@ export interface Page {
 /**
  * Reads the partial results after `after`, those of one part or the newest ones, so that a slow reader holds no more. Some
  * may be missing, because they were dropped.
+ *
+ * @param name - that of the external resource of the task, if it has one
  */
-export async function readAfter(store: Store, { id, owner }: OwnedTask, after: number): Promise<Page> {
-  const entry = await store.get(logKey(id))
-  const log = entry && decode(entry)
-  if (log?.owner !== owner || !log) return { results: [], last: after, isMore: false, from: undefined }
-  const { parts, first, tail } = log
+export async function readAfter(store: Store, name: string | undefined, after: number): Promise<Page> {
+  const entry = name === undefined ? undefined : await store.get(logKey(name))
+  if (name === undefined || !entry) return { results: [], last: after, isMore: false, from: undefined }
+  const { parts, first, tail } = decode(entry)
   for (const part of parts) {
     if (part.first + part.count - 1 <= after) continue
-    const older = await store.get(partKey(id, part))
+    const older = await store.get(partKey(name, part))
     // Evicted: a gap.
     if (older) return pageOf(older.value.split('\n'), part.first, after, true)
   }
@@ -267,10 +294,10 @@ export async function readAfter(store: Store, { id, owner }: OwnedTask, after: n
 
 /** Yields the pages after `after`, up to the newest results. */
 export async function* pagesAfter(
-  store: Store, task: OwnedTask, after: number,
+  store: Store, name: string | undefined, after: number,
 ): AsyncGenerator<Page, void, undefined> {
   for (let [last, isMore] = [after, true]; isMore;) {
-    const page = await readAfter(store, task, last)
+    const page = await readAfter(store, name, last)
     yield page
     ;({ last, isMore } = page)
   }
@@ -285,14 +312,14 @@ function pageOf(texts: readonly string[], first: number, after: number, isMore: 
 }
 
 /** Deletes all partial results of a task. */
-export async function removeAll(store: Store, taskId: string): Promise<void> {
-  const entry = await store.get(logKey(taskId))
+export async function removeAll(store: Store, name: string): Promise<void> {
+  const entry = await store.get(logKey(name))
   if (!entry) return
-  await store.delete(logKey(taskId))
-  await deleteParts(store, taskId, decode(entry).parts)
+  await store.delete(logKey(name))
+  await deleteParts(store, name, decode(entry).parts)
 }
 
 /** Never rejects, because they expire. */
-async function deleteParts(store: Store, taskId: string, parts: readonly Part[]): Promise<void> {
-  await Promise.all(parts.map(async (part) => store.delete(partKey(taskId, part)))).catch(() => undefined)
+async function deleteParts(store: Store, name: string, parts: readonly Part[]): Promise<void> {
+  await Promise.all(parts.map(async (part) => store.delete(partKey(name, part)))).catch(() => undefined)
 }

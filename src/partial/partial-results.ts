@@ -1,12 +1,13 @@
+import { randomUUID } from 'node:crypto'
 import type { Handler } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { duration, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
-import { retryUntil } from '../stores/calls.js'
 import type { Store } from '../stores/store.js'
 import type { ExternalResource } from '../tasks/definition/external-resource.js'
 import type { JsonSafe } from '../tasks/definition/json-values.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import { serviceOf } from '../tasks/tasks.js'
 import { createEndpoint } from './endpoint.js'
 import { PartialWriter, removeAll, resultText } from './partial-log.js'
 
@@ -15,9 +16,9 @@ export interface PartialResultsOptions {
   /** The store of `createTasks`: that of `memory()`, `redis()` or `postgres()`. */
   readonly store: Store
   /**
-   * Time for which partial results are kept after the last one, in milliseconds. At least
-   * `retentionMs` of the tasks.
-   * @default 172_800_000 (two days)
+   * Time after which a partial result is dropped, even if its task is still there, in milliseconds.
+   * At least `retentionMs` of the tasks. Choose more than that and the longest run together.
+   * @default 604_800_000 (a week)
    */
   readonly keepMs?: number
   /** Number of partial results of one task, beyond which the oldest are dropped. @default 10_000 */
@@ -39,10 +40,18 @@ export interface Emitting<T> {
    * @throws {StoreUnavailableError} the store did not respond for five minutes
    */
   readonly emit: (result: T & JsonSafe<T>) => Promise<void>
-  /** Returns what earlier runs of this task and this one have stored, oldest first. */
-  readonly emitted: () => Promise<readonly T[]>
+  /** Returns what earlier runs of this task and this one have emitted since `clear`. */
+  readonly emitted: () => Promise<Emitted<T>>
   /** Drops all partial results, for a run that starts over. Readers are told by a gap. */
   readonly clear: () => Promise<void>
+}
+
+/** The partial results that the runs of a task have emitted so far. */
+export interface Emitted<T> {
+  /** Their number, with those that were dropped. 0 if the store has evicted all of it. */
+  readonly count: number
+  /** The newest of them that are still stored, in order and without a gap. */
+  readonly results: readonly T[]
 }
 
 /** The partial results of the tasks of a kind. Made by `partialResults`. */
@@ -63,7 +72,9 @@ export interface PartialResults<T> {
    * - `application/x-ndjson`: the same as lines: `{ id, value }`, `{ gap }`, `{ end }`
    * - `application/json`: what there is now, `{ status, last, results }`
    *
-   * `?after=` is the number of the last one that the client has.
+   * `?after=` is the number of the last one that the client has. `Last-Event-ID` takes precedence.
+   *
+   * @throws {TypeError} `keepMs` is less than `retentionMs` of one of these tasks
    *
    * @example
    * import { partialResults } from 'longhaul/partial'
@@ -79,14 +90,14 @@ const OPTIONS = {
   store: value('the store of memory(), redis() or postgres()', (given) => (
     typeof (given as Store | null)?.watch === 'function'
   ), { required: true }),
-  keepMs: duration({ min: 1000, default: 172_800_000 }),
+  keepMs: duration({ min: 1000, default: 7 * 86_400_000 }),
   maxResults: whole({ min: 10, default: 10_000 }),
   maxBytes: whole({ min: 65_536, default: 1_048_576 }),
 } satisfies OptionTable<PartialResultsOptions>
 
 /**
  * Lets tasks append partial results that clients read while the task runs: from any process, in
- * order, each once, and from the last one that they have. They are in the store, and live as long as
+ * order, each once, and from the last one that they have. They are in the store, and are deleted with
  * the task. Later runs of a task go on after those of earlier ones, which can append none any more.
  *
  * @example
@@ -98,8 +109,8 @@ const OPTIONS = {
  *   name: 'answer',
  *   external: tokens.external,
  *   run: tokens.run(async ({ words }: { words: string[] }, { emit, emitted }) => {
- *     const { length } = await emitted()
- *     for (const word of words.slice(length)) await emit(word)
+ *     const { count } = await emitted()
+ *     for (const word of words.slice(count)) await emit(word)
  *     return words.join(' ')
  *   }),
  * })
@@ -108,19 +119,29 @@ const OPTIONS = {
  */
 export function partialResults<T = unknown>(options: PartialResultsOptions): PartialResults<T> {
   const { store, ...limits } = readOptions('partialResults', options, OPTIONS)
+  const external: ExternalResource<unknown> = {
+    // A name of its own for each task: the id of a deleted task may be used again, by somebody else.
+    of: () => randomUUID(), release: () => undefined, remove: (name) => removeAll(store, name),
+  }
   return {
+    external,
     run: (work) => async (input, context) => {
-      const { taskId, attempt, owner, signal } = context
+      const { taskId, external: name, attempt, owner, signal } = context
       if (taskId === undefined) {
         const emit = async (result: T): Promise<void> => { resultText(result) }
-        return work(input, { ...context, emit, emitted: async () => [], clear: async () => undefined })
+        const emitted = async (): Promise<Emitted<T>> => ({ count: 0, results: [] })
+        return work(input, { ...context, emit, emitted, clear: async () => undefined })
       }
-      const writer = await PartialWriter.open(store, { taskId, attempt, owner }, limits, retryUntil(signal))
+      if (name === undefined) throw new TypeError('partialResults: the definition needs its `external`, too')
+      const writer = await PartialWriter.open(store, { name, attempt, owner, signal }, limits)
       try {
         const result = await work(input, {
           ...context,
           emit: (value) => writer.emit(resultText(value)),
-          emitted: async () => (await writer.stored()).map((text) => JSON.parse(text) as T),
+          emitted: async () => {
+            const { count, texts } = await writer.stored()
+            return { count, results: texts.map((text) => JSON.parse(text) as T) }
+          },
           clear: () => writer.clear(),
         })
         await writer.settled()
@@ -130,10 +151,13 @@ export function partialResults<T = unknown>(options: PartialResultsOptions): Par
         throw error
       }
     },
-    external: {
-      of: () => 'partial-results', release: () => undefined,
-      remove: (_name, { id }) => removeAll(store, id),
+    endpoint: (endpoints) => {
+      const { core, settings } = serviceOf(endpoints.tasks, 'partialResults')
+      for (const { name, external: owned } of settings.definitions) {
+        if (owned !== external || core.retentionMs(name) <= limits.keepMs) continue
+        throw new TypeError(`partialResults: keepMs must be at least retentionMs of the task ${name}`)
+      }
+      return createEndpoint(store, endpoints)
     },
-    endpoint: (endpoints) => createEndpoint(store, endpoints),
   }
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { UNDECLARED, checkpointText } from '../tasks/definition/json-values.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'
 import { readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
@@ -16,6 +16,8 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   readonly attempt?: number
   /** Owner of the task. Default: none. */
   readonly owner?: string | undefined
+  /** Name of its external resource. Default: a new one, if the definition has `external`. */
+  readonly external?: string | undefined
   /** The `context` that `run` receives. Default: none. */
   readonly context?: RunContextOf<D>['context']
   /** Checkpoint of an earlier run. Default: none. */
@@ -43,8 +45,8 @@ export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunCo
 }
 
 const OPTIONS = {
-  taskId: text(), attempt: whole({ min: 1, default: 1 }), owner: text(), context: value(),
-  checkpoint: value(),
+  taskId: text(), attempt: whole({ min: 1, default: 1 }), owner: text(), external: text(),
+  context: value(), checkpoint: value(),
 } satisfies OptionTable<TestContextOptions>
 
 /**
@@ -60,7 +62,7 @@ const OPTIONS = {
 export function testContext<D extends AnyTaskDefinition>(
   definition: D, options: TestContextOptions<D> = {},
 ): TestContext<D> {
-  const { attempt, owner, context } = readOptions('testContext', options, OPTIONS)
+  const { attempt, owner, external, context } = readOptions('testContext', options, OPTIONS)
   const { name, attempts } = definition
   if (typeof attempts !== 'number') throw new TypeError('testContext: pass what defineTask made')
   if (attempt > attempts) {
@@ -75,7 +77,7 @@ export function testContext<D extends AnyTaskDefinition>(
   const made: TestContext = {
     taskId: 'taskId' in options ? options.taskId : 'test',
     attempt, lastAttempt: attempt === attempts, owner,
-    context,
+    external: external ?? (definition.external && randomUUID()), context,
     signal: controller.signal,
     progress: (done, total, message, unit) => { reports.push({ done, total, message, ...unit !== undefined && { unit } }) },
     checkpoint: {

@@ -137,11 +137,11 @@ export class RunningTask implements Linked<RunningTask> {
   private start(
     definition: AnyTaskDefinition, input: never, checkpoint: Checkpoint,
   ): MaybePromise<Outcome> {
-    const { task: { id: taskId, attempt, owner }, details: { context, failures = 0 }, stop } = this
+    const { task: { id: taskId, attempt, owner }, details: { context, external, failures = 0 }, stop } = this
     const { tracing, maxResultBytes, progressIntervalMs } = this.core.settings
     this.files = this.openFiles(definition)
     const options: RunOptions = {
-      taskId, attempt, owner, context, stop, checkpoint,
+      taskId, attempt, owner, external, context, stop, checkpoint,
       lastAttempt: failures + 1 >= definition.attempts,
       progress: (done, total, message, unit) => {
         if (this.isOver) return

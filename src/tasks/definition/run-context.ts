@@ -16,6 +16,8 @@ export interface TaskContext<C = unknown, P = unknown> {
    */
   readonly signal: AbortSignal
   readonly owner: string | undefined
+  /** Name of the external resource of the task, as `external.of` of its definition returned it. */
+  readonly external: string | undefined
   /** The context of the endpoint or of the submitting code, as JSON, if there is one. */
   readonly context: C
   /**

@@ -55,7 +55,8 @@ export async function runHere<C>(
   const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   try {
     const options: RunOptions = {
-      taskId: undefined, attempt: 1, lastAttempt: true, owner, context: context?.(request),
+      taskId: undefined, attempt: 1, lastAttempt: true, owner, external: undefined,
+      context: context?.(request),
       progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
       stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
     }

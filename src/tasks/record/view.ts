@@ -9,7 +9,7 @@ import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
 
-/** A task as formats get it. `listedAs` and `text` are getters: a spread lacks them. */
+/** A task as formats get it. `listedAs`, `external` and `text` are getters: a spread lacks them. */
 export interface TaskSnapshot {
   readonly id: string
   readonly state: TaskStatus
@@ -23,6 +23,8 @@ export interface TaskSnapshot {
   readonly startAt: number | undefined
   readonly expiresAt: number
   readonly owner: string | undefined
+  /** Name of its external resource, as `external.of` of its definition returned it. */
+  readonly external: string | undefined
   readonly errorStatus: number | undefined
   readonly errorFields: ErrorFields | undefined
   /** Names of the blobs of its files. */
@@ -68,6 +70,11 @@ export class Snapshot implements TaskSnapshot {
     const isLater = state === 'queued' && attempt === 0 && startAt !== undefined
     this.#listedAs ??= isLater && startAt > Date.now() ? 'scheduled' : state
     return this.#listedAs
+  }
+
+  get external(): string | undefined {
+    const { external }: Details = this.#task.details
+    return external
   }
 
   get text(): string {

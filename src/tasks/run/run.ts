@@ -110,6 +110,7 @@ class RunContext implements TaskContext {
   readonly attempt: number
   readonly lastAttempt: boolean
   readonly owner: string | undefined
+  readonly external: string | undefined
   readonly context: unknown
   readonly progress: TaskContext['progress']
   readonly files: TaskContext['files']
@@ -118,11 +119,12 @@ class RunContext implements TaskContext {
   readonly #stop: Stop
 
   constructor(options: RunOptions) {
-    const { taskId, attempt, lastAttempt, owner, context, progress, files, checkpoint } = options
+    const { taskId, attempt, lastAttempt, owner, external, context, progress, files, checkpoint } = options
     this.taskId = taskId
     this.attempt = attempt
     this.lastAttempt = lastAttempt
     this.owner = owner
+    this.external = external
     this.context = context
     this.progress = progress
     this.files = files

@@ -12,7 +12,7 @@ export function openCounting(url: string, name: string, worker: boolean) {
   const counting = defineTask({
     name: 'counting', external: numbers.external,
     run: numbers.run(async (_input: object, { emit, emitted }) => {
-      for (let next = (await emitted()).length + 1; next <= COUNT; next++) {
+      for (let next = (await emitted()).count + 1; next <= COUNT; next++) {
         await emit(next)
         await sleep(4)
       }

@@ -1,15 +1,16 @@
 // Partial results over each engine: as a browser, a script with lines, and a client that comes back would read them.
 import assert from 'node:assert/strict'
-import { setInterval } from 'node:timers'
 import { describe, test, type TestContext } from 'node:test'
 import { createTasks, defineTask, jsonSchema, router, taskEndpoints } from 'longhaul'
 import { toFetch } from 'longhaul/fetch'
+import { memory } from 'longhaul/memory'
 import { partialResults } from 'longhaul/partial'
-import { deferred, eventually } from '../../kit/wait.js'
+import { deferred, eventually, keepAlive } from '../../kit/wait.js'
 import { openDatabase } from '../../servers/open-database.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { eventsOf } from '../kit/tasks.js'
+import { Spy, SpyStore } from '../../unit/kit/tasks.js'
 
 interface Input { readonly words: readonly string[] }
 const input = jsonSchema<Input>({ type: 'object', required: ['words'], properties: { words: { type: 'array', items: { type: 'string' } } } })
@@ -18,20 +19,25 @@ let sites = 0
 
 /** A web process that also works, and a process on the same tasks that only responds. */
 function open(t: TestContext, url: string | undefined, options: { readonly maxResults?: number } = {}) {
-  const hold = setInterval(() => undefined, 60_000)
+  keepAlive(t)
   const name = `partial_${String(process.pid)}_${String(++sites)}`
   const gates = Array.from({ length: 20 }, () => deferred())
-  const memory = openDatabase(url, { name })
-  const process_ = (parts: typeof memory.parts, worker: boolean) => {
-    const words = partialResults<string>({ store: parts.store, ...options })
+  const database = openDatabase(url, { name })
+  const spy = new Spy()
+  const process_ = (parts: typeof database.parts, worker: boolean) => {
+    const words = partialResults<string>({ store: new SpyStore(parts.store, spy), ...options })
     const say = defineTask({
       name: 'say', input, external: words.external, attempts: 3, backoff: { type: 'fixed', delayMs: 1 },
-      run: words.run(async (said, { emit, emitted }) => {
-        const { length } = await emitted()
+      run: words.run(async (said, { emit, emitted, clear }) => {
+        const { count } = await emitted()
         for (const [at, word] of said.words.entries()) {
-          if (at < length) continue
+          if (at < count) continue
           if (word === 'wait') await gates[at]?.promise
           else if (word === 'fail') throw new Error('it fails once')
+          else if (word === 'clear') {
+            await clear()
+            continue
+          }
           await emit(word)
         }
         return said.words.length
@@ -46,18 +52,17 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
     const ask = (path: string, headers: Record<string, string> = {}, method = 'GET', body?: unknown) => handle(new Request(`http://localhost${path}`, {
       method, headers: { ...body !== undefined && { 'content-type': 'application/json' }, ...headers }, ...body !== undefined && { body: JSON.stringify(body) },
     }))
-    return { tasks, ask, store: parts.store }
+    return { tasks, ask, say, store: parts.store }
   }
-  const worker = process_(memory.parts, true)
+  const worker = process_(database.parts, true)
   const other = url === undefined ? undefined : openDatabase(url, { name })
   const web = other === undefined ? worker : process_(other.parts, false)
   t.after(async () => {
     for (const gate of gates) gate.resolve()
     await worker.tasks.close({ drainMs: 100 })
     if (web !== worker) await web.tasks.close()
-    await memory.close()
+    await database.close()
     await other?.close()
-    clearInterval(hold)
   })
   const submit = async (...said: string[]): Promise<string> => {
     const response = await web.ask('/tasks', { prefer: 'respond-async' }, 'POST', { words: said })
@@ -65,7 +70,9 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
     return response.headers.get('location') ?? ''
   }
   const ended = async (path: string) => (await web.ask(path, { prefer: 'wait=20' })).json() as Promise<{ status: string, taskId: string }>
-  return { ...web, submit, ended, gates }
+  /** Keys of the entries that were written. */
+  const keys = () => spy.writes.map((call) => call.split(' ')[1] ?? '')
+  return { ...web, submit, ended, gates, keys }
 }
 
 const EVENTS = { accept: 'text/event-stream' }
@@ -94,6 +101,10 @@ for (const [name, url] of Object.entries(urls)) {
       await ended(path)
       const events = await (await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': '2' })).text()
       assert.equal(events, 'retry: 2000\n\nid: 3\ndata: "c"\n\nid: 3\nevent: end\ndata: {"status":"completed"}\n\n')
+      // An EventSource keeps the parameter of its URL when it reconnects.
+      const again = await (await ask(`${path}/partial-results?after=1`, { ...EVENTS, 'last-event-id': '2' })).text()
+      assert.equal(again, events)
+      assert.equal((await ask(`${path}/partial-results?after=1`, { ...EVENTS, 'last-event-id': '3' })).status, 204)
       const done = await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': '3' })
       assert.equal(done.status, 204)
       const lines = await (await ask(`${path}/partial-results?after=1`, LINES)).text()
@@ -124,6 +135,38 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(results, [{ id: 1, value: 'a' }])
     })
 
+    test('that are dropped by clear are a gap for a reader that has them all', async (t) => {
+      const { submit, ask, gates } = open(t, url)
+      const path = await submit('a', 'b', 'wait', 'clear', 'wait', 'c')
+      const events = eventsOf(await ask(`${path}/partial-results`, EVENTS))
+      await events.next()
+      await events.next()
+      assert.deepEqual((await events.next()).value, { id: '2', data: '"b"' })
+      gates[2]?.resolve()
+      // "wait" was emitted just before, and is dropped unseen.
+      assert.deepEqual((await events.next()).value, { id: '3', event: 'gap', data: '{"from":4}' })
+      gates[4]?.resolve()
+      assert.deepEqual((await events.next()).value, { id: '4', data: '"wait"' })
+      assert.deepEqual((await events.next()).value, { id: '5', data: '"c"' })
+      for await (const { event } of events) assert.equal(event, 'end')
+    })
+
+    test('of a task are not those of a later task under its id', async (t) => {
+      const { ask, tasks, say, store, keys } = open(t, url)
+      await tasks.submit(say, { words: ['secret'] }, { id: 'chosen-id-of-a-task', owner: 'bob' })
+      await tasks.wait('chosen-id-of-a-task', { timeoutMs: 20_000 })
+      const [key = ''] = keys()
+      const left = await store.get(key)
+      const etag = (await ask('/tasks/chosen-id-of-a-task', { 'x-user': 'bob' })).headers.get('etag') ?? ''
+      assert.equal((await ask('/tasks/chosen-id-of-a-task', { 'x-user': 'bob', 'if-match': etag }, 'DELETE')).status, 204)
+      await eventually(async () => await store.get(key) === undefined, 15_000)
+      // A removal that failed leaves the entry.
+      await store.create(key, left?.value ?? '', { ttlMs: 60_000 })
+      await tasks.submit(say, { words: ['wait', 'mine'] }, { id: 'chosen-id-of-a-task', owner: 'ann' })
+      const none = await (await ask('/tasks/chosen-id-of-a-task/partial-results')).json() as { results: object[] }
+      assert.deepEqual(none.results, [])
+    })
+
     test('of many, the oldest are dropped, and a reader is told', async (t) => {
       const { submit, ended, ask } = open(t, url, { maxResults: 100 })
       const path = await submit(...Array.from({ length: 1000 }, (_, at) => `word ${String(at)}`))
@@ -137,13 +180,15 @@ for (const [name, url] of Object.entries(urls)) {
     })
 
     test('are deleted with their task', async (t) => {
-      const { submit, ended, ask, store } = open(t, url)
+      const { submit, ended, ask, store, keys } = open(t, url)
       const path = await submit('a')
-      const { taskId } = await ended(path)
+      await ended(path)
+      const [key = ''] = keys()
+      assert.notEqual(await store.get(key), undefined)
       const { headers } = await ask(path)
       assert.equal((await ask(path, { 'if-match': headers.get('etag') ?? '' }, 'DELETE')).status, 204)
       assert.equal((await ask(`${path}/partial-results`)).status, 404)
-      await eventually(async () => await store.get(`partial/${taskId}`) === undefined, 15_000)
+      await eventually(async () => await store.get(key) === undefined, 15_000)
     })
 
     test('ninety readers of one task get all of it', async (t) => {
@@ -179,6 +224,23 @@ describe('the resource of partial results', () => {
     assert.equal((await ask(path, { accept: 'image/png' })).status, 406)
     assert.equal((await ask(path, {}, 'POST')).status, 405)
     assert.equal((await ask(path, EVENTS, 'HEAD')).headers.get('content-type'), 'text/event-stream; charset=utf-8')
+  })
+
+  test('is not created for tasks that are kept for longer, and a run without external is rejected', async (t) => {
+    const { store, engine } = memory()
+    const words = partialResults<string>({ store, keepMs: 1000 })
+    const heard: unknown[] = []
+    const definitions = [
+      defineTask({ name: 'say', external: words.external, run: words.run(() => 1) }),
+      defineTask({ name: 'forgot', run: words.run(() => 1) }),
+    ] as const
+    const tasks = createTasks({ store, engine, definitions, onError: (error) => { heard.push(error) } })
+    t.after(() => tasks.close())
+    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    assert.throws(() => words.endpoint(endpoints), { message: 'partialResults: keepMs must be at least retentionMs of the task say' })
+    const { taskId } = await tasks.submit(definitions[1], {})
+    assert.equal((await tasks.wait(taskId, { timeoutMs: 20_000 }))?.status, 'failed')
+    assert.match(String(heard[0]), /partialResults: the definition needs its `external`/)
   })
 
   test('a reader that leaves releases its place', async (t) => {

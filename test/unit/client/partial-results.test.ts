@@ -27,6 +27,31 @@ test('continues after the last partial result when a stream ends early or the se
   assert.deepEqual(asked.map((url) => new URL(url).search), ['?after=0', '?after=2', '?after=2'])
 })
 
+test('goes on for as long as connections last, even if they bring nothing', async (t) => {
+  const quiet = Array.from({ length: 12 }, () => '\n')
+  const { client, asked, task } = clientOf(...quiet, '{"id":1,"value":"late"}\n{"end":{"status":"completed"}}\n')
+  let now = 0
+  t.mock.method(performance, 'now', () => now += 15_000)
+  t.mock.method(globalThis, 'setTimeout', (work: () => void) => setImmediate(work))
+  const seen: unknown[] = []
+  for await (const { value } of readPartialResults(client, task)) seen.push(value)
+  assert.deepEqual([seen, asked.length], [['late'], 13])
+})
+
+test('gives up if connections bring nothing and do not last', async (t) => {
+  const { client, asked, task } = clientOf(...Array.from({ length: 12 }, () => '\n'))
+  t.mock.method(globalThis, 'setTimeout', (work: () => void) => setImmediate(work))
+  await assert.rejects(readPartialResults(client, task).next(), { code: 'network_error' })
+  assert.equal(asked.length, 8)
+})
+
+test('tells of a gap once, also if the connection breaks then', async () => {
+  const { client, asked, task } = clientOf('{"gap":{"from":9}}\n', '{"id":9,"value":1}\n{"end":{"status":"failed"}}\n')
+  const gaps: number[] = []
+  for await (const _ of readPartialResults(client, task, { after: 4, onGap: (from) => gaps.push(from) })) assert.deepEqual(gaps, [9])
+  assert.deepEqual(asked.map((url) => new URL(url).search), ['?after=4', '?after=8'])
+})
+
 test('tells of a gap, and starts where it is asked to', async () => {
   const { client, asked, task } = clientOf('{"gap":{"from":9}}\n{"id":9,"value":1}\n{"end":{"status":"failed"}}\n')
   const gaps: number[] = []

@@ -25,7 +25,7 @@ function recordText(
 ): string {
   const task: TaskSnapshot = {
     id: 'a', state, listedAs: state, version, attempt: 1, createdAt: 1000, startAt: undefined, expiresAt: Date.now() + HOUR,
-    owner: owner === '0' ? undefined : JSON.parse(owner) as string, errorStatus: undefined, errorFields: undefined,
+    owner: owner === '0' ? undefined : JSON.parse(owner) as string, external: undefined, errorStatus: undefined, errorFields: undefined,
     text: `{"taskId":"a","n":${String(version)}${more}}`,
   }
   return JSON.stringify(task)
