@@ -5,7 +5,7 @@ import type { Context } from './auth.js'
 import { fileOperation, guarded, HOW, textSource } from './console-files.js'
 
 /** The part of the package that the console uses. */
-const MODULE = "export { ClientError, createClient, isClientError, isTaskFailed } from 'longhaul/client'"
+const MODULE = "export { ClientError, createClient, isClientError, isTaskFailed, readPartialResults } from 'longhaul/client'"
 
 let made: Promise<ContentSource> | undefined
 

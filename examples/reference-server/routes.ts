@@ -2,6 +2,7 @@ import { compose, jobFormat, router, taskEndpoints, type Handler, type Tasks } f
 import { operatorEndpoints, type RetryTasks } from 'longhaul/operators'
 import { idempotent } from 'longhaul/policies'
 import { strictQuery } from 'longhaul/resources'
+import type { PartialResults } from 'longhaul/partial'
 import type { Store } from 'longhaul/stores'
 import { authorize, operatorsOnly, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
@@ -28,6 +29,8 @@ export interface Parts {
   readonly users: Users
   readonly ndjson: NdjsonUsers
   readonly bulk: BulkUsers
+  /** Partial results of the tasks `tell`. */
+  readonly words: PartialResults<string>
   /** Retries other tasks, for operators. */
   readonly retries: RetryTasks
   readonly document: ApiDocument
@@ -40,7 +43,9 @@ export interface Parts {
 }
 
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
-export function routes({ store, tasks, users, ndjson, bulk, retries, document, demoTokens, kinds, trace }: Parts): Handler<Context> {
+export function routes({
+  store, tasks, users, ndjson, bulk, words, retries, document, demoTokens, kinds, trace,
+}: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const common = { owner, callback: callbackUrl, startAt, remove: 'forget' } as const
   // A job has no callback and no start for later: properties of those names are job data.
@@ -83,6 +88,7 @@ export function routes({ store, tasks, users, ndjson, bulk, retries, document, d
     'POST /api/long-running-task': guarded(task.submit(byTaskAndData(tasks))),
     'GET|HEAD|DELETE /api/status/{id}': guarded(task.status),
     'GET|HEAD /api/status/{id}/files/{name}': guarded(task.files),
+    'GET|HEAD /api/status/{id}/partial-results': compose(authorize, words.endpoint(task)),
     'GET|HEAD /api/status': guarded(task.list),
     'POST /api/status/{id}/retry': guarded(task.retry),
     'POST /api/status/{id}/callback': guarded(task.callback),

@@ -19,7 +19,7 @@ export async function startWorker(config: WorkerOptions): Promise<RunningWorker>
   const users = await openUsers(database)
   const storage = openStorage(config, { web: false })
   const { engine, store, blobs } = storage
-  const { definitions } = background(users, blobs)
+  const { definitions } = background(users, blobs, store)
   const tasks = createTasks({ engine, store, blobs, callbacks: openCallbacks(config), definitions })
   let stopped: Promise<void> | undefined
   return {

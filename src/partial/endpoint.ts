@@ -3,7 +3,7 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { negotiate } from '../http/fields/accept.js'
 import { empty, jsonText, respondAllow, stream } from '../http/respond.js'
-import { parameter, readOperations, response } from '../openapi/operation.js'
+import { header, parameter, readOperations, response } from '../openapi/operation.js'
 import { errorResponses, fields } from '../openapi/responses.js'
 import { setTimeout } from '../runtime/timers.js'
 import type { Store } from '../stores/store.js'
@@ -159,7 +159,11 @@ function operationsOf<C>({ status }: Endpoints<C>) {
     ],
     responses: {
       200: response('The partial results, in order. Streams go on until the task is final', {
-        headers: fields('Cache-Control', 'Vary'), mediaTypes: TYPES,
+        headers: {
+          ...fields('Cache-Control', 'Vary'),
+          'X-Accel-Buffering': header('`no` for streams: proxies are to pass them on as they come'),
+        },
+        mediaTypes: TYPES,
         schema: object({
           status: text, last: { type: 'integer' },
           from: { ...number, description: 'The first one that is left, if those before it were dropped' },

@@ -6,6 +6,7 @@ import {
   attemptList, callbackWords, outcomeOf, percentOf, statusWords, timesOf,
 } from './task-parts.js'
 import { callbackOf, changesOf } from './task-watch.js'
+import { showWords } from './task-words.js'
 
 const NEWS = {
   completed: 'is completed', failed: 'has failed', cancelled: 'was cancelled',
@@ -33,6 +34,7 @@ export class TaskRow {
   #meter
   #times = h('p', { class: 'dim times' })
   #callback = h('p', { class: 'callback' })
+  #words = h('p', { class: 'words', hidden: true })
   #callbackLine
   #outcome = h('div', { class: 'outcome' })
   #fault = h('div')
@@ -66,7 +68,7 @@ export class TaskRow {
     this.element = h('li', { 'class': 'task', 'data-id': taskId },
       h('div', { class: 'line' },
         this.#heading, this.#badge, h('div', { class: 'buttons' }, cancel, retry, forget, watch)),
-      this.#meter, this.#times, this.#callbackLine, this.#outcome, this.#fault)
+      this.#meter, this.#times, this.#words, this.#callbackLine, this.#outcome, this.#fault)
     this.show(task)
   }
 
@@ -139,6 +141,8 @@ export class TaskRow {
   }
 
   async #followTask(signal) {
+    // Without its words, the task is still watched.
+    if (this.#name === 'tell') void showWords(this.#handle, this.#words, signal).catch(() => undefined)
     for await (const { body } of changesOf(this.#handle, signal)) this.show(body)
     announce(`The task ${this.#name} ${NEWS[this.task.status]}.`)
   }

@@ -1,6 +1,7 @@
 import type { AnyTaskDefinition } from 'longhaul'
 import { retryTasks, type RetryTasks } from 'longhaul/operators'
-import type { Blobs } from 'longhaul/stores'
+import type { PartialResults } from 'longhaul/partial'
+import type { Blobs, Store } from 'longhaul/stores'
 import { BulkUsers } from '../bulk.js'
 import { NdjsonUsers } from '../ndjson.js'
 import type { Users } from '../users/repository.js'
@@ -9,25 +10,29 @@ import { checksum } from './checksum.js'
 import { exportUsers } from './export-users.js'
 import { processData } from './process-data.js'
 import { processJob } from './process-job.js'
+import { storyWords, tell } from './tell.js'
 import { wait } from './wait.js'
 
 /** All background work of this server. */
 export interface Background {
   readonly ndjson: NdjsonUsers
   readonly bulk: BulkUsers
+  /** Partial results of the tasks `tell`. */
+  readonly words: PartialResults<string>
   /** Retries other tasks, for operators. */
   readonly retries: RetryTasks
   /** For `createTasks`. Web and worker processes share the list. */
   readonly definitions: AnyTaskDefinition[]
 }
 
-/** Creates the definitions for these users, and for blobs that all processes share. */
-export function background(users: Users, blobs: Blobs): Background {
+/** Creates the definitions for these users, and for blobs and a store that all processes share. */
+export function background(users: Users, blobs: Blobs, store: Store): Background {
   const ndjson = new NdjsonUsers(users, blobs)
   const bulk = new BulkUsers(users, blobs)
   const retries = retryTasks()
+  const words = storyWords(store)
   return {
-    ndjson, bulk, retries,
-    definitions: [wait, checksum, exportUsers(users), anyTask, processData, processJob, ...ndjson.tasks, ...bulk.tasks, retries],
+    ndjson, bulk, words, retries,
+    definitions: [wait, checksum, tell(words), exportUsers(users), anyTask, processData, processJob, ...ndjson.tasks, ...bulk.tasks, retries],
   }
 }

@@ -63,6 +63,21 @@ describe('tasks', () => {
     assert.equal(await refused.count(), 0, 'what was refused is gone from the page')
   })
 
+  test('a story appears word by word, goes on after a reload, and is the result', async () => {
+    const page = await kit.open()
+    await page.getByLabel('Task', { exact: true }).selectOption('tell')
+    await page.getByRole('button', { name: 'Submit the task' }).click()
+    await page.locator('.task .words', { hasText: /^A client asked/ }).waitFor()
+    await page.reload()
+    await page.locator('.task .words', { hasText: /^A client asked for a long story\./ }).waitFor()
+    const row = page.locator('.task')
+    await state(row, 'running')
+    await page.locator('.task .words', { hasText: /^A client asked for .* and the words went on/ }).waitFor()
+    await state(row, 'completed')
+    await row.getByText(/^A client asked .* told the rest\.$/).waitFor()
+    assert.equal(await row.locator('.words').isVisible(), false)
+  })
+
   test('the checksum of the large file is a task, too', async () => {
     const page = await kit.open()
     await page.getByLabel('Task', { exact: true }).selectOption('checksum')
