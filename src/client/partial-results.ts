@@ -5,26 +5,27 @@ import type { TaskHandle } from './task.js'
 
 /** Options of `readPartialResults`. */
 export interface PartialResultsOptions {
-  /** Number of the last partial result that is known, from an earlier call. Default: 0, all of them. */
-  readonly after?: number
+  /** Id of the last partial result that is known, from an earlier call. Default: none. */
+  readonly after?: string
   /**
-   * Called if the server no longer has those before `from`: the task has dropped them, or there were
-   * too many. Default: nothing.
+   * Called if some before the next one are missing: the task has dropped them, or there were too many.
+   * Default: nothing.
    */
-  readonly onGap?: (from: number) => void
+  readonly onGap?: () => void
   /** Stops reading. The task continues. */
   readonly signal?: AbortSignal
 }
 
-/** A partial result, with its number from 1. */
+/** A partial result. */
 export interface PartialResult<T = unknown> {
-  readonly id: number
+  /** Identifies it for `after`. */
+  readonly id: string
   readonly value: T
 }
 
 /** A line of the resource of partial results. */
 interface Line<T> extends Partial<PartialResult<T>> {
-  readonly gap?: { readonly from: number }
+  readonly gap?: object
   readonly end?: object
 }
 
@@ -52,21 +53,19 @@ export async function* readPartialResults<T = unknown>(
   // The server responded at once.
   if (statusUrl === undefined) return
   const { onGap, signal } = options
-  let { after = 0 } = options
+  let { after } = options
   for (let failures = 0; ;) {
     const began = performance.now()
     try {
-      const lines = client.records<Line<T>>(`${statusUrl}/partial-results?after=${after}`, { ...signal && { signal } })
+      const query = after === undefined ? '' : `?after=${encodeURIComponent(after)}`
+      const lines = client.records<Line<T>>(`${statusUrl}/partial-results${query}`, { ...signal && { signal } })
       for await (const { id, value, gap, end } of lines) {
         failures = 0
         if (end) return
-        if (gap) {
-          after = gap.from - 1
-          onGap?.(gap.from)
-        }
         if (id === undefined) continue
         after = id
-        yield { id, value: value as T }
+        if (gap) onGap?.()
+        else yield { id, value: value as T }
       }
       throw new ClientError('network_error', 'The partial results have no end.')
     } catch (error) {

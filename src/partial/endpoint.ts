@@ -15,7 +15,7 @@ import { array, object, text } from '../tasks/http/formats.js'
 import type { TaskSnapshot } from '../tasks/record/view.js'
 import type { Subscription, WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
-import { logKey, pagesAfter, readAfter } from './partial-log.js'
+import { logKey, parsePosition, readAfter, toId, type Page, type Position } from './partial-log.js'
 
 type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'>
 
@@ -32,9 +32,9 @@ const READ_MS = 50
 interface Writer {
   readonly type: string
   readonly begin: string
-  readonly result: (id: number, text: string) => string
-  readonly gap: (from: number) => string
-  readonly end: (last: number, status: string) => string
+  readonly result: (id: string, text: string) => string
+  readonly gap: (before: string) => string
+  readonly end: (last: string, status: string) => string
   readonly heartbeat: string
 }
 
@@ -42,13 +42,13 @@ const WRITERS: Readonly<Record<string, Writer>> = {
   [EVENTS]: {
     type: `${EVENTS}; charset=utf-8`, begin: RETRY, heartbeat: HEARTBEAT,
     result: (id, text) => `id: ${id}\ndata: ${text}\n\n`,
-    gap: (from) => `id: ${from - 1}\nevent: gap\ndata: ${JSON.stringify({ from })}\n\n`,
+    gap: (before) => `id: ${before}\nevent: gap\ndata: {}\n\n`,
     end: (last, status) => `id: ${last}\nevent: end\ndata: ${JSON.stringify({ status })}\n\n`,
   },
   [LINES]: {
     type: LINES, begin: '', heartbeat: '\n',
-    result: (id, text) => `{"id":${id},"value":${text}}\n`,
-    gap: (from) => `{"gap":{"from":${from}}}\n`,
+    result: (id, text) => `{"id":"${id}","value":${text}}\n`,
+    gap: (before) => `{"id":"${before}","gap":{}}\n`,
     end: (_last, status) => `${JSON.stringify({ end: { status } })}\n`,
   },
 }
@@ -65,12 +65,12 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
     if (type === JSON_TYPE) return jsonText(200, await bodyOf(store, task, after), NOT_STORED)
     const writer = WRITERS[type] as Writer
     const headers = { ...STREAM_HEADERS, 'content-type': writer.type }
-    if (request.method === 'HEAD') return { status: 200, headers }
     // 204 is how a server tells an EventSource to stop reconnecting.
     if (request.headers['last-event-id'] !== undefined && isFinalStatus(task.state)) {
-      const { results, last } = await readAfter(store, task.external, after)
-      if (results.length === 0 && last === after) return empty(204, NOT_STORED)
+      const { results, isGap } = await readAfter(store, task, after, hasRun(task))
+      if (results.length === 0 && !isGap) return empty(204, NOT_STORED)
     }
+    if (request.method === 'HEAD') return { status: 200, headers }
     const slot = acquireSlot(serviceOf(endpoints.tasks).waiters, request, task.owner)
     return stream(200, streamOf(follow(store, endpoints, task, { after, writer, slot }), slot), headers)
   }
@@ -78,35 +78,38 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
 }
 
 async function* follow<C>(
-  store: Store, { tasks }: Endpoints<C>, { id, external }: TaskSnapshot,
-  { after, writer, slot: { signal, release } }: { readonly after: number, readonly writer: Writer, readonly slot: WaiterSlot },
+  store: Store, { tasks }: Endpoints<C>, task: TaskSnapshot,
+  { after, writer, slot: { signal, release } }: { readonly after: Position | undefined, readonly writer: Writer, readonly slot: WaiterSlot },
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
-  let [last, isNews, sentAt] = [after, true, performance.now()]
+  const { id, external } = task
+  let [position, isNews, sentAt] = [after, true, performance.now()]
+  // Changes of the task that are not sent must not put the heartbeat off.
+  const quietMs = (): number => Math.max(0, sentAt + HEARTBEAT_MS - performance.now())
   let subscription: Subscription | undefined
   let unwatch: (() => void) | undefined
   try {
     if (writer.begin !== '') yield writer.begin
     subscription = await serviceOf(tasks).subscriptions.subscribe(id)
-    unwatch = external === undefined ? undefined : await store.watch(logKey(external), () => {
+    unwatch = external === undefined ? undefined : await store.watch(logKey(task), () => {
       isNews = true
       subscription?.wake()
     })
-    for (let now = await subscription.now(); !signal.aborted; now = await subscription.next(isNews ? 0 : HEARTBEAT_MS, signal)) {
+    for (let now = await subscription.now(); !signal.aborted; now = await subscription.next(isNews ? 0 : quietMs(), signal)) {
       // The task may have been deleted, and its id used again.
       if (!now || now.external !== external) return
       isNews = false
       // Read after the state: a run stores all results before it ends.
-      const page = await readAfter(store, external, last)
-      if (page.from !== undefined) yield writer.gap(page.from)
-      for (const result of page.results) yield writer.result(result.id, result.text)
-      last = page.last
+      const { results, isGap, ...page } = await readAfter(store, task, position, hasRun(now))
+      const text = toText(writer, results, isGap, page.position)
+      if (text !== '') yield text
+      position = page.position
       if (page.isMore) isNews = true
       else if (isFinalStatus(now.state)) {
-        yield writer.end(last, now.state)
+        yield writer.end(toId(position), now.state)
         return
       }
-      if (page.results.length > 0) sentAt = performance.now()
-      else if (performance.now() - sentAt >= HEARTBEAT_MS - READ_MS) {
+      if (text !== '') sentAt = performance.now()
+      else if (quietMs() <= READ_MS) {
         sentAt = performance.now()
         yield writer.heartbeat
       }
@@ -119,42 +122,56 @@ async function* follow<C>(
   }
 }
 
-async function bodyOf(store: Store, task: TaskSnapshot, after: number): Promise<string> {
-  const values: string[] = []
-  let last = after
-  let from: number | undefined
-  for await (const page of pagesAfter(store, task.external, after)) {
-    // A gap behind results that were read: they were evicted meanwhile, or before.
-    if (page.from !== undefined) {
-      from = page.from
-      values.length = 0
-    }
-    for (const result of page.results) values.push(`{"id":${result.id},"value":${result.text}}`)
-    last = page.last
-  }
-  return `{"status":${JSON.stringify(task.state)},"last":${last}${from === undefined ? '' : `,"from":${from}`},"results":[${values.join(',')}]}`
+/** Returns a page as one text: its results are few, or small. */
+function toText(writer: Writer, results: Page['results'], isGap: boolean, { log, last }: Position): string {
+  const [first] = results
+  const gap = isGap ? writer.gap(toId({ log, last: first ? first.last - 1 : last })) : ''
+  return results.reduce((text, result) => text + writer.result(toId(result), result.text), gap)
 }
 
-/** Returns the number of the last result that the client has. */
-function readPosition({ query, headers }: HttpRequest<unknown>): number {
+async function bodyOf(store: Store, task: TaskSnapshot, after: Position | undefined): Promise<string> {
+  const values: string[] = []
+  let position = after
+  let hasGap = false
+  for (let isMore = true; isMore;) {
+    const page = await readAfter(store, task, position, hasRun(task))
+    // Those before a gap were dropped while this one read.
+    if (page.isGap) {
+      hasGap = true
+      values.length = 0
+    }
+    for (const result of page.results) values.push(`{"id":"${toId(result)}","value":${result.text}}`)
+    ;({ position, isMore } = page)
+  }
+  const last = position === undefined ? '' : `,"last":"${toId(position)}"`
+  return `{"status":${JSON.stringify(task.state)}${last}${hasGap ? ',"gap":true' : ''},"results":[${values.join(',')}]}`
+}
+
+function hasRun({ state, attempt }: TaskSnapshot): boolean {
+  return isFinalStatus(state) && attempt > 0
+}
+
+/** Returns the last result that the client has, if it says so. */
+function readPosition({ query, headers }: HttpRequest<unknown>): Position | undefined {
   const unknown = [...query.keys()].find((name) => name !== 'after')
   // An EventSource sends both: the parameter of its URL stays, and the field is newer.
-  const given = headers['last-event-id'] ?? query.get('after') ?? '0'
-  if (unknown === undefined && /^\d{1,15}$/.test(String(given))) return Number(given)
+  const given = headers['last-event-id'] ?? query.get('after')
+  if (unknown === undefined && given === null) return undefined
+  const position = parsePosition(String(given))
+  if (unknown === undefined && position) return position
   throw httpError('invalid_query', {
-    message: unknown === undefined ? 'after and Last-Event-ID must be the number of a partial result.'
+    message: unknown === undefined ? 'after and Last-Event-ID must be the id of a partial result.'
       : `There is no parameter ${JSON.stringify(unknown.slice(0, 100))}; after is the only one.`,
   })
 }
 
 function operationsOf<C>({ status }: Endpoints<C>) {
   const [{ path } = {}] = status.operations ?? []
-  const number = { type: 'integer', minimum: 1 }
   return readOperations({
     summary: 'Read the partial results of a task while it runs',
     parameters: [
       parameter('path', 'id'),
-      parameter('query', 'after', { description: 'The number of the last one that the client has', schema: { type: 'integer', minimum: 0 } }),
+      parameter('query', 'after', { description: 'The id of the last one that the client has' }),
       parameter('header', 'Last-Event-ID', { description: 'The same, of an event stream that continues. It takes precedence over `after`' }),
     ],
     responses: {
@@ -165,9 +182,9 @@ function operationsOf<C>({ status }: Endpoints<C>) {
         },
         mediaTypes: TYPES,
         schema: object({
-          status: text, last: { type: 'integer' },
-          from: { ...number, description: 'The first one that is left, if those before it were dropped' },
-          results: array(object({ id: number, value: {} }, 'id', 'value')),
+          status: text, last: text,
+          gap: { const: true, description: 'Some before these results were dropped' },
+          results: array(object({ id: text, value: {} }, 'id', 'value')),
         }, 'status', 'last', 'results'),
       }),
       204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),

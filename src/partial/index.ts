@@ -1,1 +1,2 @@
-export { partialResults, type Emitted, type Emitting, type PartialResults } from './partial-results.js'
+export type { Emitted, Emitting } from './emitting.js'
+export { partialResults, type PartialResults } from './partial-results.js'

@@ -1,8 +1,9 @@
 import { Buffer } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
+import { isWorkerClosing } from '../engine/runs.js'
 import { httpError } from '../http/errors.js'
 import { setTimeout } from '../runtime/timers.js'
-import { retryUntil, type Retry } from '../stores/calls.js'
+import { StoreRetry } from '../stores/calls.js'
 import type { Entry, Store, WriteOptions } from '../stores/store.js'
 
 /** Size from which the newest partial results become a part of their own, in bytes. */
@@ -11,11 +12,6 @@ const PART_BYTES = 16_384
 const MAX_RESULT_BYTES = 65_536
 /** Bytes that may wait to be written. Beyond them `emit` waits. */
 const MAX_WAITING_BYTES = 65_536
-/**
- * Numbers of a run whose task has no entry, because it was evicted. No reader has numbers of a later run, so it is told
- * of a gap.
- */
-const RUN_NUMBERS = 1e9
 /** Time for which partial results are gathered before they are written, in milliseconds. */
 const GATHER_MS = 20
 
@@ -28,8 +24,8 @@ export interface Limits {
 
 /** Older partial results, in an entry of their own that is written once. */
 interface Part {
-  /** Id of the writer that wrote it. */
-  readonly writer: string
+  /** Random, so that no other run takes it for one of its own. */
+  readonly id: string
   /** Number of the first one. */
   readonly first: number
   readonly count: number
@@ -38,22 +34,31 @@ interface Part {
 
 /** The entry of a task: its newest results themselves, and where the older ones are. */
 interface Log {
+  /** Random, and another one after `clear` or if the entry was evicted: then the numbers begin again. */
+  readonly id: string
   /** Number of the attempt that may write. */
   readonly attempt: number
-  /** Id of the writer that may write. A run that was given back has the attempt of the next one. */
+  /** Id of the run that may write. A run that was given back has the attempt of the next one. */
   readonly writer: string
-  /** Number of the first result since the beginning, or since `clear`. */
-  readonly start: number
   readonly parts: readonly Part[]
-  /** Number of the first result of `tail`. */
+  /** Number of the first result of `tail`, from 1. */
   readonly first: number
   /** The newest results, as JSON. */
   readonly tail: readonly string[]
 }
 
-/** Returns the key of the entry that changes with each write. `name` is that of the external resource of the task. */
-export const logKey = (name: string): string => `partial/${name}`
-const partKey = (name: string, { writer, first }: Part): string => `partial/${name}/${writer}.${first}`
+/** A task that has partial results. */
+export interface TaskOfLog {
+  readonly id: string
+  /** Name of its external resource. It tells the task from an earlier one that had the same id. */
+  readonly external: string | undefined
+}
+
+/** Returns the key of the entry that changes with each write. */
+export const logKey = ({ id, external }: TaskOfLog): string => `partial/${id}/${external}`
+const partKey = (task: TaskOfLog, { id }: Part): string => `${logKey(task)}/${id}`
+const newId = (): string => randomBytes(4).toString('hex')
+const emptyLog = () => ({ id: newId(), parts: [], first: 1, tail: [] })
 
 /** A line of JSON for the log, and one for each result. JSON contains no line break. */
 function encode({ tail, ...head }: Log): string {
@@ -75,8 +80,7 @@ export function resultText(result: unknown): string {
 
 /** The run that emits. */
 export interface EmittingRun {
-  /** Name of the external resource of the task. */
-  readonly name: string
+  readonly task: TaskOfLog
   readonly attempt: number
   readonly owner: string | undefined
   readonly signal: AbortSignal
@@ -84,14 +88,14 @@ export interface EmittingRun {
 
 /** The partial results of one run of a task. The run that began last alone may write. */
 export class PartialWriter {
-  private readonly id = randomBytes(9).toString('base64url')
-  private readonly retry: Retry
+  private readonly id = newId()
+  private readonly retry: StoreRetry
   private readonly options: WriteOptions
   /** Number of results from which the newest ones become a part. */
   private readonly partCount: number
   private log: Log
   private revision: string | undefined
-  private readonly waiting: string[] = []
+  private waiting: string[] = []
   private waitingBytes = 0
   private isClearing = false
   private writing: Promise<void> | undefined
@@ -100,11 +104,11 @@ export class PartialWriter {
   private constructor(
     private readonly store: Store, private readonly run: EmittingRun, private readonly limits: Limits,
   ) {
-    this.retry = retryUntil(run.signal)
-    this.options = { ttlMs: limits.keepMs, evictable: true, owner: run.owner }
+    const { attempt, owner, signal } = run
+    this.retry = new StoreRetry(store.shared, signal)
+    this.options = { ttlMs: limits.keepMs, evictable: true, owner }
     this.partCount = Math.ceil(limits.maxResults / 10)
-    const first = (run.attempt - 1) * RUN_NUMBERS + 1
-    this.log = { attempt: run.attempt, writer: this.id, start: first, parts: [], first, tail: [] }
+    this.log = { ...emptyLog(), attempt, writer: this.id }
   }
 
   /**
@@ -114,55 +118,66 @@ export class PartialWriter {
    */
   static async open(store: Store, run: EmittingRun, limits: Limits): Promise<PartialWriter> {
     const writer = new PartialWriter(store, run, limits)
-    const { id, retry, log: empty } = writer
-    let entry = await retry(async () => store.get(logKey(run.name)))
+    let entry = await writer.retry.run(() => store.get(logKey(run.task)))
     for (;;) {
       // A run that was given back must not take over from the next one, which has the same attempt.
       run.signal.throwIfAborted()
       const stored = entry && decode(entry)
       if (stored && stored.attempt > run.attempt) throw httpError('attempt_replaced')
       writer.revision = entry?.revision
-      entry = await writer.tryWrite({ ...stored ?? empty, attempt: run.attempt, writer: id })
+      entry = await writer.tryWrite({ ...writer.log, ...stored, attempt: run.attempt, writer: writer.id })
       if (!entry) return writer
     }
   }
 
   /** Writes a result soon. Resolves at once, unless many wait. */
   async emit(text: string): Promise<void> {
-    if (this.failure) throw this.failure.error
+    this.assertWritable()
     this.waiting.push(text)
     this.waitingBytes += text.length
     this.writing ??= this.writeAll()
     if (this.waitingBytes > MAX_WAITING_BYTES) await this.settled()
   }
 
-  /** Resolves when all results are stored. */
-  async settled(): Promise<void> {
-    await this.writing
-    if (this.failure) throw this.failure.error
+  /** Drops all results. Readers are told. */
+  async clear(): Promise<void> {
+    this.assertWritable()
+    this.waiting = []
+    this.waitingBytes = 0
+    this.isClearing = true
+    this.writing ??= this.writeAll()
+    await this.settled()
   }
 
   /** Returns how many results there were since `clear`, and the newest of them that are stored, without a gap. */
   async stored(): Promise<{ readonly count: number, readonly texts: readonly string[] }> {
     await this.settled()
-    const { start, parts, first, tail } = this.log
+    const { log: { parts, first, tail }, run: { task }, store } = this
     let texts: string[] = []
     for (const part of parts) {
-      const older = await this.retry(async () => this.store.get(partKey(this.run.name, part)))
+      const older = await this.retry.run(() => store.get(partKey(task, part)))
       // Evicted: those before it are no use without it.
       texts = older ? texts.concat(older.value.split('\n')) : []
     }
-    return { count: first + tail.length - start, texts: texts.concat(tail) }
+    return { count: first + tail.length - 1, texts: texts.concat(tail) }
   }
 
-  /** Drops all results. Readers are told. The numbers go on. */
-  async clear(): Promise<void> {
+  /** Resolves when all results are stored. Rejects if one was not. */
+  async settled(): Promise<void> {
+    await this.writing
     if (this.failure) throw this.failure.error
-    this.waiting.length = 0
-    this.waitingBytes = 0
-    this.isClearing = true
-    this.writing ??= this.writeAll()
-    await this.settled()
+  }
+
+  /** Makes all later calls reject, and `settled`. */
+  fail(error: unknown): void {
+    this.failure ??= { error }
+  }
+
+  /** A run that was stopped emits nothing more. One that a shutdown stops may still end. */
+  private assertWritable(): void {
+    const { failure, run: { signal } } = this
+    if (failure) throw failure.error
+    if (signal.aborted && !isWorkerClosing(signal.reason)) throw signal.reason
   }
 
   /** Makes all writes, one after the other. Never rejects: the next call throws the error. */
@@ -173,58 +188,69 @@ export class PartialWriter {
         if (this.isClearing) {
           this.isClearing = false
           await this.drop()
-          continue
-        }
-        const texts = this.waiting.splice(0, this.partCount)
-        this.waitingBytes -= lengthOf(texts)
-        await this.append(texts)
+        } else await this.append(this.take())
       }
     } catch (error) {
-      this.failure = { error }
+      this.fail(error)
     }
     this.writing = undefined
   }
 
+  /** Takes as many of the waiting results as a part may have. */
+  private take(): string[] {
+    let [count, bytes] = [0, 0]
+    for (const text of this.waiting) {
+      if (count === this.partCount || bytes >= PART_BYTES) break
+      count++
+      bytes += Buffer.byteLength(text)
+      this.waitingBytes -= text.length
+    }
+    return this.waiting.splice(0, count)
+  }
+
   private async append(texts: readonly string[]): Promise<void> {
-    const { store, run: { name }, log, id: writer, options, partCount, limits: { maxResults, maxBytes } } = this
+    const { store, run: { task }, log, options, partCount, limits: { maxResults, maxBytes } } = this
     const tail = [...log.tail, ...texts]
-    const bytes = bytesOf(tail)
+    const bytes = tail.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
     if (bytes < PART_BYTES && tail.length < partCount) return this.write({ ...log, tail })
-    const part = { writer, first: log.first, count: tail.length, bytes }
-    // The key belongs to this writer, so an entry that exists is that of a try whose reply was lost.
-    await this.retry(async () => store.create(partKey(name, part), tail.join('\n'), options))
+    const part = { id: newId(), first: log.first, count: tail.length, bytes }
+    // An entry that exists is that of a try whose reply was lost.
+    await this.retry.run(() => store.create(partKey(task, part), tail.join('\n'), options))
     const parts = [...log.parts, part]
     const dropped: Part[] = []
     while (parts.length > 1 && (total(parts, 'count') > maxResults || total(parts, 'bytes') > maxBytes)) {
       dropped.push(parts.shift() as Part)
     }
-    await this.replace({ ...log, parts, first: log.first + tail.length, tail: [] }, dropped)
+    await this.write({ ...log, parts, first: log.first + tail.length, tail: [] })
+    await deleteParts(store, task, dropped)
   }
 
   private async drop(): Promise<void> {
-    const { log, log: { start, parts, first, tail } } = this
-    const last = first + tail.length - 1
-    if (last < start) return
-    // A number is left out, so that readers that have all the others see a gap.
-    await this.replace({ ...log, start: last + 2, parts: [], first: last + 2, tail: [] }, parts)
-  }
-
-  private async replace(log: Log, dropped: readonly Part[]): Promise<void> {
-    await this.write(log)
-    await deleteParts(this.store, this.run.name, dropped)
+    const { store, run: { task }, log } = this
+    if (log.first === 1 && log.tail.length === 0) return
+    await this.write({ ...log, ...emptyLog() })
+    await deleteParts(store, task, log.parts)
   }
 
   private async write(log: Log): Promise<void> {
-    if (await this.tryWrite(log)) throw httpError('attempt_replaced')
+    for (;;) {
+      const entry = await this.tryWrite(log)
+      if (!entry) return
+      const { writer, attempt } = decode(entry)
+      // Of this run: a store that failed over may have lost the last write. Of an earlier one: it wrote after the entry
+      // was evicted.
+      if (writer !== this.id && attempt >= log.attempt) throw httpError('attempt_replaced')
+      this.revision = entry.revision
+    }
   }
 
-  /** Writes the log, unless another writer has: then returns its entry. Repeats the write if its reply is lost. */
+  /** Writes the log. Returns the entry that is there instead, if there is one. Repeats the write if its reply is lost. */
   private async tryWrite(log: Log): Promise<Entry | undefined> {
-    const { store, options, retry, run: { name, signal } } = this
-    const [key, value] = [logKey(name), encode(log)]
+    const { store, options, run: { task, signal } } = this
+    const [key, value] = [logKey(task), encode(log)]
     for (;;) {
       const { revision } = this
-      const outcome = await retry(async () => (
+      const outcome = await this.retry.run(async () => (
         revision === undefined ? store.create(key, value, options) : store.replace(key, value, revision, options)
       ))
       let written: string | undefined
@@ -243,83 +269,91 @@ export class PartialWriter {
   }
 }
 
-function lengthOf(texts: readonly string[]): number {
-  return texts.reduce((sum, text) => sum + text.length, 0)
-}
-
-function bytesOf(texts: readonly string[]): number {
-  return texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
-}
-
 function total(parts: readonly Part[], what: 'count' | 'bytes'): number {
   return parts.reduce((sum, part) => sum + part[what], 0)
 }
 
-/** A partial result, with its number from 1. */
-interface NumberedResult {
-  readonly id: number
-  /** The value as JSON. */
+/** The last partial result that a reader has: the id of its log, and its number. */
+export interface Position {
+  readonly log: string
+  readonly last: number
+}
+
+/** Log of a reader of a task that has not emitted yet. */
+const NOT_YET = 'none'
+/** Log of a reader that was told that all is gone. */
+const GONE = 'gone'
+
+/** Returns the position that a client has sent, if it is one. */
+export function parsePosition(text: string): Position | undefined {
+  const [, log, last] = /^([a-z0-9]{1,16})-(\d{1,15})$/.exec(text) ?? []
+  return log === undefined ? undefined : { log, last: Number(last) }
+}
+
+/** Returns a position as clients see it, the id of a partial result. */
+export function toId({ log, last }: Position): string {
+  return `${log}-${last}`
+}
+
+/** A partial result as JSON, and the position of a reader that has it. */
+interface PositionedResult extends Position {
   readonly text: string
 }
 
-/** Some partial results after a number. */
+/** Some partial results after a position. */
 export interface Page {
-  readonly results: readonly NumberedResult[]
-  /** Number of the last result of the page, or of the last one that was ever stored. */
-  readonly last: number
-  /** True if there are more after `last`. */
+  readonly results: readonly PositionedResult[]
+  /** Position of a reader that has the page. */
+  readonly position: Position
+  /** True if there are more. */
   readonly isMore: boolean
-  /** Number of the first result that is still stored, if those before it are missing. */
-  readonly from: number | undefined
+  /** True if some before the results of this page are missing. */
+  readonly isGap: boolean
 }
 
 /**
- * Reads the partial results after `after`, those of one part or the newest ones, so that a slow reader holds no more. Some
- * may be missing, because they were dropped.
+ * Reads the partial results after a position, those of one part or the newest ones, so that a slow reader holds no more.
+ * Some may be missing, because they were dropped.
  *
- * @param name - that of the external resource of the task, if it has one
+ * @param hasRun - true for a final task that has run, so that nothing means that all is gone
  */
-export async function readAfter(store: Store, name: string | undefined, after: number): Promise<Page> {
-  const entry = name === undefined ? undefined : await store.get(logKey(name))
-  if (name === undefined || !entry) return { results: [], last: after, isMore: false, from: undefined }
-  const { parts, first, tail } = decode(entry)
+export async function readAfter(
+  store: Store, task: TaskOfLog, position: Position | undefined, hasRun: boolean,
+): Promise<Page> {
+  const entry = task.external === undefined ? undefined : await store.get(logKey(task))
+  if (!entry) {
+    const isGone = hasRun && task.external !== undefined
+    const now = isGone ? { log: GONE, last: 0 } : position ?? { log: NOT_YET, last: 0 }
+    return { results: [], position: now, isMore: false, isGap: isGone && position?.log !== GONE }
+  }
+  const { id, parts, first, tail } = decode(entry)
+  const isOther = position !== undefined && position.log !== NOT_YET && position.log !== id
+  const last = position?.log === id ? position.last : 0
+  const pageOf = (texts: readonly string[], from: number, isMore: boolean): Page => {
+    const results = texts.map((text, at) => ({ log: id, last: from + at, text })).filter((result) => result.last > last)
+    const next = results[0]?.last ?? from + texts.length
+    return {
+      results, isMore, isGap: isOther || next > last + 1, position: { log: id, last: Math.max(last, from + texts.length - 1) },
+    }
+  }
   for (const part of parts) {
-    if (part.first + part.count - 1 <= after) continue
-    const older = await store.get(partKey(name, part))
+    if (part.first + part.count - 1 <= last) continue
+    const older = await store.get(partKey(task, part))
     // Evicted: a gap.
-    if (older) return pageOf(older.value.split('\n'), part.first, after, true)
+    if (older) return pageOf(older.value.split('\n'), part.first, true)
   }
-  return pageOf(tail, first, after, false)
-}
-
-/** Yields the pages after `after`, up to the newest results. */
-export async function* pagesAfter(
-  store: Store, name: string | undefined, after: number,
-): AsyncGenerator<Page, void, undefined> {
-  for (let [last, isMore] = [after, true]; isMore;) {
-    const page = await readAfter(store, name, last)
-    yield page
-    ;({ last, isMore } = page)
-  }
-}
-
-function pageOf(texts: readonly string[], first: number, after: number, isMore: boolean): Page {
-  const results = texts.map((text, at) => ({ id: first + at, text })).filter(({ id }) => id > after)
-  const next = results[0]?.id ?? first + texts.length
-  return {
-    results, isMore, last: Math.max(after, first + texts.length - 1), from: next > after + 1 ? next : undefined,
-  }
+  return pageOf(tail, first, false)
 }
 
 /** Deletes all partial results of a task. */
-export async function removeAll(store: Store, name: string): Promise<void> {
-  const entry = await store.get(logKey(name))
+export async function removeAll(store: Store, task: TaskOfLog): Promise<void> {
+  const entry = await store.get(logKey(task))
   if (!entry) return
-  await store.delete(logKey(name))
-  await deleteParts(store, name, decode(entry).parts)
+  await store.delete(logKey(task))
+  await deleteParts(store, task, decode(entry).parts)
 }
 
 /** Never rejects, because they expire. */
-async function deleteParts(store: Store, name: string, parts: readonly Part[]): Promise<void> {
-  await Promise.all(parts.map(async (part) => store.delete(partKey(name, part)))).catch(() => undefined)
+async function deleteParts(store: Store, task: TaskOfLog, parts: readonly Part[]): Promise<void> {
+  await Promise.all(parts.map(async (part) => store.delete(partKey(task, part)))).catch(() => undefined)
 }

@@ -35,10 +35,13 @@ for (const [database, url] of Object.entries(urls)) {
     const client = createClient({ baseUrl: web.url, retry: { baseMs: 1 } })
     const task = await client.submit('/tasks', {})
     const seen: number[] = []
+    let last: string | undefined
     while (seen.at(-1) !== 300) {
       const leave = new AbortController()
       try {
-        for await (const { value } of readPartialResults<number>(client, task, { after: seen.length, signal: leave.signal })) {
+        const options = { ...last !== undefined && { after: last }, signal: leave.signal }
+        for await (const { id, value } of readPartialResults<number>(client, task, options)) {
+          last = id
           seen.push(value)
           if (seen.length === 60 || seen.length === 150) {
             worker.child.kill('SIGKILL')

@@ -1,7 +1,7 @@
 // Partial results over each engine: as a browser, a script with lines, and a client that comes back would read them.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { createTasks, defineTask, jsonSchema, router, taskEndpoints } from 'longhaul'
+import { createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition } from 'longhaul'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
 import { partialResults } from 'longhaul/partial'
@@ -25,7 +25,8 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
   const database = openDatabase(url, { name })
   const spy = new Spy()
   const process_ = (parts: typeof database.parts, worker: boolean) => {
-    const words = partialResults<string>({ store: new SpyStore(parts.store, spy), ...options })
+    const store = new SpyStore(parts.store, spy, parts.store.shared)
+    const words = partialResults<string>({ store, ...options })
     const say = defineTask({
       name: 'say', input, external: words.external, attempts: 3, backoff: { type: 'fixed', delayMs: 1 },
       run: words.run(async (said, { emit, emitted, clear }) => {
@@ -43,7 +44,7 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
         return said.words.length
       }),
     })
-    const tasks = createTasks({ ...parts, definitions: [say], worker, onError: () => undefined })
+    const tasks = createTasks({ ...parts, store, definitions: [say], worker, onError: () => undefined })
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => String(headers['x-user'] ?? 'ann'), remove: 'forget' })
     const handle = toFetch(router({
       'POST /tasks': endpoints.submit(say), 'GET|DELETE /tasks/{id}': endpoints.status,
@@ -71,8 +72,16 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
   }
   const ended = async (path: string) => (await web.ask(path, { prefer: 'wait=20' })).json() as Promise<{ status: string, taskId: string }>
   /** Keys of the entries that were written. */
-  const keys = () => spy.writes.map((call) => call.split(' ')[1] ?? '')
+  const keys = () => spy.writes.map((call) => call.split(' ')[1] ?? '').filter((key) => key.startsWith('partial/'))
   return { ...web, submit, ended, gates, keys }
+}
+
+/** Returns a text with ids as `log-3`. */
+const plain = (text: string): string => text.replaceAll(/\b[0-9a-f]{8}-(?=\d+\b)/g, 'log-')
+
+/** Yields events with ids as `log-3`. */
+async function* plainEvents(response: Response) {
+  for await (const event of eventsOf(response)) yield JSON.parse(plain(JSON.stringify(event))) as typeof event
 }
 
 const EVENTS = { accept: 'text/event-stream' }
@@ -85,13 +94,13 @@ for (const [name, url] of Object.entries(urls)) {
       const path = await submit('a', 'wait', 'b')
       const response = await ask(`${path}/partial-results`, EVENTS)
       assert.equal(response.headers.get('content-type'), 'text/event-stream; charset=utf-8')
-      const events = eventsOf(response)
+      const events = plainEvents(response)
       assert.deepEqual((await events.next()).value, { retry: '2000' })
-      assert.deepEqual((await events.next()).value, { id: '1', data: '"a"' })
+      assert.deepEqual((await events.next()).value, { id: 'log-1', data: '"a"' })
       gates[1]?.resolve()
-      assert.deepEqual((await events.next()).value, { id: '2', data: '"wait"' })
-      assert.deepEqual((await events.next()).value, { id: '3', data: '"b"' })
-      assert.deepEqual((await events.next()).value, { id: '3', event: 'end', data: '{"status":"completed"}' })
+      assert.deepEqual((await events.next()).value, { id: 'log-2', data: '"wait"' })
+      assert.deepEqual((await events.next()).value, { id: 'log-3', data: '"b"' })
+      assert.deepEqual((await events.next()).value, { id: 'log-3', event: 'end', data: '{"status":"completed"}' })
       assert.equal((await events.next()).done, true)
     })
 
@@ -99,19 +108,21 @@ for (const [name, url] of Object.entries(urls)) {
       const { submit, ended, ask } = open(t, url)
       const path = await submit('a', 'b', 'c')
       await ended(path)
-      const events = await (await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': '2' })).text()
-      assert.equal(events, 'retry: 2000\n\nid: 3\ndata: "c"\n\nid: 3\nevent: end\ndata: {"status":"completed"}\n\n')
+      const { last } = await (await ask(`${path}/partial-results`)).json() as { last: string }
+      const at = (number: number): string => last.replace(/3$/, String(number))
+      const events = await (await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': at(2) })).text()
+      assert.equal(plain(events), 'retry: 2000\n\nid: log-3\ndata: "c"\n\nid: log-3\nevent: end\ndata: {"status":"completed"}\n\n')
       // An EventSource keeps the parameter of its URL when it reconnects.
-      const again = await (await ask(`${path}/partial-results?after=1`, { ...EVENTS, 'last-event-id': '2' })).text()
+      const again = await (await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': at(2) })).text()
       assert.equal(again, events)
-      assert.equal((await ask(`${path}/partial-results?after=1`, { ...EVENTS, 'last-event-id': '3' })).status, 204)
-      const done = await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': '3' })
-      assert.equal(done.status, 204)
-      const lines = await (await ask(`${path}/partial-results?after=1`, LINES)).text()
-      assert.equal(lines, '{"id":2,"value":"b"}\n{"id":3,"value":"c"}\n{"end":{"status":"completed"}}\n')
-      const now = await ask(`${path}/partial-results?after=2`)
+      for (const method of ['GET', 'HEAD']) {
+        assert.equal((await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': last }, method)).status, 204)
+      }
+      const lines = await (await ask(`${path}/partial-results?after=${at(1)}`, LINES)).text()
+      assert.equal(plain(lines), '{"id":"log-2","value":"b"}\n{"id":"log-3","value":"c"}\n{"end":{"status":"completed"}}\n')
+      const now = await ask(`${path}/partial-results?after=${at(2)}`)
       assert.equal(now.headers.get('cache-control'), 'no-store')
-      assert.deepEqual(await now.json(), { status: 'completed', last: 3, results: [{ id: 3, value: 'c' }] })
+      assert.deepEqual(await now.json(), { status: 'completed', last, results: [{ id: last, value: 'c' }] })
     })
 
     test('a later run goes on after what an earlier one has emitted', async (t) => {
@@ -131,23 +142,23 @@ for (const [name, url] of Object.entries(urls)) {
       const end = await tasks.wait(taskId, { timeoutMs: 20_000 })
       assert.ok(end?.status === 'failed' && end.error.code === 'task_failed')
       assert.ok(Number(end.attempts?.at(-1)?.attempt) > 3)
-      const { results } = await (await ask(`${path}/partial-results`)).json() as { results: object[] }
-      assert.deepEqual(results, [{ id: 1, value: 'a' }])
+      const { last, results } = await (await ask(`${path}/partial-results`)).json() as { last: string, results: object[] }
+      assert.deepEqual(results, [{ id: last, value: 'a' }])
     })
 
     test('that are dropped by clear are a gap for a reader that has them all', async (t) => {
       const { submit, ask, gates } = open(t, url)
       const path = await submit('a', 'b', 'wait', 'clear', 'wait', 'c')
-      const events = eventsOf(await ask(`${path}/partial-results`, EVENTS))
+      const events = plainEvents(await ask(`${path}/partial-results`, EVENTS))
       await events.next()
       await events.next()
-      assert.deepEqual((await events.next()).value, { id: '2', data: '"b"' })
+      assert.deepEqual((await events.next()).value, { id: 'log-2', data: '"b"' })
       gates[2]?.resolve()
       // "wait" was emitted just before, and is dropped unseen.
-      assert.deepEqual((await events.next()).value, { id: '3', event: 'gap', data: '{"from":4}' })
+      assert.deepEqual((await events.next()).value, { id: 'log-0', event: 'gap', data: '{}' })
       gates[4]?.resolve()
-      assert.deepEqual((await events.next()).value, { id: '4', data: '"wait"' })
-      assert.deepEqual((await events.next()).value, { id: '5', data: '"c"' })
+      assert.deepEqual((await events.next()).value, { id: 'log-1', data: '"wait"' })
+      assert.deepEqual((await events.next()).value, { id: 'log-2', data: '"c"' })
       for await (const { event } of events) assert.equal(event, 'end')
     })
 
@@ -171,12 +182,12 @@ for (const [name, url] of Object.entries(urls)) {
       const { submit, ended, ask } = open(t, url, { maxResults: 100 })
       const path = await submit(...Array.from({ length: 1000 }, (_, at) => `word ${String(at)}`))
       await ended(path)
-      const { last, from, results } = await (await ask(`${path}/partial-results`)).json() as { last: number, from: number, results: { id: number }[] }
-      assert.equal(last, 1000)
-      assert.ok(from > 100 && from <= 1000)
-      assert.equal(results[0]?.id, from)
-      assert.equal(results.at(-1)?.id, 1000)
-      assert.match(await (await ask(`${path}/partial-results`, LINES)).text(), new RegExp(`^\\{"gap":\\{"from":${String(from)}\\}\\}\\n\\{"id":${String(from)},`))
+      const { last, gap, results } = await (await ask(`${path}/partial-results`)).json() as { last: string, gap: boolean, results: { id: string, value: string }[] }
+      assert.deepEqual([gap, plain(last), results.at(-1)], [true, 'log-1000', { id: last, value: 'word 999' }])
+      assert.ok(results.length >= 100 && results.length <= 110)
+      const lines = (await (await ask(`${path}/partial-results`, LINES)).text()).split('\n')
+      const [{ id, value } = { id: '', value: '' }] = results
+      assert.deepEqual(lines.slice(0, 2).map(plain), [`{"id":"log-${1000 - results.length}","gap":{}}`, plain(JSON.stringify({ id, value }))])
     })
 
     test('are deleted with their task', async (t) => {
@@ -198,7 +209,7 @@ for (const [name, url] of Object.entries(urls)) {
       const readers = await Promise.all(Array.from({ length: 90 }, () => ask(`${path}/partial-results`, LINES)))
       gates[1]?.resolve()
       for (const text of await Promise.all(readers.map((reader) => reader.text()))) {
-        assert.equal(text, '{"id":1,"value":"a"}\n{"id":2,"value":"wait"}\n{"id":3,"value":"b"}\n{"end":{"status":"completed"}}\n')
+        assert.equal(plain(text), '{"id":"log-1","value":"a"}\n{"id":"log-2","value":"wait"}\n{"id":"log-3","value":"b"}\n{"end":{"status":"completed"}}\n')
       }
     })
   })
@@ -218,7 +229,7 @@ describe('the resource of partial results', () => {
   test('rejects positions, parameters, types and methods that it does not know', async (t) => {
     const { submit, ask } = open(t, undefined)
     const path = `${await submit('a')}/partial-results`
-    assert.equal((await ask(`${path}?after=x`)).status, 400)
+    for (const after of ['x', '1', '-1', 'a-1-1']) assert.equal((await ask(`${path}?after=${after}`)).status, 400)
     assert.equal((await ask(`${path}?since=1`)).status, 400)
     assert.equal((await ask(path, { ...EVENTS, 'last-event-id': '-1' })).status, 400)
     assert.equal((await ask(path, { accept: 'image/png' })).status, 406)
@@ -226,21 +237,65 @@ describe('the resource of partial results', () => {
     assert.equal((await ask(path, EVENTS, 'HEAD')).headers.get('content-type'), 'text/event-stream; charset=utf-8')
   })
 
-  test('is not created for tasks that are kept for longer, and a run without external is rejected', async (t) => {
-    const { store, engine } = memory()
+  test('is not created for definitions that cannot keep them, or beside another store', async (t) => {
+    const { store } = memory()
     const words = partialResults<string>({ store, keepMs: 1000 })
+    const other = partialResults<string>({ store: memory().store })
     const heard: unknown[] = []
-    const definitions = [
-      defineTask({ name: 'say', external: words.external, run: words.run(() => 1) }),
-      defineTask({ name: 'forgot', run: words.run(() => 1) }),
-    ] as const
-    const tasks = createTasks({ store, engine, definitions, onError: (error) => { heard.push(error) } })
+    const run = words.run(() => 1)
+    const external = { of: () => 'file', release: () => undefined }
+    const create = (definition: AnyTaskDefinition) => {
+      const tasks = createTasks({ store, engine: memory().engine, definitions: [definition], onError: (error) => { heard.push(error) } })
+      t.after(() => tasks.close())
+      return { tasks, endpoints: taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' }) }
+    }
+    const kept = create(defineTask({ name: 'kept', external: words.external, run }))
+    assert.throws(() => words.endpoint(kept.endpoints), { message: 'partialResults: keepMs must be at least retentionMs of the task kept' })
+    assert.throws(() => other.endpoint(kept.endpoints), { message: 'partialResults: pass the store that createTasks has' })
+    const without = defineTask({ name: 'without', run })
+    for (const definition of [without, defineTask({ name: 'without', external, run })]) {
+      assert.throws(() => words.endpoint(create(definition).endpoints), { message: 'partialResults: the definition without needs its property external, too' })
+    }
+    const { tasks } = create(without)
+    const { taskId } = await tasks.submit(without, {})
+    assert.equal((await tasks.wait(taskId, { timeoutMs: 20_000 }))?.status, 'failed')
+    assert.match(String(heard[0]), /partialResults: the definition needs the property external, too/)
+  })
+
+  test('a heartbeat comes in time, even if the task has changed without a result since', async (t) => {
+    keepAlive(t)
+    const { store, engine } = memory()
+    const words = partialResults<string>({ store })
+    const gate = deferred()
+    const end = deferred()
+    const say = defineTask({ name: 'say', external: words.external, run: words.run(async (_input: object, { emit, progress }) => {
+      await emit('a')
+      await gate.promise
+      progress(1, 2)
+      await end.promise
+    }) })
+    const tasks = createTasks({ store, engine, definitions: [say], progressIntervalMs: 1 })
     t.after(() => tasks.close())
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-    assert.throws(() => words.endpoint(endpoints), { message: 'partialResults: keepMs must be at least retentionMs of the task say' })
-    const { taskId } = await tasks.submit(definitions[1], {})
-    assert.equal((await tasks.wait(taskId, { timeoutMs: 20_000 }))?.status, 'failed')
-    assert.match(String(heard[0]), /partialResults: the definition needs its `external`/)
+    const handle = toFetch(router({ 'GET /tasks/{id}/partial-results': words.endpoint(endpoints) }))
+    const { taskId } = await tasks.submit(say, {})
+    const [later, waits, realNow, realTimeout] = [{ ms: 0 }, [] as number[], performance.now.bind(performance), setTimeout]
+    t.mock.method(performance, 'now', () => realNow() + later.ms)
+    t.mock.method(globalThis, 'setTimeout', (work: () => void, ms: number) => {
+      waits.push(ms)
+      return realTimeout(work, ms)
+    })
+    const events = plainEvents(await handle(new Request(`http://localhost/tasks/${taskId}/partial-results`, { headers: EVENTS })))
+    await events.next()
+    assert.deepEqual((await events.next()).value, { id: 'log-1', data: '"a"' })
+    const next = events.next()
+    await eventually(() => Promise.resolve(waits.some((ms) => ms > 14_000)))
+    later.ms = 14_300
+    gate.resolve()
+    await eventually(() => Promise.resolve(waits.some((ms) => ms > 100 && ms <= 700)))
+    end.resolve()
+    assert.equal((await next).value?.event, 'end')
+    await events.next()
   })
 
   test('a reader that leaves releases its place', async (t) => {

@@ -2,9 +2,12 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
+import { WorkerClosingError } from '../../../src/engine/runs.js'
 import { isHttpError } from '../../../src/http/errors.js'
-import { logKey, PartialWriter, readAfter, removeAll, resultText, type Limits } from '../../../src/partial/partial-log.js'
-import type { Store } from '../../../src/stores/store.js'
+import {
+  logKey, parsePosition, PartialWriter, readAfter, removeAll, resultText, toId, type Limits, type Page, type Position,
+} from '../../../src/partial/partial-log.js'
+import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
 import { Spy, SpyStore } from '../kit/tasks.js'
 import { keepAlive } from '../../kit/wait.js'
 
@@ -12,96 +15,60 @@ import { keepAlive } from '../../kit/wait.js'
 keepAlive({ after })
 
 const LIMITS: Limits = { keepMs: 60_000, maxResults: 100, maxBytes: 1_000_000 }
-const name = 'resource'
+const task = { id: 'task', external: 'resource' }
+const KEY = logKey(task)
+
 function open(store: Store, attempt: number, { limits = LIMITS, signal = new AbortController().signal } = {}) {
-  return PartialWriter.open(store, { name, attempt, owner: 'ann', signal }, limits)
+  return PartialWriter.open(store, { task, attempt, owner: 'ann', signal }, limits)
 }
-async function valuesAfter(store: Store, after = 0): Promise<string[]> {
-  const { results, last, isMore } = await readAfter(store, name, after)
-  return [...results.map(({ text }) => text), ...isMore ? await valuesAfter(store, last) : []]
+
+/** Reads everything after a position, as a client does. */
+async function read(store: Store, position?: Position, hasRun = false) {
+  const texts: string[] = []
+  let page: Page | undefined
+  let isGap = false
+  do {
+    page = await readAfter(store, task, page?.position ?? position, hasRun)
+    isGap ||= page.isGap
+    texts.push(...page.results.map(({ text }) => text))
+  } while (page.isMore)
+  return { texts, isGap, position: page.position }
 }
+
+async function emit(writer: PartialWriter, ...texts: readonly string[]): Promise<void> {
+  for (const text of texts) await writer.emit(text)
+  await writer.settled()
+}
+
+const numbers = (from: number, to: number): string[] => Array.from({ length: to - from + 1 }, (_, at) => String(from + at))
 const replaced = (error: unknown): boolean => isHttpError(error) && error.code === 'attempt_replaced'
 
-describe('the log of partial results', () => {
+describe('the run that may write', () => {
   test('an earlier run can write nothing once a later one has begun', async () => {
     const { store } = memory()
     const first = await open(store, 1)
-    await first.emit('1')
-    await first.settled()
+    await emit(first, '1')
     const second = await open(store, 2)
     await first.emit('"late"')
     await assert.rejects(first.settled(), replaced)
     await assert.rejects(first.emit('"later"'), replaced)
-    await second.emit('2')
-    await second.settled()
-    assert.deepEqual(await valuesAfter(store), ['1', '2'])
+    await emit(second, '2')
+    assert.deepEqual((await read(store)).texts, ['1', '2'])
     await assert.rejects(open(store, 1), replaced)
-  })
-
-  test('a lost reply to any call changes nothing', async () => {
-    const calls = new Spy()
-    const { store: inner } = memory()
-    const quiet = new SpyStore(inner, calls)
-    const run = async (store: Store): Promise<void> => {
-      const writer = await open(store, 1)
-      for (let at = 1; at <= 45; at++) await writer.emit(String(at))
-      await writer.settled()
-    }
-    await run(quiet)
-    const expected = Array.from({ length: 45 }, (_, at) => String(at + 1))
-    assert.deepEqual(await valuesAfter(inner), expected)
-    for (let lost = 1; lost <= calls.writes.length; lost++) {
-      for (const fault of ['before', 'after'] as const) {
-        const { store } = memory()
-        const spy = new Spy()
-        let writes = 0
-        spy.fault = (call) => /^(create|replace)/.test(call) && ++writes === lost ? fault : undefined
-        await run(new SpyStore(store, spy))
-        assert.deepEqual(await valuesAfter(store), expected, `call ${String(lost)} lost ${fault} it`)
-      }
-    }
-  })
-
-  test('goes on after its entry was evicted; readers are told what is missing', async () => {
-    const { store } = memory()
-    const writer = await open(store, 1)
-    for (const text of ['1', '2', '3']) await writer.emit(text)
-    await writer.settled()
-    await removeAll(store, name)
-    assert.deepEqual(await readAfter(store, name, 3), { results: [], last: 3, isMore: false, from: undefined })
-    await writer.emit('4')
-    await writer.settled()
-    assert.deepEqual(await valuesAfter(store, 3), ['4'])
-  })
-
-  test('a later run that finds nothing begins behind all numbers of the earlier ones, so that readers see a gap', async () => {
-    const { store } = memory()
-    const first = await open(store, 1)
-    for (const text of ['1', '2', '3']) await first.emit(text)
-    await first.settled()
-    await removeAll(store, name)
-    const second = await open(store, 2)
-    await second.emit('"again"')
-    await second.settled()
-    const { results, from } = await readAfter(store, name, 3)
-    assert.deepEqual(results, [{ id: 1e9 + 1, text: '"again"' }])
-    assert.equal(from, 1e9 + 1)
   })
 
   test('of two runs with one attempt, the one that was not stopped writes, in whatever order they begin', async () => {
     const { store } = memory()
     const stopped = new AbortController()
     const first = await open(store, 1, { signal: stopped.signal })
-    await first.emit('1')
-    await first.settled()
-    stopped.abort(new Error('given back'))
+    await emit(first, '1')
+    stopped.abort(new WorkerClosingError())
     const second = await open(store, 1)
     await first.emit('"late"')
     await assert.rejects(first.settled(), replaced)
-    await assert.rejects(open(store, 1, { signal: stopped.signal }), /given back/)
-    await second.emit('2')
-    await second.settled()
-    assert.deepEqual(await valuesAfter(store), ['1', '2'])
+    await assert.rejects(open(store, 1, { signal: stopped.signal }), WorkerClosingError)
+    await emit(second, '2')
+    assert.deepEqual((await read(store)).texts, ['1', '2'])
   })
 
   test('a run that is stopped while it takes over leaves the results to the next one', async () => {
@@ -117,83 +84,202 @@ describe('the log of partial results', () => {
       }
     }
     await assert.rejects(open(new Slow(store, new Spy()), 1, { signal: stopped.signal }), /given back/)
-    await second?.emit('2')
-    await second?.settled()
-    assert.deepEqual(await valuesAfter(store), ['2'])
+    await emit(second as unknown as PartialWriter, '2')
+    assert.deepEqual((await read(store)).texts, ['2'])
   })
 
-  test('a part of an earlier run whose entry was evicted is not taken for one of a later run', async () => {
+  test('an earlier run that writes after the entry was evicted does not fail a later one', async () => {
     const { store } = memory()
     const first = await open(store, 1)
-    for (let at = 1; at <= 15; at++) await first.emit(`"old ${String(at)}"`)
-    await first.settled()
-    await store.delete(logKey(name))
-    const second = await open(store, 1)
-    for (let at = 1; at <= 15; at++) await second.emit(String(at))
-    await second.settled()
-    const expected = Array.from({ length: 15 }, (_, at) => String(at + 1))
-    assert.deepEqual(await valuesAfter(store), expected)
-    assert.deepEqual(await second.stored(), { count: 15, texts: expected })
+    await emit(first, '1')
+    const second = await open(store, 2)
+    await store.delete(KEY)
+    await emit(first, '"late"')
+    await emit(second, '2')
+    assert.deepEqual((await read(store)).texts, ['1', '2'])
+    await first.emit('"later"')
+    await assert.rejects(first.settled(), replaced)
+  })
+
+  test('a run whose store has lost its last write goes on', async () => {
+    const { store } = memory()
+    const writer = await open(store, 1)
+    await emit(writer, '1')
+    const earlier = await store.get(KEY)
+    await emit(writer, '2')
+    const now = await store.get(KEY)
+    await store.replace(KEY, earlier?.value ?? '', now?.revision ?? '', { ttlMs: 60_000 })
+    await emit(writer, '3')
+    assert.deepEqual((await read(store)).texts, ['1', '2', '3'])
+  })
+
+  test('a run that was cancelled emits nothing more; one that a shutdown stops may end', async () => {
+    const { store } = memory()
+    for (const [reason, expected] of [[new Error('cancelled'), ['1', '2']], [new WorkerClosingError(), ['1', '2', '3']]] as const) {
+      await store.delete(KEY)
+      const stopped = new AbortController()
+      const writer = await open(store, 1, { signal: stopped.signal })
+      await emit(writer, '1')
+      await writer.emit('2')
+      stopped.abort(reason)
+      await writer.emit('3').catch((error: unknown) => { assert.equal(error, reason) })
+      await writer.settled()
+      assert.deepEqual((await read(store)).texts, expected)
+    }
   })
 
   test('a stopped run whose task was removed writes nothing more', async () => {
     const { store } = memory()
     const stopped = new AbortController()
     const writer = await open(store, 1, { signal: stopped.signal })
-    await writer.emit('1')
-    await writer.settled()
-    stopped.abort()
-    await removeAll(store, name)
+    await emit(writer, '1')
+    stopped.abort(new WorkerClosingError())
+    await removeAll(store, task)
     await writer.emit('2')
     await assert.rejects(writer.settled(), replaced)
-    assert.equal(await store.get(logKey(name)), undefined)
+    assert.equal(await store.get(KEY), undefined)
   })
 
-  test('an evicted part is a gap', async () => {
+  test('a part of an earlier run whose entry was evicted is not taken for one of a later run', async () => {
     const { store } = memory()
-    const writer = await open(store, 1)
-    for (let at = 1; at <= 35; at++) await writer.emit(String(at))
-    await writer.settled()
-    const { parts } = JSON.parse((await store.get(logKey(name)))?.value.split('\n')[0] ?? '') as { parts: { writer: string }[] }
-    assert.equal(await store.delete(`${logKey(name)}/${String(parts[1]?.writer)}.11`), true)
-    assert.deepEqual(await writer.stored(), { count: 35, texts: Array.from({ length: 15 }, (_, at) => String(at + 21)) })
-    const { last: before, isMore } = await readAfter(store, name, 0)
-    assert.deepEqual([before, isMore], [10, true])
-    const { results, from, last } = await readAfter(store, name, 10)
-    assert.deepEqual([from, last, results[0]], [21, 30, { id: 21, text: '21' }])
-    assert.equal((await readAfter(store, name, 25)).from, undefined)
+    await emit(await open(store, 1), ...numbers(101, 115))
+    await store.delete(KEY)
+    const second = await open(store, 1)
+    await emit(second, ...numbers(1, 15))
+    assert.deepEqual((await read(store)).texts, numbers(1, 15))
+    assert.deepEqual(await second.stored(), { count: 15, texts: numbers(1, 15) })
+  })
+})
+
+describe('a store with faults', () => {
+  test('a lost reply to any call changes nothing', async () => {
+    const calls = new Spy()
+    const { store: inner } = memory()
+    const run = async (store: Store): Promise<void> => emit(await open(store, 1), ...numbers(1, 45))
+    await run(new SpyStore(inner, calls))
+    assert.deepEqual((await read(inner)).texts, numbers(1, 45))
+    for (let lost = 1; lost <= calls.writes.length; lost++) {
+      for (const fault of ['before', 'after'] as const) {
+        const { store } = memory()
+        const spy = new Spy()
+        let writes = 0
+        spy.fault = (call) => /^(create|replace)/.test(call) && ++writes === lost ? fault : undefined
+        await run(new SpyStore(store, spy))
+        assert.deepEqual((await read(store)).texts, numbers(1, 45), `call ${String(lost)} lost ${fault} it`)
+      }
+    }
   })
 
-  test('clear drops all, keeps counting, and is a gap for readers, also for one that has all', async () => {
+  test('a later run reads what is stored when the store was away for a moment', async () => {
+    const { store } = memory()
+    await emit(await open(store, 1), ...numbers(1, 15))
+    const calls = new Spy()
+    let reads = 0
+    calls.fault = (call) => call.startsWith('get') && ++reads % 2 === 1 ? 'before' : undefined
+    const second = await open(new SpyStore(store, calls), 2)
+    assert.equal((await second.stored()).texts.length, 15)
+    assert.ok(reads >= 4)
+  })
+
+  test('that others may empty is tried again when it is full', async () => {
+    const { store } = memory()
+    let writes = 0
+    class Full extends SpyStore {
+      override async replace(...call: Parameters<SpyStore['replace']>) {
+        if (++writes === 1) throw new StoreUnavailableError('full', { reason: 'full' })
+        return super.replace(...call)
+      }
+    }
+    await emit(await open(new Full(store, new Spy(), true), 1), '1')
+    assert.deepEqual((await read(store)).texts, ['1'])
+  })
+})
+
+describe('readers', () => {
+  test('are told that all is gone once the entry of a final task was evicted, and only once', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
-    for (let at = 1; at <= 25; at++) await writer.emit(String(at))
-    await writer.settled()
-    assert.equal((await readAfter(store, name, 25)).from, undefined)
+    await emit(writer, '1')
+    const { position } = await read(store)
+    await store.delete(KEY)
+    assert.deepEqual(await read(store, position), { texts: [], isGap: false, position }, 'it may be written again')
+    for (const start of [undefined, position, parsePosition('none-0')]) {
+      const gone = await read(store, start, true)
+      assert.deepEqual(gone, { texts: [], isGap: true, position: { log: 'gone', last: 0 } })
+      assert.equal((await read(store, gone.position, true)).isGap, false)
+    }
+    await emit(writer, '2')
+    assert.deepEqual(await read(store, position), { texts: ['2'], isGap: false, position: { ...position, last: 2 } })
+  })
+
+  test('of a task that has not emitted yet have a position before all, without a gap', async () => {
+    const { store } = memory()
+    const { position, isGap } = await read(store)
+    assert.deepEqual([toId(position), isGap], ['none-0', false])
+    await emit(await open(store, 1), '1')
+    assert.deepEqual(await read(store, position).then(({ texts, isGap }) => [texts, isGap]), [['1'], false])
+  })
+
+  test('of a run that found nothing see a gap, however many there are', async () => {
+    const { store } = memory()
+    await emit(await open(store, 1), '1', '2', '3')
+    const { position } = await read(store)
+    await store.delete(KEY)
+    await emit(await open(store, 1), ...numbers(1, 50))
+    const again = await read(store, position)
+    assert.deepEqual([again.texts, again.isGap], [numbers(1, 50), true])
+    assert.equal((await read(store)).isGap, false)
+  })
+
+  test('see a gap where a part was evicted', async () => {
+    const { store } = memory()
+    const writer = await open(store, 1)
+    await emit(writer, ...numbers(1, 35))
+    const { parts } = JSON.parse((await store.get(KEY))?.value.split('\n')[0] ?? '') as { parts: { id: string }[] }
+    assert.equal(await store.delete(`${KEY}/${String(parts[1]?.id)}`), true)
+    const { position, isMore } = await readAfter(store, task, undefined, false)
+    assert.deepEqual([position.last, isMore], [10, true])
+    const { isGap, results } = await readAfter(store, task, position, false)
+    assert.deepEqual([isGap, results[0]?.text], [true, '21'])
+    assert.equal((await readAfter(store, task, { ...position, last: 25 }, false)).isGap, false)
+    assert.deepEqual(await writer.stored(), { count: 35, texts: numbers(21, 35) })
+  })
+
+  test('positions are those of this store alone', () => {
+    for (const text of ['', '1', '-1', 'a-', 'a-1x', 'A-1', `a-${'1'.repeat(16)}`, 'a'.repeat(17) + '-1', 'a-1\n']) {
+      assert.equal(parsePosition(text), undefined, JSON.stringify(text))
+    }
+    assert.deepEqual(parsePosition(toId({ log: '0f3a', last: 12 })), { log: '0f3a', last: 12 })
+  })
+})
+
+describe('clear', () => {
+  test('drops all, and is a gap for readers, also for one that has all', async () => {
+    const { store } = memory()
+    const writer = await open(store, 1)
+    await emit(writer, ...numbers(1, 25))
+    const { position } = await read(store)
+    assert.equal((await read(store, position)).isGap, false)
     await writer.clear()
-    assert.deepEqual(await readAfter(store, name, 25), { results: [], last: 26, isMore: false, from: 27 })
-    assert.deepEqual(await readAfter(store, name, 7), { results: [], last: 26, isMore: false, from: 27 })
-    assert.deepEqual(await readAfter(store, name, 26), { results: [], last: 26, isMore: false, from: undefined })
+    const cleared = await read(store, position)
+    assert.deepEqual([cleared.texts, cleared.isGap, cleared.position.last], [[], true, 0])
+    assert.equal((await read(store, cleared.position)).isGap, false)
     assert.deepEqual(await writer.stored(), { count: 0, texts: [] })
-    await writer.emit('"new"')
+    await emit(writer, '"new"')
     assert.deepEqual(await writer.stored(), { count: 1, texts: ['"new"'] })
-    assert.deepEqual(await readAfter(store, name, 0), { results: [{ id: 27, text: '"new"' }], last: 27, isMore: false, from: 27 })
+    assert.deepEqual([(await read(store)).texts, (await read(store)).isGap], [['"new"'], false])
   })
 
-  test('clear of nothing is no gap', async () => {
+  test('of nothing is no gap', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
+    const { position } = await read(store)
     await writer.clear()
-    await writer.emit('1')
-    await writer.settled()
-    await writer.clear()
-    await writer.clear()
-    await writer.emit('2')
-    await writer.settled()
-    assert.deepEqual((await readAfter(store, name, 0)).results, [{ id: 3, text: '2' }])
+    await emit(writer, '1')
+    assert.deepEqual([(await read(store, position)).texts, (await read(store, position)).isGap], [['1'], false])
   })
 
-  test('clear drops what was emitted before it, and keeps what is emitted beside it', async () => {
+  test('drops what was emitted before it, and keeps what is emitted beside it', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     const all: Promise<void>[] = []
@@ -204,46 +290,40 @@ describe('the log of partial results', () => {
     }
     await Promise.all(all)
     await writer.settled()
-    const expected = [19, 20].flatMap((round) => Array.from({ length: 7 }, (_, at) => `"${String(round)}.${String(at)}"`))
-    assert.deepEqual(await valuesAfter(store), expected)
+    const expected = [19, 20].flatMap((round) => numbers(0, 6).map((at) => `"${String(round)}.${at}"`))
+    assert.deepEqual((await read(store)).texts, expected)
     assert.equal((await writer.stored()).count, expected.length)
   })
+})
 
+describe('limits', () => {
   test('a later run knows how many there were, also of those that were dropped', async () => {
     const { store } = memory()
-    const first = await open(store, 1)
-    for (let at = 1; at <= 250; at++) await first.emit(String(at))
-    await first.settled()
-    const second = await open(store, 2)
-    const { count, texts } = await second.stored()
+    await emit(await open(store, 1), ...numbers(1, 250))
+    const { count, texts } = await (await open(store, 2)).stored()
     assert.equal(count, 250)
     assert.ok(texts.length <= 110)
-    assert.deepEqual(texts, Array.from({ length: texts.length }, (_, at) => String(251 - texts.length + at)))
+    assert.deepEqual(texts, numbers(251 - texts.length, 250))
+    assert.equal((await read(store)).isGap, true)
   })
 
-  test('a later run reads what is stored when the store was away for a moment', async () => {
-    const { store } = memory()
-    const first = await open(store, 1)
-    for (let at = 1; at <= 15; at++) await first.emit(String(at))
-    await first.settled()
-    const calls = new Spy()
-    let reads = 0
-    calls.fault = (call) => call.startsWith('get') && ++reads % 2 === 1 ? 'before' : undefined
-    const second = await open(new SpyStore(store, calls), 2)
-    assert.equal((await second.stored()).texts.length, 15)
-    assert.ok(reads >= 4)
+  test('about maxResults and maxBytes are kept, however they come', async () => {
+    for (const together of [false, true]) {
+      const { store } = memory()
+      const writer = await open(store, 1, { limits: { ...LIMITS, maxResults: 10_000, maxBytes: 65_536 } })
+      const emitting: Promise<void>[] = []
+      for (let at = 0; at < 50; at++) {
+        emitting.push(writer.emit(JSON.stringify('x'.repeat(10_000))))
+        if (!together) await emitting.at(-1)
+      }
+      await Promise.all(emitting)
+      await writer.settled()
+      const { texts } = await read(store)
+      assert.ok(texts.length >= 4 && texts.length <= 9, `${String(texts.length)} are kept`)
+    }
   })
 
-  test('keeps about maxResults and maxBytes', async () => {
-    const { store } = memory()
-    const writer = await open(store, 1, { limits: { ...LIMITS, maxBytes: 65_536 } })
-    for (let at = 0; at < 50; at++) await writer.emit(JSON.stringify('x'.repeat(10_000)))
-    await writer.settled()
-    const kept = await valuesAfter(store)
-    assert.ok(kept.length >= 4 && kept.length <= 9, `${String(kept.length)} are kept`)
-  })
-
-  test('rejects what is not JSON, and what is too large', () => {
+  test('what is not JSON and what is too large is rejected', () => {
     assert.throws(() => resultText(undefined), TypeError)
     assert.throws(() => resultText(() => 1), TypeError)
     assert.throws(() => resultText('x'.repeat(70_000)), TypeError)

@@ -1,0 +1,110 @@
+import type { Store } from '../stores/store.js'
+import type { JsonForm, JsonSafe } from '../tasks/definition/json-values.js'
+import type { TaskContext } from '../tasks/definition/run-context.js'
+import { PartialWriter, resultText, type Limits } from './partial-log.js'
+
+/** The part of the context of `run` that emits. `T` is the type of one partial result. */
+export interface Emitting<T> {
+  /**
+   * Appends a partial result, such as a token, a line of a log or a row. Clients read it soon after.
+   * Resolves at once, unless much waits to be written. All of it is stored when `run` has ended, and
+   * when `checkpoint.save` has resolved.
+   *
+   * If a call rejects, `run` fails at its end, even if it does not await the call.
+   *
+   * A synchronous request has no partial results: `emit` checks the value and keeps nothing.
+   *
+   * @throws {TypeError} the value is not JSON, or has more than 64 KiB
+   * @throws {HttpError} 409 `attempt_replaced`: a later run of the task has begun
+   * @throws {StoreUnavailableError} the store did not respond for five minutes
+   * @throws the reason of `signal`, if the task was cancelled or took too long
+   */
+  readonly emit: (result: T & JsonSafe<T>) => Promise<void>
+  /** Returns what earlier runs of this task and this one have emitted since `clear`. */
+  readonly emitted: () => Promise<Emitted<T>>
+  /** Drops all partial results, for a run that starts over. Readers are told by a gap. */
+  readonly clear: () => Promise<void>
+}
+
+/** The partial results that the runs of a task have emitted so far. */
+export interface Emitted<T> {
+  /** Their number, with those that were dropped. 0 if the store has evicted all of it. */
+  readonly count: number
+  /** The newest of them that are still stored, in order and without a gap, as JSON carries them. */
+  readonly results: readonly JsonForm<T>[]
+}
+
+type Writer = Pick<PartialWriter, 'emit' | 'clear' | 'stored' | 'settled' | 'fail'>
+
+/** Writer of a synchronous request, which keeps nothing. */
+class NoWriter implements Writer {
+  private failure: { readonly error: unknown } | undefined
+
+  async emit(): Promise<void> {
+    return this.settled()
+  }
+
+  async clear(): Promise<void> {
+    return this.settled()
+  }
+
+  async stored() {
+    return { count: 0, texts: [] }
+  }
+
+  async settled(): Promise<void> {
+    if (this.failure) throw this.failure.error
+  }
+
+  fail(error: unknown): void {
+    this.failure ??= { error }
+  }
+}
+
+/** Does the work of a run that emits. Resolves when all that it has emitted is stored. */
+export async function runEmitting<T, R>(
+  store: Store, context: TaskContext, limits: Limits, work: (context: TaskContext & Emitting<T>) => R,
+): Promise<Awaited<R>> {
+  const writer = await openWriter(store, context, limits)
+  const { checkpoint } = context
+  const emitting: TaskContext & Emitting<T> = {
+    ...context,
+    emit(result) {
+      const emitted = (async () => writer.emit(resultText(result)))()
+      // A call that nobody awaits must not end the process.
+      emitted.catch((error: unknown) => { writer.fail(error) })
+      return emitted
+    },
+    async emitted() {
+      const { count, texts } = await writer.stored()
+      return { count, results: texts.map((text) => JSON.parse(text) as JsonForm<T>) }
+    },
+    clear: () => writer.clear(),
+    checkpoint: {
+      value: checkpoint.value,
+      // Else the next run would go on behind results that were never stored.
+      save: async (value) => {
+        await writer.settled()
+        return checkpoint.save(value)
+      },
+    },
+  }
+  try {
+    const result = await work(emitting)
+    await writer.settled()
+    return result
+  } catch (error) {
+    await writer.settled().catch(() => undefined)
+    throw error
+  } finally {
+    writer.fail(new Error('emit: the run has ended'))
+  }
+}
+
+async function openWriter(
+  store: Store, { taskId, external, attempt, owner, signal }: TaskContext, limits: Limits,
+): Promise<Writer> {
+  if (taskId === undefined) return new NoWriter()
+  if (external === undefined) throw new TypeError('partialResults: the definition needs the property external, too')
+  return PartialWriter.open(store, { task: { id: taskId, external }, attempt, owner, signal }, limits)
+}

@@ -1,0 +1,92 @@
+// A run that emits: calls that nobody awaits, checkpoints, and the end of the run.
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { memory } from '../../../adapters/memory/index.js'
+import { partialResults } from '../../../src/partial/index.js'
+import { readAfter } from '../../../src/partial/partial-log.js'
+import type { Store } from '../../../src/stores/store.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
+import { testContext } from '../../../src/testing/index.js'
+import { deferred, keepAlive } from '../../kit/wait.js'
+
+// Timers of the library let a process end.
+keepAlive({ after })
+
+const task = { id: 'test', external: 'place' }
+const FOR_TASK = { taskId: task.id, external: task.external }
+const SYNC = { taskId: undefined }
+
+async function stored(store: Store): Promise<string[]> {
+  return (await readAfter(store, task, undefined, false)).results.map(({ text }) => text)
+}
+
+describe('a run that emits', () => {
+  test('fails if a value is no JSON or too large, even if it awaits nothing, and the process goes on', async () => {
+    const { store } = memory()
+    const { run, external } = partialResults<string>({ store })
+    const say = defineTask({ name: 'say', external, run: run(async (text: string, { emit }) => {
+      void emit('first')
+      void emit(text)
+      return 'done'
+    }) })
+    const unhandled: unknown[] = []
+    const note = (error: unknown): void => { unhandled.push(error) }
+    process.on('unhandledRejection', note)
+    for (const options of [FOR_TASK, SYNC]) {
+      await assert.rejects(async () => say.run('x'.repeat(70_000), testContext(say, options)), /may have 65536 bytes/)
+      assert.equal(await say.run('short', testContext(say, options)), 'done')
+    }
+    await new Promise(setImmediate)
+    process.off('unhandledRejection', note)
+    assert.deepEqual(unhandled, [])
+    assert.deepEqual(await stored(store), ['"first"', '"first"', '"short"'])
+  })
+
+  test('has stored what it emitted when checkpoint.save has resolved, and when it has failed', async () => {
+    const { store } = memory()
+    const { run, external } = partialResults<number>({ store })
+    const seen: string[][] = []
+    const count = defineTask({
+      name: 'count', external, checkpoint: jsonSchema<number>({ type: 'number' }),
+      run: run(async (_input: object, { emit, checkpoint }) => {
+        void emit(1)
+        await checkpoint.save(1)
+        seen.push(await stored(store))
+        void emit(2)
+        throw new Error('it fails')
+      }),
+    })
+    await assert.rejects(async () => count.run({}, testContext(count, FOR_TASK)), /it fails/)
+    assert.deepEqual([seen, await stored(store)], [[['1']], ['1', '2']])
+  })
+
+  test('emits nothing after its end', async () => {
+    const { store } = memory()
+    const { run, external } = partialResults<number>({ store })
+    const ended = deferred()
+    let late: Promise<void> | undefined
+    const say = defineTask({ name: 'say', external, run: run((_input: object, { emit }) => {
+      void emit(1)
+      late = ended.promise.then(() => emit(2))
+      return 'done'
+    }) })
+    await say.run({}, testContext(say, FOR_TASK))
+    ended.resolve()
+    await assert.rejects(late ?? Promise.resolve(), /the run has ended/)
+    assert.deepEqual(await stored(store), ['1'])
+  })
+
+  test('gets what it emitted as JSON carries it', async () => {
+    const { store } = memory()
+    const { run, external } = partialResults<{ at: Date }>({ store })
+    const tick = defineTask({ name: 'tick', external, attempts: 2, run: run(async (_input: object, { emit, emitted }) => {
+      const { count, results } = await emitted()
+      await emit({ at: new Date(0) })
+      // A string, for the compiler too.
+      return `${count} ${results.map(({ at }) => at.slice(0, 4)).join()}`
+    }) })
+    assert.equal(await tick.run({}, testContext(tick, FOR_TASK)), '0 ')
+    assert.equal(await tick.run({}, testContext(tick, { ...FOR_TASK, attempt: 2 })), '1 1970')
+  })
+})
