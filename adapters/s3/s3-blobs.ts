@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { S3Client } from '@aws-sdk/client-s3'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { readOptions, text, timer, value, type OptionTable } from '../../src/runtime/options.js'
+import { LONGEST_MS, readOptions, text, timer, value, type OptionTable } from '../../src/runtime/options.js'
 import {
-  BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime,
+  BLOB_PUT, BLOB_RANGE, blobRange, changeEach, checkBlobKey, checkBlobLifetime,
 } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
@@ -20,8 +20,8 @@ export interface S3BlobsOptions {
   /** Milliseconds between two sweeps for expired blobs, 1000 or more. Default: one hour. */
   readonly sweepMs?: number
   /**
-   * Maximum time of a request without content, in milliseconds. Then the call rejects with a
-   * `StoreUnavailableError`. Limit the others by `requestHandler` of the client. Default: 5000.
+   * Maximum time for a response, and between two chunks of it, in milliseconds. A request that writes content has one
+   * second more for each 64 kB. After that, the call rejects with a `StoreUnavailableError`. Default: 5000.
    */
   readonly timeoutMs?: number
 }
@@ -35,32 +35,45 @@ const S3_BLOBS = {
 } satisfies OptionTable<S3BlobsOptions>
 
 /** Time for which ended content stays, so that renewals and readers that began before complete. In milliseconds. */
-const SLACK_MS = 600_000
-/** End of the name of the mark that ends a version. */
+const SLACK_MS = 900_000
+/** Time after which a reader marks its content again, in milliseconds. It may wait ten minutes between two chunks. */
+const HOLD_MS = 240_000
+/** End of the name of a mark that ends a version. */
 const GONE = '.gone'
+/** End of the name of the mark of those that read a version. */
+const HOLD = '.hold'
 /** Names of objects, behind the prefix. */
-const OWN = /^[0-9a-f]{64}\/[0-9a-f]{32}(?:\.\d+\.\d+|\.gone)?$/
+const OWN = /^[0-9a-f]{64}\/[0-9a-f]{32}(?:\.\d+\.(?:\d+|gone)|\.hold)?$/
 /** Age from which content without a mark was left by a writer that died, in milliseconds. */
 const ABANDONED_MS = 86_400_000
 /** The times of objects have whole seconds. */
 const SECOND_MS = 1000
 
+/** Runs a step of a sweep. Notes its failure. */
+type Attempt = (step: Promise<unknown>) => Promise<void>
+
 /** One version of a blob: its content, and the mark that completes it. */
 interface Version {
   readonly id: string
   readonly size: number
-  /** Order of the versions. That of two at the same time is the order in which they were complete. */
+  /** Order of the versions. Of two with the same order, that with the lower id is the newer one. */
   readonly order: number
-  readonly completeAt: number
   readonly expiresAt: number
 }
 
 /**
  * Blobs in a bucket of S3, or of a server that speaks its protocol. Large ones are uploaded in parts.
  *
- * No object is ever changed, so that processes cannot disturb each other: the content of a blob has a name of its own,
- * and a mark without content completes it. A renewal and the end are further marks. The clock of the server decides, in
- * whole seconds. A sweep removes content ten minutes after its end.
+ * Content is never overwritten, so that processes cannot disturb each other. It has a name of its own, and a mark, an
+ * empty object, completes it. A renewal and the end are further marks. The clock of the server decides, in whole
+ * seconds. A sweep removes content 15 minutes after its end, and later if somebody still reads it. A put may take up to
+ * a day.
+ *
+ * A put writes its mark after its content. It wins over all puts that had resolved before that. Of puts whose marks are
+ * written at the same time either may win, for all processes the same one.
+ *
+ * Every failure of the server is a `StoreUnavailableError` that names the error of the server, also for a bucket that
+ * does not exist or a permission that is missing.
  * @example
  * import { S3Client } from '@aws-sdk/client-s3'
  * import { S3Blobs } from 'longhaul/s3'
@@ -89,15 +102,14 @@ export class S3Blobs implements Blobs {
     checkBlobLifetime(ttlMs)
     const folder = folderOf(key)
     const id = randomBytes(16).toString('hex')
-    const name = folder + id
-    const size = await this.#objects.write(name, content, signal)
+    const size = await this.#objects.write(folder + id, content, signal)
     this.#assertOpen()
-    const [newest] = await this.#versions(folder)
-    if (ttlMs > 0) await this.#objects.mark(markOf(name, (newest?.order ?? 0) + 1, ttlMs))
-    // Writers at the same time see each other here, and agree on the one that stays.
-    const versions = await this.#versions(folder)
-    await this.#bury(folder, ttlMs > 0 ? versions.slice(1) : versions)
-    if (ttlMs <= 0) await this.#objects.delete([name])
+    if (ttlMs > 0) {
+      await this.#complete(folder, id, ttlMs)
+    } else {
+      await this.#bury(folder, await this.#versions(folder))
+      await this.#objects.delete(folder + id)
+    }
     return { size, etag: `"${id}"` }
   }
 
@@ -113,7 +125,7 @@ export class S3Blobs implements Blobs {
     const version = await this.#current(folderOf(key))
     if (version === undefined || (range.etag !== undefined && range.etag !== infoOf(version).etag)) return undefined
     const { start, end } = blobRange(range, version.size)
-    return this.#objects.read(folderOf(key) + version.id, start, end)
+    return this.#read(folderOf(key) + version.id, start, end, this.#objects.clock.now())
   }
 
   async renew(key: string, ttlMs: number): Promise<BlobInfo | undefined> {
@@ -123,7 +135,7 @@ export class S3Blobs implements Blobs {
     const version = await this.#current(folder)
     if (version === undefined) return undefined
     const { id, order, expiresAt } = version
-    if (expiresAt - SECOND_MS >= this.#objects.clock.now() + ttlMs) return infoOf(version)
+    if (expiresAt - SECOND_MS >= this.#objects.clock.now() + Math.min(ttlMs, LONGEST_MS)) return infoOf(version)
     // Earlier marks stay: another renewal may count on one of them.
     await this.#objects.mark(markOf(folder + id, order, ttlMs))
     // It may have been deleted or replaced meanwhile.
@@ -138,7 +150,10 @@ export class S3Blobs implements Blobs {
     return versions[0] !== undefined && versions[0].expiresAt > this.#objects.clock.now()
   }
 
-  /** Removes what has expired, and what writers that died have left. Also runs every `sweepMs`. */
+  /**
+   * Removes what has expired, and what writers that died have left. Also runs every `sweepMs`. Skips what it cannot
+   * delete, and rejects with the first error at its end.
+   */
   async sweep(): Promise<void> {
     this.#assertOpen()
     this.#sweeping ??= this.#sweepAll().finally(() => { this.#sweeping = undefined })
@@ -153,52 +168,88 @@ export class S3Blobs implements Blobs {
   }
 
   async #sweepAll(): Promise<void> {
+    const failures: unknown[] = []
+    const attempt: Attempt = async (step) => {
+      await step.catch((error: unknown) => { if (failures.length === 0) failures.push(error) })
+    }
+    let now: number | undefined
     let folder = ''
     let objects: Listed[] = []
     for await (const object of this.#objects.list('')) {
       if (this.#closed) return
+      // The time of the first page. A later time could end what was renewed after its page was listed.
+      now ??= this.#objects.clock.now()
       // The bucket may have other objects below the prefix.
       if (!OWN.test(object.name)) continue
       if (!object.name.startsWith(folder) || folder === '') {
-        await this.#sweepFolder(folder, objects)
+        await this.#sweepFolder(folder, objects, now, attempt)
         folder = object.name.slice(0, object.name.indexOf('/') + 1)
         objects = []
       }
       objects.push(object)
     }
-    await this.#sweepFolder(folder, objects)
-    await this.#objects.abortUploadsBefore(this.#objects.clock.now() - ABANDONED_MS, OWN)
+    now ??= this.#objects.clock.now()
+    await this.#sweepFolder(folder, objects, now, attempt)
+    for await (const upload of this.#objects.uploadsBefore(now - ABANDONED_MS)) {
+      if (this.#closed) return
+      if (OWN.test(upload.name)) await attempt(this.#objects.abort(upload))
+    }
+    if (failures.length > 0) throw failures[0]
   }
 
   /** Sweeps the objects of one key. */
-  async #sweepFolder(folder: string, objects: readonly Listed[]): Promise<void> {
-    const now = this.#objects.clock.now()
-    const [newest, ...replaced] = versionsOf(objects)
+  async #sweepFolder(folder: string, objects: readonly Listed[], now: number, attempt: Attempt): Promise<void> {
+    const versions = versionsOf(objects)
     // Replaced by a writer that died before it could say so.
-    await this.#bury(folder, replaced)
+    await attempt(this.#bury(folder, versions.slice(1)))
     const contents = objects.filter(isContent)
-    const ids = new Set(contents.map(({ name }) => idOf(name)))
-    const isOver = (content: Listed): boolean => {
+    for (const content of contents) {
       const marks = marksOf(content, objects)
-      const end = marks.find(({ name }) => name.endsWith(GONE))
-      if (end) return end.at < now - SLACK_MS
-      if (newest?.id === idOf(content.name)) return newest.expiresAt < now - SLACK_MS
-      return marks.length === 0 && content.at < now - ABANDONED_MS
+      if (endOf(content, marks, versions) >= now - SLACK_MS) continue
+      // Content first: without its marks it could not be told from what is being written.
+      await attempt(this.#objects.delete(content.name).then(() => this.#deleteAll(marks)))
     }
-    const over = contents.filter(isOver)
-    const overIds = new Set(over.map(({ name }) => idOf(name)))
     // A mark without its content was written by a renewal during a deletion.
-    const marks = objects.filter((object) => !isContent(object)).filter(({ name, at }) => (
-      overIds.has(idOf(name)) || !ids.has(idOf(name)) && at < now - ABANDONED_MS
-    ))
-    // Content first: without its marks it could not be told from what is being written.
-    await this.#objects.delete(over.map(({ name }) => name))
-    await this.#objects.delete(marks.map(({ name }) => name))
+    const ids = new Set(contents.map(({ name }) => idOf(name)))
+    await attempt(this.#deleteAll(objects.filter(({ name, at }) => !ids.has(idOf(name)) && at < now - ABANDONED_MS)))
   }
 
-  /** Ends versions. Their content stays for those that read it, until a sweep. */
+  async #deleteAll(objects: readonly Listed[]): Promise<void> {
+    await changeEach(objects.map(({ name }) => name), (name) => this.#objects.delete(name))
+  }
+
+  /** Completes a version, and ends the older ones. */
+  async #complete(folder: string, id: string, ttlMs: number): Promise<void> {
+    let versions = await this.#versions(folder)
+    for (;;) {
+      const order = (versions[0]?.order ?? 0) + 1
+      await this.#objects.mark(markOf(folder + id, order, ttlMs))
+      versions = await this.#versions(folder)
+      // Another writer that chose the same order is the newer one by its id. It may have completed before: go past it.
+      if (versions[0]?.order !== order || versions[0].id === id) break
+    }
+    await this.#bury(folder, versions.slice(1))
+  }
+
+  /** Reads content, and keeps it from being swept if that takes long. `openedAt`: it had not ended then. */
+  async* #read(name: string, start: number, end: number, openedAt: number): AsyncGenerator<Uint8Array, void, undefined> {
+    const { clock } = this.#objects
+    let heldAt = openedAt
+    for await (const chunk of this.#objects.read(name, start, end)) {
+      if (clock.now() - heldAt >= HOLD_MS) {
+        // If this fails, the next chunk tries again.
+        await this.#objects.mark(name + HOLD).then(() => { heldAt = clock.now() }, () => undefined)
+      }
+      yield chunk
+    }
+  }
+
+  /**
+   * Ends versions, up to their order: a writer that goes past a newer version keeps its own. Their content stays for
+   * those that read it, until a sweep.
+   */
   async #bury(folder: string, versions: readonly Version[]): Promise<void> {
-    await Promise.all(versions.map(({ id }) => this.#objects.mark(`${folder}${id}${GONE}`)))
+    await Promise.all(versions.map(({ id, order }) => this.#objects.mark(`${folder}${id}.${order}${GONE}`)))
   }
 
   /** Returns the blob at a key, unless it has expired. */
@@ -229,38 +280,61 @@ function folderOf(key: string): string {
   return `${createHash('sha256').update(key).digest('hex')}/`
 }
 
-/** Returns the id of a version: `folder/id` is its content, `folder/id.order.ttlMs` a mark. */
+/**
+ * Returns the id of a version. `folder/id` is its content, and `folder/id.order.ttlMs` a mark that lets it live.
+ * `folder/id.order.gone` ends it, unless it has a mark with a higher order.
+ */
 function idOf(name: string): string {
   return /\/([^.]*)/.exec(name)?.[1] ?? ''
 }
 
 /** Returns the name of a mark that lets a version live. */
 function markOf(name: string, order: number, ttlMs: number): string {
-  return `${name}.${order}.${Math.ceil(ttlMs)}`
+  return `${name}.${order}.${Math.min(Math.ceil(ttlMs), LONGEST_MS)}`
+}
+
+/** Returns the orders of marks, 0 if there are none. */
+function orderOf(marks: readonly Listed[]): number {
+  return Math.max(0, ...marks.map(({ name }) => Number(name.split('.')[1])))
 }
 
 function isContent({ name }: Listed): boolean {
   return !name.includes('.')
 }
 
+function isEnd({ name }: Listed): boolean {
+  return name.endsWith(GONE)
+}
+
+function isHold({ name }: Listed): boolean {
+  return name.endsWith(HOLD)
+}
+
 function marksOf({ name }: Listed, objects: readonly Listed[]): Listed[] {
   return objects.filter((object) => object.name.startsWith(`${name}.`))
 }
 
+/** Returns the complete versions, the newest first. */
 function versionsOf(objects: readonly Listed[]): Version[] {
   const versions: Version[] = []
   for (const content of objects.filter(isContent)) {
-    const id = idOf(content.name)
-    const marks = marksOf(content, objects)
-    if (marks.length === 0 || marks.some((mark) => mark.name.endsWith(GONE))) continue
-    const completeAt = Math.min(...marks.map((mark) => mark.at))
-    const [, order] = (marks[0] as Listed).name.split('.')
-    const expiresAt = Math.max(...marks.map((mark) => mark.at + SECOND_MS + Number(mark.name.split('.')[2])))
-    versions.push({ id, size: content.size, order: Number(order), completeAt, expiresAt })
+    const marks = marksOf(content, objects).filter((mark) => !isHold(mark))
+    const lives = marks.filter((mark) => !isEnd(mark))
+    const order = orderOf(lives)
+    if (order <= orderOf(marks.filter(isEnd))) continue
+    const expiresAt = Math.max(...lives.map((mark) => mark.at + SECOND_MS + Number(mark.name.split('.')[2])))
+    versions.push({ id: idOf(content.name), size: content.size, order, expiresAt })
   }
-  return versions.sort((one, other) => (
-    other.order - one.order || other.completeAt - one.completeAt || (other.id < one.id ? -1 : 1)
-  ))
+  return versions.sort((one, other) => other.order - one.order || (other.id < one.id ? 1 : -1))
+}
+
+/** Returns the time since which nobody needs the content. */
+function endOf(content: Listed, marks: readonly Listed[], [newest, ...replaced]: readonly Version[]): number {
+  const id = idOf(content.name)
+  if (marks.length === 0) return content.at + ABANDONED_MS
+  if (replaced.some((version) => version.id === id)) return Infinity
+  const ends = marks.filter((mark) => isEnd(mark) || isHold(mark)).map(({ at }) => at)
+  return Math.max(newest?.id === id ? newest.expiresAt : -Infinity, ...ends)
 }
 
 function infoOf({ id, size }: Version): BlobInfo {

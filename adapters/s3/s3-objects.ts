@@ -1,7 +1,10 @@
 import {
-  AbortMultipartUploadCommand, CompleteMultipartUploadCommand, CreateMultipartUploadCommand, DeleteObjectsCommand,
-  GetObjectCommand, ListMultipartUploadsCommand, ListObjectsV2Command, PutObjectCommand, UploadPartCommand, type S3Client,
+  AbortMultipartUploadCommand, CompleteMultipartUploadCommand, CreateMultipartUploadCommand, DeleteObjectCommand,
+  GetObjectCommand, ListMultipartUploadsCommand, ListObjectsV2Command, PutObjectCommand, UploadPartCommand,
+  type CompletedPart, type ListMultipartUploadsCommandOutput, type S3Client,
 } from '@aws-sdk/client-s3'
+import { Gathered } from '../../src/runtime/text.js'
+import { clearTimeout, setTimeout, unlessAborted } from '../../src/runtime/timers.js'
 import { takeContent } from '../../src/stores/blob-rules.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { S3Clock } from './s3-clock.js'
@@ -9,8 +12,15 @@ import { S3Clock } from './s3-clock.js'
 /** Size of the first thousand parts of an upload in bytes; each further thousand has parts of twice that size. */
 const PART_BYTES = 8 * 1_048_576
 const PARTS_OF_A_SIZE = 1000
-/** Maximum number of objects that one request deletes. */
-const MAX_DELETE = 1000
+/** Maximum number of bytes that one request reads. A reader has that many in memory. */
+const READ_BYTES = 1_048_576
+/** Maximum number of requests in a row that bring a reader no byte. */
+const MAX_FAILURES = 4
+/** Rate at which a server must take content, in bytes for each millisecond: 64 kB in a second. */
+const MIN_RATE = 64
+/** Maximum time in which the server joins the parts of an upload, in milliseconds. S3 may take minutes. */
+const COMPLETE_MS = 600_000
+const NOT_IMPLEMENTED = 501
 
 /** An object of the bucket. */
 export interface Listed {
@@ -20,6 +30,18 @@ export interface Listed {
   /** Time at which it was complete, by the clock of the server, in milliseconds since 1970. */
   readonly at: number
 }
+
+/** An upload in parts that has not ended. */
+export interface Upload {
+  /** Name of the object behind the prefix. */
+  readonly name: string
+  readonly id: string
+}
+
+type Send = S3Client['send']
+type Command = Parameters<Send>[0]
+/** `requestTimeout`: maximum time of the call in milliseconds. */
+type Limits = Parameters<Send>[1] & { readonly abortSignal?: AbortSignal | undefined }
 
 /** Objects of a bucket below a prefix, and the clock of its server. */
 export class S3Objects {
@@ -52,144 +74,212 @@ export class S3Objects {
   /** Writes an object, which is there when all of its content is. Returns its size. */
   async write(name: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined): Promise<number> {
     let size = 0
-    let waiting: Uint8Array[] = []
-    let waitingBytes = 0
-    let upload: Upload | undefined
-    const take = (): Uint8Array => {
-      const bytes = Buffer.concat(waiting)
-      waiting = []
-      waitingBytes = 0
-      return bytes
-    }
+    let part = new Gathered()
+    let upload: PartsUpload | undefined
+    let isSent = false
     try {
       await takeContent(content, signal, async (chunk) => {
         size += chunk.byteLength
-        // A copy, because the source may use the chunk again.
-        waiting.push(Uint8Array.from(chunk))
-        waitingBytes += chunk.byteLength
-        if (waitingBytes < partBytes(upload)) return
-        upload ??= await this.beginUpload(name)
-        await this.addPart(upload, take())
+        for (let at = 0; at < chunk.byteLength;) {
+          const free = partBytes(upload) - part.size
+          const piece = chunk.subarray(at, at + free)
+          part.add(piece)
+          at += piece.byteLength
+          if (piece.byteLength < free) return
+          upload ??= await this.beginUpload(name, signal)
+          await this.addPart(upload, part.bytes, signal)
+          part = new Gathered()
+        }
       })
-      if (upload === undefined) {
-        await this.put(name, take())
-        return size
-      }
-      if (waitingBytes > 0) await this.addPart(upload, take())
-      const { UploadId, parts } = upload
-      await this.send(new CompleteMultipartUploadCommand({ ...this.at(name), UploadId, MultipartUpload: { Parts: parts } }))
+      if (upload && part.size > 0) await this.addPart(upload, part.bytes, signal)
+      isSent = true
+      if (upload) await this.completeUpload(upload, signal)
+      else await this.put(name, part.bytes, signal)
+      signal?.throwIfAborted()
       return size
     } catch (error) {
-      if (upload) await this.abort(name, upload.UploadId)
+      // Not awaited, because a signal stops a write at once. What this does not remove, a sweep does.
+      if (upload) this.abort(upload).catch(() => undefined)
+      if (isSent) this.delete(name).catch(() => undefined)
+      throw signal?.aborted === true ? signal.reason : error
+    }
+  }
+
+  /**
+   * Reads bytes of an object. Each request reads a piece, so that no connection is in use while the reader is slow.
+   * If a request fails, the next one continues where it stopped.
+   */
+  async* read(name: string, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
+    for (let [at, failures] = [start, 0]; at < end;) {
+      const chunks: Uint8Array[] = []
+      try {
+        await this.readPiece(name, at, Math.min(end, at + READ_BYTES), chunks)
+      } catch (error) {
+        if (isMissing(error)) throw new StoreUnavailableError('The blob was removed before it was read', { cause: error })
+        failures = chunks.length > 0 ? 0 : failures + 1
+        if (failures === MAX_FAILURES) throw failed(error)
+      }
+      for (const chunk of chunks) {
+        at += chunk.byteLength
+        yield chunk
+      }
+    }
+  }
+
+  /** Deletes an object, if it is there. */
+  async delete(name: string): Promise<void> {
+    try {
+      await this.send(new DeleteObjectCommand(this.at(name)))
+    } catch (error) {
+      if (!isMissing(error)) throw error
+    }
+  }
+
+  /** Yields the uploads in parts that were begun before a time, by the clock of the server. */
+  async* uploadsBefore(time: number): AsyncGenerator<Upload, void, undefined> {
+    for (let [key, id]: (string | undefined)[] = []; ;) {
+      const { Uploads = [], IsTruncated, NextKeyMarker, NextUploadIdMarker } = await this.uploadsPage(key, id)
+      for (const { Key = '', UploadId = '', Initiated } of Uploads) {
+        if ((Initiated?.getTime() ?? Infinity) < time) yield { name: Key.slice(this.prefix.length), id: UploadId }
+      }
+      if (IsTruncated !== true || NextKeyMarker === undefined) return
+      key = NextKeyMarker
+      id = NextUploadIdMarker
+    }
+  }
+
+  private async uploadsPage(
+    KeyMarker: string | undefined, UploadIdMarker: string | undefined,
+  ): Promise<Partial<ListMultipartUploadsCommandOutput>> {
+    try {
+      return await this.send(new ListMultipartUploadsCommand({
+        Bucket: this.bucket, Prefix: this.prefix, KeyMarker, UploadIdMarker,
+      }))
+    } catch (error) {
+      // Some servers do not list them.
+      if (statusOf((error as Error).cause) === NOT_IMPLEMENTED) return {}
       throw error
     }
   }
 
-  /** Reads bytes of an object. A connection that breaks is made again. */
-  async* read(name: string, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
-    for (let [at, failures] = [start, 0]; at < end;) {
-      try {
-        const { Body, ContentRange } = await this.send(new GetObjectCommand({ ...this.at(name), Range: `bytes=${at}-${end - 1}` }))
-        // A server may ignore the range, and send all.
-        let position = ContentRange === undefined ? 0 : at
-        for await (const chunk of Body as unknown as AsyncIterable<Uint8Array>) {
-          const wanted = chunk.subarray(Math.max(at - position, 0), Math.max(end - position, 0))
-          position += chunk.byteLength
-          if (wanted.byteLength === 0) continue
-          at += wanted.byteLength
-          failures = 0
-          yield wanted
-          if (at >= end) return
-        }
-        if (at < end) throw new Error(`The server has sent ${at - start} of ${end - start} bytes`)
-      } catch (error) {
-        if (isMissing(error)) throw new StoreUnavailableError('The blob was removed before it was read', { cause: error })
-        if (++failures > 3) throw failed(error)
-      }
-    }
+  /** Aborts an upload in parts. */
+  async abort({ name, id }: Upload): Promise<void> {
+    await this.send(new AbortMultipartUploadCommand({ ...this.at(name), UploadId: id }))
   }
 
-  async delete(names: readonly string[]): Promise<void> {
-    for (let at = 0; at < names.length; at += MAX_DELETE) {
-      const Objects = names.slice(at, at + MAX_DELETE).map((name) => ({ Key: this.prefix + name }))
-      const { Errors: [error] = [] } = await this.send(
-        new DeleteObjectsCommand({ Bucket: this.bucket, Delete: { Objects, Quiet: true } }),
-      )
-      if (error) throw new StoreUnavailableError(`The object storage has not deleted ${error.Key}: ${error.Message}`)
-    }
+  private async put(name: string, Body: Uint8Array, abortSignal?: AbortSignal): Promise<void> {
+    await this.send(new PutObjectCommand({ ...this.at(name), Body }), this.limitsOf(Body, abortSignal))
   }
 
-  /** Aborts the uploads in parts of these names that were begun before a time, by the clock of the server. */
-  async abortUploadsBefore(time: number, names: RegExp): Promise<void> {
-    const list = this.send(new ListMultipartUploadsCommand({ Bucket: this.bucket, Prefix: this.prefix }))
-    // Some servers do not list them.
-    const { Uploads = [] } = await list.catch(() => ({ Uploads: [] }))
-    for (const { Key = '', UploadId = '', Initiated } of Uploads) {
-      const name = Key.slice(this.prefix.length)
-      if (names.test(name) && (Initiated?.getTime() ?? Infinity) < time) await this.abort(name, UploadId)
-    }
+  private async beginUpload(name: string, abortSignal: AbortSignal | undefined): Promise<PartsUpload> {
+    // The client adds this checksum to each part by default. Then S3 requires it here, and at the end.
+    const hasChecksums = await this.client.config.requestChecksumCalculation() === 'WHEN_SUPPORTED'
+    const command = new CreateMultipartUploadCommand({ ...this.at(name), ...(hasChecksums && { ChecksumAlgorithm: 'CRC32' }) })
+    const { UploadId = '' } = await this.send(command, { abortSignal } as Limits)
+    return { name, id: UploadId, parts: [] }
   }
 
-  private async put(name: string, Body: Uint8Array): Promise<void> {
-    await this.send(new PutObjectCommand({ ...this.at(name), Body }))
-  }
-
-  private async beginUpload(name: string): Promise<Upload> {
-    const { UploadId = '' } = await this.send(new CreateMultipartUploadCommand(this.at(name)))
-    return { name, UploadId, parts: [] }
-  }
-
-  private async addPart({ name, UploadId, parts }: Upload, Body: Uint8Array): Promise<void> {
+  private async addPart({ name, id, parts }: PartsUpload, Body: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
     const PartNumber = parts.length + 1
-    const { ETag } = await this.send(new UploadPartCommand({ ...this.at(name), UploadId, PartNumber, Body }))
-    parts.push({ ETag, PartNumber })
+    const command = new UploadPartCommand({ ...this.at(name), UploadId: id, PartNumber, Body })
+    const { ETag, ChecksumCRC32 } = await this.send(command, this.limitsOf(Body, signal))
+    parts.push({ ETag, ChecksumCRC32, PartNumber })
   }
 
-  /** Never rejects: the sweep aborts it later. */
-  private async abort(name: string, UploadId: string): Promise<void> {
-    await this.send(new AbortMultipartUploadCommand({ ...this.at(name), UploadId })).catch(() => undefined)
+  private async completeUpload({ name, id, parts }: PartsUpload, abortSignal: AbortSignal | undefined): Promise<void> {
+    await this.send(
+      new CompleteMultipartUploadCommand({ ...this.at(name), UploadId: id, MultipartUpload: { Parts: parts } }),
+      { abortSignal, requestTimeout: COMPLETE_MS } as Limits,
+    )
+  }
+
+  private limitsOf({ byteLength }: Uint8Array, abortSignal: AbortSignal | undefined): Limits {
+    return { abortSignal, requestTimeout: this.timeoutMs + byteLength / MIN_RATE } as Limits
+  }
+
+  /** Adds the bytes from `start` to `end` to `chunks`. The time limit applies to the response, and to each chunk. */
+  private async readPiece(name: string, start: number, end: number, chunks: Uint8Array[]): Promise<void> {
+    const command = new GetObjectCommand({ ...this.at(name), Range: `bytes=${start}-${end - 1}` })
+    await limited(this.timeoutMs, undefined, async (signal, extend) => {
+      const { Body, ContentRange } = await this.request(command, { abortSignal: signal })
+      // A server may ignore the range, and send all.
+      let position = ContentRange === undefined ? 0 : start
+      for await (const chunk of Body as unknown as AsyncIterable<Uint8Array>) {
+        extend()
+        const wanted = chunk.subarray(Math.max(start - position, 0), Math.max(end - position, 0))
+        position += chunk.byteLength
+        if (wanted.byteLength > 0) chunks.push(wanted)
+        // At the end of the range the body ends, too, and leaves its connection to the next request.
+        if (position > end) return
+      }
+      if (position < end) throw new Error(`The server has sent ${position - start} of ${end - start} bytes`)
+    })
   }
 
   private at(name: string): { readonly Bucket: string, readonly Key: string } {
     return { Bucket: this.bucket, Key: this.prefix + name }
   }
 
+  /** Sends a command, within `timeoutMs` or another limit. */
+  private send: Send = (async (command: Command, { abortSignal, requestTimeout = this.timeoutMs }: Limits = {}) => {
+    try {
+      return await limited(requestTimeout, abortSignal, (signal) => this.request(command, { abortSignal: signal }))
+    } catch (error) {
+      if (isMissing(error)) throw error
+      throw failed(error)
+    }
+  }) as Send
+
   /** Sends a command, and notes the time of the response. */
-  private send: S3Client['send'] = (async (command: Parameters<S3Client['send']>[0]) => {
+  private request: Send = (async (command: Command, options: Limits) => {
     command.middlewareStack.add((next) => async (args) => {
       const outcome = await next(args)
       const { headers } = outcome.response as { readonly headers?: Readonly<Record<string, string>> }
       this.clock.note(headers?.['date'])
       return outcome
     }, { step: 'deserialize', name: 'longhaulClock', priority: 'low' })
-    const { Body } = command.input as { readonly Body?: Uint8Array }
-    // A request with content takes as long as its content, or as the client allows.
-    const isShort = Body === undefined || Body.byteLength === 0
-    try {
-      return await this.client.send(command, isShort ? { abortSignal: AbortSignal.timeout(this.timeoutMs) } : {})
-    } catch (error) {
-      if (isMissing(error)) throw error
-      throw failed(error)
-    }
-  }) as S3Client['send']
+    return this.client.send(command, options)
+  }) as Send
 }
 
 /** An upload in parts that is under way. */
-interface Upload {
-  readonly name: string
-  readonly UploadId: string
-  readonly parts: { readonly ETag: string | undefined, readonly PartNumber: number }[]
+interface PartsUpload extends Upload {
+  readonly parts: CompletedPart[]
 }
 
-function partBytes(upload: Upload | undefined): number {
+function partBytes(upload: PartsUpload | undefined): number {
   return PART_BYTES * 2 ** Math.floor((upload?.parts.length ?? 0) / PARTS_OF_A_SIZE)
+}
+
+/**
+ * Runs a request. Aborts it and rejects after `limitMs` milliseconds, or when `signal` aborts. `extend` starts the time
+ * again. Rejects at once, because credentials and other parts of a client need not know about signals.
+ */
+async function limited<T>(
+  limitMs: number, signal: AbortSignal | undefined, run: (signal: AbortSignal, extend: () => void) => Promise<T>,
+): Promise<T> {
+  const stop = new AbortController()
+  const timer = setTimeout(() => { stop.abort(new Error(`No response within ${Math.ceil(limitMs)} ms`)) }, limitMs).unref()
+  const abort = (): void => { stop.abort(signal?.reason) }
+  signal?.addEventListener('abort', abort, { once: true })
+  if (signal?.aborted === true) abort()
+  try {
+    return await unlessAborted(run(stop.signal, () => { timer.refresh() }), stop.signal)
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', abort)
+  }
 }
 
 function isMissing(error: unknown): boolean {
   return (error as { readonly name?: unknown } | null)?.name === 'NoSuchKey'
 }
 
+function statusOf(error: unknown): number | undefined {
+  return (error as { readonly $metadata?: { readonly httpStatusCode?: number } } | undefined)?.$metadata?.httpStatusCode
+}
+
 function failed(error: unknown): Error {
   if (error instanceof StoreUnavailableError || error instanceof TypeError) return error
-  return new StoreUnavailableError('The object storage failed', { cause: error })
+  return new StoreUnavailableError(`The object storage failed: ${String(error)}`, { cause: error })
 }

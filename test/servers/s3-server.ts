@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
+import { readdir, stat, utimes } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { S3Client } from '@aws-sdk/client-s3'
+import { ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
 import S3rver from 's3rver'
 
 const BUCKET = 'blobs'
@@ -12,16 +13,35 @@ export async function s3ForFile() {
   const directory = mkdtempSync(join(tmpdir(), 'longhaul-s3-'))
   const server = new S3rver({ port: 0, address: '127.0.0.1', silent: true, directory, configureBuckets: [{ name: BUCKET, configs: [] }] })
   const { port } = await server.run()
-  const client = new S3Client({
-    endpoint: `http://127.0.0.1:${String(port)}`, region: 'us-east-1', forcePathStyle: true,
-    credentials: { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' },
-    // The server does not know the checksums that newer versions of the client add.
-    requestChecksumCalculation: 'WHEN_REQUIRED', responseChecksumValidation: 'WHEN_REQUIRED',
-  })
+  const client = s3Client(`http://127.0.0.1:${String(port)}`)
   after(async () => {
     client.destroy()
     await server.close()
     rmSync(directory, { recursive: true, force: true })
   })
-  return { client, bucket: BUCKET, directory }
+  return {
+    client, bucket: BUCKET, port,
+    /** Makes the objects below a name older. */
+    async age(name: string, ms: number): Promise<void> {
+      const all = await readdir(join(directory, BUCKET), { recursive: true, withFileTypes: true })
+      for (const entry of all) {
+        const path = join(entry.parentPath, entry.name)
+        if (!entry.isFile() || !path.startsWith(join(directory, BUCKET, name))) continue
+        const { mtimeMs } = await stat(path)
+        await utimes(path, new Date(mtimeMs - ms), new Date(mtimeMs - ms))
+      }
+    },
+    async namesBelow(prefix: string): Promise<readonly string[]> {
+      const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: BUCKET, Prefix: prefix }))
+      return Contents.map(({ Key = '' }) => Key)
+    },
+  }
+}
+
+/** Returns a client for a server of the tests. The test destroys it. */
+export function s3Client(endpoint: string): S3Client {
+  return new S3Client({
+    endpoint, region: 'us-east-1', forcePathStyle: true,
+    credentials: { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' },
+  })
 }

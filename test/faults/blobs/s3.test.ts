@@ -1,17 +1,15 @@
 // Object storage whose writers die, whose server hangs or stops, and whose blobs are larger than one part.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { readdir, stat, utimes } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { S3Blobs } from 'longhaul/s3'
 import { isStoreUnavailable } from 'longhaul/stores'
 import { listen } from '../../kit/listen.js'
 import { s3ForFile } from '../../servers/s3-server.js'
 
-const { client, bucket, directory } = await s3ForFile()
+const { client, bucket, age, namesBelow } = await s3ForFile()
 const MIB = 1_048_576
 const LATER = { ttlMs: 600_000 }
 
@@ -20,22 +18,6 @@ async function* pieces(count: number, fails = Infinity): AsyncGenerator<Uint8Arr
     if (at === fails) throw new Error('The source has failed')
     yield Buffer.alloc(MIB, at)
   }
-}
-
-/** Makes the objects below a name older. */
-async function age(name: string, ms: number): Promise<void> {
-  const all = await readdir(join(directory, bucket), { recursive: true, withFileTypes: true })
-  for (const entry of all) {
-    const path = join(entry.parentPath, entry.name)
-    if (!entry.isFile() || !path.startsWith(join(directory, bucket, name))) continue
-    const { mtimeMs } = await stat(path)
-    await utimes(path, new Date(mtimeMs - ms), new Date(mtimeMs - ms))
-  }
-}
-
-async function namesBelow(prefix: string): Promise<readonly string[]> {
-  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix }))
-  return Contents.map(({ Key = '' }) => Key)
 }
 
 describe('S3Blobs', () => {
@@ -66,17 +48,17 @@ describe('S3Blobs', () => {
     await blobs.put('short', pieces(1), { ttlMs: 1 })
     await blobs.sweep()
     assert.ok(await blobs.stat('long'))
-    // An expired blob stays for ten minutes.
+    // An expired blob stays for 15 minutes.
     assert.equal((await namesBelow('sweep/')).length, 4)
     assert.equal(await blobs.delete('long'), true)
     assert.equal(await blobs.stat('long'), undefined)
     await blobs.sweep()
-    // Its readers have ten minutes, too.
+    // Its readers have 15 minutes, too.
     assert.equal((await namesBelow('sweep/')).length, 5)
     await blobs.close()
   })
 
-  test('a sweep removes content ten minutes after its end, and what dead writers left after a day', async () => {
+  test('a sweep removes content 15 minutes after its end, and what dead writers left after a day', async () => {
     const prefix = `old-${String(process.pid)}/`
     const blobs = new S3Blobs({ client, bucket, prefix })
     await blobs.put('lives', pieces(1), { ttlMs: 7_200_000 })
