@@ -7,7 +7,7 @@ import pg from 'pg'
 import { type ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
 import { work } from './work.js'
-import { said, startWorker } from './worker-processes.js'
+import { startWorker } from './worker-processes.js'
 
 stopAfterwards()
 
@@ -24,7 +24,7 @@ const FAULTS = {
 async function closesInTime(worker: ServerProcess): Promise<void> {
   const began = performance.now()
   worker.child.kill('SIGTERM')
-  await said(worker, 'closed')
+  await worker.said(/closed/)
   assert.ok(performance.now() - began < LIMIT_MS, `closed after ${String(performance.now() - began)} ms`)
   assert.doesNotMatch(worker.err, /unhandled/i)
 }
@@ -73,7 +73,7 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       t.after(() => submitter.close())
       const worker = await startWorker(server.url)
       await submitter.submit(definition, { ms: 60_000 }, { id: 'long' })
-      await said(worker, 'began long')
+      await worker.said(/began long/)
       await strike(server)
       await closesInTime(worker)
       worker.child.kill('SIGKILL')

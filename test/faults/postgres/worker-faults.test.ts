@@ -9,7 +9,7 @@ import { pgBouncerForFile } from '../../servers/pgbouncer.js'
 import { postgresForFile, startPostgres } from '../../servers/postgres-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { work } from './work.js'
-import { said, startWorker } from './worker-processes.js'
+import { startWorker } from './worker-processes.js'
 import { eventually } from '../../kit/wait.js'
 
 stopAfterwards()
@@ -70,14 +70,14 @@ test('a worker that is killed with kill -9 in the middle of a run leaves its tas
   t.after(() => tasks.close())
   const worker = await startWorker(server.url)
   const task = await tasks.submit(definition, { ms: 3000 }, { id: 'long' })
-  await said(worker, 'began long')
+  await worker.said(/began long/)
   worker.child.kill('SIGKILL')
   await worker.exited
   assert.equal((await task.get())?.status, 'processing')
   const other = await startWorker(server.url)
   await tasks.submit(definition, {}, { id: 'next' })
-  await said(other, 'ended long')
-  await said(other, 'ended next')
+  await other.said(/ended long/)
+  await other.said(/ended next/)
   assert.equal((await task.wait({ timeoutMs: HEALED_MS }))?.status, 'completed')
 })
 

@@ -1,6 +1,5 @@
 // The worker of examples/worker, apart from its web processes; also what SIGTERM does to a busy one.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { test } from 'node:test'
 import { Client } from '../../http/kit/reference.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
@@ -13,10 +12,7 @@ const { url } = await redisForFile()
 
 async function startWorker(env: Record<string, string> = {}): Promise<ServerProcess> {
   const worker = new ServerProcess(process.execPath, program('examples/worker/main.ts'), { REDIS_URL: url, ...env })
-  while (!worker.out.includes('The worker is ready')) {
-    if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.err}`)
-    await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
-  }
+  await worker.said(/The worker is ready/)
   return worker
 }
 

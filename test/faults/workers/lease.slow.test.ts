@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { createTasks, defineTask, type Tasks } from 'longhaul'
@@ -26,8 +25,8 @@ interface Here {
 for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () => {
   async function startHolder(): Promise<{ process: ServerProcess, id: string }> {
     const holder = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'lease-holder.ts')), server.url], {})
-    while (!holder.out.includes('\n')) await Promise.race([once(holder.child.stdout ?? holder.child, 'data'), holder.exited.then(() => { throw new Error(holder.err) })])
-    return { process: holder, id: holder.out.trim() }
+    const [, id = ''] = await holder.said(/(.*)\n/)
+    return { process: holder, id }
   }
 
   function openHere(t: TestContext, worker: boolean): Here {
