@@ -11,7 +11,7 @@ stopAfterwards()
 
 const DRAIN_MS = 1000
 /** What a process may take beyond its drain time; most of it is for the connections to end, and for this machine. */
-const BEYOND_MS = 6000
+const BEYOND_MS = 30_000
 const TOKENS = 'writer-1=will:writer'
 
 const FAULTS = {
