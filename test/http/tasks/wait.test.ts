@@ -126,7 +126,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([late.status, late.headers.get('preference-applied')], [200, null])
     })
 
-    test('events: id, retry, every change, an end after the final state', async (t) => {
+    test('events: id, retry, every change, an end after the final state', { timeout: 60_000 }, async (t) => {
       byNoticesAlone(t)
       const { work, step } = stepped()
       const { start, call, tasks, engine } = await site(t, binding, work)
