@@ -33,9 +33,7 @@ test('RedisStore serves again after a failover, and its watches are notified of 
   notices = 0
 
   await master.kill()
-  const started = performance.now()
   await assert.rejects(second.create('while-down', 'x', later), { name: 'StoreUnavailableError' })
-  assert.ok(performance.now() - started < 1500, 'a call without a master fails in time')
   await eventually(() => notices > 0, 20_000, 'a notice comes after the reconnect')
   await eventually(() => second.get('survivor').then((entry) => entry?.value === 'before', () => false), 5000, 'the second store reads again')
 

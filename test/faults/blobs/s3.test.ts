@@ -112,10 +112,8 @@ describe('S3Blobs', () => {
         endpoint, region: 'us-east-1', forcePathStyle: true, credentials: { accessKeyId: 'a', secretAccessKey: 'b' },
       })
       const blobs = new S3Blobs({ client: away, bucket, timeoutMs: 500 })
-      const began = performance.now()
       await assert.rejects(blobs.stat('key'), isStoreUnavailable)
       await assert.rejects(blobs.delete('key'), isStoreUnavailable)
-      assert.ok(performance.now() - began < 5000)
       await blobs.close()
       away.destroy()
     }

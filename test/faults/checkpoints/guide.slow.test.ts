@@ -15,7 +15,6 @@ import { blocks } from '../../http/kit/doc-page.js'
 import { root, ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { eventually } from '../../http/kit/wire.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
-import { said } from './site.js'
 
 stopAfterwards()
 const url = new URL(await postgresUrl())
@@ -86,14 +85,14 @@ describe('the samples of docs/guide/imports.md, with a worker that was suspended
       await engine.blobs.close()
     })
     const first = start(statement, '18')
-    await said(first, /ready/)
+    await first.said(/ready/)
     const { taskId } = await tasks.submit(task, { blob, coding: 'identity', size: bytes.length, ...more } as never)
-    await said(first, /suspended/)
+    await first.said(/suspended/)
     const rows = async () => (await pool.query<{ email: string }>('select email from users order by id')).rows.map(({ email }) => email)
     const before_ = (await rows()).length
     assert.ok(before_ > 0 && before_ < COUNT, String(before_))
     const second = start()
-    await said(second, /ready/)
+    await second.said(/ready/)
     // It has written, or it waits for the transaction of the first worker.
     await eventually(async () => (await rows()).length > before_ || await isBlocked(), 'the second worker has taken over')
     first.child.kill('SIGCONT')

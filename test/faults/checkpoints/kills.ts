@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
 import { newId } from '../../../src/runtime/random-id.js'
 import type { SpooledBody } from '../../../src/tasks/http/spool-body.js'
-import { said, type openWeb } from './site.js'
+import type { openWeb } from './site.js'
 
 type Web = Pick<Awaited<ReturnType<typeof openWeb>>, 'tasks' | 'worker' | 'site'>
 
@@ -25,7 +25,7 @@ export async function completeKilled(
   for (let kill = 0; kill < kills; kill++) {
     const next = await worker(t)
     const batches = 1 + Math.floor(Math.random() * perKill)
-    await said(next, new RegExp(`(wrote\n){${batches}}`))
+    await next.said(new RegExp(`(wrote\n){${batches}}`))
     await sleep(Math.random() * 10)
     next.child.kill('SIGKILL')
     await next.exited

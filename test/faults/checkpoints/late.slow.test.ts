@@ -5,7 +5,7 @@ import { stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { spool } from './kills.js'
-import { openWeb, said } from './site.js'
+import { openWeb } from './site.js'
 import { BATCH } from './work.js'
 
 stopAfterwards()
@@ -22,10 +22,10 @@ for (const web of webs) describe(`a worker on ${web.name} that was suspended`, (
   async function suspend(t: TestContext, submit: () => Promise<{ readonly taskId: string }>): Promise<void> {
     const first = await worker(t)
     const { taskId } = await submit()
-    await said(first, /(wrote\n){20}/)
+    await first.said(/(wrote\n){20}/)
     first.child.kill('SIGSTOP')
     const second = await worker(t)
-    await said(second, /(wrote\n){20}/)
+    await second.said(/(wrote\n){20}/)
     first.child.kill('SIGCONT')
     const end = await tasks.wait(taskId, { timeoutMs: 120_000 })
     assert.equal(end?.status, 'completed')

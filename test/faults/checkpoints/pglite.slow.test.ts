@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
-import { said } from './site.js'
 import { program } from '../../servers/program.js'
 
 stopAfterwards()
@@ -17,15 +16,15 @@ test('PGlite in a folder: a killed import continues in the next process at the l
     new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'pglite-process.ts')), folder, ...args], {})
   )
   const first = start()
-  const [, taskId = ''] = await said(first, /task (\S+)\n/)
-  await said(first, /(wrote\n){20}/)
+  const [, taskId = ''] = await first.said(/task (\S+)\n/)
+  await first.said(/(wrote\n){20}/)
   first.child.kill('SIGKILL')
   await first.exited
   const batches = first.out.match(/wrote\n/g)?.length ?? 0
   const second = start(taskId)
-  const [, done] = await said(second, /resumed (\d+)\n/)
+  const [, done] = await second.said(/resumed (\d+)\n/)
   assert.ok(Number(done) >= batches * 100, `${done} lines, after ${batches} batches`)
-  const [, end = ''] = await said(second, /end (.*)\n/)
+  const [, end = ''] = await second.said(/end (.*)\n/)
   assert.deepEqual(JSON.parse(end), {
     status: 'completed', summary: { total: 20_000, succeeded: 20_000, failed: 0 }, count: 20_000, numbers: 20_000,
   })

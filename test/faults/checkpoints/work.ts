@@ -33,19 +33,21 @@ export interface Site {
 }
 
 /** Options of the engine. A test of kills leaves them as they are. */
-export interface EngineTimes {
+export interface EngineOptions {
+  /** Namespace of the keys, or schema of the tables. The default of the package without it. */
+  readonly name?: string
   readonly leaseMs?: number
 }
 
 /** Opens the databases of a process. `folder` has the blobs where the database has none. */
-export function openSite(url: string, folder: string, times: EngineTimes = {}): Site {
-  return url.startsWith('postgres') ? openPostgres(url, times) : openRedis(url, folder, times)
+export function openSite(url: string, folder: string, options: EngineOptions = {}): Site {
+  return url.startsWith('postgres') ? openPostgres(url, options) : openRedis(url, folder, options)
 }
 
-function openPostgres(url: string, times: EngineTimes): Site {
+function openPostgres(url: string, { name, ...options }: EngineOptions): Site {
   const pool = new pg.Pool({ connectionString: url })
   pool.on('error', () => undefined)
-  const { engine, store, blobs } = postgres({ pool, ...times })
+  const { engine, store, blobs } = postgres({ pool, ...options, ...name !== undefined && { schema: name } })
   const rows: Rows = {
     async write(taskId, numbers, cursor) {
       const client = await pool.connect()
@@ -71,12 +73,12 @@ function openPostgres(url: string, times: EngineTimes): Site {
   }
 }
 
-function openRedis(url: string, folder: string, times: EngineTimes): Site {
+function openRedis(url: string, folder: string, { name, ...options }: EngineOptions): Site {
   // A cluster has the addresses of its nodes.
   const client = url.includes(',')
     ? new Cluster(url.split(','), { slotsRefreshTimeout: 20_000, redisOptions: { maxRetriesPerRequest: null } })
     : new Redis(url, { maxRetriesPerRequest: null })
-  const { engine, store } = redis({ client, ...times })
+  const { engine, store } = redis({ client, ...options, ...name !== undefined && { namespace: name } })
   const blobs = new FolderBlobs(folder, { shared: true })
   const rows: Rows = {
     async write(taskId, numbers, cursor) {

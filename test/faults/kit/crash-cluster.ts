@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import { afterEach } from 'node:test'
 import { Client, type Answer } from '../../http/kit/reference.js'
@@ -24,11 +23,8 @@ export async function crashCluster({ url, engine }: CrashDatabase) {
     const file = join(import.meta.dirname, '..', 'crash', 'process.ts')
     const child = new ServerProcess(process.execPath, [...program(file), url, role, where], {})
     if (role === 'worker') workers.push(child)
-    while (!child.out.includes('ready')) {
-      // Some worker meets its end before it has said anything.
-      if (child.child.exitCode !== null || child.child.signalCode !== null || !child.child.stdout) break
-      await Promise.race([once(child.child.stdout, 'data'), child.exited])
-    }
+    // Some workers end before they are ready.
+    await Promise.race([child.said(/ready/), child.exited])
     return child
   }
 

@@ -1,5 +1,4 @@
 // The reference server in several processes on one Redis, or on one PostgreSQL alone.
-import { once } from 'node:events'
 import { Client } from '../../http/kit/reference.js'
 import { startProcess, type ServerProcess } from '../../http/kit/process.js'
 
@@ -24,9 +23,6 @@ export async function startWeb(url: string): Promise<Web> {
 /** A process that runs tasks and answers nothing. */
 export async function startWorker(url: string): Promise<ServerProcess> {
   const worker = startProcess({ ...databaseOf(url), WORKER: 'only' })
-  while (!worker.out.includes('The worker is ready')) {
-    if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.out}${worker.err}`)
-    await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
-  }
+  await worker.said(/The worker is ready/)
   return worker
 }

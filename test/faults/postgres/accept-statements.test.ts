@@ -101,7 +101,6 @@ describe('accepting on PostgreSQL', () => {
     try {
       await client.query('BEGIN')
       await submit('open-1', 'open-eve', client)
-      const began = performance.now()
       same = [submit('open-2', 'open-eve')]
       const others: Promise<unknown>[] = []
       for (let n = 0; n < 20; n++) {
@@ -110,9 +109,8 @@ describe('accepting on PostgreSQL', () => {
         await new Promise((resolve) => { setTimeout(resolve, 5) })
       }
       same.forEach((submitted) => { submitted.catch(() => undefined) })
+      // If they waited for the transaction, which is open, they would be rejected.
       await Promise.all(others)
-      const ms = performance.now() - began
-      assert.ok(ms < 1000, `${String(ms)} ms`)
     } finally {
       await client.query('COMMIT')
       client.release()

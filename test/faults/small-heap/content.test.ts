@@ -8,11 +8,11 @@ import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ask, open } from '../../http/kit/wire.js'
 import { SmallProcess } from '../kit/small-process.js'
+import { whilePinging } from './upload.js'
 
 const MIB = 1 << 20
 /** `npm run test:large` serves more than 32 bits can count. */
 const SIZE = process.env['LONGHAUL_LARGE'] === undefined ? 96 * MIB + 17 : 5 * 1024 * MIB + 17
-const CEILING_MS = 2000
 
 describe('a large file from a process with a heap of 64 MiB', () => {
   let folder = ''
@@ -41,43 +41,32 @@ describe('a large file from a process with a heap of 64 MiB', () => {
 
   test('SPEC 4.5: a slow client that is cut at 20 random places gets the whole file in the end, and others are answered meanwhile', async () => {
     const cuts = [...Array.from({ length: 20 }, () => randomInt(1, SIZE)).sort((a, b) => a - b), SIZE]
-    let over = false
-    let slowest = 0
-    const pings = (async () => {
-      while (!over) {
-        const began = performance.now()
-        assert.equal((await ask(server.port, 'GET', '/ping')).status, 200)
-        slowest = Math.max(slowest, performance.now() - began)
-        await sleep(20)
-      }
-    })()
     const hash = createHash('sha256')
-    let at = 0
-    let etag = ''
-    let rests = 0
-    for (const cut of cuts) {
-      if (cut === at) continue
-      const response = await open(server.port, 'GET', '/file', { headers: at === 0 ? {} : { 'range': `bytes=${at}-`, 'if-range': etag } })
-      assert.equal(response.statusCode, at === 0 ? 200 : 206)
-      assert.equal(response.headers['content-length'], String(SIZE - at))
-      etag = response.headers.etag ?? ''
-      for await (const chunk of response as AsyncIterable<Buffer>) {
-        const kept = chunk.subarray(0, cut - at)
-        hash.update(kept)
-        at += kept.byteLength
-        if (at === cut) break
-        if (at > rests * 16 * MIB) {
-          rests++
-          await sleep(10)
+    await whilePinging(server.port, (async () => {
+      let at = 0
+      let etag = ''
+      let rests = 0
+      for (const cut of cuts) {
+        if (cut === at) continue
+        const response = await open(server.port, 'GET', '/file', { headers: at === 0 ? {} : { 'range': `bytes=${at}-`, 'if-range': etag } })
+        assert.equal(response.statusCode, at === 0 ? 200 : 206)
+        assert.equal(response.headers['content-length'], String(SIZE - at))
+        etag = response.headers.etag ?? ''
+        for await (const chunk of response as AsyncIterable<Buffer>) {
+          const kept = chunk.subarray(0, cut - at)
+          hash.update(kept)
+          at += kept.byteLength
+          if (at === cut) break
+          if (at > rests * 16 * MIB) {
+            rests++
+            await sleep(10)
+          }
         }
+        assert.equal(at, cut)
+        response.destroy()
       }
-      assert.equal(at, cut)
-      response.destroy()
-    }
-    over = true
-    await pings
+    })())
     assert.equal(hash.digest('hex'), whole, `cut at ${cuts.join(', ')}`)
-    assert.ok(slowest < CEILING_MS, `another request waited for ${slowest} ms`)
   })
 
   test('SPEC 4.5: a range at the end returns the last bytes and no more', async () => {

@@ -1,6 +1,5 @@
 // A worker that is frozen before its first write, continues after another one has taken its task, and then dies.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { createTasks, defineTask } from 'longhaul'
@@ -12,16 +11,9 @@ import { program } from '../../servers/program.js'
 
 stopAfterwards()
 
-/** Resolves once the process has said so. */
-async function said(child: ServerProcess, what: string): Promise<void> {
-  while (!child.out.includes(what)) {
-    await Promise.race([once(child.child.stdout ?? child.child, 'data'), child.exited.then(() => { throw new Error(child.err) })])
-  }
-}
-
 async function startWorker(url: string, name: string): Promise<ServerProcess> {
   const worker = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, '..', 'clocks', 'side.ts')), url, 'work', name], {})
-  await said(worker, 'ready')
+  await worker.said(/ready/)
   return worker
 }
 
@@ -41,13 +33,13 @@ for (const [database, url] of Object.entries({ Redis: await redisUrl(), PostgreS
     const { tasks, work } = openFront(t, url, 'frozen')
     const first = await startWorker(url, 'frozen')
     await tasks.submit(work, { ms: 4000 }, { id: 'task' })
-    await said(first, 'ran task')
+    await first.said(/ran task/)
     first.child.kill('SIGSTOP')
     const other = await startWorker(url, 'frozen')
-    await said(other, 'ran task')
+    await other.said(/ran task/)
     first.child.kill('SIGCONT')
     // Its own run goes on to its end, and cannot write it.
-    await said(first, 'ended task')
+    await first.said(/ended task/)
     first.child.kill('SIGKILL')
     await first.exited
     const end = await tasks.wait('task', { timeoutMs: 15_000 })

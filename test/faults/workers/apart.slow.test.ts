@@ -22,14 +22,14 @@ for (const [database, url] of Object.entries(databases)) describe(`two web proce
   }
 
   test('a task that one accepts is visible at the other, and its end answers a long poll there', async () => {
-    const path = await submit(800)
+    const path = await submit(300)
     const first = await other.client.ask('GET', path)
     assert.equal(first.json.status, 'processing')
     const final = await other.client.ended(path)
     const answered = Date.now()
     assert.equal(final.json.status, 'completed')
-    // A reader that has only its own clock would have looked after 3 s.
-    assert.ok(answered - Date.parse(final.json.finishedAt) < 1000, 'the change itself wakes the poll')
+    // A reader that has only its own clock looks 3 s after the request. A notice takes some milliseconds.
+    assert.ok(answered - Date.parse(final.json.finishedAt) < 2500, 'the change itself wakes the poll')
   })
 
   test('the other sends its events as they happen', async () => {
@@ -42,16 +42,15 @@ for (const [database, url] of Object.entries(databases)) describe(`two web proce
   })
 
   test('a cancel at the other aborts the running function in the worker', async () => {
-    const path = await submit(20_000)
+    const path = await submit(60_000)
     while (!(await other.client.ask('GET', path)).json.progress) continue
     assert.equal((await other.client.ask('DELETE', path)).json.status, 'cancelled')
     // Ten such runs fill the worker; the next task starts at once only if they were stopped.
-    const more = await Promise.all(Array.from({ length: 10 }, () => submit(20_000)))
+    const more = await Promise.all(Array.from({ length: 10 }, () => submit(60_000)))
     for (const each of more) while (!(await one.client.ask('GET', each)).json.progress) continue
     await Promise.all(more.map((each) => other.client.ask('DELETE', each)))
-    const started = performance.now()
+    // This waits for 20 s at most.
     assert.equal((await other.client.ended(await submit(0))).json.status, 'completed')
-    assert.ok(performance.now() - started < 3000, 'the cancelled runs gave their places back')
   })
 
   test('a direct request is answered by the web process itself', async () => {

@@ -1,6 +1,5 @@
 // docs/guide/redis-and-workers.md: two web processes and a worker, by the three commands that it shows.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -21,10 +20,7 @@ test('the three commands of the guide: submitted at the first, followed at the s
     new ServerProcess('sh', ['-c', line.replace('redis://127.0.0.1:6379', url).replace(/PORT=\d+/, 'PORT=0')], {})
   ))
   assert.ok(one && other && worker)
-  while (!worker.out.includes('The worker is ready')) {
-    assert.ok(worker.child.exitCode === null && worker.child.stdout, worker.err)
-    await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
-  }
+  await worker.said(/The worker is ready/)
   const [first, second] = [new Client(await one.url()), new Client(await other.url())]
   const token = 'demo-writer'
   const { status, headers } = await first.submit('wait', { ms: 500 }, { token })

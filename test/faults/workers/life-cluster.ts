@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { Redis } from 'ioredis'
@@ -13,9 +12,7 @@ import { program } from '../../servers/program.js'
 export async function startWorker(t: TestContext, url: string, who: Who): Promise<ServerProcess> {
   const child = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'life-process.ts')), url, who], {})
   t.after(() => { child.child.kill('SIGKILL') })
-  while (!child.out.includes('ready')) {
-    await Promise.race([once(child.child.stdout ?? child.child, 'data'), child.exited.then(() => assert.fail(child.err))])
-  }
+  await child.said(/ready/)
   return child
 }
 

@@ -4,8 +4,12 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { program } from '../../servers/program.js'
+import { within } from '../../kit/wait.js'
 
 export const root = join(import.meta.dirname, '..', '..', '..')
+
+/** Maximum time of a process to print a text, in milliseconds. A file has four minutes, so several failures have room. */
+const SAID_MS = 60_000
 
 const started = new Set<ChildProcess>()
 
@@ -21,6 +25,7 @@ export class ServerProcess {
   err = ''
   readonly child: ChildProcess
   readonly exited: Promise<{ code: number | null, signal: NodeJS.Signals | null }>
+  private hasEnded = false
 
   constructor(command: string, args: readonly string[], env: Readonly<Record<string, string | undefined>>) {
     // A group of its own, so that what `npm` starts goes with it.
@@ -28,15 +33,35 @@ export class ServerProcess {
     started.add(this.child)
     this.child.stdout?.on('data', (text) => { this.out += String(text) })
     this.child.stderr?.on('data', (text) => { this.err += String(text) })
-    this.exited = once(this.child, 'close').then(([code, signal]) => ({ code, signal }))
+    this.exited = once(this.child, 'close').then(([code, signal]) => {
+      this.hasEnded = true
+      return { code, signal }
+    })
   }
 
   /** Its address, once it is ready. */
   async url(): Promise<string> {
+    const [, url = ''] = await this.said(/ready at (http:\/\/\S+)\n/i)
+    return url
+  }
+
+  /**
+   * Returns the match once the process has printed the text. Rejects if the process ends before, or after a minute: a
+   * test that waited without a limit would wait until the file is killed.
+   */
+  async said(text: RegExp): Promise<RegExpExecArray> {
+    try {
+      return await within(this.match(text), SAID_MS, 'Not printed')
+    } catch (error) {
+      throw new Error(`${String(text)}: ${(error as Error).message}. The output is: ${this.out}${this.err}`)
+    }
+  }
+
+  private async match(text: RegExp): Promise<RegExpExecArray> {
     for (;;) {
-      const url = /ready at (http:\/\/\S+)\n/i.exec(this.out)?.[1]
-      if (url !== undefined) return url
-      if (this.child.exitCode !== null || this.child.signalCode !== null) throw new Error(`The server has ended: ${this.out}${this.err}`)
+      const match = text.exec(this.out)
+      if (match) return match
+      if (this.hasEnded) throw new Error('The process has ended')
       await Promise.race([once(this.child.stdout ?? this.child, 'data'), this.exited])
     }
   }

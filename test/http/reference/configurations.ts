@@ -1,6 +1,5 @@
 // Every endpoint of the specification, for the reference server in any configuration, as processes of their own.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { after, before, describe, test } from 'node:test'
 import { startProcess, type ServerProcess } from '../kit/process.js'
 import { Client, TOKENS, type Answer } from '../kit/reference.js'
@@ -173,13 +172,6 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
   },
 }
 
-async function ready(worker: ServerProcess): Promise<void> {
-  while (!worker.out.includes('The worker is ready')) {
-    if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.out}${worker.err}`)
-    await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
-  }
-}
-
 /** The tests of all endpoints in one configuration. */
 export function worksWith(name: string, { env, workerApart = false }: Configuration): void {
   describe(`every endpoint works with ${name}`, () => {
@@ -192,7 +184,7 @@ export function worksWith(name: string, { env, workerApart = false }: Configurat
       const worker = workerApart ? startProcess({ ...settings, WORKER: 'only' }) : undefined
       if (worker) processes.push(worker)
       client.url = await server.url()
-      if (worker) await ready(worker)
+      if (worker) await worker.said(/The worker is ready/)
     })
     after(async () => {
       for (const { child } of processes) child.kill('SIGTERM')

@@ -309,7 +309,7 @@ describe('what the tasks do', () => {
     assert.equal(some.reduce((sum, { count }) => sum + count, 0), all.count)
   })
 
-  test('each stops in the middle when its signal aborts', { timeout: 5000 }, async () => {
+  test('each stops in the middle when its signal aborts', { timeout: 30_000 }, async () => {
     const reports: number[] = []
     /** Aborts at the first report. */
     const context = () => {

@@ -10,7 +10,7 @@ import { Client, TOKENS } from '../kit/reference.js'
 import { Wire } from '../kit/wire.js'
 
 /** Well before a drain would cut by itself, which would pass for having let go. */
-const PROMPT = { timeout: 10_000 }
+const PROMPT = { timeout: 30_000 }
 
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 

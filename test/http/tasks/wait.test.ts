@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { get, type IncomingMessage } from 'node:http'
-import { describe, test } from 'node:test'
+import { describe, test, type TestContext } from 'node:test'
 import { EventSource } from 'eventsource'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { ended } from '../../unit/kit/tasks.js'
@@ -22,9 +22,16 @@ function stepped() {
   return { work, step: (n: number) => { steps[n]?.resolve() } }
 }
 
+/** Waiting requests wake by notices alone, and not by reading again at intervals. */
+function byNoticesAlone(t: TestContext): void {
+  const real = setInterval
+  t.mock.method(globalThis, 'setInterval', (work: () => void, ms: number) => real(work, ms === 3000 ? 600_000 : ms))
+}
+
 for (const binding of BINDINGS) {
   describe(`waiting over ${binding}`, () => {
     test('a long poll without If-None-Match answers at the final state, woken by the change', async (t) => {
+      byNoticesAlone(t)
       const { work, step } = stepped()
       const { start, call, engine, tasks, spy } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -32,10 +39,8 @@ for (const binding of BINDINGS) {
       await eventually(() => engine.usage().watches === 1)
       step(0)
       await eventually(async () => (await members(await call('GET', path)))['progress'] !== undefined)
-      const at = Date.now()
       step(1)
-      const response = await within(polling, 2700)
-      assert.ok(Date.now() - at < 2700, 'by the notice, not by reading again')
+      const response = await within(polling)
       assert.equal(response.status, 200)
       assert.equal(response.headers.get('preference-applied'), 'wait=20')
       assert.equal((await members(response))['status'], 'completed')
@@ -44,6 +49,7 @@ for (const binding of BINDINGS) {
     })
 
     test('a long poll with If-None-Match answers once the tag differs', async (t) => {
+      byNoticesAlone(t)
       const { work, step } = stepped()
       const { start, call, engine, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
@@ -52,18 +58,16 @@ for (const binding of BINDINGS) {
       const etag = (await call('GET', path)).headers.get('etag') ?? ''
       const polling = call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': etag } })
       await eventually(() => engine.usage().watches === 1)
-      const at = Date.now()
       step(0)
-      const response = await within(polling, 2700)
-      assert.ok(Date.now() - at < 2700)
+      const response = await within(polling)
       assert.notEqual(response.headers.get('etag'), etag)
       assert.deepEqual((await members(response))['progress'], { done: 1, total: 2 })
-      const stale = await within(call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': etag } }), 1000)
+      const stale = await within(call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': etag } }))
       assert.equal(stale.status, 200, 'a tag that differs already is answered at once')
       step(1)
       await ended(tasks, String(taskId))
       const last = (await call('GET', path)).headers.get('etag') ?? ''
-      const final = await within(call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': last } }), 1000)
+      const final = await within(call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': last } }))
       assert.equal(final.status, 304, 'what is final is not waited for')
     })
 
@@ -77,7 +81,7 @@ for (const binding of BINDINGS) {
       const at = Date.now()
       const [tagged, plain] = await within(Promise.all([
         call('GET', path, { headers: { 'prefer': 'wait=100', 'if-none-match': etag } }), call('GET', path, { headers: { prefer: 'wait=100' } }),
-      ]), 2500)
+      ]))
       assert.ok(Date.now() - at >= 90)
       assert.deepEqual([tagged.status, tagged.headers.get('preference-applied')], [304, 'wait=0.1'])
       assert.deepEqual([plain.status, plain.headers.get('preference-applied')], [200, 'wait=0.1'])
@@ -93,7 +97,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work, { worker: false, pendingMs: 1000 })
       const { taskId } = await members(await start())
       const polling = call('GET', `/api/status/${String(taskId)}`, { headers: { prefer: 'wait=20' } })
-      assert.equal((await within(polling, 5000)).status, 404)
+      assert.equal((await within(polling)).status, 404)
       assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
@@ -105,7 +109,7 @@ for (const binding of BINDINGS) {
       const stream = await call('GET', path, { headers: { accept: 'text/event-stream' } })
       await eventually(() => serviceOf(tasks).waiters.size === 2)
       void tasks.close({ drainMs: 10 })
-      assert.deepEqual((await members(await within(polling, 3000)))['error'], { code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.' })
+      assert.deepEqual((await members(await within(polling)))['error'], { code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.' })
       for await (const event of eventsOf(stream)) assert.ok(event)
       assert.equal(serviceOf(tasks).waiters.size, 0)
     })
@@ -117,12 +121,13 @@ for (const binding of BINDINGS) {
       const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
       await eventually(() => serviceOf(tasks).waiters.size === 1)
       await tasks.close()
-      assert.equal((await members(await within(polling, 1000)))['status'], 'processing')
-      const late = await within(call('GET', path, { headers: { prefer: 'wait=20' } }), 1000)
+      assert.equal((await members(await within(polling)))['status'], 'processing')
+      const late = await within(call('GET', path, { headers: { prefer: 'wait=20' } }))
       assert.deepEqual([late.status, late.headers.get('preference-applied')], [200, null])
     })
 
-    test('events: id, retry, every change, an end after the final state', async (t) => {
+    test('events: id, retry, every change, an end after the final state', { timeout: 60_000 }, async (t) => {
+      byNoticesAlone(t)
       const { work, step } = stepped()
       const { start, call, tasks, engine } = await site(t, binding, work)
       const { taskId } = await members(await start())
@@ -132,7 +137,6 @@ for (const binding of BINDINGS) {
       const seen: Record<string, unknown>[] = []
       const ids: string[] = []
       let retry: string | undefined
-      const at = Date.now()
       for await (const event of eventsOf(response)) {
         retry ??= event['retry']
         if (event['data'] === undefined) continue
@@ -142,7 +146,6 @@ for (const binding of BINDINGS) {
         if (data['progress'] === undefined) step(0)
         else step(1)
       }
-      assert.ok(Date.now() - at < 2000)
       assert.equal(retry, '2000')
       assert.deepEqual(seen.map(({ status, progress }) => [status, progress]), [['processing', undefined], ['processing', { done: 1, total: 2 }], ['completed', { done: 1, total: 2 }]])
       assert.deepEqual(seen.at(-1), JSON.parse(JSON.stringify(await tasks.get(String(taskId)))))
@@ -163,7 +166,7 @@ for (const binding of BINDINGS) {
       }
       const next = async (events: AsyncGenerator<Record<string, string>>) => {
         for (;;) {
-          const step = await within(events.next(), 2000)
+          const step = await within(events.next())
           if (step.done) return undefined
           if (step.value['data'] !== undefined) return step.value
         }
@@ -213,7 +216,7 @@ for (const binding of BINDINGS) {
           await events.next()
           await events.return(undefined)
         } else await response.body?.cancel()
-        await eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0, 2000)
+        await eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
       }
       assert.deepEqual(noise, [])
     })
@@ -254,7 +257,7 @@ describe('events over a real connection', () => {
     const answer = deferred<IncomingMessage>()
     const request = get({ port, host: '127.0.0.1', path, headers: { accept: 'text/event-stream' } }, answer.resolve)
     t.after(() => { request.destroy() })
-    const response = await within(answer.promise, 1000)
+    const response = await within(answer.promise)
     let text = ''
     response.setEncoding('utf8').on('data', (chunk: string) => { text += chunk }).on('error', () => undefined)
     await eventually(() => text.includes('data: '))

@@ -5,14 +5,14 @@ import { callbacks, type CallbackReply, type CallbackRequest } from '../../../sr
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { keepAlive } from '../../kit/wait.js'
+import { keepAlive, within } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
 keepAlive({ after })
 
 const work = defineTask({ name: 'work', run: () => 1 })
 
-function setUp(t: TestContext, send: (request: CallbackRequest) => Promise<CallbackReply>, delayMs = 60_000) {
+function setUp(t: TestContext, send: (request: CallbackRequest) => Promise<CallbackReply>, delayMs = 900_000) {
   const sent = new EventEmitter()
   const heard: unknown[] = []
   const tasks = createTasks({
@@ -42,9 +42,8 @@ describe('when tasks in memory close', () => {
   test('a callback that waits for its retry for too long is interrupted, and nothing is reported', async (t) => {
     const { tasks, heard, submit, shown } = setUp(t, async () => ({ status: 500 }))
     const id = await submit()
-    const began = performance.now()
-    await tasks.close({ drainMs: 20_000 })
-    assert.ok(performance.now() - began < 5000, 'it is not waited for')
+    // The retry is due after this drain time, so close does not wait for it.
+    await within(tasks.close({ drainMs: 600_000 }))
     assert.deepEqual(await shown(id), { state: 'failed', attempts: 1, fault: 'interrupted', lastStatus: 500, nextAttemptAt: undefined })
     assert.deepEqual(heard, [])
   })

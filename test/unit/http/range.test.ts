@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { contentRange, selectRanges, type Ranges } from '../../../src/http/fields/range.js'
+import { isLinear } from '../kit/growth.js'
 
 /** RFC 9110 section 14.1 and 14.2, the slow and obvious way. */
 function reference(field: string, size: number, maxRanges: number): Ranges {
@@ -127,14 +128,16 @@ describe('Range, RFC 9110 section 14.2', () => {
   })
 
   test('hostile fields take linear time', () => {
-    const hostile = [
-      `bytes=${','.repeat(500_000)}`, `bytes=${' '.repeat(500_000)}x`, `bytes=${'9'.repeat(500_000)}-${'9'.repeat(500_000)}`,
-      `bytes=${'0'.repeat(500_000)}1-${'0'.repeat(500_000)}`, `bytes=${'0-,'.repeat(200_000)}`, `bytes=${' ,\t'.repeat(200_000)}1-`, 'b'.repeat(1_000_000),
+    const hostile: ((n: number) => string)[] = [
+      (n) => `bytes=${','.repeat(n)}`, (n) => `bytes=${' '.repeat(n)}x`, (n) => `bytes=${'9'.repeat(n)}-${'9'.repeat(n)}`,
+      (n) => `bytes=${'0'.repeat(n)}1-${'0'.repeat(n)}`, (n) => `bytes=${'0-,'.repeat(n)}`, (n) => `bytes=${' ,\t'.repeat(n)}1-`,
+      (n) => 'b'.repeat(n),
     ]
     for (const field of hostile) {
-      const start = performance.now()
-      selectRanges(field, 1000)
-      assert.ok(performance.now() - start < 500, field.slice(0, 20))
+      assert.ok(isLinear((n) => {
+        const text = field(n)
+        return () => { selectRanges(text, 1000) }
+      }), field(5))
     }
   })
 })

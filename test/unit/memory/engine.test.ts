@@ -9,7 +9,7 @@ import { Places, type TaskRun, type WorkHandlers } from '../../../src/engine/eng
 import type { Created, NewTask, StoredTask, TaskChange } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
 import { testClock } from '../../../src/testing/index.js'
-import { deferred, eventually } from '../../kit/wait.js'
+import { deferred, eventually, within } from '../../kit/wait.js'
 
 const never = new Promise<never>(() => undefined)
 const turn = () => new Promise(setImmediate)
@@ -266,11 +266,9 @@ describe('runs of MemoryTaskEngine', () => {
     const engine = new MemoryTaskEngine()
     outcomeOf(engine, 'waits')
     outcomeOf(engine, 'delayed', { start: { delayMs: 1e6 } })
-    const start = performance.now()
-    const closing = engine.close({ drainMs: 60_000 })
+    const closing = engine.close({ drainMs: 600_000 })
     assert.equal(engine.close({ drainMs: 1 }), closing)
-    await closing
-    assert.ok(performance.now() - start < 5000, 'close() waited')
+    await within(closing)
   })
 
   test('fake timers of a test block nothing, and leave nothing behind', async (t) => {

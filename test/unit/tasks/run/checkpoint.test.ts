@@ -348,10 +348,9 @@ describe('cooperative stop', () => {
     const { taskId } = await old.tasks.submit(walk, {})
     const run = old.hand.deliver(taskId)
     await running.promise
-    const began = performance.now()
-    await old.tasks.close({ drainMs: 20_000 })
+    // It does not wait for the drain time.
+    await within(old.tasks.close({ drainMs: 600_000 }))
     await run
-    assert.ok(performance.now() - began < 5000, 'it does not wait for the drain time')
     assert.deepEqual(old.heard, [], 'a hand-over is no error')
 
     const { tasks } = handed(t, [walk], hand)
