@@ -4,7 +4,7 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { negotiate } from '../http/fields/accept.js'
 import { empty, jsonText, respondAllow, stream } from '../http/respond.js'
 import { parameter, readOperations, response } from '../openapi/operation.js'
-import { errorResponses, fields } from '../openapi/responses.js'
+import { errorResponses } from '../openapi/responses.js'
 import { setTimeout } from '../runtime/timers.js'
 import type { Store } from '../stores/store.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
@@ -158,14 +158,14 @@ function operationsOf<C>({ status }: Endpoints<C>) {
     ],
     responses: {
       200: response('The partial results, in order. Streams go on until the task is final', {
-        headers: fields('Cache-Control', 'Vary'), mediaTypes: TYPES,
+        mediaTypes: TYPES,
         schema: object({
           status: text, last: { type: 'integer' },
           from: { ...number, description: 'The first one that is left, if those before it were dropped' },
           results: array(object({ id: number, value: {} }, 'id', 'value')),
         }, 'status', 'last', 'results'),
       }),
-      204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),
+      204: response('An event stream that has nothing more to say'),
       ...errorResponses('invalid_query', 'task_not_found', 'not_acceptable', 'too_many_requests', 'store_unavailable'),
     },
   }).map((each) => ({ ...each, ...path !== undefined && { path: `${path}${BELOW}` } }))
