@@ -5,7 +5,6 @@ import { strictQuery } from 'longhaul/resources'
 import type { Store } from 'longhaul/stores'
 import { authorize, operatorsOnly, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
-import { callbackUrl } from './callbacks.js'
 import { clientModule } from './console-client.js'
 import { consoleFiles } from './console-files.js'
 import { largeFileContent } from './content.js'
@@ -42,7 +41,7 @@ export interface Parts {
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
 export function routes({ store, tasks, users, ndjson, bulk, retries, document, demoTokens, kinds, trace }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
-  const common = { owner, callback: callbackUrl, startAt, remove: 'forget' } as const
+  const common = { owner, callback: 'callbackUrl', startAt, remove: 'forget' } as const
   // A job has no callback and no start for later: properties of those names are job data.
   const task = taskEndpoints<Context>(tasks, { ...common, statusPath: '/api/status/{id}' })
   const job = taskEndpoints<Context>(tasks, { owner, remove: 'forget', statusPath: '/job-status/{id}', format: jobFormat })
