@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
-import { HttpError, isHttpError, type Callbacks, type FindCallback } from 'longhaul'
+import { HttpError, isHttpError, type Callbacks } from 'longhaul'
 import { callbacks, httpSender, type CallbackSender } from 'longhaul/callbacks'
-import type { Context, Token } from './auth.js'
+import type { Token } from './auth.js'
 
 /** Settings of callbacks from the environment. */
 export interface CallbackConfig {
@@ -54,6 +54,3 @@ export function callbackSecrets(tokens: readonly Token[]): Map<string, string> {
   }
   return secrets
 }
-
-/** Reads the callback URL, which every submission may have. */
-export const callbackUrl: FindCallback<Context> = (body) => body['callbackUrl']

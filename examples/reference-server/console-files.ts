@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import {
-  addResponseHeaders, describe, fields, header, operation, parameter, response,
-} from 'longhaul/openapi'
+import { describe, fields, operation, parameter, response } from 'longhaul/openapi'
 import { compose, type Handler, type Policy } from 'longhaul'
 import { content, type ContentSource } from 'longhaul/content'
 import { folderSource } from 'longhaul/files'
@@ -23,19 +21,13 @@ const GUARDS = {
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
 }
-const GUARD_FIELDS = {
-  'Content-Security-Policy': header('What the page may load (CSP level 3)'),
-  'X-Content-Type-Options': header('`nosniff`: the type is what it says (Fetch, section 3.6)'),
-  'Referrer-Policy': header('`no-referrer`'),
-  'Cross-Origin-Opener-Policy': header('`same-origin`'),
-}
 
-/** Adds the security fields for pages and scripts. */
-export const guarded: Policy<Context> = Object.assign<Policy<Context>, Pick<Policy<Context>, 'describe'>>(async (request, next) => {
+/** Adds the headers for pages and scripts. Only browsers use them, so the OpenAPI document does not name them. */
+export const guarded: Policy<Context> = async (request, next) => {
   const answer = await next(request)
   if (answer) Object.assign(answer.headers, GUARDS)
   return answer
-}, { describe: (described) => addResponseHeaders(described, GUARD_FIELDS) })
+}
 
 /** Options of all files of the console: a client revalidates each file, and gets 304 if it has not changed. */
 export const HOW = { codings: ['br', 'gzip'], cacheControl: 'no-cache' } as const
@@ -51,13 +43,13 @@ export function textSource(text: string, type: string): ContentSource {
 
 /** The OpenAPI description of a page or file of the console. */
 export function fileOperation(summary: string, parameters: Parameters<typeof operation>[1]['parameters'], mediaTypes: readonly string[]) {
-  const told = fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary', 'Accept-Ranges')
+  const told = fields('ETag', 'Last-Modified', 'Accept-Ranges')
   return operation('GET', {
     summary, parameters: parameters ?? [],
     responses: {
       200: response('All of it', { headers: told, schema: { type: 'string' }, mediaTypes: [...mediaTypes] }),
       206: response('The part asked for', { headers: { ...told, ...fields('Content-Range') }, schema: {}, mediaTypes: [...mediaTypes, 'multipart/byteranges'] }),
-      304: response('As it was', { headers: told }),
+      304: response('Not changed. The headers are those of the response 200'),
     },
   })
 }

@@ -2,7 +2,7 @@ import { exportTask } from 'longhaul/export'
 import { parsePrefer } from 'longhaul/http'
 import { ndjsonDownload, ndjsonUpload, type UploadTask } from 'longhaul/ndjson'
 import {
-  describe, errorResponses, header, parameter, response, type OperationOptions,
+  describe, errorResponses, parameter, type Fragment, type OperationOptions,
 } from 'longhaul/openapi'
 import type { Blobs, Store } from 'longhaul/stores'
 import { resumableUpload, type ResumableUpload, type ResumableUploadOptions } from 'longhaul/uploads'
@@ -93,12 +93,15 @@ export class NdjsonUsers {
         ? endpoints.accept(request, this.#export, () => later)
         : download(request)
     )
-    return describe(handler, (download.operations ?? []).map(withAccepted))
+    // The 202 is that of an endpoint which starts the same task.
+    const [submit] = endpoints.submit(this.#export, { respond: 'always' }).operations ?? []
+    const { 202: accepted = {} } = submit?.openapi['responses'] as OperationOptions['responses']
+    return describe(handler, (download.operations ?? []).map((each) => withAccepted(each, accepted)))
   }
 }
 
 /** Adds the 202 to the operation of GET. */
-function withAccepted(given: Operation): Operation {
+function withAccepted(given: Operation, accepted: Fragment): Operation {
   if (given.method !== 'GET') return given
   const { parameters = [], responses } = given.openapi as Pick<OperationOptions, 'parameters' | 'responses'>
   return {
@@ -108,9 +111,7 @@ function withAccepted(given: Operation): Operation {
       parameters: [...parameters, parameter('header', 'Prefer', { description: '`respond-async` writes a file instead' })],
       responses: {
         ...responses,
-        202: response('Accepted: a task writes the file users.ndjson, and more if there are more than 10,000 users', {
-          headers: { Location: header('The status resource of the task') },
-        }),
+        202: { ...accepted, description: 'Accepted: a task writes the file users.ndjson, and more if there are more than 10,000 users' },
         ...errorResponses('too_many_requests', 'queue_full', 'store_unavailable', 'shutting_down'),
       },
     },

@@ -28,8 +28,8 @@ export class ApiDocument {
   }, [operation('GET', {
     summary: 'This document',
     responses: {
-      200: response('An OpenAPI 3.1 document', { headers: fields('ETag', 'Cache-Control'), schema: { type: 'object', required: ['openapi'], properties: { openapi: { type: 'string' } } } }),
-      304: response('As it was', { headers: fields('ETag', 'Cache-Control') }),
+      200: response('An OpenAPI 3.1 document', { headers: fields('ETag'), schema: { type: 'object', required: ['openapi'], properties: { openapi: { type: 'string' } } } }),
+      304: response('Not changed. The headers are those of the response 200'),
       ...errorResponses('not_acceptable'),
     },
   })])

@@ -1,6 +1,6 @@
 import { json, type Handler, type Tasks } from 'longhaul'
 import {
-  describe, errorResponses, fields, operation, response, type Fragment,
+  describe, errorResponses, operation, response, type Fragment,
 } from 'longhaul/openapi'
 import type { Context } from './auth.js'
 
@@ -32,7 +32,7 @@ export function operatorPools(tasks: Tasks): Handler<Context> {
     [operation('GET', {
       summary: 'Numbers of unfinished tasks of each pool, for operators',
       responses: {
-        200: response('The pools', { headers: fields('Cache-Control'), schema: SCHEMA }),
+        200: response('The pools', { schema: SCHEMA }),
         ...errorResponses('service_unavailable'),
       },
     })],

@@ -6,7 +6,6 @@ import type { PartialResults } from 'longhaul/partial'
 import type { Store } from 'longhaul/stores'
 import { authorize, operatorsOnly, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
-import { callbackUrl } from './callbacks.js'
 import { clientModule } from './console-client.js'
 import { consoleFiles } from './console-files.js'
 import { largeFileContent } from './content.js'
@@ -47,7 +46,7 @@ export function routes({
   store, tasks, users, ndjson, bulk, words, retries, document, demoTokens, kinds, trace,
 }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
-  const common = { owner, callback: callbackUrl, startAt, remove: 'forget' } as const
+  const common = { owner, callback: 'callbackUrl', startAt, remove: 'forget' } as const
   // A job has no callback and no start for later: properties of those names are job data.
   const task = taskEndpoints<Context>(tasks, { ...common, statusPath: '/api/status/{id}' })
   const job = taskEndpoints<Context>(tasks, { owner, remove: 'forget', statusPath: '/job-status/{id}', format: jobFormat })

@@ -1,5 +1,4 @@
 import { compose, httpError, type Handler } from 'longhaul'
-import { describe, errorResponses, operation, response } from 'longhaul/openapi'
 import { authorize, type Context } from './auth.js'
 
 /** Names of headers that carry credentials. TRACE does not show them (RFC 9110 section 9.3.8). */
@@ -9,15 +8,12 @@ const CREDENTIAL = new RegExp([
   'cert',
 ].join('|'))
 
-const responses = {
-  200: response('The request, without credentials', {
-    schema: { type: 'string' }, mediaTypes: ['message/http'],
-  }),
-  ...errorResponses('bad_request'),
-}
-
-/** Responds to TRACE with the request as `message/http`, without credentials. */
-export const trace: Handler<Context> = describe((request) => {
+/**
+ * Responds to TRACE with the request as `message/http`, without credentials. The OpenAPI document does
+ * not name it: an operation at each path would be a sixth of the document, and no generated client
+ * needs one.
+ */
+export const trace: Handler<Context> = (request) => {
   const { method, path, query, headers } = request
   if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
     throw httpError('bad_request', { message: 'A TRACE request has no body.' })
@@ -34,7 +30,7 @@ export const trace: Handler<Context> = describe((request) => {
     },
     body: `${[`${method} ${path}${search} HTTP/1.1`, ...lines].join('\r\n')}\r\n\r\n`,
   }
-}, [operation('TRACE', { summary: 'Show the request as it came in', responses })])
+}
 
 /** Adds TRACE to each path of some routes. */
 export function withTrace(routes: Readonly<Record<string, Handler<Context>>>): Record<string, Handler<Context>> {

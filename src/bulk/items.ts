@@ -54,7 +54,7 @@ export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C>
   const items = response('The items, one on each line', {
     schema: { type: 'string', description: `Each line: ${JSON.stringify(itemSchema('index'))}` },
     mediaTypes: [NDJSON_TYPE],
-    headers: fields('ETag', 'Accept-Ranges', 'Cache-Control'),
+    headers: fields('ETag', 'Accept-Ranges'),
   })
   return describe(serve, [operation('GET', {
     summary: 'Read the items of a batch that was written in the background',

@@ -4,7 +4,7 @@ import { parsePrefer } from '../http/fields/prefer.js'
 import type { ItemSelection } from '../records/report.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
-  body, operation, parameter, response, schemaObject, type Fragment,
+  addResponseHeaders, body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
 import { isArrayIndex } from '../schema/pointer.js'
 import { accepted } from '../tasks/http/operations.js'
@@ -18,12 +18,11 @@ export const onlyParameter = parameter('query', 'only', {
 export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean): Operation {
   const { kind, method, status, mixedStatus, transaction } = settings
   const replayed = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []
-  const described = (description: string): Fragment => response(description, {
+  const report = (description: string): Fragment => response(description, {
     schema: reportSchema('index', 'In the order of the request'),
-    headers: fields('Vary', 'Preference-Applied', ...replayed),
   })
   const mayBeMixed = !transaction && mixedStatus === status
-  return operation(method, {
+  const described = operation(method, {
     summary: kind === 'create' ? 'Create many records' : 'Change many records',
     description: transaction
       ? 'Each item is validated separately; all are applied, or none.'
@@ -34,14 +33,16 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
     ],
     requestBody: body(bodySchema(settings)),
     responses: {
-      ...!transaction && { [mixedStatus]: described('Some items were applied, others not') },
-      [status]: described(mayBeMixed
+      ...!transaction && { [mixedStatus]: report('Some items were applied, others not') },
+      [status]: report(mayBeMixed
         ? 'The items were applied; some may not have been'
         : 'All items were applied'),
       ...background && { 202: accepted('Accepted: the batch is written in the background') },
       ...failures(settings, background),
     },
   })
+  // An error may contain a report, which obeys Prefer: return=minimal.
+  return addResponseHeaders(described, fields('Preference-Applied', ...replayed))
 }
 
 function bodySchema<T>({ path, otherMembers, schema, maxItems }: BulkSettings<T>): Fragment {
@@ -71,7 +72,7 @@ function containerSchema(
 function failures<T>(
   { transaction }: BulkSettings<T>, background: boolean,
 ): Record<string, Fragment> {
-  const responses = errorResponses(
+  return errorResponses(
     'invalid_input', 'empty_batch', 'malformed_json', 'unsafe_key', 'nested_too_deep',
     'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body', 'digest_mismatch',
     'invalid_header',
@@ -83,12 +84,6 @@ function failures<T>(
     'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',
     'write_outcome_unknown', 'internal_error', 'too_many_requests', 'overloaded',
   )
-  // An error may contain a report, which obeys Prefer: return=minimal.
-  const ofKey = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []
-  const more = fields('Preference-Applied', ...ofKey)
-  return Object.fromEntries(Object.entries(responses).map(([status, given]) => (
-    [status, { ...given, headers: { ...given['headers'] as Fragment, ...more } }]
-  )))
 }
 
 /**

@@ -35,14 +35,19 @@ export type ResultOf<T extends TaskTypes> =
   T extends DefinitionLike<infer _, infer _, infer R> ? ([R] extends [void] ? null : R)
     : T extends NamedTypes<unknown, infer R> ? R : never
 
-/** The types of a POST in `paths`, which openapi-typescript generates from an OpenAPI document. */
+/**
+ * The types of a POST in `paths`, which openapi-typescript generates from an OpenAPI document. The
+ * result is the body of the 200, or else the property `result` of the 202.
+ */
 export interface OpenApiTask<Paths, Path extends keyof Paths> extends NamedTypes {
   readonly input: Paths[Path] extends {
     post: { requestBody?: { content: { 'application/json': infer I } } }
   } ? I : unknown
   readonly result: Paths[Path] extends {
     post: { responses: { 200: { content: { 'application/json': infer R } } } }
-  } ? R : unknown
+  } ? R : Paths[Path] extends {
+      post: { responses: { 202: { content: { 'application/json': { result?: infer R } } } } }
+    } ? R : unknown
 }
 
 /** Options of `run`. */

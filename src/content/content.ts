@@ -2,6 +2,7 @@ import { RESPONSE_CODINGS } from '../http/body/encode.js'
 import { httpError, type ErrorCode } from '../http/errors.js'
 import { describe, type Handler, type Operation } from '../http/exchange.js'
 import { isFieldValue } from '../http/fields/reader.js'
+import { notModified } from '../openapi/errors.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import { header, parameter, readOperations, response, type Fragment } from '../openapi/operation.js'
 import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
@@ -95,7 +96,7 @@ const READ = [
   parameter('header', 'If-Unmodified-Since', { description: 'Respond with 412 if there was a change since (RFC 9110 section 13.1.4)' }),
 ]
 const SENT = {
-  ...fields('ETag', 'Last-Modified', 'Accept-Ranges', 'Cache-Control', 'Vary', 'Repr-Digest'),
+  ...fields('ETag', 'Last-Modified', 'Accept-Ranges', 'Repr-Digest'),
   'Content-Disposition': header('Whether a browser shows or saves it, and the name of the file (RFC 6266)'),
 }
 
@@ -105,26 +106,23 @@ interface ContentOperationOptions {
   readonly notFound?: ErrorCode
   /** Parameters of the path. Default: none. */
   readonly parameters?: readonly Fragment[]
-  /** Additional headers of the response. Default: none. */
-  readonly headers?: Readonly<Record<string, Fragment>>
 }
 
 export function contentOperations(
-  type = '*/*', { notFound = 'not_found', parameters = [], ...own }: ContentOperationOptions = {},
+  type?: string, { notFound = 'not_found', parameters = [] }: ContentOperationOptions = {},
 ): readonly Operation[] {
-  const headers = { ...SENT, ...own.headers }
-  const whole = response('All of it', { schema: {}, mediaTypes: [type], headers })
+  // Generators that do not know `*/*` read the other one.
+  const mediaTypes = type === undefined ? ['application/octet-stream', '*/*'] : [type]
+  const whole = response('All of it', { schema: {}, mediaTypes, headers: SENT })
   return readOperations({
     summary: 'Download, all or parts',
     parameters: [...parameters, ...READ],
     responses: {
       200: whole,
       206: response('The parts asked for', {
-        schema: {}, mediaTypes: [...new Set([type, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
+        schema: {}, mediaTypes: [...new Set([...mediaTypes, 'multipart/byteranges'])], headers: { ...SENT, ...fields('Content-Range') },
       }),
-      304: response(
-        'Not changed', { headers: fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary') },
-      ),
+      304: notModified,
       ...errorResponses(notFound, 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
     },
   })

@@ -8,7 +8,7 @@ import { checkNames } from '../runtime/option-names.js'
 import {
   flag, func, oneOf, readOptions, value, whole, type OptionTable,
 } from '../runtime/options.js'
-import type { Schema } from '../schema/schema.js'
+import type { DescribedSchema, Schema } from '../schema/schema.js'
 import {
   REPEATABLE_ATTEMPTS, defineTask, type TaskDefinition, type TaskOptions, type TaskSettings,
 } from '../tasks/definition/define.js'
@@ -100,6 +100,25 @@ const TYPES: Readonly<Record<ExportFormat, string>> = {
   ndjson: NDJSON_TYPE, csv: 'text/csv; charset=utf-8', json: 'application/json',
 }
 
+/** Schema of the result, which describes it in OpenAPI documents. */
+const output: DescribedSchema<ExportResult> = {
+  '~standard': {
+    version: 1, vendor: 'longhaul', validate: (value) => ({ value: value as ExportResult }),
+    jsonSchema: { input: resultSchema, output: resultSchema },
+  },
+}
+
+function resultSchema(): Record<string, unknown> {
+  const count = (description: string) => ({ type: 'integer', minimum: 0, description })
+  return {
+    title: 'Export result', type: 'object', required: ['message', 'records', 'parts'],
+    properties: {
+      message: { type: 'string', description: 'A sentence for people' },
+      records: count('Number of records'), parts: count('Number of files'),
+    },
+  }
+}
+
 /** Options that `defineTask` checks. */
 const ofTask = value()
 
@@ -181,7 +200,7 @@ export function exportTask<
     }
   }
   const definition = {
-    ...task, files: true, run, attempts: task.attempts ?? REPEATABLE_ATTEMPTS,
+    ...task, files: true, run, output, attempts: task.attempts ?? REPEATABLE_ATTEMPTS,
     ...partRecords !== undefined && { checkpoint: savedExport(digest) },
   }
   // The compiler cannot know that `ExportResult` is its own JSON form.

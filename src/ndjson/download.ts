@@ -5,7 +5,7 @@ import {
 } from '../http/exchange.js'
 import { negotiate, negotiateCoding } from '../http/fields/accept.js'
 import { addVary, stream } from '../http/respond.js'
-import { errorResponses, fields } from '../openapi/responses.js'
+import { errorResponses } from '../openapi/responses.js'
 import { operation, response, type Fragment } from '../openapi/operation.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
@@ -154,7 +154,7 @@ async function* bytesOf(pieces: AsyncIterable<Piece>): AsyncGenerator<Uint8Array
 function bodyDescription(schema: JsonSchema | undefined): Fragment {
   const line = schema ?? { type: 'object' }
   return {
-    ...response('The records', { headers: fields('Vary', 'Cache-Control') }),
+    ...response('The records'),
     content: {
       [NDJSON_TYPE]: {
         schema: { type: 'string', description: `Each line: ${JSON.stringify(line)}` },

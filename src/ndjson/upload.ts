@@ -143,7 +143,7 @@ export function uploadOperation(
 ): Operation {
   const line = JSON.stringify(schema ? schemaObject(schema) : { type: 'object' })
   const done = response('All lines were read; some may have failed', {
-    schema: reportSchema('line', 'The first failed lines'), headers: fields('Vary'),
+    schema: reportSchema('line', 'The first failed lines'),
   })
   const lines: Fragment = {
     type: 'string',

@@ -1,18 +1,22 @@
 import { reasonPhrase } from '../http/failure.js'
-import type { Fragment } from './operation.js'
+import { Definitions } from './definitions.js'
+import { notModified, onlyCode, unexpectedError } from './errors.js'
+import type { Fragment } from './fragment.js'
 
 type Section = 'schemas' | 'responses' | 'headers' | 'parameters' | 'requestBodies'
 type ByName<T = Fragment> = Readonly<Record<string, T>>
 
 /** Parts whose JSON is shorter stay where they are used: a reference would not be shorter. */
-const MIN_LENGTH = 80
+const MIN_LENGTH = 60
 
 /** A schema, response, header, parameter or request body. Equal ones are one part. */
 interface Part {
   readonly section: Section
   readonly hint: string
   readonly value: Fragment
+  /** Length of its JSON, with the parts inside. */
   readonly length: number
+  /** `true`: a component even if it is used once, because its name says more. */
   readonly isNamed: boolean
   uses: number
   name: string | undefined
@@ -30,13 +34,28 @@ class Use {
 export class Components {
   readonly #uses = new Map<string, Use>()
   readonly #components: Record<string, Record<string, unknown>> = {}
+  readonly #reserved = new Set<string>()
+  readonly #ids: Set<string>
+  readonly #definitions = new Definitions((hint) => {
+    const schemas = this.#components['schemas'] ??= {}
+    const wanted = capitalized(hint)
+    const name = uniqueName(wanted, (taken) => taken in schemas || this.#reserved.has(taken))
+    schemas[name] = undefined
+    return [`#/components/schemas/${name}`, (value) => { schemas[name] = retitled(name, wanted, value) }]
+  })
+
+  constructor(operationIds: Iterable<string>) {
+    this.#ids = new Set(operationIds)
+  }
 
   name(section: Section, name: string, value: Fragment): void {
+    this.#reserved.add(name)
     this.#use(section, name, section === 'schemas' ? this.#inSchema(name, value) : value, true)
   }
 
-  operation(id: string, { parameters, requestBody, responses, ...rest }: Fragment): Fragment {
-    const title = capitalized(id)
+  operation(
+    title: string, { parameters, requestBody, responses, callbacks, ...rest }: Fragment,
+  ): Fragment {
     const body = requestBody as Fragment | undefined
     return {
       ...rest,
@@ -49,7 +68,7 @@ export class Components {
         requestBody: this.#use('requestBodies', title, this.#withContent(`${title}Request`, body)),
       },
       responses: mapped(responses as ByName, (response, status) => {
-        const name = nameOfResponse(title, status)
+        const name = nameOfResponse(title, status, response)
         const { headers } = response
         const parts = headers === undefined ? response : {
           ...response,
@@ -60,7 +79,27 @@ export class Components {
         }
         return this.#use('responses', name, this.#withContent(`${title}Response`, parts))
       }),
+      ...callbacks !== undefined && {
+        // Not a component: openapi-python-client 0.29 rejects a document with a reference here.
+        callbacks: mapped(callbacks as ByName, (each, name) => (
+          this.#callback(String(rest['operationId']), name, each)
+        )),
+      },
     }
+  }
+
+  /** Gives the operations of a callback their ids. */
+  #callback(cause: string, name: string, callback: Fragment): Fragment {
+    return mapped(callback as ByName, (pathItem) => (
+      mapped(pathItem as ByName, (operation) => {
+        const title = capitalized(name)
+        const own = operation['operationId']
+        const wanted = typeof own === 'string' ? own : `${cause}${title}`
+        const operationId = uniqueName(wanted, (taken) => this.#ids.has(taken))
+        this.#ids.add(operationId)
+        return this.operation(title, { ...operation, operationId })
+      })
+    ))
   }
 
   finish(paths: Fragment, securitySchemes: Fragment): Fragment {
@@ -88,9 +127,13 @@ export class Components {
 
   #schema(name: string, schema: unknown): unknown {
     if (typeof schema !== 'object' || schema === null) return schema
+    if ('$defs' in schema) {
+      return this.#schema(name, this.#definitions.resolve(name, schema))
+    }
     const title = (schema as { readonly title?: unknown }).title
-    const hint = typeof title === 'string' && /^[\w ]+$/.test(title) ? capitalized(title) : name
-    return this.#use('schemas', hint, this.#inSchema(hint, schema as Fragment))
+    const isTitled = typeof title === 'string' && /^[\w ]+$/.test(title)
+    const hint = isTitled ? capitalized(title) : name
+    return this.#use('schemas', hint, this.#inSchema(hint, schema as Fragment), isTitled)
   }
 
   #inSchema(name: string, schema: Fragment): Fragment {
@@ -110,11 +153,12 @@ export class Components {
   }
 
   #use(section: Section, hint: string, value: Fragment, isNamed = false): Use {
-    const text = JSON.stringify([section, value])
+    const json = JSON.stringify(value)
+    const text = `${section} ${json}`
     const known = this.#uses.get(text)
     if (known) return known
     const part: Part = {
-      section, hint, value, length: text.length, isNamed, uses: 0, name: undefined,
+      section, hint, value, length: json.length + lengthInside(value), isNamed, uses: 0, name: undefined,
     }
     const use = new Use(part, this.#uses.size)
     this.#uses.set(text, use)
@@ -150,24 +194,46 @@ export class Components {
   #add(part: Part): string {
     const section = this.#components[part.section] ??= {}
     const wanted = part.hint.replaceAll(/[^A-Za-z0-9._-]/g, '')
-    let name = wanted
-    for (let number = 2; name in section; number++) name = `${wanted}${number}`
+    const name = uniqueName(wanted, (taken) => taken in section)
     // Reserved before the parts inside get theirs.
     section[name] = undefined
-    section[name] = this.#placed(part.value)
+    section[name] = retitled(name, wanted, this.#placed(part.value) as Fragment)
     return name
   }
 }
 
-/** Errors of many operations are alike, so they are named by their status. */
-function nameOfResponse(title: string, status: string): string {
-  if (status === 'default') return 'UnexpectedError'
-  if (Number(status) < 400) return `${title}${status}`
+/** Gives a schema whose name has a number the title of its name: generators name types by titles. */
+function retitled(name: string, wanted: string, value: Fragment): Fragment {
+  const { title } = value
+  if (name === wanted || typeof title !== 'string' || capitalized(title) !== wanted) return value
+  return { ...value, title: name }
+}
+
+export function uniqueName(wanted: string, isTaken: (name: string) => boolean): string {
+  let name = wanted
+  for (let number = 2; isTaken(name); number++) name = `${wanted}${number}`
+  return name
+}
+
+/** Errors of many operations are alike, so they are named by their code, or else by their status. */
+function nameOfResponse(title: string, status: string, { description }: Fragment): string {
+  if (description === unexpectedError['description']) return 'UnexpectedError'
+  if (description === notModified['description']) return 'NotModified'
+  if (!/^[45]\d\d$/.test(status)) return title + capitalized(status)
+  const code = onlyCode(String(description))
+  if (code !== undefined) return capitalized(code)
   return reasonPhrase(Number(status)).replaceAll(/[^A-Za-z]/g, '')
 }
 
-function capitalized(text: string): string {
+export function capitalized(text: string): string {
   return text.split(/[^A-Za-z0-9]+/).map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
+}
+
+/** Returns the length of the parts inside a value. */
+function lengthInside(value: unknown): number {
+  if (value instanceof Use) return value.part.length
+  if (typeof value !== 'object' || value === null) return 0
+  return Object.values(value).reduce((sum: number, each) => sum + lengthInside(each), 0)
 }
 
 function mapped<T, U>(values: ByName<T>, map: (value: T, name: string) => U): Record<string, U> {

@@ -1,8 +1,8 @@
 import type { Handler, Operation } from '../http/exchange.js'
 import { readOptions, value, type OptionTable } from '../runtime/options.js'
-import { Components } from './components.js'
+import { capitalized, Components, uniqueName } from './components.js'
+import { errorSchema, problemSchema, unexpectedError } from './errors.js'
 import { mergeOperations, type Fragment } from './operation.js'
-import { errorContent, errorSchema, problemSchema } from './responses.js'
 
 /** Parts of a document beside the operations (OpenAPI 3.1 section 4.8.1). */
 export interface DocumentOptions {
@@ -12,9 +12,13 @@ export interface DocumentOptions {
   readonly servers?: readonly Fragment[]
   /** Descriptions of the tags. */
   readonly tags?: readonly Fragment[]
-  /** Security requirements. Those of an operation come first. */
-  readonly security?: readonly Fragment[]
-  /** Schemes that operations name and no policy describes, by their names. */
+  /**
+   * Security of your framework: security schemes by name, of which each request needs one; or a list
+   * of security requirements. An operation with a `security` of its own, such as one behind
+   * `authenticate`, keeps it. Default: none.
+   */
+  readonly security?: Readonly<Record<string, Fragment>> | readonly Fragment[]
+  /** Schemes that requirements name and no policy describes, by their names. */
   readonly securitySchemes?: Readonly<Record<string, Fragment>>
 }
 
@@ -25,9 +29,6 @@ const OPTIONS = {
 
 /** OpenAPI 3.1 has no place for other methods, such as CONNECT and QUERY. */
 const METHODS: readonly string[] = ['GET', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'TRACE']
-const UNEXPECTED: Fragment = {
-  description: 'Any other error. All errors have the same form', content: errorContent,
-}
 
 /**
  * Returns the OpenAPI 3.1 document of a `router()`, or of handlers whose paths are known. Several
@@ -42,14 +43,16 @@ const UNEXPECTED: Fragment = {
 export function openapi(
   handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions,
 ): Fragment {
-  const { info, servers, tags, security, securitySchemes: own } =
+  const { info, servers, tags, security: given, securitySchemes: own } =
     readOptions('openapi', options, OPTIONS)
+  const named = Array.isArray(given) ? undefined : given as DocumentOptions['securitySchemes']
+  const security = named ? Object.keys(named).map((name) => ({ [name]: [] })) : given
   const operations = [handlers].flat().flatMap((handler) => (handler as Handler).operations ?? [])
   if (operations.length === 0) {
     throw new TypeError('openapi: none of these handlers describes itself; pass a router(), or handlers made with describe()')
   }
   const paths = new Map<string, Map<string, Operation>>()
-  const schemes: Record<string, Fragment> = { ...own }
+  const schemes: Record<string, Fragment> = { ...own, ...named }
   for (const operation of operations) {
     const { method, path, securitySchemes } = operation
     if (path === undefined) {
@@ -64,7 +67,7 @@ export function openapi(
   }
   for (const item of paths.values()) if (item.has('GET')) item.delete('HEAD')
   const ids = operationIds([...paths.values()].flatMap((item) => [...item.values()]))
-  const components = new Components()
+  const components = new Components(ids.values())
   components.name('schemas', 'Error', errorSchema)
   components.name('schemas', 'Problem', problemSchema)
   const described = Object.fromEntries([...paths].map(([path, item]) => {
@@ -73,9 +76,9 @@ export function openapi(
       const all = { ...responses as Fragment }
       const operationId = ids.get(operation) as string
       const complete = {
-        ...rest, operationId, responses: { ...all, default: all['default'] ?? UNEXPECTED },
+        ...rest, operationId, responses: { ...all, default: all['default'] ?? unexpectedError },
       }
-      return [method.toLowerCase(), components.operation(operationId, complete)] as const
+      return [method.toLowerCase(), components.operation(capitalized(operationId), complete)] as const
     })
     return [path, Object.fromEntries(operations)]
   }))
@@ -96,8 +99,7 @@ export function operationIds(operations: readonly Operation[]): Map<Operation, s
     const wanted = typeof operation.openapi['operationId'] === 'string'
       ? operation.openapi['operationId']
       : made(operation)
-    let id = wanted
-    for (let number = 2; taken.has(id); number++) id = `${wanted}${number}`
+    const id = uniqueName(wanted, (name) => taken.has(name))
     taken.add(id)
     return [operation, id]
   }))

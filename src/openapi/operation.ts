@@ -1,9 +1,11 @@
 import type { Operation } from '../http/exchange.js'
 import { flag, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { isSchema, toJsonSchema, type Schema } from '../schema/schema.js'
+import { joinDescriptions, unexpectedError } from './errors.js'
+import type { Fragment } from './fragment.js'
+import { nameRoot } from './definitions.js'
 
-/** A piece of an OpenAPI document: plain data, never changed. */
-export type Fragment = Readonly<Record<string, unknown>>
+export type { Fragment }
 
 /** Schema of a body: a JSON Schema, or a Standard Schema. */
 export type BodySchema = Fragment | Schema
@@ -24,6 +26,8 @@ export interface OperationOptions {
   readonly requestBody?: Fragment
   /** Response objects by status or `default`, made by `response()` and `errorResponses()`. */
   readonly responses: Readonly<Record<string, Fragment>>
+  /** Callback objects by name: requests that the server sends because of this one. */
+  readonly callbacks?: Readonly<Record<string, Fragment>>
   /** Security requirements. Those of an operation come first. */
   readonly security?: readonly Fragment[]
   /** Marks the operation as deprecated. */
@@ -32,7 +36,8 @@ export interface OperationOptions {
 
 const OPERATION = {
   summary: value(), description: value(), tags: value(), operationId: value(),
-  parameters: value(), requestBody: value(), responses: value(), security: value(),
+  parameters: value(), requestBody: value(), responses: value(), callbacks: value(),
+  security: value(),
   deprecated: flag(),
 } satisfies OptionTable<OperationOptions>
 
@@ -55,7 +60,7 @@ export function readOperations(options: OperationOptions): readonly Operation[] 
 }
 
 export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'input'): Fragment {
-  return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
+  return nameRoot(isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema)
 }
 
 /** Options of `parameter`. */
@@ -167,7 +172,8 @@ export function changed(operation: Operation, changes: Fragment): Operation {
 }
 
 /**
- * Adds headers to each response of an operation, errors included.
+ * Adds headers to each successful response of an operation, and to `default`, which lists the headers
+ * that all errors may have. A 304 has the headers of the 200.
  * @example
  * const [described] = handler.operations ?? []
  * if (described) addResponseHeaders(described, { 'X-Region': header('The region of the server') })
@@ -176,11 +182,14 @@ export function addResponseHeaders(
   operation: Operation, headers: Readonly<Record<string, Fragment>>,
 ): Operation {
   const own = operation.openapi['responses'] as Responses
-  const responses = Object.entries(own).map(([status, response]) => {
-    const joined = { ...headers, ...response['headers'] as Fragment | undefined }
-    return [status, { ...response, headers: joined }] as const
+  const responses = { ...own, default: own['default'] ?? unexpectedError }
+  return changed(operation, {
+    responses: Object.fromEntries(Object.entries(responses).map(([status, response]) => {
+      if (Number(status) >= 400 || status === '304') return [status, response]
+      const joined = { ...headers, ...response['headers'] as Fragment | undefined }
+      return [status, { ...response, headers: joined }]
+    })),
   })
-  return changed(operation, { responses: Object.fromEntries(responses) })
 }
 
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
@@ -199,20 +208,24 @@ export function mergeOperations(first: Operation, second: Operation): Operation 
   const bodies = [first.openapi['requestBody'], second.openapi['requestBody']] as (Fragment | undefined)[]
   const [one, other] = bodies
   const requestBody = one && other ? joinContents(one, other) : one ?? other
+  const callbacks = {
+    ...second.openapi['callbacks'] as Fragment | undefined,
+    ...first.openapi['callbacks'] as Fragment | undefined,
+  }
   const merged = changed(joined, {
     ...requestBody && { requestBody }, ...deprecated && { deprecated: false },
+    ...Object.keys(callbacks).length > 0 && { callbacks },
   })
   return addParameters(merged, (second.openapi['parameters'] ?? []) as readonly Fragment[])
 }
 
 function joinResponses(first: Fragment, second: Fragment): Fragment {
-  const [one, other] = [String(first['description']), String(second['description'])]
   const headers = {
     ...(second['headers'] as Fragment | undefined), ...(first['headers'] as Fragment | undefined),
   }
   return {
     ...joinContents(first, second),
-    description: one.includes(other) ? one : other.includes(one) ? other : `${one} ${other}`,
+    description: joinDescriptions(String(first['description']), String(second['description'])),
     ...Object.keys(headers).length > 0 && { headers },
   }
 }

@@ -1,5 +1,6 @@
 import { ERROR_CODES, type ErrorCode } from '../http/errors.js'
 import type { Operation } from '../http/exchange.js'
+import { errorContent, joinCodes } from './errors.js'
 import { addResponses, header, parameter, type Fragment } from './operation.js'
 
 export const requestFields = {
@@ -65,41 +66,6 @@ export function fields(
   return Object.fromEntries(names.map((name) => [name, responseFields[name]]))
 }
 
-const text: Fragment = { type: 'string' }
-
-const properties: Fragment = {
-  error: { type: 'string', description: 'One sentence' },
-  code: { type: 'string', description: 'Stable: branch on it' },
-  details: {
-    type: 'array',
-    items: {
-      type: 'object',
-      required: ['pointer', 'message'],
-      properties: {
-        pointer: { type: 'string', description: 'JSON pointer (RFC 6901) to what is wrong' },
-        message: text,
-      },
-    },
-  },
-}
-
-export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties }
-
-/** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
-export const problemSchema: Fragment = {
-  type: 'object',
-  required: ['error', 'code', 'status', 'title', 'detail'],
-  properties: { ...properties, status: { type: 'integer' }, title: text, detail: text },
-}
-
-export const errorContent: Fragment = {
-  'application/json': { schema: errorSchema },
-  'application/problem+json': { schema: problemSchema },
-}
-
-/** Headers of every error: it is not stored, and its shape depends on Accept. */
-const ALL = fields('Cache-Control', 'Vary')
-
 const retryAfter = { 'Retry-After': header('Seconds, or an HTTP date (RFC 9110 section 10.2.3)') }
 
 const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = {
@@ -116,7 +82,8 @@ const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = 
 }
 
 /**
- * Builds the response objects for error codes, one for each status.
+ * Builds the response objects for error codes, one for each status. They have the headers that the
+ * status is about, such as Retry-After. Other headers of errors are those of `default`.
  * @example
  * errorResponses('invalid_input', 'malformed_json') // { 400: … }
  */
@@ -126,11 +93,10 @@ export function errorResponses(...codes: readonly ErrorCode[]): Record<string, F
     const [status, sentence] = ERROR_CODES[code]
     sentences.set(status, [...(sentences.get(status) ?? []), `\`${code}\`: ${sentence}`])
   }
-  // An endpoint that reads keys acknowledges them in its failures too.
-  const ofKey = codes.includes('invalid_idempotency_key') ? fields('Idempotency-Key') : {}
   return Object.fromEntries([...sentences].map(([status, lines]) => {
-    const headers = { ...ALL, ...BY_STATUS[status], ...ofKey }
-    return [String(status), { description: lines.join(' '), headers, content: errorContent }]
+    const headers = BY_STATUS[status]
+    const description = joinCodes(lines)
+    return [String(status), { description, ...headers && { headers }, content: errorContent }]
   }))
 }
 

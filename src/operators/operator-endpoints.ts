@@ -165,7 +165,7 @@ async function requireOperator<C>(
 function withOwner(format: TaskFormat): TaskFormat {
   return {
     ...format,
-    schema: { allOf: [object({ owner: text }), format.schema] },
+    schema: { title: 'Owned task', allOf: [object({ owner: text }), format.schema] },
     toText: (task, statusPath) => {
       const body = format.toText(task, statusPath)
       const { owner } = task

@@ -2,7 +2,7 @@ import { LISTED_STATUSES, type TaskEngine } from '../engine/engine.js'
 import type { StoredTask } from '../engine/task.js'
 import { describe, type Handler } from '../http/exchange.js'
 import { json } from '../http/respond.js'
-import { errorResponses, fields } from '../openapi/responses.js'
+import { errorResponses } from '../openapi/responses.js'
 import { readOperations, response, type Fragment } from '../openapi/operation.js'
 import { Snapshot, bodyOf } from '../tasks/record/view.js'
 import { NOT_STORED } from '../tasks/http/event-stream.js'
@@ -70,7 +70,6 @@ const operations = () => readOperations({
   summary: 'Counts of tasks, the oldest waiting one, and failed callbacks',
   responses: {
     200: response('The overview', {
-      headers: fields('Cache-Control', 'Vary'),
       schema: object({
         counts: object(
           Object.fromEntries(LISTED_STATUSES.map((status) => [status, countSchema])), ...LISTED_STATUSES,

@@ -3,8 +3,8 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { negotiate } from '../http/fields/accept.js'
 import { empty, jsonText, respondAllow, stream } from '../http/respond.js'
-import { header, parameter, readOperations, response } from '../openapi/operation.js'
-import { errorResponses, fields } from '../openapi/responses.js'
+import { parameter, readOperations, response } from '../openapi/operation.js'
+import { errorResponses } from '../openapi/responses.js'
 import { setTimeout } from '../runtime/timers.js'
 import type { Store } from '../stores/store.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
@@ -176,10 +176,6 @@ function operationsOf<C>({ status }: Endpoints<C>) {
     ],
     responses: {
       200: response('The partial results, in order. Streams go on until the task is final', {
-        headers: {
-          ...fields('Cache-Control', 'Vary'),
-          'X-Accel-Buffering': header('`no` for streams: proxies are to pass them on as they come'),
-        },
         mediaTypes: TYPES,
         schema: object({
           status: text, last: text,
@@ -187,7 +183,7 @@ function operationsOf<C>({ status }: Endpoints<C>) {
           results: array(object({ id: text, value: {} }, 'id', 'value')),
         }, 'status', 'last', 'results'),
       }),
-      204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),
+      204: response('An event stream that has nothing more to say'),
       ...errorResponses('invalid_query', 'task_not_found', 'not_acceptable', 'too_many_requests', 'store_unavailable'),
     },
   }).map((each) => ({ ...each, ...path !== undefined && { path: `${path}${BELOW}` } }))

@@ -5,8 +5,8 @@ import type { HttpRequest, Operation, Policy, PolicyPlace, ResponseHeaders } fro
 import { isToken } from '../http/fields/reader.js'
 import { withContext } from '../http/request.js'
 import { withHeaders } from '../http/respond.js'
-import { addResponseHeaders, header } from '../openapi/operation.js'
-import { addFailures } from '../openapi/responses.js'
+import { addResponseHeaders, addResponses, header, type Fragment } from '../openapi/operation.js'
+import { errorResponses } from '../openapi/responses.js'
 import {
   func, oneOf, readOptions, text, value, whole, type OptionTable,
 } from '../runtime/options.js'
@@ -141,8 +141,11 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   const place: PolicyPlace = {
     name: 'rateLimit', behind: { ...AFTER_ID, ...byPrincipal && { authenticate: NO_PRINCIPAL } },
   }
-  const failing = addFailures('too_many_requests')
-  const describe = (operation: Operation) => addResponseHeaders(failing(operation), FIELDS)
+  const { 429: tooMany } = errorResponses('too_many_requests')
+  const rejected = { ...tooMany, headers: { ...tooMany?.['headers'] as Fragment, ...FIELDS } }
+  const describe = (operation: Operation) => (
+    addResponseHeaders(addResponses(operation, { 429: rejected }), FIELDS)
+  )
   return Object.assign(policy, { place, describe })
 }
 

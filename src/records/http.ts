@@ -90,6 +90,7 @@ export function itemSchema(numbers: 'index' | 'line'): Fragment {
 
 export function reportSchema(numbers: 'index' | 'line', description: string): Fragment {
   return {
+    title: numbers === 'index' ? 'Batch report' : 'Upload report',
     type: 'object',
     required: ['summary'],
     properties: {

@@ -2,6 +2,7 @@ import { describe, type Handler, type HttpRequest, type HttpResponse, type Opera
 import {
   body, header, operation, parameter, readOperations, response, schemaObject, type BodySchema, type Fragment,
 } from '../openapi/operation.js'
+import { notModified } from '../openapi/errors.js'
 import { errorResponses, fields, requestFields, type responseFields } from '../openapi/responses.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Schema } from '../schema/schema.js'
@@ -41,17 +42,17 @@ export function collectionOperations(
   const patchFields = { ...unsupported?.['headers'] as Fragment, 'Accept-Patch': acceptPatch }
   const otherType = { 415: { ...unsupported, headers: patchFields } }
   const minimal = response('Done, and no body was wanted', {
-    headers: fields('ETag', 'Preference-Applied', 'Vary'),
+    headers: fields('ETag', 'Preference-Applied'),
   })
-  const preferred = ['Content-Location', 'Preference-Applied', 'Vary'] as const
+  const preferred = ['Content-Location', 'Preference-Applied'] as const
   const made = shown('Created', 'ETag', 'Location', ...preferred)
   const changed = shown('As it is now', 'ETag', ...preferred)
 
   const about: Record<Method, Omit<Parameters<typeof operation>[1], 'operationId'>> = {
     GET: {
       summary: 'Read a record', parameters: [ifMatch, ifNoneMatch], responses: {
-        200: shown('The record', 'ETag', 'Vary', 'Cache-Control'),
-        304: response('Not changed', { headers: fields('ETag', 'Cache-Control', 'Vary') }),
+        200: shown('The record', 'ETag'),
+        304: notModified,
         ...errorResponses('not_found', 'not_acceptable', 'precondition_failed'),
       },
     },
@@ -94,6 +95,7 @@ export function listOperations(
   const byPosition = paging === 'position'
   const count = { type: 'integer', minimum: 0 }
   const page: Fragment = {
+    title: 'Record page',
     type: 'object',
     required: ['items', 'batch_size'],
     properties: {
@@ -108,7 +110,7 @@ export function listOperations(
     type: 'string', const: 'items',
   })
   const headers = {
-    ...fields('ETag', 'Link', 'Vary', 'Cache-Control'),
+    ...fields('ETag', 'Link'),
     ...byPosition && { 'Accept-Ranges': unit },
   }
   const shown = { schema: page, headers }
@@ -127,8 +129,6 @@ export function listOperations(
   ]
   const failures = errorResponses('invalid_query', 'not_acceptable', 'precondition_failed')
   const partFields = { ...headers, ...fields('Content-Range') }
-  const cached = fields('ETag', 'Cache-Control', 'Vary', 'Link')
-  const ranges = byPosition ? fields('Accept-Ranges') : {}
   return readOperations({
     summary: 'Read a page', parameters,
     responses: {
@@ -139,7 +139,7 @@ export function listOperations(
           content: contentOf(page, record),
         },
       },
-      304: response('Not changed', { headers: { ...cached, ...ranges } }),
+      304: notModified,
       ...failures, ...byPosition && errorResponses('range_not_satisfiable'),
     },
   })

@@ -11,7 +11,6 @@ const integer: Fragment = { type: 'integer', minimum: 0 }
 const OFFSET = {
   'Upload-Offset': header('Number of bytes that are stored', integer),
   'Upload-Complete': header('`?1` in the response to the complete upload, otherwise `?0`'),
-  ...fields('Cache-Control'),
 }
 const LIMIT = {
   'Upload-Limit': header('Limits: `max-size`, `max-append-size`, `min-append-size`, `max-age`'),
@@ -105,7 +104,7 @@ export function resourceOperations(
     parameters: [id],
     responses: { 204: found, ...failures },
   })) as [Operation, Operation]
-  const gone = response('The upload was deleted', { headers: fields('Cache-Control') })
+  const gone = response('The upload was deleted')
   const drop = operation('DELETE', {
     summary: 'Delete an upload', parameters: [id],
     responses: { 204: gone, ...failures, ...errorResponses('idempotency_not_supported') },

@@ -10,7 +10,8 @@ import { flag, func, oneOf, readOptions, text, value, type OptionTable } from '.
 import {
   addParameters, addResponseHeaders, addResponses, changed, header, type Fragment,
 } from '../openapi/operation.js'
-import { errorContent, errorResponses, fields } from '../openapi/responses.js'
+import { errorContent } from '../openapi/errors.js'
+import { errorResponses } from '../openapi/responses.js'
 import { principalOf } from '../http/principal.js'
 import {
   bestVersion, choose, isVersion, sortVersions, toFull, type Chosen, type Named,
@@ -224,7 +225,6 @@ const FAILURES = errorResponses(
 )
 const UNSUPPORTED = {
   description: '`version_unsupported`: This version is not served.',
-  headers: fields('Cache-Control', 'Vary'),
   content: errorContent,
 }
 

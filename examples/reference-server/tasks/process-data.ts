@@ -19,6 +19,14 @@ export const processData = defineTask({
       startAt: { description: 'The time of the start (2026-12-24T18:00:00Z), or a delay (PT90M)' },
     },
   }),
+  output: jsonSchema<{ message: string, characters: number, words: number, lines: number, sha256: string }>({
+    title: 'Processed data', type: 'object',
+    required: ['message', 'characters', 'words', 'lines', 'sha256'],
+    properties: {
+      message: { type: 'string' }, characters: { type: 'integer' }, words: { type: 'integer' }, lines: { type: 'integer' },
+      sha256: { type: 'string', description: 'Hexadecimal digits' },
+    },
+  }),
   async run({ taskData }, { signal, progress }) {
     for (let step = 1; step <= STEPS; step++) {
       await sleep(WORK_MS / STEPS, undefined, { signal })

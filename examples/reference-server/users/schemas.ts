@@ -22,7 +22,7 @@ const checked = <T>(schema: object): DescribedSchema<T> => jsonSchema<T>(schema,
 const closed = { type: 'object', additionalProperties: false } as const
 
 /** JSON Schema of a user in answers. */
-export const userShape = { type: 'object', required: ['id', 'name', 'email', 'role'], properties: { id, ...fields, role: { enum: USER_ROLES } } }
+export const userShape = { title: 'User', type: 'object', required: ['id', 'name', 'email', 'role'], properties: { id, ...fields, role: { enum: USER_ROLES } } }
 
 /** Schema of a body that creates or replaces a user. */
 export const userDraft = checked<UserDraft>({ ...closed, required: ['email'], properties: fields })

@@ -5,7 +5,7 @@ import { httpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { respondAllow } from '../../http/respond.js'
 import { parseDigests } from '../../http/fields/digests.js'
-import { header, parameter } from '../../openapi/operation.js'
+import { parameter } from '../../openapi/operation.js'
 import { isIn } from '../record/details.js'
 import { fileKey } from '../record/outside.js'
 import { bodyOf } from '../record/view.js'
@@ -28,13 +28,12 @@ export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
     if (method !== 'GET' && method !== 'HEAD') return respondAllow(request, ALLOW)
     return serve(settings, request, id, decoded(name))
   }
-  const operations = contentOperations('*/*', {
+  const operations = contentOperations(undefined, {
     notFound: 'file_not_found',
     parameters: [
       parameter('path', 'id'),
       parameter('path', 'name', { description: 'The name of the file, percent-encoded' }),
     ],
-    headers: { 'X-Content-Type-Options': header('Always `nosniff`') },
   })
   return describe(handler, withOwner(settings, operations.map((each) => (
     { ...each, path: `${path.template}${BELOW}{name}` }

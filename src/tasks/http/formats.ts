@@ -66,10 +66,13 @@ export const members = {
     }, 'name', 'url', 'size', 'type', 'digest')),
     description: 'The files of a completed task',
   },
-  error: object({
-    code: text, message: text,
-    details: array(object({ pointer: text, message: text }, 'pointer', 'message')),
-  }, 'code', 'message'),
+  error: {
+    title: 'Task error',
+    ...object({
+      code: text, message: text,
+      details: array(object({ pointer: text, message: text }, 'pointer', 'message')),
+    }, 'code', 'message'),
+  },
   attempts: {
     ...array(object({
       attempt: { type: 'integer', minimum: 1 }, startedAt: time, endedAt: time,
@@ -77,11 +80,14 @@ export const members = {
     }, 'attempt', 'startedAt', 'endedAt')),
     description: 'The last ten runs that have ended, if there was more than one',
   },
-  callback: object({
-    state: { enum: ['waiting', 'pending', 'delivered', 'failed'] },
-    attempts: { type: 'integer' }, lastStatus: { type: 'integer' },
-    fault: text, nextAttemptAt: time, deliveredAt: time,
-  }, 'state', 'attempts'),
+  callback: {
+    title: 'Callback state',
+    ...object({
+      state: { enum: ['waiting', 'pending', 'delivered', 'failed'] },
+      attempts: { type: 'integer' }, lastStatus: { type: 'integer' },
+      fault: text, nextAttemptAt: time, deliveredAt: time,
+    }, 'state', 'attempts'),
+  },
   createdAt: time,
   startAt: { ...time, description: 'When the first run may begin, of a task for later' },
   startedAt: time,
@@ -100,9 +106,12 @@ export const taskFormat: TaskFormat = {
   ),
   notFound: 'task_not_found',
   statuses: TASK_STATUSES,
-  schema: object({
-    taskId: text, status: { enum: Object.keys(TASK_STATUSES) }, ...members,
-  }, 'taskId', 'status', 'message', 'task', 'createdAt'),
+  schema: {
+    title: 'Task',
+    ...object({
+      taskId: text, status: { enum: Object.keys(TASK_STATUSES) }, ...members,
+    }, 'taskId', 'status', 'message', 'task', 'createdAt'),
+  },
 }
 
 /** The job format: `{ id, state, jobId, statusUrl, … }`. */
@@ -121,9 +130,12 @@ export const jobFormat: TaskFormat = {
   },
   notFound: 'job_not_found',
   statuses: Object.fromEntries(LISTED_STATUSES.map((status) => [status, [status]])),
-  schema: object({
-    id: text, state: { enum: LISTED_STATUSES }, jobId: text, statusUrl: uri, ...members,
-  }, 'id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'),
+  schema: {
+    title: 'Job',
+    ...object({
+      id: text, state: { enum: LISTED_STATUSES }, jobId: text, statusUrl: uri, ...members,
+    }, 'id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'),
+  },
 }
 
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */

@@ -1,12 +1,14 @@
 import type { ErrorCode } from '../../http/errors.js'
 import type { Operation } from '../../http/exchange.js'
 import {
-  addResponseHeaders, addResponses, body, header, operation, parameter, readOperations, response, type Fragment,
-  type OperationOptions,
+  addResponseHeaders, addResponses, body, operation, parameter, readOperations, response,
+  schemaObject, type Fragment, type OperationOptions,
 } from '../../openapi/operation.js'
+import { notModified } from '../../openapi/errors.js'
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../lists.js'
+import { callbackOperations } from './callback-operations.js'
 import {
   array, members, object, TASK_STATUSES, taskFormat, text, time, type TaskFormat,
 } from './formats.js'
@@ -30,13 +32,23 @@ export function withOwner(
   return operations.map((each) => addResponses(each, errorResponses('unauthorized')))
 }
 
+interface SubmitDescription {
+  /** `true`: the response is never the result. */
+  readonly always: boolean
+  readonly emptyBody: boolean
+  readonly startAt: boolean
+  /** Property of the body with the callback URL, if it is known. */
+  readonly callbackProperty: string | undefined
+}
+
 export function submitOperations(
   format: TaskFormat, definition: AnyTaskDefinition | undefined,
-  { always, emptyBody, startAt }: Readonly<Record<'always' | 'emptyBody' | 'startAt', boolean>>,
+  { always, emptyBody, startAt, callbackProperty }: SubmitDescription,
 ): readonly Operation[] {
+  const result = definition?.output && schemaObject(definition.output, 'output')
   const done = response('The work is done', {
-    schema: definition?.output ?? members.result,
-    headers: { ...fields('Location', 'Preference-Applied', 'Vary'), ...replayed },
+    schema: result ?? members.result,
+    headers: { ...fields('Location', 'Preference-Applied'), ...replayed },
   })
   return [addResponseHeaders(operation('POST', {
     summary: definition ? `Start ${definition.name}` : 'Start a task',
@@ -44,7 +56,10 @@ export function submitOperations(
     requestBody: body(definition?.input ?? {}, { required: !emptyBody }),
     responses: {
       ...!always && { 200: done },
-      202: accepted('Accepted: the work continues in the background', format),
+      202: accepted(
+        'Accepted: the work continues in the background',
+        always && result ? withResult(format, result) : format,
+      ),
       ...errorResponses(
         ...POST_FAILURES, 'digest_mismatch', 'missing_body', 'nested_too_deep', 'unsafe_key',
         'invalid_callback_url', 'callback_url_forbidden', 'callback_needs_async', 'task_cancelled',
@@ -54,7 +69,17 @@ export function submitOperations(
         ...startAt ? ['invalid_start_at', 'start_at_out_of_range'] as const : [],
       ),
     },
+    ...callbackProperty !== undefined && {
+      callbacks: callbackOperations(callbackProperty, result ?? members.result),
+    },
   }), { ...fields('Location', 'Preference-Applied'), ...replayed })]
+}
+
+/** Describes the result of a task in its format, for endpoints that never respond with it directly. */
+function withResult(format: TaskFormat, result: Fragment): TaskFormat {
+  const { properties = {} } = format.schema as { readonly properties?: Fragment }
+  if (!('result' in properties)) return format
+  return { ...format, schema: { allOf: [format.schema, object({ result })] } }
 }
 
 /** Describes the 202 of a request that becomes a task. */
@@ -64,7 +89,7 @@ export function accepted(
   return response(description, {
     schema,
     headers: {
-      ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'),
+      ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied'),
       ...replayed, ...describe?.acceptedFields,
     },
   })
@@ -73,14 +98,11 @@ export function accepted(
 export function statusOperations(
   path: string, { schema, notFound, describe = {} }: TaskFormat, remove: 'cancel' | 'forget',
 ): readonly Operation[] {
-  const headers = fields('ETag', 'Retry-After', 'Sunset', 'Cache-Control', 'Vary')
+  const headers = fields('ETag', 'Retry-After', 'Sunset')
   const applied = { ...headers, ...fields('Preference-Applied') }
   const shown = response('The task', {
     schema: describe.result ?? schema,
-    headers: {
-      ...applied,
-      'X-Accel-Buffering': header('`no` for event streams: proxies are to pass them on as they come'),
-    },
+    headers: applied,
   })
   const content = { ...shown['content'] as Fragment, 'text/event-stream': { schema: text } }
   const others = Object.entries(describe.shown ?? {})
@@ -94,8 +116,8 @@ export function statusOperations(
       parameters: [id, prefer, ifMatch, ifNoneMatch, parameter('header', 'Last-Event-ID', lastId)],
       responses: {
         200: { ...shown, content },
-        204: response(ended, { headers: fields('Cache-Control', 'Vary') }),
-        304: response('Not changed', { headers: applied }),
+        204: response(ended),
+        304: notModified,
         ...Object.fromEntries(others),
         ...errorResponses(
           notFound, 'not_acceptable', 'precondition_failed', 'too_many_requests', 'store_unavailable',
@@ -123,7 +145,7 @@ export function retryOperations(path: StatusPath, format: TaskFormat): readonly 
     parameters: [id, prefer, idempotencyKey],
     responses: {
       200: response('The result, if the client waited for it', {
-        headers: fields('Location', 'Preference-Applied', 'Vary'),
+        headers: fields('Location', 'Preference-Applied'),
       }),
       202: accepted('The task waits for another run', format),
     },
@@ -155,7 +177,10 @@ function postBelow(
   )
   const responses = { ...options.responses, ...failures }
   const requestBody = body({ type: 'object', maxProperties: 0 }, { required: false })
-  return [{ ...operation('POST', { ...options, requestBody, responses }), path: `${template}/${below}` }]
+  const described = operation('POST', { ...options, requestBody, responses })
+  return [{
+    ...addResponseHeaders(described, fields('Idempotency-Key')), path: `${template}/${below}`,
+  }]
 }
 
 export function listOperations(
@@ -168,11 +193,14 @@ export function listOperations(
     ...query(name, description, { ...array(item), minItems: 1 }), style: 'form', explode: false,
   })
   const timestamp = { ...time, examples: ['2026-03-01T09:30:00Z'] }
-  const headers = fields('ETag', 'Link', 'Cache-Control', 'Vary')
-  const page = object({
-    items: array(schema),
-    next: { ...text, description: 'The path of the next page; absent on the last one' },
-  }, 'items')
+  const headers = fields('ETag', 'Link')
+  const page = {
+    title: typeof schema['title'] === 'string' ? `${schema['title']} page` : 'Task page',
+    ...object({
+      items: array(schema),
+      next: { ...text, description: 'The path of the next page; absent on the last one' },
+    }, 'items'),
+  }
   return readOperations({
     summary: forOperators ? 'List the tasks of all owners' : 'List own tasks',
     parameters: [
@@ -192,7 +220,7 @@ export function listOperations(
     ],
     responses: {
       200: response('A page of tasks', { headers, schema: page }),
-      304: response('Not changed', { headers }),
+      304: notModified,
       ...errorResponses(
         'invalid_query', 'invalid_cursor', 'unauthorized', 'not_acceptable', 'precondition_failed',
         'store_unavailable',

@@ -47,11 +47,12 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** Returns the part of the request that `run` receives as `context`, as JSON. Default: none. */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
-   * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
-   * `createTasks`. A URL that cannot be called gets a 400, and so does one in a synchronous request.
-   * Default: no callbacks.
+   * The property of the body with the callback URL, such as `'callbackUrl'`, which the OpenAPI
+   * document names; or a function that finds the URL: `(body) => body.hooks.done`. Requires
+   * `callbacks` of `createTasks`. A URL that cannot be called gets a 400, and so does one in a
+   * synchronous request. Default: no callbacks.
    */
-  readonly callback?: FindCallback<C>
+  readonly callback?: string | FindCallback<C>
   /**
    * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
    * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a request
@@ -100,12 +101,17 @@ export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, r
 
 const isSeconds = (given: unknown): boolean => typeof given === 'number' && given >= 0 && given <= 3600
 
+/** The table entry of the option `callback`. */
+export const CALLBACK = value('the name of a property, or a function', (given) => (
+  typeof given === 'function' || typeof given === 'string' && given !== ''
+))
+
 const OPTIONS = {
   statusPath: value(), owner: value(), anonymous: flag({ default: false }),
   format: value('a TaskFormat', (given) => typeof (given as TaskFormat | null)?.toText === 'function', {
     default: taskFormat,
   }),
-  context: func(), callback: func(), startAt: func(),
+  context: func(), callback: CALLBACK, startAt: func(),
   remove: oneOf(['cancel', 'forget'], { default: 'cancel' }),
   maxWaitSeconds: value('a number of seconds from 0 to 3600', isSeconds, { default: 30 }),
   syncTimeoutMs: timer({ default: 30_000 }),
@@ -127,7 +133,15 @@ export interface OperatorAccess<C> {
   readonly admit: (request: HttpRequest<C>) => Promise<void>
 }
 
-export interface EndpointSettings<C> extends Read<C> {
+/** The option `callback`, as it is used. */
+export interface CallbackSource<C> {
+  readonly find: FindCallback<C>
+  /** Property of the body with the URL, if it is known. */
+  readonly property?: string
+}
+
+export interface EndpointSettings<C> extends Omit<Read<C>, 'callback'> {
+  readonly callback: CallbackSource<C> | undefined
   readonly service: TaskService
   readonly path: StatusPath
   readonly bodies: EncodedBodies
@@ -147,10 +161,10 @@ export function readSettings<C>(
   const { where } = access ?? { where: 'taskEndpoints' }
   const read = readOptions(where, options, OPTIONS)
   const service = serviceOf(tasks, where)
-  const { callback, context, format, list = {}, maxBodyBytes = service.settings.maxInputBytes } = read
-  checkCallbackOption(service, callback)
+  const { context, format, list = {}, maxBodyBytes = service.settings.maxInputBytes } = read
   return {
     ...read,
+    callback: readCallback(service, read.callback),
     service, maxBodyBytes, access,
     path: new StatusPath(options.statusPath, `${where}: statusPath`),
     bodies: encodedBodies(format),
@@ -203,10 +217,13 @@ export function jsonContext<C>(
 }
 
 /** @throws {TypeError} `createTasks` has no `callbacks`. */
-export function checkCallbackOption<C>(
-  service: TaskService, callback: FindCallback<C> | undefined,
-): void {
-  if (callback && !service.settings.callbacks) throw noCallbacks()
+export function readCallback<C>(
+  service: TaskService, callback: string | FindCallback<C> | undefined,
+): CallbackSource<C> | undefined {
+  if (callback === undefined) return undefined
+  if (!service.settings.callbacks) throw noCallbacks()
+  if (typeof callback === 'function') return { find: callback }
+  return { find: (body) => body[callback], property: callback }
 }
 
 /** Options of one submit endpoint, for input of type `I`. */
@@ -224,7 +241,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
    */
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
-  readonly callback?: FindCallback<C>
+  readonly callback?: string | FindCallback<C>
   /** Finds the start in the body. Default: `startAt` of `taskEndpoints`. */
   readonly startAt?: FindStart<C>
   /** Submits the task in a transaction of yours. Requires the engine of `longhaul/postgres`. Default: none. */

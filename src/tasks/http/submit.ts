@@ -27,8 +27,8 @@ import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './d
 import { pollAfter } from './formats.js'
 import { submitOperations, withOwner } from './operations.js'
 import {
-  checkCallbackOption, jsonContext, type EndpointSettings, type FindCallback, type FindStart,
-  type ReadWork, type Select, type Selected, type SubmitEndpointOptions, type SubmitTransaction,
+  CALLBACK, jsonContext, readCallback, type CallbackSource, type EndpointSettings,
+  type FindStart, type ReadWork, type Select, type Selected, type SubmitEndpointOptions, type SubmitTransaction,
 } from './settings.js'
 import { parseStart } from './start-at.js'
 
@@ -39,7 +39,7 @@ interface SelectedWork extends ReadWork, Selected {
 interface SubmissionSource<C> {
   /** Reads the body and selects the work. Called once the headers are valid. */
   readonly read: (request: HttpRequest<C>) => Promise<SelectedWork>
-  readonly callback: FindCallback<C> | undefined
+  readonly callback: CallbackSource<C> | undefined
   readonly startAt: FindStart<C> | undefined
   /** `prefer`: the client's `Prefer` decides. `always`: a 202 at once. `async`: a 202 after its `wait`. */
   readonly mode: 'prefer' | 'always' | 'async'
@@ -48,7 +48,7 @@ interface SubmissionSource<C> {
 
 const OPTIONS = {
   respond: oneOf(['prefer', 'always'], { default: 'prefer' }),
-  emptyBody: value(), callback: func(), startAt: func(), context: func(), transaction: func(),
+  emptyBody: value(), callback: CALLBACK, startAt: func(), context: func(), transaction: func(),
 } satisfies OptionTable<SubmitEndpointOptions>
 
 export function createSubmit<C>(
@@ -56,11 +56,11 @@ export function createSubmit<C>(
   options: SubmitEndpointOptions<C> = {},
 ): Handler<C> {
   const {
-    respond: mode, callback = shared.callback, startAt = shared.startAt, context, transaction,
+    respond: mode, callback: ownCallback, startAt = shared.startAt, context, transaction,
   } = readOptions('submit', options, OPTIONS)
   const settings = context ? { ...shared, context: jsonContext(context) } : shared
   const { service, maxBodyBytes } = settings
-  checkCallbackOption(service, callback)
+  const callback = readCallback(service, ownCallback) ?? shared.callback
   if (transaction && !service.core.engine.hasTransactions) {
     throw new TypeError('submit: transaction needs the engine of longhaul/postgres')
   }
@@ -88,6 +88,7 @@ export function createSubmit<C>(
   )
   return describe(handler, withOwner(settings, submitOperations(settings.format, definition, {
     always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,
+    callbackProperty: callback?.property,
   })))
 }
 
@@ -159,7 +160,7 @@ async function readSubmission<C>(
       throw below(pointer, error)
     }
     const members = isJsonObject(body) ? body : {}
-    const url = callback?.(members, request)
+    const url = callback?.find(members, request)
     const callbackUrl = url === undefined ? undefined : await service.checkCallback(url, owner)
     const time = startAt?.(members, request)
     const start = time === undefined ? undefined : parseStart(time, body)

@@ -115,6 +115,8 @@ describe('without callbacks', () => {
     assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
+    assert.throws(() => submit(work, { callback: 'callbackUrl' }), /needs the option callbacks of createTasks/)
+    assert.throws(() => submit(work, { callback: '' }), /callback/)
   })
 
   test('a submission for an owner without a usable secret is rejected', async (t) => {

@@ -12,8 +12,8 @@ interface Described {
   readonly responses: Readonly<Record<string, { readonly headers?: Fragment, readonly content?: Readonly<Record<string, Fragment>>, readonly $ref?: string }>>
 }
 
-/** Of the connection and the framing, or said by the content of the document. */
-const UNSAID = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding', 'vary', 'access-control-allow-origin', 'access-control-expose-headers', 'access-control-allow-credentials', 'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age'])
+/** Of the connection and the framing, said by the content of the document, or only for caches, proxies and browsers. */
+const UNSAID = new Set(['cache-control', 'x-accel-buffering', 'x-content-type-options', 'content-security-policy', 'referrer-policy', 'cross-origin-opener-policy', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding', 'vary', 'access-control-allow-origin', 'access-control-expose-headers', 'access-control-allow-credentials', 'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age'])
 const LONGEST = 4_000_000
 const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = { gzip: gunzipSync, deflate: inflateSync, br: brotliDecompressSync }
 
@@ -103,10 +103,11 @@ export class AnswerWatch {
     const key = String(status) in operation.responses ? String(status) : 'default'
     if (key === 'default' && status < 400) throw new Error('this status is not described')
     const response = operation.responses[key] ?? {}
-    const told = new Set(Object.keys(response.headers ?? {}).map((field) => field.toLowerCase()))
-    if (key !== 'default') {
-      for (const field of fields.keys()) if (!told.has(field) && !UNSAID.has(field)) throw new Error(`the field ${field} is not described`)
-    }
+    // The response `default` has the headers of all errors, and a 304 has those of the 200.
+    const others = status === 304 ? '200' : status >= 400 ? 'default' : key
+    const headers = { ...response.headers, ...operation.responses[others]?.headers }
+    const told = new Set(Object.keys(headers).map((field) => field.toLowerCase()))
+    for (const field of fields.keys()) if (!told.has(field) && !UNSAID.has(field)) throw new Error(`the field ${field} is not described`)
     if (text === undefined || method === 'head' || (text.length === 0 && response.content === undefined)) return
     const type = fields.get('content-type') ?? ''
     const described = Object.keys(response.content ?? {}).filter((each) => essence(each) === essence(type))

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { AnswerWatch } from '../kit/openapi-watch.js'
-import { useReference } from '../kit/reference.js'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { parseTokens } from '../../../examples/reference-server/auth.js'
+import { startServer } from '../../../examples/reference-server/server.js'
+import { dereference } from '../kit/dereference.js'
+import { TOKENS, useReference } from '../kit/reference.js'
 
 const server = useReference()
 
@@ -19,6 +23,39 @@ describe('GET /openapi.json', () => {
     const config = await createConfig({ extends: ['recommended-strict'] })
     const found = await lintFromString({ source: text, config })
     assert.deepEqual(found.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${String(location[0]?.pointer)}`), [])
+  })
+
+  test('is of a size to read, however the server is started', async () => {
+    const { text } = await server.ask('GET', '/openapi.json')
+    assert.ok(Buffer.byteLength(text) < 150_000, `it has ${Buffer.byteLength(text)} bytes`)
+    const traced = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), trace: true })
+    const other = await (await fetch(`${traced.url}/openapi.json`)).text()
+    await traced.stop()
+    assert.equal(other, text)
+  })
+
+  test('describes callbacks: where the URL is, what is sent, and what the receiver responds', async () => {
+    const { json } = await server.ask('GET', '/openapi.json')
+    const { paths } = dereference<{ paths: Record<string, { post: { callbacks?: Record<string, Record<string, { post: { requestBody: { content: Record<string, { schema: object }> }, parameters: { name: string }[], responses: object } }>> } }> }>(json)
+    const described = Object.entries(paths).filter(([, { post }]) => post?.callbacks).map(([path]) => path)
+    assert.deepEqual(described, ['/api/long-running-task', '/start-task'])
+    const { post } = paths['/start-task']?.post.callbacks?.['taskEnded']?.['{$request.body#/callbackUrl}'] ?? {}
+    assert.deepEqual(post?.parameters.map(({ name }) => name), ['webhook-id', 'webhook-timestamp', 'webhook-signature'])
+    assert.deepEqual(Object.keys(post?.responses ?? {}), ['410', '2XX', 'default'])
+    const check = new Ajv2020({ strict: false, validateFormats: false }).compile(post?.requestBody.content['application/json']?.schema ?? false)
+    const message = (data: object) => ({ type: 'task.completed', timestamp: '2026-01-01T00:00:00.000Z', data: { taskId: 'a', status: 'completed', ...data } })
+    assert.equal(check(message({ result: { message: 'Done.', characters: 1, words: 1, lines: 1, sha256: '00' } })), true, JSON.stringify(check.errors))
+    assert.equal(check(message({ result: { message: 'Done.' } })), false)
+    assert.equal(check(message({ error: { code: 'task_failed', message: 'It failed.' } })), true)
+  })
+
+  test('types the result of work that always gets a 202, and of an export', async () => {
+    const { json } = await server.ask('GET', '/openapi.json')
+    const { paths } = dereference<{ paths: Record<string, Record<string, { responses: Record<string, { content: Record<string, { schema: { allOf: { properties: { result: { required: string[] } } }[] } }> }> }>> }>(json)
+    const resultOf = (path: string, method: string) => paths[path]?.[method]?.responses['202']?.content['application/json']?.schema.allOf[1]?.properties.result.required
+    assert.deepEqual(resultOf('/start-task', 'post'), ['message', 'characters', 'words', 'lines', 'sha256'])
+    assert.deepEqual(resultOf('/start-job', 'post'), ['message', 'bytes', 'sha256'])
+    assert.deepEqual(resultOf('/bulk-data', 'get'), ['message', 'records', 'parts'])
   })
 
   test('names every route and who may call it', async () => {

@@ -60,6 +60,13 @@ test('an OpenAPI document types the client', async () => {
   assert.equal(result.pages, 3)
   // @ts-expect-error a year is needed
   await typed.run({})
+  // `respond: 'always'` has no 200, so the result is a property of the 202.
+  interface Later {
+    '/later': { post: { responses: { 202: { content: { 'application/json': { taskId: string, result?: unknown } & { result?: { pages: number } } } } } } }
+    '/untyped': { post: { responses: { 202: { content: { 'application/json': { taskId: string, result?: unknown } } } } } }
+  }
+  holds<Same<ClientResult<OpenApiTask<Later, '/later'>>, { pages: number }>>()
+  holds<Same<ClientResult<OpenApiTask<Later, '/untyped'>>, unknown>>()
   // @ts-expect-error there is no such path
   type Wrong = OpenApiTask<paths, '/none'>
   holds<Same<ClientResult<OpenApiTask<paths, '/users'>>, unknown>>()

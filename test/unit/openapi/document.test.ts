@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe as suite, test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
+import { z } from 'zod'
 import { compose, describe, type Handler, type Policy } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import {
-  addParameters, addResponseHeaders, addResponses, body, header, operation, parameter, response,
+  addParameters, addResponseHeaders, addResponses, body, header, operation, parameter, response, schemaObject,
 } from '../../../src/openapi/operation.js'
 import { errorResponses } from '../../../src/openapi/responses.js'
 import { openapi } from '../../../src/openapi/document.js'
@@ -65,7 +66,7 @@ suite('openapi', () => {
     const names = Object.fromEntries(Object.entries(components).map(([section, parts]) => [section, Object.keys(parts)]))
     assert.deepEqual(names, {
       headers: ['RateLimit'], responses: ['GetUsers200', 'NotFound', 'UnexpectedError'],
-      schemas: ['AUser', 'DetailsItem', 'Error', 'PostPeopleRequest', 'Problem'],
+      schemas: ['AUser', 'Details', 'Error', 'List', 'PostPeopleRequest', 'Problem'],
     })
     const { responses } = document.paths['/people']?.['get'] ?? {}
     assert.deepEqual(responses, {
@@ -74,6 +75,55 @@ suite('openapi', () => {
     })
     assert.deepEqual(Object.keys(document.paths['/people'] ?? {}), ['get', 'post'], 'HEAD is that of GET')
     assert.ok(JSON.stringify(document).length < JSON.stringify(dereference(document)).length / 2)
+  })
+
+  test('each error code is described once, and equal lists of codes are one component with a name', () => {
+    const responses = { 200: response('Fine') }
+    const both = operation('GET', { summary: 'A', responses: { ...responses, ...errorResponses('task_not_final', 'conflict') } })
+    const other = addResponses(operation('GET', { summary: 'A', responses: { ...responses, ...errorResponses('conflict', 'task_not_found') } }), errorResponses('task_not_final', 'conflict'))
+    const document = made(router({ 'GET /a': describe(() => json(200, {}), [both]), 'GET /b': describe(() => json(200, {}), [other]) }), { info: INFO })
+    const [a, b] = ['/a', '/b'].map((path) => document.paths[path]?.['get']?.responses['409'])
+    assert.deepEqual([a, b], [{ $ref: '#/components/responses/Conflict' }, { $ref: '#/components/responses/Conflict' }])
+    const codes = dereference<Document>(document).paths['/b']?.['get']?.responses['409']?.description.match(/`\w+`/g)
+    assert.deepEqual(codes, ['`conflict`', '`task_not_final`'])
+    const twice = made(router({ 'GET /a': answering('GET'), 'GET /b': answering('GET', { responses: errorResponses('task_not_found') }), 'GET /c': answering('GET', { responses: errorResponses('task_not_found') }) }), { info: INFO })
+    assert.deepEqual(twice.paths['/c']?.['get']?.responses['404'], { $ref: '#/components/responses/TaskNotFound' })
+  })
+
+  test('schemas with one title have names of their own, and titles that generators tell apart', () => {
+    const titled = (type: string) => ({ title: 'a pet', type: 'object', properties: { id: { type } } })
+    const document = made(router({
+      'POST /a': answering('POST', { requestBody: body(titled('integer')) }), 'POST /b': answering('POST', { requestBody: body(titled('string')) }),
+    }), { info: INFO })
+    const { APet, APet2 } = document.components.schemas as Record<string, { title: string }>
+    assert.deepEqual([APet?.title, APet2?.title], ['a pet', 'APet2'])
+  })
+
+  test('definitions and recursion of a schema are components, because # is the document', async () => {
+    interface Tree { readonly name: string, readonly children: readonly Tree[] }
+    const tree: z.ZodType<Tree> = z.object({ name: z.string(), get children() { return z.array(tree) } })
+    const pet = z.object({ name: z.string() }).meta({ id: 'Pet' })
+    const local = { type: 'object', properties: { a: { $ref: '#/$defs/name' }, b: { $ref: '#/$defs/name' } }, $defs: { name: { type: 'string', minLength: 3 } } }
+    const document = made(router({
+      'POST /trees': answering('POST', { requestBody: body({ type: 'array', items: schemaObject(tree) }) }),
+      'POST /pets': answering('POST', { requestBody: body(z.object({ one: pet, other: pet })) }),
+      'POST /local': answering('POST', { requestBody: body(local) }),
+    }), { info: INFO, security: [{}] })
+    assert.deepEqual(await problems(document), [])
+    const schemas = document.components.schemas as Record<string, { properties: Record<string, unknown> }>
+    assert.deepEqual(schemas['PostTreesRequestItem']?.properties['children'], { type: 'array', items: { $ref: '#/components/schemas/PostTreesRequestItem' } })
+    assert.deepEqual(Object.keys(schemas).filter((name) => ['Pet', 'Name'].includes(name)), ['Name', 'Pet'])
+    assert.doesNotMatch(JSON.stringify(document), /\$defs|"#"/)
+  })
+
+  test('security of the framework is one option', async () => {
+    const handler = router({ 'GET /users/{id}': answering('GET'), 'GET /health': answering('GET', { security: [] }) })
+    const document = made(handler, { info: INFO, security: { jwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } })
+    assert.deepEqual((document as unknown as { security: unknown }).security, [{ jwt: [] }])
+    assert.deepEqual(document.components.securitySchemes, { jwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } })
+    assert.deepEqual(await problems(document), [])
+    const either = made(handler, { info: INFO, security: { jwt: { type: 'http', scheme: 'bearer' }, key: { type: 'apiKey', in: 'header', name: 'x-key' } } })
+    assert.deepEqual((either as unknown as { security: unknown }).security, [{ jwt: [] }, { key: [] }])
   })
 
   test('the linter finds faults', async () => {
@@ -95,16 +145,17 @@ suite('openapi', () => {
     const document = made(compose(counted, keyed, router({ 'GET /users': answering('GET') })), { info: INFO })
     const responses = document.paths['/users']?.['get']?.responses ?? {}
     assert.deepEqual(Object.keys(responses), ['200', '401', '404', 'default'])
-    assert.ok(responses['401'] && 'RateLimit' in (responses['401'].headers ?? {}), 'the outer policy describes the answers of the inner one')
+    const headers = ['200', '401', 'default'].map((status) => Object.keys(responses[status]?.headers ?? {}))
+    assert.deepEqual(headers, [['RateLimit'], ['WWW-Authenticate'], ['RateLimit']], 'default has the headers of all errors')
     assert.deepEqual(document.components.securitySchemes, { key: { type: 'apiKey', in: 'header', name: 'x-key' } })
   })
 
   test('two handlers for one operation are merged', () => {
     const other = { type: 'array', items: shape }
-    const document = made([
+    const document = dereference<Document>(made([
       withPath(answering('GET', { operationId: 'list' })),
       withPath(answering('GET', { responses: { 200: response('As a list', { schema: other }), 410: { description: 'Gone' } }, parameters: [parameter('query', 'version')] })),
-    ], { info: INFO })
+    ], { info: INFO }))
     const get = document.paths['/users']?.['get']
     assert.deepEqual(get?.responses['200'], { description: 'Fine As a list', content: { 'application/json': { schema: { anyOf: [shape, other] } } } })
     assert.deepEqual([get.operationId, Object.keys(get.responses), get.parameters?.length], ['list', ['200', '404', '410', 'default'], 1])

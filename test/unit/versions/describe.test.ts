@@ -32,11 +32,11 @@ function responsesWith(...select: Selector[]): Record<string, { content?: Record
 
 describe('the description of versions', () => {
   test('a version that is not served has the status of each selector: for Accept, and for the query among the other 400s', () => {
-    assert.deepEqual(Object.keys(responsesWith(byQuery())), ['200', '204', '400'])
+    assert.deepEqual(Object.keys(responsesWith(byQuery())), ['200', '204', '400', 'default'])
     assert.match(responsesWith(byQuery())['400']?.description ?? '', /version_unsupported/)
     // A path that names another version is another path.
-    assert.deepEqual(Object.keys(responsesWith(byPath())), ['200', '204', '400'])
-    assert.deepEqual(Object.keys(responsesWith(byVendorMediaType({ vendor: 'acme' }))), ['200', '204', '400', '406'])
+    assert.deepEqual(Object.keys(responsesWith(byPath())), ['200', '204', '400', 'default'])
+    assert.deepEqual(Object.keys(responsesWith(byVendorMediaType({ vendor: 'acme' }))), ['200', '204', '400', '406', 'default'])
   })
 
   test('successful JSON responses have the vendor type too, errors and empty responses do not', () => {

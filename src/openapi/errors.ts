@@ -1,0 +1,71 @@
+import type { Fragment } from './fragment.js'
+
+const text: Fragment = { type: 'string' }
+
+const properties: Fragment = {
+  error: { type: 'string', description: 'One sentence' },
+  code: { type: 'string', description: 'Stable: branch on it' },
+  details: {
+    type: 'array',
+    items: {
+      type: 'object',
+      required: ['pointer', 'message'],
+      properties: {
+        pointer: { type: 'string', description: 'JSON pointer (RFC 6901) to what is wrong' },
+        message: text,
+      },
+    },
+  },
+}
+
+export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties }
+
+/** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
+export const problemSchema: Fragment = {
+  type: 'object',
+  required: ['error', 'code', 'status', 'title', 'detail'],
+  properties: { ...properties, status: { type: 'integer' }, title: text, detail: text },
+}
+
+export const errorContent: Fragment = {
+  'application/json': { schema: errorSchema },
+  'application/problem+json': { schema: problemSchema },
+}
+
+/** The response to all errors of an operation, of those that its own responses name too. */
+export const unexpectedError: Fragment = {
+  description: 'Any other error. All errors have this form and may have these headers',
+  content: errorContent,
+}
+
+/** The response to a conditional request for what the client has (RFC 9110 section 15.4.5). */
+export const notModified: Fragment = {
+  description: 'Not changed. The headers are those of the response 200',
+}
+
+/** Begin of the part of a description that is about one error code. */
+const CODE = /^`(\w+)`: /
+
+/** Returns the parts of a description, one for each error code; `undefined` if it has other parts. */
+function codeParts(description: string): readonly string[] | undefined {
+  const parts = description.split(/ (?=`\w+`: )/)
+  return parts.every((part) => CODE.test(part)) ? parts : undefined
+}
+
+/** Joins parts about error codes. They are sorted, so that equal lists of codes are equal. */
+export function joinCodes(parts: readonly string[]): string {
+  return [...new Set(parts)].sort().join(' ')
+}
+
+/** Joins the descriptions of two responses. Each error code is described once. */
+export function joinDescriptions(one: string, other: string): string {
+  const [codes, others] = [codeParts(one), codeParts(other)]
+  if (codes && others) return joinCodes([...codes, ...others])
+  return one.includes(other) ? one : other.includes(one) ? other : `${one} ${other}`
+}
+
+/** Returns the error code of a description that is about one code only. */
+export function onlyCode(description: string): string | undefined {
+  const [part = '', ...others] = codeParts(description) ?? []
+  return others.length === 0 ? CODE.exec(part)?.[1] : undefined
+}
