@@ -192,6 +192,15 @@ export function addResponseHeaders(
   })
 }
 
+/** Adds headers to `default` alone: those that a client looks at when a request has failed. */
+export function addErrorHeaders(
+  operation: Operation, headers: Readonly<Record<string, Fragment>>,
+): Operation {
+  const { default: error = unexpectedError, ...own } = operation.openapi['responses'] as Responses
+  const joined = { ...headers, ...error['headers'] as Fragment | undefined }
+  return changed(operation, { responses: { ...own, default: { ...error, headers: joined } } })
+}
+
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
   const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
   const added = parameters.filter((one) => !own.some((other) => (

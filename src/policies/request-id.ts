@@ -2,7 +2,7 @@ import { withHeaders } from '../http/respond.js'
 import { getRequestId, setRequestId, withContext } from '../http/request.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
 import { isToken } from '../http/fields/reader.js'
-import { addResponseHeaders, header } from '../openapi/operation.js'
+import { addErrorHeaders, header } from '../openapi/operation.js'
 import { flag, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { newId } from '../runtime/random-id.js'
 
@@ -47,7 +47,7 @@ export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C
   }
   const described = { [shown]: header('Names this request in the logs of the server') }
   return Object.assign(policy, {
-    place: PLACE, describe: (operation: Operation) => addResponseHeaders(operation, described),
+    place: PLACE, describe: (operation: Operation) => addErrorHeaders(operation, described),
   })
 }
 

@@ -107,6 +107,8 @@ export class AnswerWatch {
     const others = status === 304 ? '200' : status >= 400 ? 'default' : key
     const headers = { ...response.headers, ...operation.responses[others]?.headers }
     const told = new Set(Object.keys(headers).map((field) => field.toLowerCase()))
+    // The document says it of errors, which a client reports by it.
+    if (status < 400) told.add('x-request-id')
     for (const field of fields.keys()) if (!told.has(field) && !UNSAID.has(field)) throw new Error(`the field ${field} is not described`)
     if (text === undefined || method === 'head' || (text.length === 0 && response.content === undefined)) return
     const type = fields.get('content-type') ?? ''
