@@ -4,7 +4,7 @@ import { jsonTextOf, parseJson, isJsonObject } from '../http/body/json.js'
 import { bodyTooLarge, httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { type ArrayPosition, UNKNOWN_MEMBER } from '../json-array/array-position.js'
-import { readElements } from '../json-array/array-reader.js'
+import { readElements, type ElementOptions } from '../json-array/array-reader.js'
 import { isExact } from '../json-array/element-reader.js'
 import { Gathered } from '../runtime/text.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -22,6 +22,14 @@ export interface WholeBody {
 export interface LargeBody {
   readonly whole?: undefined
   readonly open: (from?: ArrayPosition) => AsyncGenerator<Block<ArrayPosition>>
+  /** Reads the body to its end, so that it is checked before anything is written. */
+  readonly measure: () => Promise<BodySize>
+}
+
+export interface BodySize {
+  readonly items: number
+  /** Size of the largest batch, in bytes. */
+  readonly batchBytes: number
 }
 
 export type OpenDecoded = (byte: number) => MaybePromise<AsyncIterable<Uint8Array>>
@@ -58,42 +66,43 @@ export async function readBody(settings: BodySettings, open: OpenDecoded): Promi
 }
 
 export function largeBody(settings: BodySettings, open: OpenDecoded): LargeBody {
-  return { open: (from) => readBlocks(settings, open, from) }
+  return {
+    open: (from) => readBlocks(settings, open, from),
+    measure: () => measure(settings, open),
+  }
 }
 
 async function* readBlocks(
   settings: BodySettings, open: OpenDecoded, from: ArrayPosition | undefined,
 ): AsyncGenerator<Block<ArrayPosition>, void, undefined> {
-  const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
-  const alone = otherMembers === 'refuse'
   const source = await open(from?.byte ?? 0)
-  const elements = readElements(source, { path, alone, maxElements, maxElementBytes, from })
+  const elements = readElements(source, { ...elementOptions(settings), from })
   for await (const { start, items, exact, place, bytes } of elements) {
     yield { records: items, first: start + 1, last: start + items.length, exact, place, bytes }
   }
+}
+
+async function measure(settings: BodySettings, open: OpenDecoded): Promise<BodySize> {
+  let items = 0
+  let batchBytes = 0
+  const elements = readElements(await open(0), { ...elementOptions(settings), countOnly: true })
+  for await (const { count, bytes } of elements) {
+    items += count
+    batchBytes = Math.max(batchBytes, bytes)
+  }
+  if (items === 0) throw httpError('empty_batch')
+  return { items, batchBytes }
+}
+
+function elementOptions(settings: BodySettings): ElementOptions {
+  const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
+  return { path, alone: otherMembers === 'refuse', maxElements, maxElementBytes }
 }
 
 export function blocksOf(
   body: BulkBody, from?: ArrayPosition,
 ): Iterable<Block<never>> | AsyncIterable<Block<ArrayPosition>> {
   return body.whole === undefined ? body.open(from) : [body.whole]
-}
-
-export interface BodySize {
-  readonly items: number
-  readonly batchBytes: number
-}
-
-/** Reads a large body to its end, so that it is checked before anything is written. */
-export async function measure(body: LargeBody): Promise<BodySize> {
-  let items = 0
-  let batchBytes = 0
-  for await (const { records, bytes } of body.open()) {
-    items += records.length
-    batchBytes = Math.max(batchBytes, bytes)
-  }
-  if (items === 0) throw httpError('empty_batch')
-  return { items, batchBytes }
 }
 
 /** Parses a whole body. Does not limit its depth: an item that is too deep fails alone. */

@@ -22,18 +22,36 @@ async function* cut(bytes: Uint8Array, sizes: readonly number[]): AsyncGenerator
   }
 }
 
+/** Reads an array. A reader that only counts its elements must find as many, and the same fault. */
 async function read(bytes: Uint8Array, options: ElementOptions = {}, sizes: readonly number[] = [65_536]): Promise<Reading> {
   const items: unknown[] = []
-  try {
+  let counted = 0
+  const fault = await faultOf(async () => {
     for await (const batch of readElements(cut(bytes, sizes), options)) {
       assert.equal(batch.start, items.length)
       assert.ok(batch.items.length > 0)
+      assert.equal(batch.count, batch.items.length)
       items.push(...batch.items)
     }
-    return { items, fault: undefined }
+  })
+  const countedFault = await faultOf(async () => {
+    for await (const { start, count, items: none } of readElements(cut(bytes, sizes), { ...options, countOnly: true })) {
+      assert.deepEqual([start, none], [counted, []])
+      counted += count
+    }
+  })
+  assert.equal(counted, items.length)
+  assert.deepEqual([countedFault?.code, countedFault?.message, position(countedFault)], [fault?.code, fault?.message, position(fault)])
+  return { items, fault }
+}
+
+async function faultOf(reading: () => Promise<void>): Promise<HttpError | undefined> {
+  try {
+    await reading()
+    return undefined
   } catch (error) {
     if (!isHttpError(error)) throw error
-    return { items, fault: error }
+    return error
   }
 }
 
