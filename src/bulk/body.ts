@@ -5,7 +5,7 @@ import { bodyTooLarge, httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { type ArrayPosition, UNKNOWN_MEMBER } from '../json-array/array-position.js'
 import { readElements, type ElementOptions } from '../json-array/array-reader.js'
-import { isExact } from '../json-array/element-reader.js'
+import { hasWellFormedStrings } from '../json-array/element-reader.js'
 import { Gathered } from '../runtime/text.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer, isArrayIndex } from '../schema/pointer.js'
@@ -77,8 +77,8 @@ async function* readBlocks(
 ): AsyncGenerator<Block<ArrayPosition>, void, undefined> {
   const source = await open(from?.byte ?? 0)
   const elements = readElements(source, { ...elementOptions(settings), from })
-  for await (const { start, items, exact, place, bytes } of elements) {
-    yield { records: items, first: start + 1, last: start + items.length, exact, place, bytes }
+  for await (const { start, items: records, wellFormed, place, bytes } of elements) {
+    yield { records, first: start + 1, last: start + records.length, wellFormed, place, bytes }
   }
 }
 
@@ -108,17 +108,17 @@ export function blocksOf(
 /** Parses a whole body. Does not limit its depth: an item that is too deep fails alone. */
 export function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): WholeBody {
   const text = jsonTextOf(bytes)
-  return bodyOfValue(settings, parseJson(text, Infinity), isExact(text))
+  return bodyOfValue(settings, parseJson(text, Infinity), hasWellFormedStrings(text))
 }
 
-export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolean): WholeBody {
+export function bodyOfValue(settings: BodySettings, body: unknown, wellFormed: boolean): WholeBody {
   const { maxItems } = settings
   const items = itemsOf(settings, body)
   if (items.length === 0) throw httpError('empty_batch')
   if (items.length > maxItems) {
     throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
   }
-  return { whole: { records: items, last: items.length, exact, bytes: 0 } }
+  return { whole: { records: items, last: items.length, wellFormed, bytes: 0 } }
 }
 
 function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {

@@ -18,7 +18,7 @@ export interface ElementOptions {
   readonly batchBytes?: number
   /** Place of a batch of an earlier reader with the same path. */
   readonly from?: ArrayPosition | undefined
-  /** Validates and counts the elements, and yields none. `exact` is not set. Default: false. */
+  /** Validates and counts the elements, and yields none. Default: false. */
   readonly countOnly?: boolean
 }
 

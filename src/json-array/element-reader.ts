@@ -16,8 +16,8 @@ export interface ElementBatch {
   readonly count: number
   /** The elements, as `JSON.parse` returns them. Empty if they are only counted. */
   readonly items: unknown[]
-  /** All values are certainly represented exactly; see `isExact`. */
-  readonly exact: boolean
+  /** Certainly no string has half of a surrogate pair. */
+  readonly wellFormed: boolean
   /** Place at which the first element begins. */
   readonly place: ArrayPosition
   /** Size of the text of the elements, in bytes. */
@@ -63,7 +63,7 @@ export class ElementReader {
   count = 0
   error: HttpError | undefined
   private items: unknown[] = []
-  private exact = true
+  private wellFormed = true
   /** Number of elements that were taken. */
   private taken = 0
   private readonly scanner = new ElementScanner()
@@ -90,12 +90,12 @@ export class ElementReader {
 
   /** Returns the elements that were read since the last call. */
   take(): Omit<ElementBatch, 'place' | 'bytes'> | undefined {
-    const { items, exact, count, taken: start } = this
+    const { items, wellFormed, count, taken: start } = this
     if (count === start) return undefined
     this.items = []
-    this.exact = true
+    this.wellFormed = true
     this.taken = count
-    return { start, count: count - start, items, exact }
+    return { start, count: count - start, items, wellFormed }
   }
 
   /** Reads the complete elements of the window. Returns true if the array has ended. */
@@ -168,7 +168,7 @@ export class ElementReader {
   }
 
   private keep(text: string, items: unknown[]): void {
-    this.exact &&= isExact(text)
+    this.wellFormed &&= hasWellFormedStrings(text)
     if (this.items.length === 0) this.items = items
     else for (const item of items) this.items.push(item)
   }
@@ -320,17 +320,9 @@ function mayHaveUnsafeKey(text: string): boolean {
   return text.includes('proto') || (text.includes('\\u00') && ESCAPED_LETTER.test(text))
 }
 
-/**
- * An integer beyond 2^53 has 16 digits or an exponent, and so has a number that is too large for a
- * double. The digits are written out, because a quantifier is ten times as slow.
- */
-const WIDE_NUMBER = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d|\d[eE][+\d]/
 const HALF_PAIR = /\\u[dD][89a-fA-F]/
 
-/**
- * Returns true if all values of a JSON text are certainly represented exactly: no number can have
- * been rounded, and no text has half of a surrogate pair.
- */
-export function isExact(text: string): boolean {
-  return !WIDE_NUMBER.test(text) && !(text.includes('\\u') && HALF_PAIR.test(text))
+/** Returns true if certainly no string of a JSON text has half of a surrogate pair. */
+export function hasWellFormedStrings(text: string): boolean {
+  return !(text.includes('\\u') && HALF_PAIR.test(text))
 }

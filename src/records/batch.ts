@@ -20,8 +20,8 @@ export interface Block<P extends object> {
   readonly rejected?: readonly Rejected[]
   /** Number of further records that the format rejects. They are only counted. */
   readonly undescribed?: number
-  /** All values are as they were sent; see `inexactValues`. */
-  readonly exact?: boolean
+  /** Certainly no string of a record has half of a surrogate pair. Default: true. */
+  readonly wellFormed?: boolean
   /** Number of the last record, or line, of the block. */
   readonly last: number
   /** Place in the body at which the block begins. Absent: the body is read as a whole. */
@@ -64,7 +64,7 @@ export class Batch<T> {
 type Verdict<T> = { readonly value: T } | FailedOutcome
 
 /** Decides about one record. */
-export type Judge<T> = (record: unknown, exact: boolean) => MaybePromise<Verdict<T>>
+export type Judge<T> = (record: unknown, wellFormed: boolean) => MaybePromise<Verdict<T>>
 
 /** Settings of `batchesOf`. */
 export interface BatchSettings<T> {
@@ -159,11 +159,11 @@ class Batcher<T> {
   }
 
   private judge(
-    { records, numbers, first = 1, exact = true }: Block<object>, at: number,
+    { records, numbers, first = 1, wellFormed = true }: Block<object>, at: number,
   ): MaybePromise<Verdict<T> | undefined> {
     const { judge, done = 0, compare } = this.settings
     const isNeeded = numberAt(numbers, first, at) > done || compare !== undefined
-    return isNeeded ? judge?.(records[at], exact) : undefined
+    return isNeeded ? judge?.(records[at], wellFormed) : undefined
   }
 
   private settle(
