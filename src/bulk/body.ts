@@ -7,6 +7,7 @@ import { type ArrayPosition, UNKNOWN_MEMBER } from '../json-array/array-position
 import { readElements, type ElementOptions } from '../json-array/array-reader.js'
 import { hasWellFormedStrings } from '../json-array/element-reader.js'
 import { Gathered } from '../runtime/text.js'
+import { nextTurn } from '../runtime/timers.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer, isArrayIndex } from '../schema/pointer.js'
 import type { Block } from '../records/batch.js'
@@ -85,12 +86,15 @@ async function* readBlocks(
 async function measure(settings: BodySettings, open: OpenDecoded): Promise<BodySize> {
   let items = 0
   let batchBytes = 0
+  // Yields before and after it, so that the event loop is not blocked by two readings in a row.
+  await nextTurn()
   const elements = readElements(await open(0), { ...elementOptions(settings), countOnly: true })
   for await (const { count, bytes } of elements) {
     items += count
     batchBytes = Math.max(batchBytes, bytes)
   }
   if (items === 0) throw httpError('empty_batch')
+  await nextTurn()
   return { items, batchBytes }
 }
 
