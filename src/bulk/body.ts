@@ -4,9 +4,10 @@ import { jsonTextOf, parseJson, isJsonObject } from '../http/body/json.js'
 import { bodyTooLarge, httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { type ArrayPosition, UNKNOWN_MEMBER } from '../json-array/array-position.js'
-import { readElements } from '../json-array/array-reader.js'
-import { isExact } from '../json-array/element-reader.js'
+import { readElements, type ElementOptions } from '../json-array/array-reader.js'
+import { hasWellFormedStrings } from '../json-array/element-reader.js'
 import { Gathered } from '../runtime/text.js'
+import { nextTurn } from '../runtime/timers.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer, isArrayIndex } from '../schema/pointer.js'
 import type { Block } from '../records/batch.js'
@@ -22,6 +23,14 @@ export interface WholeBody {
 export interface LargeBody {
   readonly whole?: undefined
   readonly open: (from?: ArrayPosition) => AsyncGenerator<Block<ArrayPosition>>
+  /** Reads the body to its end, so that it is checked before anything is written. */
+  readonly measure: () => Promise<BodySize>
+}
+
+export interface BodySize {
+  readonly items: number
+  /** Size of the largest batch, in bytes. */
+  readonly batchBytes: number
 }
 
 export type OpenDecoded = (byte: number) => MaybePromise<AsyncIterable<Uint8Array>>
@@ -58,19 +67,40 @@ export async function readBody(settings: BodySettings, open: OpenDecoded): Promi
 }
 
 export function largeBody(settings: BodySettings, open: OpenDecoded): LargeBody {
-  return { open: (from) => readBlocks(settings, open, from) }
+  return {
+    open: (from) => readBlocks(settings, open, from),
+    measure: () => measure(settings, open),
+  }
 }
 
 async function* readBlocks(
   settings: BodySettings, open: OpenDecoded, from: ArrayPosition | undefined,
 ): AsyncGenerator<Block<ArrayPosition>, void, undefined> {
-  const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
-  const alone = otherMembers === 'refuse'
   const source = await open(from?.byte ?? 0)
-  const elements = readElements(source, { path, alone, maxElements, maxElementBytes, from })
-  for await (const { start, items, exact, place, bytes } of elements) {
-    yield { records: items, first: start + 1, last: start + items.length, exact, place, bytes }
+  const elements = readElements(source, { ...elementOptions(settings), from })
+  for await (const { start, items: records, wellFormed, place, bytes } of elements) {
+    yield { records, first: start + 1, last: start + records.length, wellFormed, place, bytes }
   }
+}
+
+async function measure(settings: BodySettings, open: OpenDecoded): Promise<BodySize> {
+  let items = 0
+  let batchBytes = 0
+  // Yields before and after it, so that the event loop is not blocked by two readings in a row.
+  await nextTurn()
+  const elements = readElements(await open(0), { ...elementOptions(settings), countOnly: true })
+  for await (const { count, bytes } of elements) {
+    items += count
+    batchBytes = Math.max(batchBytes, bytes)
+  }
+  if (items === 0) throw httpError('empty_batch')
+  await nextTurn()
+  return { items, batchBytes }
+}
+
+function elementOptions(settings: BodySettings): ElementOptions {
+  const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
+  return { path, alone: otherMembers === 'refuse', maxElements, maxElementBytes }
 }
 
 export function blocksOf(
@@ -79,37 +109,20 @@ export function blocksOf(
   return body.whole === undefined ? body.open(from) : [body.whole]
 }
 
-export interface BodySize {
-  readonly items: number
-  readonly batchBytes: number
-}
-
-/** Reads a large body to its end, so that it is checked before anything is written. */
-export async function measure(body: LargeBody): Promise<BodySize> {
-  let items = 0
-  let batchBytes = 0
-  for await (const { records, bytes } of body.open()) {
-    items += records.length
-    batchBytes = Math.max(batchBytes, bytes)
-  }
-  if (items === 0) throw httpError('empty_batch')
-  return { items, batchBytes }
-}
-
 /** Parses a whole body. Does not limit its depth: an item that is too deep fails alone. */
 export function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): WholeBody {
   const text = jsonTextOf(bytes)
-  return bodyOfValue(settings, parseJson(text, Infinity), isExact(text))
+  return bodyOfValue(settings, parseJson(text, Infinity), hasWellFormedStrings(text))
 }
 
-export function bodyOfValue(settings: BodySettings, body: unknown, exact: boolean): WholeBody {
+export function bodyOfValue(settings: BodySettings, body: unknown, wellFormed: boolean): WholeBody {
   const { maxItems } = settings
   const items = itemsOf(settings, body)
   if (items.length === 0) throw httpError('empty_batch')
   if (items.length > maxItems) {
     throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
   }
-  return { whole: { records: items, last: items.length, exact, bytes: 0 } }
+  return { whole: { records: items, last: items.length, wellFormed, bytes: 0 } }
 }
 
 function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {

@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../http/errors.js'
-import { isJsonObject, isTooDeep } from '../http/body/json.js'
+import { isJsonObject, isTooDeep, MAX_JSON_DEPTH } from '../http/body/json.js'
 import type { Judge } from '../records/batch.js'
 import { failed, NOT_WRITTEN, type FailedOutcome } from '../records/outcome.js'
 import { childPointer } from '../schema/pointer.js'
@@ -13,9 +13,9 @@ export function judgeItems<T>({ settings: { schema }, reportError }: BulkRun<T>)
     reportError(error)
     return NOT_WRITTEN
   }
-  return (item, exact) => {
-    if (isTooDeep(item)) return invalid([{ pointer: '', message: 'is nested too deeply' }])
-    if (!exact) {
+  return (item, wellFormed) => {
+    if (!wellFormed || !isPlain(item)) {
+      if (isTooDeep(item)) return invalid([{ pointer: '', message: 'is nested too deeply' }])
       const details = inexactValues(item)
       if (details.length > 0) {
         return failed('inexact_value', 'A value cannot be kept as it was sent.', details)
@@ -59,6 +59,19 @@ export function findDuplicates<T>(
     const message = `Item ${first - 1} of this batch has the same key, so this item was not written.`
     return failed('duplicate_item', message)
   }
+}
+
+/** Returns true if a value is not nested too deeply, and its numbers are certainly as sent. */
+function isPlain(value: unknown, depthLeft = MAX_JSON_DEPTH): boolean {
+  if (typeof value === 'number') return inexactReason(value) === undefined
+  if (typeof value !== 'object' || value === null) return true
+  if (depthLeft === 0) return false
+  if (Array.isArray(value)) return value.every((each) => isPlain(each, depthLeft - 1))
+  for (const key in value) {
+    const child = (value as Readonly<Record<string, unknown>>)[key]
+    if (typeof child !== 'string' && !isPlain(child, depthLeft - 1)) return false
+  }
+  return true
 }
 
 const HALF_PAIR = /[\ud800-\udfff]/u

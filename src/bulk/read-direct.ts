@@ -9,7 +9,7 @@ import { SharedLimit } from '../runtime/shared-limit.js'
 import { empty } from '../http/respond.js'
 import { decodedFrom } from '../records/spool.js'
 import {
-  bodyOfBytes, bodyOfValue, isValue, measure, readBody, type BulkBody, type WholeBody,
+  bodyOfBytes, bodyOfValue, isValue, readBody, type BulkBody, type WholeBody,
 } from './body.js'
 import type { BulkSettings } from './options.js'
 
@@ -99,7 +99,7 @@ async function respondToHeld<T>(
     const arrived = await inTurn(request, async () => {
       const read = await readBody(settings, open)
       if (read.whole) return [read, read.whole.records.length, decodedBytes] as const
-      const size = await measure(read)
+      const size = await read.measure()
       return [read, size.items, size.batchBytes] as const
     })
     if (arrived === undefined) return empty(503)

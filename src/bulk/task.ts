@@ -15,7 +15,7 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/settings.js'
 import { writeAtomic } from './atomic.js'
 import {
-  blocksOf, isValue, largeBody, measure, readBody, type BulkBody,
+  blocksOf, isValue, largeBody, readBody, type BulkBody,
 } from './body.js'
 import { keepingReports, storeItems } from './items.js'
 import { findDuplicates, judgeItems } from './judge.js'
@@ -141,7 +141,7 @@ export function spooledBulk<T>(
       const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)
       try {
         const body = await open(spooled, START.place)
-        const items = body.whole ? body.whole.records.length : (await measure(body)).items
+        const items = body.whole ? body.whole.records.length : (await body.measure()).items
         // A synchronous request has the same, so that a key means the same batch in both cases.
         const identity = body.whole ? body.whole.records : { coding, sha256 }
         return { input: { ...spooled, items, list: selection }, body: identity, discard }

@@ -18,6 +18,8 @@ export interface ElementOptions {
   readonly batchBytes?: number
   /** Place of a batch of an earlier reader with the same path. */
   readonly from?: ArrayPosition | undefined
+  /** Validates and counts the elements, and yields none. Default: false. */
+  readonly countOnly?: boolean
 }
 
 const BATCH_BYTES = 65_536
@@ -77,9 +79,9 @@ class ArrayReader {
   constructor(options: ElementOptions) {
     const {
       path = [], alone = false, maxElementBytes = 1_048_576, maxElements = Infinity,
-      batchBytes = BATCH_BYTES, from,
+      batchBytes = BATCH_BYTES, from, countOnly = false,
     } = options
-    this.limits = { maxElementBytes, maxElements, batchBytes }
+    this.limits = { maxElementBytes, maxElements, batchBytes, countOnly }
     this.window = new ByteWindow(maxElementBytes + 2 * batchBytes + 2)
     const { window, position } = this
     this.envelope = new ArrayEnvelope(window, position, { path, maxElementBytes, alone })
@@ -154,7 +156,7 @@ class ArrayReader {
     this.begun = true
     this.position.continueAt(place.text)
     this.envelope.continueAt(place.opened)
-    this.enterArray().count = place.item
+    this.enterArray().continueAt(place.item)
     this.place = place
   }
 

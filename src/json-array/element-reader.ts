@@ -2,6 +2,7 @@ import { hasUnsafeKey } from '../http/body/json.js'
 import type { HttpError } from '../http/errors.js'
 import { BACKSLASH, CLOSE_BRACKET, COMMA, OPEN_BRACKET, QUOTE } from '../runtime/text.js'
 import { childPointer } from '../schema/pointer.js'
+import { countValues } from './count-values.js'
 import {
   errorAt, skipWhiteSpace, syntaxError, type ArrayPosition, type ByteWindow, type ErrorPlace,
   type TextPosition,
@@ -11,10 +12,12 @@ import {
 export interface ElementBatch {
   /** Index of the first element in the array, from 0. */
   readonly start: number
-  /** One or more elements, as `JSON.parse` returns them. */
+  /** Number of elements. */
+  readonly count: number
+  /** The elements, as `JSON.parse` returns them. Empty if they are only counted. */
   readonly items: unknown[]
-  /** All values are certainly represented exactly; see `isExact`. */
-  readonly exact: boolean
+  /** Certainly no string has half of a surrogate pair. */
+  readonly wellFormed: boolean
   /** Place at which the first element begins. */
   readonly place: ArrayPosition
   /** Size of the text of the elements, in bytes. */
@@ -25,6 +28,8 @@ export interface ReaderLimits {
   readonly maxElementBytes: number
   readonly maxElements: number
   readonly batchBytes: number
+  /** The elements are checked and counted, but not returned. */
+  readonly countOnly: boolean
 }
 
 export interface ArrayPlace {
@@ -58,7 +63,9 @@ export class ElementReader {
   count = 0
   error: HttpError | undefined
   private items: unknown[] = []
-  private exact = true
+  private wellFormed = true
+  /** Number of elements that were taken. */
+  private taken = 0
   private readonly scanner = new ElementScanner()
   private wait = 0
   private nextWait = FIRST_WAIT
@@ -70,6 +77,12 @@ export class ElementReader {
     this.scanner.restart(window.start)
   }
 
+  /** Continues after the elements that an earlier reader has read. */
+  continueAt(count: number): void {
+    this.count = count
+    this.taken = count
+  }
+
   /** Moves the scanner with the bytes of the window. */
   moveScanner(by: number): void {
     this.scanner.at += by
@@ -77,11 +90,12 @@ export class ElementReader {
 
   /** Returns the elements that were read since the last call. */
   take(): Omit<ElementBatch, 'place' | 'bytes'> | undefined {
-    const { items, exact, count } = this
-    if (items.length === 0) return undefined
+    const { items, wellFormed, count, taken: start } = this
+    if (count === start) return undefined
     this.items = []
-    this.exact = true
-    return { start: count - items.length, items, exact }
+    this.wellFormed = true
+    this.taken = count
+    return { start, count: count - start, items, wellFormed }
   }
 
   /** Reads the complete elements of the window. Returns true if the array has ended. */
@@ -135,22 +149,28 @@ export class ElementReader {
 
   /** Parses and consumes the bytes before `cut`. Returns false if they are not valid elements. */
   private consume(cut: number): boolean {
-    const { window, position } = this
+    const { window, position, limits: { maxElements, countOnly } } = this
     const text = window.textBetween(OPEN_BRACKET, window.start, cut, CLOSE_BRACKET)
     if (text === undefined) return false
-    const items = tryParse(text) as unknown[] | undefined
-    if (items === undefined) return false
-    if (this.count + items.length > this.limits.maxElements) return false
-    if (hasUnsafeKeys(text, items)) return false
-    if (items.length === 0 && (this.count > 0 || window.bytes[cut] === COMMA)) return false
-    this.exact &&= isExact(text)
-    if (this.items.length === 0) this.items = items
-    else for (const item of items) this.items.push(item)
-    this.count += items.length
+    const isSuspect = mayHaveUnsafeKey(text)
+    const counted = countOnly && !isSuspect ? countValues(window.bytes, window.start, cut) : -1
+    const items = counted === -1 ? tryParse(text) as unknown[] | undefined : []
+    if (items === undefined || (isSuspect && hasUnsafeKey(items))) return false
+    const count = Math.max(counted, items.length)
+    if (this.count + count > maxElements) return false
+    if (count === 0 && (this.count > 0 || window.bytes[cut] === COMMA)) return false
+    this.count += count
+    if (!countOnly) this.keep(text, items)
     position.advance(text, 1, text.length - 1)
     position.advance(',', 0, 1)
     window.start = cut + 1
     return true
+  }
+
+  private keep(text: string, items: unknown[]): void {
+    this.wellFormed &&= hasWellFormedStrings(text)
+    if (this.items.length === 0) this.items = items
+    else for (const item of items) this.items.push(item)
   }
 
   /** Consumes the elements before an error that is before `cut`, or at it. */
@@ -293,21 +313,16 @@ export function tryParse(text: string): unknown {
 const ESCAPED_LETTER = /\\u00[567]/
 
 export function hasUnsafeKeys(text: string, value: unknown): boolean {
-  const isSuspect = text.includes('proto') || (text.includes('\\u00') && ESCAPED_LETTER.test(text))
-  return isSuspect && hasUnsafeKey(value)
+  return mayHaveUnsafeKey(text) && hasUnsafeKey(value)
 }
 
-/**
- * An integer beyond 2^53 has 16 digits or an exponent, and so has a number that is too large for a
- * double. The digits are written out, because a quantifier is ten times as slow.
- */
-const WIDE_NUMBER = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d|\d[eE][+\d]/
+function mayHaveUnsafeKey(text: string): boolean {
+  return text.includes('proto') || (text.includes('\\u00') && ESCAPED_LETTER.test(text))
+}
+
 const HALF_PAIR = /\\u[dD][89a-fA-F]/
 
-/**
- * Returns true if all values of a JSON text are certainly represented exactly: no number can have
- * been rounded, and no text has half of a surrogate pair.
- */
-export function isExact(text: string): boolean {
-  return !WIDE_NUMBER.test(text) && !(text.includes('\\u') && HALF_PAIR.test(text))
+/** Returns true if certainly no string of a JSON text has half of a surrogate pair. */
+export function hasWellFormedStrings(text: string): boolean {
+  return !(text.includes('\\u') && HALF_PAIR.test(text))
 }

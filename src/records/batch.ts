@@ -20,8 +20,8 @@ export interface Block<P extends object> {
   readonly rejected?: readonly Rejected[]
   /** Number of further records that the format rejects. They are only counted. */
   readonly undescribed?: number
-  /** All values are as they were sent; see `inexactValues`. */
-  readonly exact?: boolean
+  /** Certainly no string of a record has half of a surrogate pair. Default: true. */
+  readonly wellFormed?: boolean
   /** Number of the last record, or line, of the block. */
   readonly last: number
   /** Place in the body at which the block begins. Absent: the body is read as a whole. */
@@ -60,10 +60,11 @@ export class Batch<T> {
   }
 }
 
-/** Decides about one record: its value, or the outcome of a record that is not valid. */
-export type Judge<T> = (
-  record: unknown, exact: boolean,
-) => MaybePromise<{ readonly value: T } | FailedOutcome>
+/** The value of a valid record, or the outcome of one that is not valid. */
+type Verdict<T> = { readonly value: T } | FailedOutcome
+
+/** Decides about one record. */
+export type Judge<T> = (record: unknown, wellFormed: boolean) => MaybePromise<Verdict<T>>
 
 /** Settings of `batchesOf`. */
 export interface BatchSettings<T> {
@@ -131,38 +132,55 @@ class Batcher<T> {
 
   /** Adds records of a block until the batch is full. Returns the index of the next record. */
   async take(block: Block<object>, index: number): Promise<number> {
-    const { batch, settings: { batchSize, judge, concurrency, done = 0, compare } } = this
-    const { records, numbers, first = 1, rejected = [], exact = true } = block
-    const group = judge === undefined ? Infinity : concurrency
-    let from = index
-    while (from < records.length && batch.values.length < batchSize) {
-      const left = batchSize - batch.values.length
-      const to = Math.min(records.length, from + Math.min(group, left))
-      const verdicts = judge && records.slice(from, to).map((record, at) => {
-        const isNeeded = numberAt(numbers, first, from + at) > done || compare !== undefined
-        const verdict = isNeeded ? judge(record, exact) : undefined
-        // An earlier one may reject before this one is awaited.
-        if (verdict instanceof Promise) verdict.catch(() => undefined)
-        return verdict
-      })
-      for (let at = from; at < to; at++) {
-        const verdict = verdicts?.[at - from]
-        // An await for each record would double the cost of a synchronous schema.
-        const judged = verdict instanceof Promise ? await verdict : verdict
-        const number = numberAt(numbers, first, at)
-        const value = judged !== undefined && 'value' in judged ? judged.value : records[at] as T
-        const outcome = judged !== undefined && 'error' in judged ? judged : compare?.(value, number)
-        if (number <= done) continue
-        if (this.rejected < rejected.length) this.reject(rejected, number)
-        if (outcome === undefined) {
-          batch.values.push(value)
-          batch.numbers.push(number)
-        } else batch.rejected.push({ number, outcome, record: records[at] })
-        batch.last = number
-      }
-      from = to
+    const { batch: { values }, settings: { batchSize } } = this
+    const { length } = block.records
+    let at = index
+    while (at < length && values.length < batchSize) {
+      const verdict = this.judge(block, at)
+      // An await for each record would double the cost of a synchronous schema.
+      if (verdict instanceof Promise) at = await this.takeTogether(block, at, verdict)
+      else this.settle(block, at++, verdict)
     }
-    return from
+    return at
+  }
+
+  /** Adds up to `concurrency` records whose judge is asynchronous. Returns the next index. */
+  private async takeTogether(
+    block: Block<object>, index: number, first: Promise<Verdict<T> | undefined>,
+  ): Promise<number> {
+    const { batch: { values }, settings: { batchSize, concurrency } } = this
+    const count = Math.min(concurrency, batchSize - values.length, block.records.length - index)
+    const verdicts: MaybePromise<Verdict<T> | undefined>[] = [first]
+    for (let at = 1; at < count; at++) verdicts.push(this.judge(block, index + at))
+    // A later one may reject before it is awaited.
+    for (const verdict of verdicts) if (verdict instanceof Promise) verdict.catch(() => undefined)
+    for (const [at, verdict] of verdicts.entries()) this.settle(block, index + at, await verdict)
+    return index + count
+  }
+
+  private judge(
+    { records, numbers, first = 1, wellFormed = true }: Block<object>, at: number,
+  ): MaybePromise<Verdict<T> | undefined> {
+    const { judge, done = 0, compare } = this.settings
+    const isNeeded = numberAt(numbers, first, at) > done || compare !== undefined
+    return isNeeded ? judge?.(records[at], wellFormed) : undefined
+  }
+
+  private settle(
+    { records, numbers, first = 1, rejected }: Block<object>, at: number,
+    verdict: Verdict<T> | undefined,
+  ): void {
+    const { batch, settings: { done = 0, compare } } = this
+    const number = numberAt(numbers, first, at)
+    const value = verdict !== undefined && 'value' in verdict ? verdict.value : records[at] as T
+    const outcome = verdict !== undefined && 'error' in verdict ? verdict : compare?.(value, number)
+    if (number <= done) return
+    if (rejected !== undefined && this.rejected < rejected.length) this.reject(rejected, number)
+    if (outcome === undefined) {
+      batch.values.push(value)
+      batch.numbers.push(number)
+    } else batch.rejected.push({ number, outcome, record: records[at] })
+    batch.last = number
   }
 
   /** Adds what a block has after its records. */

@@ -159,8 +159,9 @@ export class Report {
       this.succeeded += to - from
       return
     }
-    const lead = `{"${name}":`
-    const rest = ',"status":'
+    const first = `{"${name}":`
+    const next = separator + first
+    const written = `,"status":${status}`
     for (let at = from; at < to; at++) {
       const outcome = outcomes?.[at]
       const number = numbers[at] as number
@@ -170,8 +171,9 @@ export class Report {
       }
       this.succeeded++
       if (selection !== 'all') continue
-      const item = lead + String(number - base) + rest + String(outcome?.status ?? status)
-      this.text += (this.text === '' ? item : separator + item) + idMember(outcome?.id) + '}'
+      const own = outcome?.status
+      this.text += (this.text === '' ? first : next) + String(number - base)
+        + (own === undefined ? written : `,"status":${own}`) + idMember(outcome?.id) + '}'
     }
   }
 

@@ -68,30 +68,55 @@ export async function gather(
 
 export const BLOCK_BYTES = 65_536
 
-/** Bytes in blocks of 64 KiB. */
+/** Smaller pieces are copied into blocks. In bytes. */
+const KEPT_BYTES = 16_384
+
+/** Bytes in blocks of 64 KiB, and large pieces between them. */
 export class Blocks {
   size = 0
   readonly #blocks: Uint8Array[] = []
+  /** Number of bytes that the last block has room for. */
+  #room = 0
 
+  /** Adds a copy of a piece. */
   add(piece: Uint8Array): void {
     for (let at = 0; at < piece.byteLength;) {
-      const filled = this.size % BLOCK_BYTES
-      if (filled === 0) this.#blocks.push(Buffer.allocUnsafeSlow(BLOCK_BYTES))
-      const part = piece.subarray(at, at + BLOCK_BYTES - filled)
-      this.#blocks.at(-1)?.set(part, filled)
+      if (this.#room === 0) {
+        this.#blocks.push(Buffer.allocUnsafeSlow(BLOCK_BYTES))
+        this.#room = BLOCK_BYTES
+      }
+      const part = piece.subarray(at, at + this.#room)
+      this.#blocks.at(-1)?.set(part, BLOCK_BYTES - this.#room)
       this.size += part.byteLength
+      this.#room -= part.byteLength
       at += part.byteLength
     }
   }
 
+  /**
+   * Adds a piece that nobody changes afterwards. A large piece is not copied, because that costs 5 %
+   * of a bulk request with 100,000 items.
+   */
+  keep(piece: Uint8Array): void {
+    const copied = piece.subarray(0, this.#room)
+    const rest = piece.subarray(this.#room)
+    this.add(copied)
+    if (rest.byteLength < Math.max(KEPT_BYTES, rest.buffer.byteLength / 2)) {
+      this.add(rest)
+      return
+    }
+    this.#blocks.push(rest)
+    this.size += rest.byteLength
+  }
+
   /** Yields the bytes from `start` to `end`, which must not be changed. */
   * pieces(start = 0, end = this.size): Generator<Uint8Array, void, undefined> {
-    for (let at = start; at < end;) {
-      const from = at % BLOCK_BYTES
-      const block = this.#blocks[(at - from) / BLOCK_BYTES] as Uint8Array
-      const piece = block.subarray(from, Math.min(BLOCK_BYTES, from + end - at))
-      at += piece.byteLength
-      yield piece
+    let at = 0
+    for (let index = 0; at < end; index++) {
+      const block = this.#blocks[index] as Uint8Array
+      const piece = block.subarray(Math.max(start - at, 0), end - at)
+      if (piece.byteLength > 0) yield piece
+      at += block.byteLength
     }
   }
 
@@ -99,12 +124,13 @@ export class Blocks {
   shorten(): void {
     const last = this.#blocks.pop()
     if (last === undefined) return
-    const used = this.size - this.#blocks.length * BLOCK_BYTES
-    this.#blocks.push(Uint8Array.from(last.subarray(0, used)))
+    this.#blocks.push(Uint8Array.from(last.subarray(0, last.byteLength - this.#room)))
+    this.#room = 0
   }
 
   clear(): void {
     this.size = 0
+    this.#room = 0
     this.#blocks.length = 0
   }
 }

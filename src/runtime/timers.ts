@@ -63,6 +63,11 @@ export const systemClock: Clock = {
   },
 }
 
+/** Yields to the event loop once. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => { setImmediate(resolve) })
+}
+
 /** Time after which work yields to the event loop, in milliseconds. */
 const TURN_MS = 10
 
@@ -75,7 +80,7 @@ export class Turns {
   }
 
   async next(): Promise<void> {
-    await new Promise<void>((resolve) => { setImmediate(resolve) })
+    await nextTurn()
     this.began = performance.now()
   }
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { bulkCreate } from '../../src/bulk/create.js'
 import { bulkUpdate } from '../../src/bulk/update.js'
 import type { BulkItem, BulkReport } from '../../src/bulk/index.js'
-import { isExact } from '../../src/json-array/element-reader.js'
+import { hasWellFormedStrings } from '../../src/json-array/element-reader.js'
 import { inexactValues } from '../../src/bulk/judge.js'
 import { httpError } from '../../src/http/errors.js'
 import type { Handler } from '../../src/http/exchange.js'
@@ -92,14 +92,15 @@ export const rules = {
     // An array that is there twice is refused in pieces alone.
     if (streamed.status < 400) assert.deepEqual(kinds(streamed.items ?? []), kinds(whole.items ?? []))
   }),
-  'what is said to be plain is what was sent': fc.property(mutated([...NUMBERS, ...CREATES], [...PIECES, '0', 'e', 'E+', '.']), (text) => {
+  'what is said to be well-formed is, and an integer that was rounded is seen': fc.property(mutated([...NUMBERS, ...CREATES], [...PIECES, '0', 'e', 'E+', '.']), (text) => {
     let value: unknown
     try {
       value = JSON.parse(text)
     } catch {
       return
     }
-    if (isExact(text)) assert.deepEqual(text.isWellFormed() ? inexactValues(value) : [], [])
+    const halves = inexactValues(value).filter(({ message }) => message.includes('surrogate'))
+    if (hasWellFormedStrings(text) && text.isWellFormed()) assert.deepEqual(halves, [])
     if (!/^-?\d+$/.test(text)) return
     // An integer that the engine had to round is always seen.
     const sent = BigInt(text)

@@ -153,7 +153,7 @@ export class CountedBytes {
   }
 
   #add(piece: Uint8Array): void {
-    this.#bytes.add(piece)
+    this.#bytes.keep(piece)
     this.#memory.add(piece.byteLength)
     arriving.delete(this)
     arriving.add(this)
