@@ -159,21 +159,31 @@ async function fileNow(path: string): Promise<bigint | undefined> {
   }
 }
 
+/**
+ * Removes expired blobs. Returns the bytes of what remains.
+ *
+ * @param onFailure - called for each file that could not be removed, and remains
+ */
 export async function sweepFolder(
   folder: string, now: number, stopped: () => boolean, isReserved: (name: string) => boolean,
+  onFailure: (error: unknown) => void,
 ): Promise<number> {
   let bytes = 0
   for (const name of await readdir(folder)) {
     if (stopped()) break
     const path = join(folder, name)
     if (name.endsWith('.blob')) {
-      const header = await blobHeader(path)
-      if (isSwept(header, now)) await removeExpired(folder, path, now)
+      try {
+        const header = await blobHeader(path)
+        if (isSwept(header, now)) await removeExpired(folder, path, now)
+      } catch (error) {
+        onFailure(error)
+      }
       bytes += await countedBytesOf(path)
     } else if (name.endsWith(PARTIAL)) {
       const stats = await stat(path).catch(() => undefined)
       if (stats === undefined) continue
-      if (stats.mtimeMs < now - ABANDONED_MS) await rm(path, { force: true })
+      if (stats.mtimeMs < now - ABANDONED_MS) await rm(path, { force: true }).catch(onFailure)
       else if (!isReserved(name)) bytes += countedBytes(stats.size)
     }
   }

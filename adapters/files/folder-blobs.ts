@@ -72,7 +72,10 @@ export class FolderBlobs implements Blobs {
     this.#folder = resolve(folder)
     this.shared = shared
     this.#clock = new FolderClock(this.#folder, now)
-    this.#space = new FolderSpace(maxBytes, () => this.#clock.now(), () => this.sweep())
+    this.#space = new FolderSpace(maxBytes, () => this.#clock.now(), () => (
+      // What cannot be removed counts.
+      this.sweep().catch(() => undefined)
+    ))
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     } catch (cause) {
@@ -154,19 +157,13 @@ export class FolderBlobs implements Blobs {
     }
   }
 
-  /** Removes expired blobs now. Also runs every `sweepMs`. */
+  /**
+   * Removes expired blobs now. Also runs every `sweepMs`. Skips what it cannot remove, and rejects
+   * with the first error at its end.
+   */
   async sweep(): Promise<void> {
     this.#assertOpen()
-    this.#sweeping ??= disk(
-      this.#space.measure(async () => {
-        const now = await this.#clock.now()
-        return sweepFolder(
-          this.#folder, now, () => this.#closed, (name) => this.#space.isReserved(name),
-        )
-      }),
-    ).finally(() => {
-      this.#sweeping = undefined
-    })
+    this.#sweeping ??= disk(this.#sweepAll()).finally(() => { this.#sweeping = undefined })
     await this.#sweeping
   }
 
@@ -175,6 +172,15 @@ export class FolderBlobs implements Blobs {
     this.#closed = true
     clearInterval(this.#timer)
     await this.#sweeping?.catch(() => undefined)
+  }
+
+  async #sweepAll(): Promise<void> {
+    const failures: unknown[] = []
+    await this.#space.measure(async () => sweepFolder(
+      this.#folder, await this.#clock.now(), () => this.#closed, (name) => this.#space.isReserved(name),
+      (error) => { if (failures.length === 0) failures.push(error) },
+    ))
+    if (failures.length > 0) throw failures[0]
   }
 
   async #write(

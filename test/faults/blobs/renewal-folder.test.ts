@@ -1,7 +1,7 @@
 // A renewal in a folder beside the sweep that deletes the blob. One of them wins, and the renewal
 // says which.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -95,4 +95,23 @@ test('readers see a blob whole while it is renewed', async (t) => {
   while (!isOver) assert.deepEqual(await slow.stat('key'), info)
   await renewed
   assert.deepEqual(await sweeping.stat('key'), info)
+})
+
+test('a file that cannot be removed stops neither a sweep nor the writes of a folder that is almost full', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'longhaul-stuck-'))
+  let now = BEFORE
+  const blobs = new FolderBlobs(folder, { maxBytes: 44_000, now: () => now })
+  t.after(async () => {
+    await blobs.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  // Whatever the order in which the folder is read, some come after the stuck ones.
+  const stuck = ['0', '7', 'f'].map((name) => join(folder, `${name.repeat(40)}.blob`))
+  for (const path of stuck) mkdirSync(path)
+  for (const key of ['a', 'b', 'c', 'd']) await blobs.put(key, content(key), { ttlMs: TTL_MS })
+  now = AFTER
+  await assert.rejects(blobs.sweep(), ({ cause }: Error) => (cause as NodeJS.ErrnoException).code === 'EISDIR')
+  assert.deepEqual((await readdir(folder)).filter((name) => name.endsWith('.blob')).length, stuck.length)
+  for (const key of ['a', 'b']) await blobs.put(key, content(key), { ttlMs: TTL_MS })
+  assert.equal((await blobs.stat('a'))?.size, 1)
 })
