@@ -1,7 +1,7 @@
 import type { Store } from '../stores/store.js'
 import type { JsonForm, JsonSafe } from '../tasks/definition/json-values.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
-import { PartialWriter, resultText, type Limits } from './partial-log.js'
+import { PartialWriter, resultText, type Limits } from './partial-writer.js'
 
 /** The part of the context of `run` that emits. `T` is the type of one partial result. */
 export interface Emitting<T> {

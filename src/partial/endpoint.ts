@@ -15,7 +15,8 @@ import { array, object, text } from '../tasks/http/formats.js'
 import type { TaskSnapshot } from '../tasks/record/view.js'
 import type { Subscription, WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
-import { logKey, parsePosition, readAfter, toId, type Page, type Position } from './partial-log.js'
+import { logKey } from './partial-log.js'
+import { parsePosition, readAfter, toId, type Page, type Position } from './partial-reader.js'
 
 type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'>
 

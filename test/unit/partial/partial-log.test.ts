@@ -4,9 +4,9 @@ import { after, describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { WorkerClosingError } from '../../../src/engine/runs.js'
 import { isHttpError } from '../../../src/http/errors.js'
-import {
-  logKey, parsePosition, PartialWriter, readAfter, removeAll, resultText, toId, type Limits, type Page, type Position,
-} from '../../../src/partial/partial-log.js'
+import { logKey, removeAll } from '../../../src/partial/partial-log.js'
+import { parsePosition, readAfter, toId, type Page, type Position } from '../../../src/partial/partial-reader.js'
+import { PartialWriter, resultText, type Limits } from '../../../src/partial/partial-writer.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
 import { Spy, SpyStore } from '../kit/tasks.js'
 import { keepAlive } from '../../kit/wait.js'

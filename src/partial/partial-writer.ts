@@ -1,0 +1,228 @@
+import { Buffer } from 'node:buffer'
+import { isWorkerClosing } from '../engine/runs.js'
+import { httpError } from '../http/errors.js'
+import { setTimeout } from '../runtime/timers.js'
+import { StoreRetry } from '../stores/calls.js'
+import type { Entry, Store, WriteOptions } from '../stores/store.js'
+import {
+  decode, deleteParts, emptyLog, encode, logKey, newId, partKey, type Log, type Part, type TaskOfLog,
+} from './partial-log.js'
+
+/** Size from which the newest partial results become a part of their own, in bytes. */
+const PART_BYTES = 16_384
+/** Maximum size of one partial result, in bytes. */
+const MAX_RESULT_BYTES = 65_536
+/** Bytes that may wait to be written. Beyond them `emit` waits. */
+const MAX_WAITING_BYTES = 65_536
+/** Time for which partial results are gathered before they are written, in milliseconds. */
+const GATHER_MS = 20
+
+/** Limits of the partial results of one task. */
+export interface Limits {
+  readonly keepMs: number
+  readonly maxResults: number
+  readonly maxBytes: number
+}
+
+/** Returns a partial result as JSON. Throws a `TypeError` if it is not JSON, or too large. */
+export function resultText(result: unknown): string {
+  const text = JSON.stringify(result) as string | undefined
+  if (text === undefined) throw new TypeError('emit: a partial result must be JSON, not undefined or a function')
+  if (Buffer.byteLength(text) <= MAX_RESULT_BYTES) return text
+  throw new TypeError(`emit: a partial result may have ${MAX_RESULT_BYTES} bytes as JSON; write a file for more`)
+}
+
+/** The run that emits. */
+export interface EmittingRun {
+  readonly task: TaskOfLog
+  readonly attempt: number
+  readonly owner: string | undefined
+  readonly signal: AbortSignal
+}
+
+/** The partial results of one run of a task. The run that began last alone may write. */
+export class PartialWriter {
+  private readonly id = newId()
+  private readonly retry: StoreRetry
+  private readonly options: WriteOptions
+  /** Number of results from which the newest ones become a part. */
+  private readonly partCount: number
+  private log: Log
+  private revision: string | undefined
+  private waiting: string[] = []
+  private waitingBytes = 0
+  private isClearing = false
+  private writing: Promise<void> | undefined
+  private failure: { readonly error: unknown } | undefined
+
+  private constructor(
+    private readonly store: Store, private readonly run: EmittingRun, private readonly limits: Limits,
+  ) {
+    const { attempt, owner, signal } = run
+    this.retry = new StoreRetry(store.shared, signal)
+    this.options = { ttlMs: limits.keepMs, evictable: true, owner }
+    this.partCount = Math.ceil(limits.maxResults / 10)
+    this.log = { ...emptyLog(), attempt, writer: this.id }
+  }
+
+  /**
+   * Takes the partial results over from an earlier run, which can write none any more.
+   *
+   * @throws {HttpError} 409 `attempt_replaced`: a later run has done so
+   */
+  static async open(store: Store, run: EmittingRun, limits: Limits): Promise<PartialWriter> {
+    const writer = new PartialWriter(store, run, limits)
+    let entry = await writer.retry.run(() => store.get(logKey(run.task)))
+    for (;;) {
+      // A run that was given back must not take over from the next one, which has the same attempt.
+      run.signal.throwIfAborted()
+      const stored = entry && decode(entry)
+      if (stored && stored.attempt > run.attempt) throw httpError('attempt_replaced')
+      writer.revision = entry?.revision
+      entry = await writer.tryWrite({ ...writer.log, ...stored, attempt: run.attempt, writer: writer.id })
+      if (!entry) return writer
+    }
+  }
+
+  /** Writes a result soon. Resolves at once, unless many wait. */
+  async emit(text: string): Promise<void> {
+    this.assertWritable()
+    this.waiting.push(text)
+    this.waitingBytes += text.length
+    this.writing ??= this.writeAll()
+    if (this.waitingBytes > MAX_WAITING_BYTES) await this.settled()
+  }
+
+  /** Drops all results. Readers are told. */
+  async clear(): Promise<void> {
+    this.assertWritable()
+    this.waiting = []
+    this.waitingBytes = 0
+    this.isClearing = true
+    this.writing ??= this.writeAll()
+    await this.settled()
+  }
+
+  /** Returns how many results there were since `clear`, and the newest of them that are stored, without a gap. */
+  async stored(): Promise<{ readonly count: number, readonly texts: readonly string[] }> {
+    await this.settled()
+    const { log: { parts, first, tail }, run: { task }, store } = this
+    let texts: string[] = []
+    for (const part of parts) {
+      const older = await this.retry.run(() => store.get(partKey(task, part)))
+      // Evicted: those before it are no use without it.
+      texts = older ? texts.concat(older.value.split('\n')) : []
+    }
+    return { count: first + tail.length - 1, texts: texts.concat(tail) }
+  }
+
+  /** Resolves when all results are stored. Rejects if one was not. */
+  async settled(): Promise<void> {
+    await this.writing
+    if (this.failure) throw this.failure.error
+  }
+
+  /** Makes all later calls reject, and `settled`. */
+  fail(error: unknown): void {
+    this.failure ??= { error }
+  }
+
+  /** A run that was stopped emits nothing more. One that a shutdown stops may still end. */
+  private assertWritable(): void {
+    const { failure, run: { signal } } = this
+    if (failure) throw failure.error
+    if (signal.aborted && !isWorkerClosing(signal.reason)) throw signal.reason
+  }
+
+  /** Makes all writes, one after the other. Never rejects: the next call throws the error. */
+  private async writeAll(): Promise<void> {
+    try {
+      await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
+      while (this.isClearing || this.waiting.length > 0) {
+        if (this.isClearing) {
+          this.isClearing = false
+          await this.drop()
+        } else await this.append(this.take())
+      }
+    } catch (error) {
+      this.fail(error)
+    }
+    this.writing = undefined
+  }
+
+  /** Takes as many of the waiting results as a part may have. */
+  private take(): string[] {
+    let [count, bytes] = [0, 0]
+    for (const text of this.waiting) {
+      if (count === this.partCount || bytes >= PART_BYTES) break
+      count++
+      bytes += Buffer.byteLength(text)
+      this.waitingBytes -= text.length
+    }
+    return this.waiting.splice(0, count)
+  }
+
+  private async append(texts: readonly string[]): Promise<void> {
+    const { store, run: { task }, log, options, partCount, limits: { maxResults, maxBytes } } = this
+    const tail = [...log.tail, ...texts]
+    const bytes = tail.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+    if (bytes < PART_BYTES && tail.length < partCount) return this.write({ ...log, tail })
+    const part = { id: newId(), first: log.first, count: tail.length, bytes }
+    // An entry that exists is that of a try whose reply was lost.
+    await this.retry.run(() => store.create(partKey(task, part), tail.join('\n'), options))
+    const parts = [...log.parts, part]
+    const dropped: Part[] = []
+    while (parts.length > 1 && (total(parts, 'count') > maxResults || total(parts, 'bytes') > maxBytes)) {
+      dropped.push(parts.shift() as Part)
+    }
+    await this.write({ ...log, parts, first: log.first + tail.length, tail: [] })
+    await deleteParts(store, task, dropped)
+  }
+
+  private async drop(): Promise<void> {
+    const { store, run: { task }, log } = this
+    if (log.first === 1 && log.tail.length === 0) return
+    await this.write({ ...log, ...emptyLog() })
+    await deleteParts(store, task, log.parts)
+  }
+
+  private async write(log: Log): Promise<void> {
+    for (;;) {
+      const entry = await this.tryWrite(log)
+      if (!entry) return
+      const { writer, attempt } = decode(entry)
+      // Of this run: a store that failed over may have lost the last write. Of an earlier one: it wrote after the entry
+      // was evicted.
+      if (writer !== this.id && attempt >= log.attempt) throw httpError('attempt_replaced')
+      this.revision = entry.revision
+    }
+  }
+
+  /** Writes the log. Returns the entry that is there instead, if there is one. Repeats the write if its reply is lost. */
+  private async tryWrite(log: Log): Promise<Entry | undefined> {
+    const { store, options, run: { task, signal } } = this
+    const [key, value] = [logKey(task), encode(log)]
+    for (;;) {
+      const { revision } = this
+      const outcome = await this.retry.run(async () => (
+        revision === undefined ? store.create(key, value, options) : store.replace(key, value, revision, options)
+      ))
+      let written: string | undefined
+      if ('revision' in outcome) written = outcome.revision
+      else if (outcome.entry?.value === value) written = outcome.entry.revision
+      if (written !== undefined) {
+        this.revision = written
+        this.log = log
+        return undefined
+      }
+      if ('entry' in outcome && outcome.entry) return outcome.entry
+      // Evicted or expired; or removed with the task, and then the run was stopped.
+      if (signal.aborted) throw httpError('attempt_replaced')
+      this.revision = undefined
+    }
+  }
+}
+
+function total(parts: readonly Part[], what: 'count' | 'bytes'): number {
+  return parts.reduce((sum, part) => sum + part[what], 0)
+}
