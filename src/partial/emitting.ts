@@ -1,3 +1,4 @@
+import { isWorkerClosing } from '../engine/runs.js'
 import type { Store } from '../stores/store.js'
 import type { JsonForm, JsonSafe } from '../tasks/definition/json-values.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
@@ -66,20 +67,32 @@ export async function runEmitting<T, R>(
   store: Store, context: TaskContext, limits: Limits, work: (context: TaskContext & Emitting<T>) => R,
 ): Promise<Awaited<R>> {
   const writer = await openWriter(store, context, limits)
-  const { checkpoint } = context
+  const { checkpoint, signal } = context
+  let isOver = false
+  /** Calls a function of the run. A call that nobody awaits must not end the process: the end of the run reports it. */
+  const guarded = (call: () => Promise<void>): Promise<void> => {
+    const calling = (async () => {
+      if (isOver) throw new Error('emit: the run has ended')
+      try {
+        // One that a shutdown stops may still end.
+        if (signal.aborted && !isWorkerClosing(signal.reason)) throw signal.reason
+        await call()
+      } catch (error) {
+        writer.fail(error)
+        throw error
+      }
+    })()
+    calling.catch(() => undefined)
+    return calling
+  }
   const emitting: TaskContext & Emitting<T> = {
     ...context,
-    emit(result) {
-      const emitted = (async () => writer.emit(resultText(result)))()
-      // A call that nobody awaits must not end the process.
-      emitted.catch((error: unknown) => { writer.fail(error) })
-      return emitted
-    },
+    emit: (result) => guarded(() => writer.emit(resultText(result))),
+    clear: () => guarded(() => writer.clear()),
     async emitted() {
       const { count, texts } = await writer.stored()
       return { count, results: texts.map((text) => JSON.parse(text) as JsonForm<T>) }
     },
-    clear: () => writer.clear(),
     checkpoint: {
       value: checkpoint.value,
       // Else the next run would go on behind results that were never stored.
@@ -91,13 +104,13 @@ export async function runEmitting<T, R>(
   }
   try {
     const result = await work(emitting)
+    isOver = true
     await writer.settled()
     return result
   } catch (error) {
+    isOver = true
     await writer.settled().catch(() => undefined)
     throw error
-  } finally {
-    writer.fail(new Error('emit: the run has ended'))
   }
 }
 

@@ -35,7 +35,7 @@ interface Writer {
   readonly begin: string
   readonly result: (id: string, text: string) => string
   readonly gap: (before: string) => string
-  readonly end: (last: string, status: string) => string
+  readonly end: (id: string, status: string) => string
   readonly heartbeat: string
 }
 
@@ -44,13 +44,13 @@ const WRITERS: Readonly<Record<string, Writer>> = {
     type: `${EVENTS}; charset=utf-8`, begin: RETRY, heartbeat: HEARTBEAT,
     result: (id, text) => `id: ${id}\ndata: ${text}\n\n`,
     gap: (before) => `id: ${before}\nevent: gap\ndata: {}\n\n`,
-    end: (last, status) => `id: ${last}\nevent: end\ndata: ${JSON.stringify({ status })}\n\n`,
+    end: (id, status) => `id: ${id}\nevent: end\ndata: ${JSON.stringify({ status })}\n\n`,
   },
   [LINES]: {
     type: LINES, begin: '', heartbeat: '\n',
     result: (id, text) => `{"id":"${id}","value":${text}}\n`,
     gap: (before) => `{"id":"${before}","gap":{}}\n`,
-    end: (_last, status) => `${JSON.stringify({ end: { status } })}\n`,
+    end: (id, status) => `${JSON.stringify({ id, end: { status } })}\n`,
   },
 }
 
@@ -66,10 +66,10 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
     if (type === JSON_TYPE) return jsonText(200, await bodyOf(store, task, after), NOT_STORED)
     const writer = WRITERS[type] as Writer
     const headers = { ...STREAM_HEADERS, 'content-type': writer.type }
-    // 204 is how a server tells an EventSource to stop reconnecting.
-    if (request.headers['last-event-id'] !== undefined && isFinalStatus(task.state)) {
-      const { results, isGap } = await readAfter(store, task, after, hasRun(task))
-      if (results.length === 0 && !isGap) return empty(204, NOT_STORED)
+    // 204 is how a server tells an EventSource that was told the end to stop reconnecting.
+    if (after?.version === task.version && request.headers['last-event-id'] !== undefined && isFinalStatus(task.state)) {
+      const { results, gap } = await readAfter(store, task, after, hasRun(task))
+      if (results.length === 0 && gap === undefined) return empty(204, NOT_STORED)
     }
     if (request.method === 'HEAD') return { status: 200, headers }
     const slot = acquireSlot(serviceOf(endpoints.tasks).waiters, request, task.owner)
@@ -100,13 +100,13 @@ async function* follow<C>(
       if (!now || now.external !== external) return
       isNews = false
       // Read after the state: a run stores all results before it ends.
-      const { results, isGap, ...page } = await readAfter(store, task, position, hasRun(now))
-      const text = toText(writer, results, isGap, page.position)
+      const page = await readAfter(store, task, position, hasRun(now))
+      const text = toText(writer, page)
       if (text !== '') yield text
       position = page.position
       if (page.isMore) isNews = true
       else if (isFinalStatus(now.state)) {
-        yield writer.end(toId(position), now.state)
+        yield writer.end(toId({ ...position, version: now.version }), now.state)
         return
       }
       if (text !== '') sentAt = performance.now()
@@ -114,7 +114,7 @@ async function* follow<C>(
         sentAt = performance.now()
         yield writer.heartbeat
       }
-      if (!page.isMore) await new Promise((resolve) => setTimeout(resolve, READ_MS).unref())
+      if (!page.isMore) await new Promise((resolve) => setTimeout(resolve, READ_MS))
     }
   } finally {
     unwatch?.()
@@ -124,10 +124,9 @@ async function* follow<C>(
 }
 
 /** Returns a page as one text: its results are few, or small. */
-function toText(writer: Writer, results: Page['results'], isGap: boolean, { log, last }: Position): string {
-  const [first] = results
-  const gap = isGap ? writer.gap(toId({ log, last: first ? first.last - 1 : last })) : ''
-  return results.reduce((text, result) => text + writer.result(toId(result), result.text), gap)
+function toText(writer: Writer, { results, gap }: Page): string {
+  const begin = gap ? writer.gap(toId(gap)) : ''
+  return results.reduce((text, result) => text + writer.result(toId(result), result.text), begin)
 }
 
 async function bodyOf(store: Store, task: TaskSnapshot, after: Position | undefined): Promise<string> {
@@ -137,7 +136,7 @@ async function bodyOf(store: Store, task: TaskSnapshot, after: Position | undefi
   for (let isMore = true; isMore;) {
     const page = await readAfter(store, task, position, hasRun(task))
     // Those before a gap were dropped while this one read.
-    if (page.isGap) {
+    if (page.gap) {
       hasGap = true
       values.length = 0
     }
@@ -154,7 +153,8 @@ function hasRun({ state, attempt }: TaskSnapshot): boolean {
 
 /** Returns the last result that the client has, if it says so. */
 function readPosition({ query, headers }: HttpRequest<unknown>): Position | undefined {
-  const unknown = [...query.keys()].find((name) => name !== 'after')
+  const names = [...query.keys()]
+  const unknown = names.find((name, at) => name !== 'after' || at > 0)
   // An EventSource sends both: the parameter of its URL stays, and the field is newer.
   const given = headers['last-event-id'] ?? query.get('after')
   if (unknown === undefined && given === null) return undefined
@@ -162,7 +162,7 @@ function readPosition({ query, headers }: HttpRequest<unknown>): Position | unde
   if (unknown === undefined && position) return position
   throw httpError('invalid_query', {
     message: unknown === undefined ? 'after and Last-Event-ID must be the id of a partial result.'
-      : `There is no parameter ${JSON.stringify(unknown.slice(0, 100))}; after is the only one.`,
+      : `The parameter ${JSON.stringify(unknown.slice(0, 100))} is not known here, or repeated; after is the only one.`,
   })
 }
 

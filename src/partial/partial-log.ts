@@ -11,14 +11,22 @@ export interface Part {
   readonly bytes: number
 }
 
+/** Results that one run has written. */
+interface Writing {
+  /** Random, and another one after `clear`. */
+  readonly id: string
+  /** Number of the first one. */
+  readonly first: number
+}
+
 /** The entry of a task: its newest results themselves, and where the older ones are. */
 export interface Log {
-  /** Random, and another one after `clear` or if the entry was evicted: then the numbers begin again. */
-  readonly id: string
   /** Number of the attempt that may write. */
   readonly attempt: number
   /** Id of the run that may write. A run that was given back has the attempt of the next one. */
   readonly writer: string
+  /** The runs that have written the numbers. A store that lost some lets the next run write these numbers again. */
+  readonly writings: readonly Writing[]
   readonly parts: readonly Part[]
   /** Number of the first result of `tail`, from 1. */
   readonly first: number
@@ -37,7 +45,13 @@ export interface TaskOfLog {
 export const logKey = ({ id, external }: TaskOfLog): string => `partial/${id}/${external}`
 export const partKey = (task: TaskOfLog, { id }: Part): string => `${logKey(task)}/${id}`
 export const newId = (): string => randomBytes(4).toString('hex')
-export const emptyLog = () => ({ id: newId(), parts: [], first: 1, tail: [] })
+/** Returns a log without results. */
+export const emptyLog = () => ({ writings: [{ id: newId(), first: 1 }], parts: [], first: 1, tail: [] })
+
+/** Returns the id of those that wrote a number, if it is known. */
+export function writingOf({ writings }: Pick<Log, 'writings'>, number: number): string | undefined {
+  return writings.findLast(({ first }) => first <= Math.max(number, 1))?.id
+}
 
 /** A line of JSON for the log, and one for each result. JSON contains no line break. */
 export function encode({ tail, ...head }: Log): string {

@@ -1,26 +1,30 @@
 import type { Store } from '../stores/store.js'
-import { decode, logKey, partKey, type TaskOfLog } from './partial-log.js'
+import { decode, logKey, partKey, writingOf, type TaskOfLog } from './partial-log.js'
 
-/** The last partial result that a reader has: the id of its log, and its number. */
+/** The last partial result that a reader has. */
 export interface Position {
-  readonly log: string
+  /** Id of those that wrote it. */
+  readonly by: string
+  /** Its number. */
   readonly last: number
+  /** Version of the final task of which the reader was told the end. */
+  readonly version?: number
 }
 
-/** Log of a reader of a task that has not emitted yet. */
-const NOT_YET = 'none'
-/** Log of a reader that was told that all is gone. */
-const GONE = 'gone'
+/** Position of a reader of a task that has not emitted yet. */
+const NOT_YET: Position = { by: 'none', last: 0 }
+/** Position of a reader that was told that all is gone. */
+const GONE: Position = { by: 'gone', last: 0 }
 
 /** Returns the position that a client has sent, if it is one. */
 export function parsePosition(text: string): Position | undefined {
-  const [, log, last] = /^([a-z0-9]{1,16})-(\d{1,15})$/.exec(text) ?? []
-  return log === undefined ? undefined : { log, last: Number(last) }
+  const [, by, last, version] = /^([a-z0-9]{1,16})-(\d{1,15})(?:-(\d{1,15}))?$/.exec(text) ?? []
+  return by === undefined ? undefined : { by, last: Number(last), ...version !== undefined && { version: Number(version) } }
 }
 
-/** Returns a position as clients see it, the id of a partial result. */
-export function toId({ log, last }: Position): string {
-  return `${log}-${last}`
+/** Returns a position as clients see it, the id of a partial result or of the end. */
+export function toId({ by, last, version }: Position): string {
+  return version === undefined ? `${by}-${last}` : `${by}-${last}-${version}`
 }
 
 /** A partial result as JSON, and the position of a reader that has it. */
@@ -35,8 +39,8 @@ export interface Page {
   readonly position: Position
   /** True if there are more. */
   readonly isMore: boolean
-  /** True if some before the results of this page are missing. */
-  readonly isGap: boolean
+  /** Position of a reader that has all before the results of this page, if some of these are missing. */
+  readonly gap: Position | undefined
 }
 
 /**
@@ -51,17 +55,21 @@ export async function readAfter(
   const entry = task.external === undefined ? undefined : await store.get(logKey(task))
   if (!entry) {
     const isGone = hasRun && task.external !== undefined
-    const now = isGone ? { log: GONE, last: 0 } : position ?? { log: NOT_YET, last: 0 }
-    return { results: [], position: now, isMore: false, isGap: isGone && position?.log !== GONE }
+    return { results: [], position: isGone ? GONE : position ?? NOT_YET, isMore: false, gap: isGone && position?.by !== GONE.by ? GONE : undefined }
   }
-  const { id, parts, first, tail } = decode(entry)
-  const isOther = position !== undefined && position.log !== NOT_YET && position.log !== id
-  const last = position?.log === id ? position.last : 0
+  const log = decode(entry)
+  const { parts, first, tail } = log
+  const by = (number: number): string => writingOf(log, number) ?? NOT_YET.by
+  const isKnown = position !== undefined && position.last < first + tail.length && position.by === by(position.last)
+  const isOther = position !== undefined && position.by !== NOT_YET.by && !isKnown
+  const last = isKnown ? position.last : 0
   const pageOf = (texts: readonly string[], from: number, isMore: boolean): Page => {
-    const results = texts.map((text, at) => ({ log: id, last: from + at, text })).filter((result) => result.last > last)
+    const results = texts.map((text, at) => ({ by: by(from + at), last: from + at, text })).filter((result) => result.last > last)
     const next = results[0]?.last ?? from + texts.length
+    const end = Math.max(last, from + texts.length - 1)
     return {
-      results, isMore, isGap: isOther || next > last + 1, position: { log: id, last: Math.max(last, from + texts.length - 1) },
+      results, isMore, position: { by: by(end), last: end },
+      gap: isOther || next > last + 1 ? { by: by(next - 1), last: next - 1 } : undefined,
     }
   }
   for (const part of parts) {

@@ -21,9 +21,9 @@ export interface PartialResultsOptions {
    * @default 604_800_000 (a week)
    */
   readonly keepMs?: number
-  /** Number of partial results of one task, beyond which the oldest are dropped. @default 10_000 */
+  /** Number of partial results of one task, beyond which the oldest are dropped. At most a million. @default 10_000 */
   readonly maxResults?: number
-  /** Their size in bytes, beyond which the oldest are dropped. @default 1_048_576 */
+  /** Their size in bytes, beyond which the oldest are dropped. From 64 KiB to 16 MiB. @default 1_048_576 */
   readonly maxBytes?: number
 }
 
@@ -65,8 +65,8 @@ const OPTIONS = {
     typeof (given as Store | null)?.watch === 'function'
   ), { required: true }),
   keepMs: duration({ min: 1000, default: 7 * 86_400_000 }),
-  maxResults: whole({ min: 10, default: 10_000 }),
-  maxBytes: whole({ min: 65_536, default: 1_048_576 }),
+  maxResults: whole({ min: 10, max: 1_000_000, default: 10_000 }),
+  maxBytes: whole({ min: 65_536, max: 16_777_216, default: 1_048_576 }),
 } satisfies OptionTable<PartialResultsOptions>
 
 /**
@@ -98,7 +98,7 @@ export function partialResults<T = unknown>(options: PartialResultsOptions): Par
     of: () => randomUUID(), release: () => undefined,
     remove: (name, { id }) => removeAll(store, { id, external: name }),
   }
-  const runs = new Set<unknown>()
+  const runs = new WeakSet<object>()
   return {
     external,
     run: (work) => {
@@ -111,7 +111,7 @@ export function partialResults<T = unknown>(options: PartialResultsOptions): Par
     endpoint: (endpoints) => {
       const { core, settings } = serviceOf(endpoints.tasks, 'partialResults')
       if (settings.store !== store) throw new TypeError('partialResults: pass the store that createTasks has')
-      const definitions: readonly { readonly name: string, readonly run: unknown, readonly external?: unknown }[] = settings.definitions
+      const definitions: readonly { readonly name: string, readonly run: object, readonly external?: unknown }[] = settings.definitions
       for (const { name, run, external: owned } of definitions) {
         if (!runs.has(run)) continue
         if (owned !== external) throw new TypeError(`partialResults: the definition ${name} needs its property external, too`)

@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
-import { isWorkerClosing } from '../engine/runs.js'
 import { httpError } from '../http/errors.js'
-import { setTimeout } from '../runtime/timers.js'
+import { clearTimeout, setTimeout } from '../runtime/timers.js'
 import { StoreRetry } from '../stores/calls.js'
 import type { Entry, Store, WriteOptions } from '../stores/store.js'
+import { rejectEmptied } from '../tasks/definition/json-values.js'
 import {
   decode, deleteParts, emptyLog, encode, logKey, newId, partKey, type Log, type Part, type TaskOfLog,
 } from './partial-log.js'
@@ -16,6 +16,8 @@ const MAX_RESULT_BYTES = 65_536
 const MAX_WAITING_BYTES = 65_536
 /** Time for which partial results are gathered before they are written, in milliseconds. */
 const GATHER_MS = 20
+/** Maximum number of runs that a log knows. A reader that has results of older ones is told of a gap. */
+const MAX_WRITINGS = 100
 
 /** Limits of the partial results of one task. */
 export interface Limits {
@@ -28,6 +30,7 @@ export interface Limits {
 export function resultText(result: unknown): string {
   const text = JSON.stringify(result) as string | undefined
   if (text === undefined) throw new TypeError('emit: a partial result must be JSON, not undefined or a function')
+  rejectEmptied(result, text)
   if (Buffer.byteLength(text) <= MAX_RESULT_BYTES) return text
   throw new TypeError(`emit: a partial result may have ${MAX_RESULT_BYTES} bytes as JSON; write a file for more`)
 }
@@ -52,7 +55,14 @@ export class PartialWriter {
   private waiting: string[] = []
   private waitingBytes = 0
   private isClearing = false
+  /** Numbers of the calls of `emit` and `clear`, and of those that are done. */
+  private calls = 0
+  private done = 0
+  /** Number of those that wait until all is stored. */
+  private waiters = 0
   private writing: Promise<void> | undefined
+  /** Ends the gathering. */
+  private hurry: (() => void) | undefined
   private failure: { readonly error: unknown } | undefined
 
   private constructor(
@@ -79,27 +89,32 @@ export class PartialWriter {
       const stored = entry && decode(entry)
       if (stored && stored.attempt > run.attempt) throw httpError('attempt_replaced')
       writer.revision = entry?.revision
-      entry = await writer.tryWrite({ ...writer.log, ...stored, attempt: run.attempt, writer: writer.id })
+      entry = await writer.tryWrite(stored ? writer.continued(stored) : writer.log)
       if (!entry) return writer
     }
   }
 
   /** Writes a result soon. Resolves at once, unless many wait. */
   async emit(text: string): Promise<void> {
-    this.assertWritable()
+    if (this.failure) throw this.failure.error
+    this.calls++
     this.waiting.push(text)
     this.waitingBytes += text.length
-    this.writing ??= this.writeAll()
+    this.writing ??= this.writeSome()
     if (this.waitingBytes > MAX_WAITING_BYTES) await this.settled()
   }
 
   /** Drops all results. Readers are told. */
   async clear(): Promise<void> {
-    this.assertWritable()
+    if (this.failure) throw this.failure.error
+    this.calls++
+    this.done += this.waiting.length
     this.waiting = []
     this.waitingBytes = 0
+    // Calls that wait for another one to clear are done with it.
+    if (this.isClearing) this.done++
     this.isClearing = true
-    this.writing ??= this.writeAll()
+    this.writing ??= this.writeSome()
     await this.settled()
   }
 
@@ -116,9 +131,15 @@ export class PartialWriter {
     return { count: first + tail.length - 1, texts: texts.concat(tail) }
   }
 
-  /** Resolves when all results are stored. Rejects if one was not. */
+  /** Resolves when all results so far are stored. Rejects if one was not. */
   async settled(): Promise<void> {
-    await this.writing
+    const { calls } = this
+    this.waiters++
+    while (this.done < calls && this.writing) {
+      this.hurry?.()
+      await this.writing
+    }
+    this.waiters--
     if (this.failure) throw this.failure.error
   }
 
@@ -127,27 +148,40 @@ export class PartialWriter {
     this.failure ??= { error }
   }
 
-  /** A run that was stopped emits nothing more. One that a shutdown stops may still end. */
-  private assertWritable(): void {
-    const { failure, run: { signal } } = this
-    if (failure) throw failure.error
-    if (signal.aborted && !isWorkerClosing(signal.reason)) throw signal.reason
-  }
-
-  /** Makes all writes, one after the other. Never rejects: the next call throws the error. */
-  private async writeAll(): Promise<void> {
+  /** Makes one write, and begins the next one if there is more. Never rejects: the next call throws the error. */
+  private async writeSome(): Promise<void> {
+    await this.gather()
     try {
-      await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
-      while (this.isClearing || this.waiting.length > 0) {
-        if (this.isClearing) {
-          this.isClearing = false
-          await this.drop()
-        } else await this.append(this.take())
+      if (this.isClearing) {
+        this.isClearing = false
+        await this.drop()
+        this.done++
+      } else {
+        const texts = this.take()
+        await this.append(texts)
+        this.done += texts.length
       }
     } catch (error) {
       this.fail(error)
+      this.waiting = []
+      this.isClearing = false
     }
-    this.writing = undefined
+    const isMore = this.isClearing || this.waiting.length > 0
+    this.writing = isMore ? this.writeSome() : undefined
+  }
+
+  /** Waits a moment for more results, unless there is enough for a part, or somebody waits. */
+  private async gather(): Promise<void> {
+    const isEnough = this.waitingBytes >= PART_BYTES || this.waiting.length >= this.partCount
+    if (isEnough || this.waiters > 0) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, GATHER_MS)
+      this.hurry = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    this.hurry = undefined
   }
 
   /** Takes as many of the waiting results as a part may have. */
@@ -177,6 +211,14 @@ export class PartialWriter {
     }
     await this.write({ ...log, parts, first: log.first + tail.length, tail: [] })
     await deleteParts(store, task, dropped)
+  }
+
+  /** Returns a log that this run continues. */
+  private continued(log: Log): Log {
+    const { run: { attempt }, id: writer } = this
+    const first = log.first + log.tail.length
+    const writings = [...log.writings.filter((earlier) => earlier.first < first), { id: writer, first }]
+    return { ...log, attempt, writer, writings: writings.slice(-MAX_WRITINGS) }
   }
 
   private async drop(): Promise<void> {

@@ -77,7 +77,7 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
 }
 
 /** Returns a text with ids as `log-3`. */
-const plain = (text: string): string => text.replaceAll(/\b[0-9a-f]{8}-(?=\d+\b)/g, 'log-')
+const plain = (text: string): string => text.replaceAll(/\b[0-9a-f]{8}-(?=\d+\b)/g, 'log-').replaceAll(/(log-\d+)-\d+/g, '$1-end')
 
 /** Yields events with ids as `log-3`. */
 async function* plainEvents(response: Response) {
@@ -100,7 +100,7 @@ for (const [name, url] of Object.entries(urls)) {
       gates[1]?.resolve()
       assert.deepEqual((await events.next()).value, { id: 'log-2', data: '"wait"' })
       assert.deepEqual((await events.next()).value, { id: 'log-3', data: '"b"' })
-      assert.deepEqual((await events.next()).value, { id: 'log-3', event: 'end', data: '{"status":"completed"}' })
+      assert.deepEqual((await events.next()).value, { id: 'log-3-end', event: 'end', data: '{"status":"completed"}' })
       assert.equal((await events.next()).done, true)
     })
 
@@ -111,15 +111,19 @@ for (const [name, url] of Object.entries(urls)) {
       const { last } = await (await ask(`${path}/partial-results`)).json() as { last: string }
       const at = (number: number): string => last.replace(/3$/, String(number))
       const events = await (await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': at(2) })).text()
-      assert.equal(plain(events), 'retry: 2000\n\nid: log-3\ndata: "c"\n\nid: log-3\nevent: end\ndata: {"status":"completed"}\n\n')
+      assert.equal(plain(events), 'retry: 2000\n\nid: log-3\ndata: "c"\n\nid: log-3-end\nevent: end\ndata: {"status":"completed"}\n\n')
       // An EventSource keeps the parameter of its URL when it reconnects.
       const again = await (await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': at(2) })).text()
       assert.equal(again, events)
+      // The connection broke between the last result and the end.
+      const end = await (await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': last })).text()
+      assert.equal(plain(end), 'retry: 2000\n\nid: log-3-end\nevent: end\ndata: {"status":"completed"}\n\n')
+      const told = /^id: (.*-.*-.*)$/m.exec(end)?.[1] ?? ''
       for (const method of ['GET', 'HEAD']) {
-        assert.equal((await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': last }, method)).status, 204)
+        assert.equal((await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': told }, method)).status, 204)
       }
       const lines = await (await ask(`${path}/partial-results?after=${at(1)}`, LINES)).text()
-      assert.equal(plain(lines), '{"id":"log-2","value":"b"}\n{"id":"log-3","value":"c"}\n{"end":{"status":"completed"}}\n')
+      assert.equal(plain(lines), '{"id":"log-2","value":"b"}\n{"id":"log-3","value":"c"}\n{"id":"log-3-end","end":{"status":"completed"}}\n')
       const now = await ask(`${path}/partial-results?after=${at(2)}`)
       assert.equal(now.headers.get('cache-control'), 'no-store')
       assert.deepEqual(await now.json(), { status: 'completed', last, results: [{ id: last, value: 'c' }] })
@@ -209,7 +213,7 @@ for (const [name, url] of Object.entries(urls)) {
       const readers = await Promise.all(Array.from({ length: 90 }, () => ask(`${path}/partial-results`, LINES)))
       gates[1]?.resolve()
       for (const text of await Promise.all(readers.map((reader) => reader.text()))) {
-        assert.equal(plain(text), '{"id":"log-1","value":"a"}\n{"id":"log-2","value":"wait"}\n{"id":"log-3","value":"b"}\n{"end":{"status":"completed"}}\n')
+        assert.equal(plain(text), '{"id":"log-1","value":"a"}\n{"id":"log-2","value":"wait"}\n{"id":"log-3","value":"b"}\n{"id":"log-3-end","end":{"status":"completed"}}\n')
       }
     })
   })
@@ -229,7 +233,7 @@ describe('the resource of partial results', () => {
   test('rejects positions, parameters, types and methods that it does not know', async (t) => {
     const { submit, ask } = open(t, undefined)
     const path = `${await submit('a')}/partial-results`
-    for (const after of ['x', '1', '-1', 'a-1-1']) assert.equal((await ask(`${path}?after=${after}`)).status, 400)
+    for (const after of ['x', '1', '-1', 'a-1-1-1', 'a-1&after=a-1']) assert.equal((await ask(`${path}?after=${after}`)).status, 400)
     assert.equal((await ask(`${path}?since=1`)).status, 400)
     assert.equal((await ask(path, { ...EVENTS, 'last-event-id': '-1' })).status, 400)
     assert.equal((await ask(path, { accept: 'image/png' })).status, 406)

@@ -4,6 +4,7 @@ import { after, describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { partialResults } from '../../../src/partial/index.js'
 import { readAfter } from '../../../src/partial/partial-reader.js'
+import { WorkerClosingError } from '../../../src/engine/runs.js'
 import type { Store } from '../../../src/stores/store.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
@@ -59,6 +60,63 @@ describe('a run that emits', () => {
     })
     await assert.rejects(async () => count.run({}, testContext(count, FOR_TASK)), /it fails/)
     assert.deepEqual([seen, await stored(store)], [[['1']], ['1', '2']])
+  })
+
+  test('that was cancelled emits nothing more; one that a shutdown stops may end', async () => {
+    for (const [reason, expected] of [[new Error('cancelled'), ['1']], [new WorkerClosingError(), ['1', '2']]] as const) {
+      for (const options of [FOR_TASK, SYNC]) {
+        const { store } = memory()
+        const { run, external } = partialResults<number>({ store })
+        const say = defineTask({ name: 'say', external, run: run(async (_input: object, { emit }) => {
+          await emit(1)
+          context.abort(reason)
+          await emit(2)
+          return 'done'
+        }) })
+        const context = testContext(say, options)
+        const ended = (async () => say.run({}, context))()
+        if (expected.length === 1) await assert.rejects(ended, reason)
+        else assert.equal(await ended, 'done')
+        if (options === FOR_TASK) assert.deepEqual(await stored(store), expected)
+      }
+    }
+  })
+
+  test('that goes on emitting after its end, ends', async () => {
+    const { store } = memory()
+    const { run, external } = partialResults<number>({ store })
+    const late: unknown[] = []
+    const { promise: rejected, resolve } = deferred()
+    const say = defineTask({ name: 'say', external, run: run(async (_input: object, { emit }) => {
+      await emit(1)
+      const timer = setInterval(() => {
+        emit(2).catch((error: unknown) => {
+          clearInterval(timer)
+          late.push(error)
+          resolve()
+        })
+      }, 1)
+      return 'done'
+    }) })
+    assert.equal(await say.run({}, testContext(say, FOR_TASK)), 'done')
+    await rejected
+    assert.match(String(late[0]), /the run has ended/)
+  })
+
+  test('clears without awaiting it, and the process goes on', async () => {
+    const { run, external } = partialResults<number>({ store: memory().store })
+    const unhandled: unknown[] = []
+    const note = (error: unknown): void => { unhandled.push(error) }
+    process.on('unhandledRejection', note)
+    const say = defineTask({ name: 'say', external, run: run(async (_input: object, { clear }) => {
+      context.abort(new Error('cancelled'))
+      void clear()
+    }) })
+    const context = testContext(say, FOR_TASK)
+    await assert.rejects(async () => say.run({}, context), /cancelled/)
+    await new Promise(setImmediate)
+    process.off('unhandledRejection', note)
+    assert.deepEqual(unhandled, [])
   })
 
   test('emits nothing after its end', async () => {

@@ -9,7 +9,7 @@ import { parsePosition, readAfter, toId, type Page, type Position } from '../../
 import { PartialWriter, resultText, type Limits } from '../../../src/partial/partial-writer.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
 import { Spy, SpyStore } from '../kit/tasks.js'
-import { keepAlive } from '../../kit/wait.js'
+import { keepAlive, pause } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
 keepAlive({ after })
@@ -29,7 +29,7 @@ async function read(store: Store, position?: Position, hasRun = false) {
   let isGap = false
   do {
     page = await readAfter(store, task, page?.position ?? position, hasRun)
-    isGap ||= page.isGap
+    isGap ||= page.gap !== undefined
     texts.push(...page.results.map(({ text }) => text))
   } while (page.isMore)
   return { texts, isGap, position: page.position }
@@ -113,21 +113,6 @@ describe('the run that may write', () => {
     assert.deepEqual((await read(store)).texts, ['1', '2', '3'])
   })
 
-  test('a run that was cancelled emits nothing more; one that a shutdown stops may end', async () => {
-    const { store } = memory()
-    for (const [reason, expected] of [[new Error('cancelled'), ['1', '2']], [new WorkerClosingError(), ['1', '2', '3']]] as const) {
-      await store.delete(KEY)
-      const stopped = new AbortController()
-      const writer = await open(store, 1, { signal: stopped.signal })
-      await emit(writer, '1')
-      await writer.emit('2')
-      stopped.abort(reason)
-      await writer.emit('3').catch((error: unknown) => { assert.equal(error, reason) })
-      await writer.settled()
-      assert.deepEqual((await read(store)).texts, expected)
-    }
-  })
-
   test('a stopped run whose task was removed writes nothing more', async () => {
     const { store } = memory()
     const stopped = new AbortController()
@@ -205,7 +190,7 @@ describe('readers', () => {
     assert.deepEqual(await read(store, position), { texts: [], isGap: false, position }, 'it may be written again')
     for (const start of [undefined, position, parsePosition('none-0')]) {
       const gone = await read(store, start, true)
-      assert.deepEqual(gone, { texts: [], isGap: true, position: { log: 'gone', last: 0 } })
+      assert.deepEqual(gone, { texts: [], isGap: true, position: { by: 'gone', last: 0 } })
       assert.equal((await read(store, gone.position, true)).isGap, false)
     }
     await emit(writer, '2')
@@ -239,9 +224,9 @@ describe('readers', () => {
     assert.equal(await store.delete(`${KEY}/${String(parts[1]?.id)}`), true)
     const { position, isMore } = await readAfter(store, task, undefined, false)
     assert.deepEqual([position.last, isMore], [10, true])
-    const { isGap, results } = await readAfter(store, task, position, false)
-    assert.deepEqual([isGap, results[0]?.text], [true, '21'])
-    assert.equal((await readAfter(store, task, { ...position, last: 25 }, false)).isGap, false)
+    const { gap, results } = await readAfter(store, task, position, false)
+    assert.deepEqual([gap, results[0]?.text], [{ ...position, last: 20 }, '21'])
+    assert.equal((await readAfter(store, task, { ...position, last: 25 }, false)).gap, undefined)
     assert.deepEqual(await writer.stored(), { count: 35, texts: numbers(21, 35) })
   })
 
@@ -249,7 +234,41 @@ describe('readers', () => {
     for (const text of ['', '1', '-1', 'a-', 'a-1x', 'A-1', `a-${'1'.repeat(16)}`, 'a'.repeat(17) + '-1', 'a-1\n']) {
       assert.equal(parsePosition(text), undefined, JSON.stringify(text))
     }
-    assert.deepEqual(parsePosition(toId({ log: '0f3a', last: 12 })), { log: '0f3a', last: 12 })
+    for (const position of [{ by: '0f3a', last: 12 }, { by: '0f3a', last: 12, version: 3 }]) assert.deepEqual(parsePosition(toId(position)), position)
+  })
+})
+
+describe('a reader of results that the store has lost', () => {
+  test('sees a gap, although the next run has written as many again', async () => {
+    const { store } = memory()
+    const first = await open(store, 1)
+    await emit(first, '1', '2', '3')
+    const known = await read(store)
+    const kept = await store.get(KEY)
+    await emit(first, '4', '5', '6')
+    const { position } = await read(store)
+    const now = await store.get(KEY)
+    await store.replace(KEY, kept?.value ?? '', now?.revision ?? '', { ttlMs: 60_000 })
+    const lost = await read(store, position)
+    assert.deepEqual([lost.texts, lost.isGap], [['1', '2', '3'], true])
+    const second = await open(store, 2)
+    assert.equal((await second.stored()).count, 3)
+    await emit(second, '"4b"', '"5b"', '"6b"', '"7b"')
+    const again = await read(store, position)
+    assert.deepEqual([again.texts, again.isGap], [['1', '2', '3', '"4b"', '"5b"', '"6b"', '"7b"'], true])
+    const others = await read(store, known.position)
+    assert.deepEqual([others.texts, others.isGap], [['"4b"', '"5b"', '"6b"', '"7b"'], false])
+  })
+
+  test('goes on after many runs, and is told of a gap after too many', async () => {
+    const { store } = memory()
+    const positions: Position[] = []
+    for (let attempt = 1; attempt <= 103; attempt++) {
+      await emit(await open(store, attempt), String(attempt))
+      positions.push((await read(store)).position)
+    }
+    assert.deepEqual(await read(store, positions[50]).then(({ texts, isGap }) => [texts, isGap]), [numbers(52, 103), false])
+    assert.equal((await read(store, positions[0])).isGap, true)
   })
 })
 
@@ -296,6 +315,58 @@ describe('clear', () => {
   })
 })
 
+describe('writes', () => {
+  /** A store whose writes take some time, and which counts them. */
+  function slowStore(ms: number) {
+    const { store } = memory()
+    const spy = new Spy()
+    class Slow extends SpyStore {
+      override async replace(...call: Parameters<SpyStore['replace']>) {
+        await pause(ms)
+        return super.replace(...call)
+      }
+    }
+    return { store: new Slow(store, spy), writes: () => spy.writes.length }
+  }
+
+  test('settled waits for what was emitted before it, and not for what follows', async () => {
+    const { store } = slowStore(10)
+    const writer = await open(store, 1)
+    const more = setInterval(() => void writer.emit('"more"'), 2)
+    await writer.emit('1')
+    await writer.settled()
+    clearInterval(more)
+    assert.equal((await read(store)).texts[0], '1')
+    await writer.settled()
+  })
+
+  test('one that somebody waits for begins at once', async (t) => {
+    const { store } = memory()
+    const writer = await open(store, 1)
+    const waits: number[] = []
+    t.mock.method(globalThis, 'setTimeout', (work: () => void, ms: number) => {
+      waits.push(ms)
+      return setTimeout(work, ms)
+    })
+    for (const text of numbers(1, 20)) await emit(writer, text)
+    assert.equal((await read(store)).texts.length, 20)
+    assert.ok(waits.every((ms) => ms < 20))
+  })
+
+  test('are gathered while nobody waits, however fast the store is', async () => {
+    const { store, writes } = slowStore(1)
+    const writer = await open(store, 1)
+    const before = writes()
+    const began = performance.now()
+    for (let at = 0; at < 100; at++) {
+      await writer.emit(String(at))
+      await pause(2)
+    }
+    await writer.settled()
+    assert.ok(writes() - before <= (performance.now() - began) / 20 + 20, `${writes() - before} writes`)
+  })
+})
+
 describe('limits', () => {
   test('a later run knows how many there were, also of those that were dropped', async () => {
     const { store } = memory()
@@ -326,6 +397,8 @@ describe('limits', () => {
   test('what is not JSON and what is too large is rejected', () => {
     assert.throws(() => resultText(undefined), TypeError)
     assert.throws(() => resultText(() => 1), TypeError)
+    assert.throws(() => resultText(Promise.resolve('row')), TypeError)
+    assert.throws(() => resultText({ rows: new Map([[1, 2]]) }), TypeError)
     assert.throws(() => resultText('x'.repeat(70_000)), TypeError)
     assert.equal(resultText('line\nbreak'), '"line\\nbreak"')
   })
