@@ -54,7 +54,8 @@ export class PartialWriter {
   private revision: string | undefined
   private waiting: string[] = []
   private waitingBytes = 0
-  private isClearing = false
+  /** Number of the calls that a `clear` is about to end: itself, and what waited before it. */
+  private dropping = 0
   /** Numbers of the calls of `emit` and `clear`, and of those that are done. */
   private calls = 0
   private done = 0
@@ -108,12 +109,9 @@ export class PartialWriter {
   async clear(): Promise<void> {
     if (this.failure) throw this.failure.error
     this.calls++
-    this.done += this.waiting.length
+    this.dropping += this.waiting.length + 1
     this.waiting = []
     this.waitingBytes = 0
-    // Calls that wait for another one to clear are done with it.
-    if (this.isClearing) this.done++
-    this.isClearing = true
     this.writing ??= this.writeSome()
     await this.settled()
   }
@@ -152,10 +150,11 @@ export class PartialWriter {
   private async writeSome(): Promise<void> {
     await this.gather()
     try {
-      if (this.isClearing) {
-        this.isClearing = false
+      const { dropping } = this
+      if (dropping > 0) {
+        this.dropping = 0
         await this.drop()
-        this.done++
+        this.done += dropping
       } else {
         const texts = this.take()
         await this.append(texts)
@@ -164,9 +163,9 @@ export class PartialWriter {
     } catch (error) {
       this.fail(error)
       this.waiting = []
-      this.isClearing = false
+      this.dropping = 0
     }
-    const isMore = this.isClearing || this.waiting.length > 0
+    const isMore = this.dropping > 0 || this.waiting.length > 0
     this.writing = isMore ? this.writeSome() : undefined
   }
 

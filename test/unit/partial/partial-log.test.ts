@@ -289,6 +289,22 @@ describe('clear', () => {
     assert.deepEqual([(await read(store)).texts, (await read(store)).isGap], [['"new"'], false])
   })
 
+  test('resolves once all is dropped, also beside another one and results that are being written', async () => {
+    const { store } = memory()
+    class Slow extends SpyStore {
+      override async replace(...call: Parameters<SpyStore['replace']>) {
+        await pause(5)
+        return super.replace(...call)
+      }
+    }
+    const writer = await open(new Slow(store, new Spy()), 1)
+    await emit(writer, '1')
+    void writer.emit('2')
+    await pause(22)
+    await Promise.race([writer.clear(), writer.clear()])
+    assert.deepEqual((await read(store)).texts, [])
+  })
+
   test('of nothing is no gap', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
