@@ -1,0 +1,261 @@
+// The requests of docs/guide/protocol.md, sent to a server: it responds as the page says.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { createServer } from 'node:http'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { createTasks, defineTask, httpError, router, taskEndpoints } from 'longhaul'
+import { verifyCallback } from 'longhaul/client'
+import { memory } from 'longhaul/memory'
+import { toNode } from 'longhaul/node'
+import { partialResults } from 'longhaul/partial'
+import { signedHeaders } from '../../../src/callbacks/message.js'
+import { listen } from '../../kit/listen.js'
+import { blocks, section } from '../kit/doc-page.js'
+import { root } from '../kit/process.js'
+
+const guide = (name: string) => readFileSync(join(root, 'docs/guide', name), 'utf8')
+const page = guide('protocol.md')
+const ID = '8TzN2cVbQ1uVYk3hJb0a5w'
+const CSV = 'month,total\n2026-01,10000\n'
+
+const { engine, store, blobs } = memory()
+const words = partialResults<string>({ store })
+const report = defineTask({
+  name: 'report',
+  files: true,
+  run: async ({ year }: { year: number }, { progress, signal, files }) => {
+    if (year === 2001) throw httpError('unprocessable', { message: 'There is no data of 2001.' })
+    if (year === 2002) await files.write('report.csv', CSV, { type: 'text/csv' })
+    else {
+      progress(5, 12)
+      await new Promise((resolve) => { signal.addEventListener('abort', resolve) })
+    }
+    return { message: 'Ready.' }
+  },
+})
+const answer = defineTask({
+  name: 'answer',
+  external: words.external,
+  run: words.run(async (_input: object, { emit }) => {
+    await emit('Hello')
+    await emit('World')
+  }),
+})
+const tasks = createTasks({ engine, store, blobs, definitions: [report, answer] })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'ann' })
+const answers = taskEndpoints(tasks, { statusPath: '/answers/{id}', owner: () => 'ann' })
+const server = createServer(toNode(router({
+  'POST /reports': endpoints.submit(report),
+  'GET /tasks': endpoints.list,
+  'GET|HEAD|DELETE /tasks/{id}': endpoints.status,
+  'POST /tasks/{id}/retry': endpoints.retry,
+  'GET|HEAD /tasks/{id}/files/{name}': endpoints.files,
+  'POST /answers': answers.submit(answer),
+  'GET|HEAD|DELETE /answers/{id}': answers.status,
+  'GET|HEAD /answers/{id}/partial-results': words.endpoint(answers),
+})))
+
+let url = ''
+let close: () => unknown
+before(async () => {
+  ({ url, close } = await listen(server))
+})
+after(async () => {
+  await tasks.close()
+  await close()
+})
+
+interface Exchange {
+  readonly method: string
+  readonly path: string
+  readonly headers: Record<string, string>
+  readonly body: string
+  readonly response: { readonly status: number, readonly headers: Record<string, string>, readonly body: string }
+}
+
+function parsePart(text: string) {
+  const [head = '', ...rest] = text.split('\n\n')
+  const [line = '', ...fields] = head.split('\n')
+  const headers = Object.fromEntries(fields.filter((field) => field !== '').map((field) => {
+    const at = field.indexOf(': ')
+    return [field.slice(0, at).toLowerCase(), field.slice(at + 2)]
+  }))
+  return { line, headers, body: rest.join('\n\n') }
+}
+
+/** The one exchange of a section of the page. */
+function exchangeOf(title: string): Exchange {
+  const [block = '', ...others] = blocks(section(page, title), 'http')
+  assert.deepEqual(others, [], `one exchange below ${title}`)
+  const split = block.indexOf('\nHTTP/1.1 ') + 1
+  const { line, headers, body } = parsePart(block.slice(0, split).trimEnd())
+  const [method = '', path = ''] = line.split(' ')
+  const shown = parsePart(block.slice(split))
+  return { method, path, headers, body, response: { ...shown, status: Number(shown.line.split(' ')[1]) } }
+}
+
+/** Replaces what differs from run to run. */
+const stable = (text: string, id: string): string => text.replaceAll(id, ID)
+  .replaceAll(/\b\d{13}-\d+\b/g, '<version>')
+  .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
+  .replaceAll(/\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT/g, '<date>')
+  .replaceAll(/^id: [a-z0-9]+-\d+$/gm, 'id: <result>')
+  .replaceAll(/^id: [a-z0-9]+-\d+-\d+$/gm, 'id: <end>')
+  .replaceAll(/cursor=\w+/g, 'cursor=<cursor>')
+
+async function submit(path: string, body: object): Promise<string> {
+  const response = await fetch(url + path, {
+    method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json', 'prefer': 'respond-async' },
+  })
+  const { taskId } = await response.json() as { taskId: string }
+  return taskId
+}
+
+const begun = async (): Promise<string> => {
+  const id = await submit('/reports', { year: 2026 })
+  for (;;) {
+    const { progress } = await (await fetch(`${url}/tasks/${id}`)).json() as { progress?: object }
+    if (progress) return id
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+/** Sends the request of a section for the task `id`, and compares the response with the page. */
+async function check(title: string, id: string, changed: Record<string, string> = {}): Promise<void> {
+  const { method, path, headers, body, response: shown } = exchangeOf(title)
+  const response = await fetch(url + path.replace(ID, id), {
+    method, headers: { ...headers, ...changed }, ...body !== '' && { body },
+  })
+  assert.equal(response.status, shown.status)
+  const text = await response.text()
+  const isJson = shown.headers['content-type'] === 'application/json'
+  const [, own = id] = isJson && text.includes('"taskId"') ? /"taskId":"([^"]+)"/.exec(text) ?? [] : []
+  for (const [name, value] of Object.entries(shown.headers)) {
+    const actual = response.headers.get(name) ?? ''
+    if (name === 'preference-applied' && changed['prefer'] !== undefined) assert.equal(actual, changed['prefer'])
+    // The tag of a list is a digest of its items.
+    else if (name !== 'etag' || title !== 'List') assert.equal(stable(actual, own), stable(value, ID), name)
+    else assert.match(actual, /^"[\w-]{22}"$/)
+  }
+  if (isJson) assert.deepEqual(JSON.parse(stable(text, own)), JSON.parse(stable(shown.body, ID)))
+  else assert.equal(stable(text, own), stable(shown.body, ID))
+}
+
+describe('the server responds as docs/guide/protocol.md shows', () => {
+  test('submit', () => check('Submit', ''))
+
+  test('status', async () => check('Status', await begun()))
+
+  test('wait for a change: a 304 with Preference-Applied, if there is none', async () => {
+    const id = await begun()
+    const { headers } = await fetch(`${url}/tasks/${id}`)
+    await check('Wait for a change', id, { 'if-none-match': headers.get('etag') ?? '', 'prefer': 'wait=1' })
+  })
+
+  test('events', async () => {
+    const id = await begun()
+    setTimeout(() => { void tasks.cancel(id) }, 200)
+    await check('Events', id)
+  })
+
+  test('cancel', async () => check('Cancel and delete', await begun()))
+
+  test('retry of a task that fails again', async () => {
+    const id = await submit('/reports', { year: 2001 })
+    await fetch(`${url}/tasks/${id}`, { headers: { prefer: 'wait=20' } })
+    await check('Retry', id)
+  })
+
+  test('file', async () => {
+    const id = await submit('/reports', { year: 2002 })
+    await fetch(`${url}/tasks/${id}`, { headers: { prefer: 'wait=20' } })
+    await check('Files', id)
+  })
+
+  test('partial results', async () => {
+    const id = await submit('/answers', {})
+    await fetch(`${url}/answers/${id}`, { headers: { prefer: 'wait=20' } })
+    const { results: [first] } = await (await fetch(`${url}/answers/${id}/partial-results`)).json() as { results: [{ id: string }] }
+    await check('Partial results', id, { 'last-event-id': first.id })
+  })
+
+  test('list', async () => {
+    await tasks.cancel(await begun())
+    await check('List', '')
+  })
+})
+
+describe('docs/guide/synchronous-requests.md: what a repeat with an Idempotency-Key gets', () => {
+  const send = (key: string, prefer: string | undefined, year: number, signal?: AbortSignal) => fetch(`${url}/reports`, {
+    method: 'POST', body: JSON.stringify({ year }), ...signal && { signal },
+    headers: { 'content-type': 'application/json', 'idempotency-key': key, ...prefer !== undefined && { prefer } },
+  })
+  const statuses = async (key: string, year: number): Promise<number[]> => {
+    const all: number[] = []
+    for (const prefer of ['respond-async', 'respond-async, wait=1', undefined]) {
+      const response = await send(key, prefer, year)
+      await response.text()
+      all.push(response.status)
+    }
+    return all
+  }
+
+  test('after a 202: the result only with respond-async and wait', async () => {
+    await (await send('first-202', 'respond-async', 2002)).text()
+    assert.deepEqual(await statuses('first-202', 2002), [202, 200, 202])
+    await (await send('first-202-running', 'respond-async', 2026)).text()
+    assert.deepEqual(await statuses('first-202-running', 2026), [202, 202, 202])
+    await (await send('first-202-failed', 'respond-async', 2001)).text()
+    assert.deepEqual(await statuses('first-202-failed', 2001), [202, 422, 202])
+  })
+
+  test('after a synchronous request that has ended: the result', async () => {
+    await (await send('first-sync', undefined, 2002)).text()
+    assert.deepEqual(await statuses('first-sync', 2002), [200, 200, 200])
+  })
+
+  test('after a synchronous request that is running: 409 with respond-async', async () => {
+    await assert.rejects(send('first-running', undefined, 2026, AbortSignal.timeout(300)))
+    for (const prefer of ['respond-async', 'respond-async, wait=1']) {
+      const response = await send('first-running', prefer, 2026)
+      assert.equal((await response.json() as { code: string }).code, 'idempotent_request_running')
+      assert.equal(response.status, 409)
+      assert.notEqual(response.headers.get('retry-after'), null)
+    }
+  })
+})
+
+describe('docs/guide/callbacks.md: the signed request', () => {
+  const callbacks = guide('callbacks.md')
+  const secrets = [...callbacks.matchAll(/: '(whsec_[^']+)',$/gm)].slice(0, 2).map(([, secret = '']) => secret)
+  const [block = ''] = blocks(section(callbacks, 'Verify a signature'), 'http')
+  const { headers, body: shown } = parsePart(block)
+  const body = shown.trimEnd()
+
+  test('has the signatures that longhaul sends with these secrets', async () => {
+    assert.equal(secrets.length, 2)
+    const at = Number(headers['webhook-timestamp']) * 1000
+    const sent = signedHeaders(secrets, headers['webhook-id'] ?? '', at, body)
+    assert.deepEqual({ 'content-type': 'application/json', ...sent }, headers)
+    for (const secret of secrets) {
+      const { data } = await verifyCallback(body, headers, secret, { toleranceSeconds: 1e10 })
+      assert.equal(data.taskId, ID)
+    }
+  })
+
+  test('is valid for the lines of Python', (t) => {
+    const [code = ''] = blocks(callbacks, 'python')
+    const run = spawnSync('python3', ['-c', `${code}
+import json, sys
+given = json.load(sys.stdin)
+headers, body = given['headers'], given['body'].encode()
+now = int(headers['webhook-timestamp']) + 10
+print([verify(each, headers, body, now) for each in given['secrets']],
+      verify('whsec_AAAA', headers, body, now), verify(given['secrets'][0], headers, body + b' ', now),
+      verify(given['secrets'][0], headers, body, now + 300))`], { input: JSON.stringify({ headers, body, secrets }), encoding: 'utf8' })
+    if (run.error) return t.skip('there is no python3')
+    assert.equal(run.stdout, '[True, True] False False False\n', run.stderr)
+  })
+})
