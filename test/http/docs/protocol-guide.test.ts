@@ -3,8 +3,10 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createServer } from 'node:http'
 import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { createTasks, defineTask, httpError, router, taskEndpoints } from 'longhaul'
 import { verifyCallback } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
@@ -63,7 +65,7 @@ before(async () => {
   ({ url, close } = await listen(server))
 })
 after(async () => {
-  await tasks.close()
+  await tasks.close({ drainMs: 0 })
   await close()
 })
 
@@ -184,6 +186,88 @@ describe('the server responds as docs/guide/protocol.md shows', () => {
   test('list', async () => {
     await tasks.cancel(await begun())
     await check('List', '')
+  })
+})
+
+describe('what docs/guide/protocol.md says beside its examples', () => {
+  const ask = async (method: string, path: string, headers: Record<string, string> = {}, body?: string | Uint8Array<ArrayBuffer>) => {
+    const response = await fetch(url + path, { method, headers, ...body !== undefined && { body } })
+    return { status: response.status, headers: response.headers, text: await response.text() }
+  }
+  const json = { 'content-type': 'application/json' }
+
+  test('the wait is at most 30 seconds, and Preference-Applied shows it', async () => {
+    const id = await submit('/reports', { year: 2002 })
+    assert.equal((await ask('GET', `/tasks/${id}`, { prefer: 'wait=600' })).headers.get('preference-applied'), 'wait=30')
+  })
+
+  test('with If-None-Match, the wait ends at the first change', async () => {
+    const id = await submit('/reports', { year: 2026 })
+    const { status, text } = await ask('GET', `/tasks/${id}`, { 'prefer': 'wait=20', 'if-none-match': '"1-1"' })
+    assert.equal(status, 200)
+    assert.match(text, /"status":"processing"/)
+  })
+
+  test('a stream of the status that continues after its end gets a 204, and its status after another id', async () => {
+    const id = await submit('/reports', { year: 2001 })
+    const accept = 'text/event-stream'
+    const { text } = await ask('GET', `/tasks/${id}`, { accept })
+    const ids = [...text.matchAll(/^id: (.+)$/gm)].map(([, each = '']) => each)
+    const last = ids.at(-1) ?? ''
+    assert.equal((await ask('GET', `/tasks/${id}`, { accept, 'last-event-id': last })).status, 204)
+    const again = await ask('GET', `/tasks/${id}`, { accept, 'last-event-id': `${last}0` })
+    assert.match(again.text, /^retry: 2000\n\nid: .+\ndata: \{.*"status":"failed".*\}\n\n$/)
+  })
+
+  test('a stream of partial results: 204 after the end, the end after the last result, 400, and a gap', async () => {
+    const path = `/answers/${await submit('/answers', {})}/partial-results`
+    const accept = 'text/event-stream'
+    const all = await ask('GET', path, { accept })
+    const [, second = '', end = ''] = [...all.text.matchAll(/^id: (.+)$/gm)].map(([, each = '']) => each)
+    assert.notEqual(end, second)
+    assert.equal((await ask('GET', path, { accept, 'last-event-id': end })).status, 204)
+    assert.match((await ask('GET', path, { accept, 'last-event-id': second })).text, /^retry: 2000\n\nid: \S+\nevent: end\n/)
+    assert.match((await ask('GET', path, { accept, 'last-event-id': 'x y' })).text, /"code":"invalid_query"/)
+    assert.match((await ask('GET', `${path}?after=x-1`)).text, /"gap":true,"results":\[\{.*"Hello".*"World"/)
+  })
+
+  test('a cancel: 412 with an old ETag, 200 with * and again, 400 with a key', async () => {
+    const path = `/tasks/${await begun()}`
+    assert.equal((await ask('DELETE', path, { 'if-match': '"1-1"' })).status, 412)
+    assert.match((await ask('DELETE', path, { 'idempotency-key': 'k' })).text, /"code":"idempotency_not_supported"/)
+    assert.equal((await ask('DELETE', path, { 'if-match': '*' })).status, 200)
+    assert.equal((await ask('DELETE', path)).status, 200)
+  })
+
+  test('a rejected retry has no Location', async () => {
+    const { status, headers } = await ask('POST', `/tasks/${await begun()}/retry`, { prefer: 'wait=20' })
+    assert.deepEqual([status, headers.get('location')], [409, null])
+  })
+
+  test('submit and retry: 415 for gzip', async () => {
+    const id = await begun()
+    for (const path of ['/reports', `/tasks/${id}/retry`]) {
+      const { status, headers } = await ask('POST', path, { ...json, 'content-encoding': 'gzip' }, new Uint8Array(gzipSync('{}')))
+      assert.deepEqual([status, headers.get('accept-encoding')], [415, 'identity'])
+    }
+  })
+
+  test('HTTP/1.0: the end of the connection is the end of a stream', async () => {
+    const id = await submit('/reports', { year: 2001 })
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write(`GET /tasks/${id} HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n`)
+    let text = ''
+    for await (const chunk of socket.setEncoding('utf8')) text += String(chunk)
+    assert.match(text, /\r\n\r\nretry: 2000\n\n[^]*"status":"failed".*\}\n\n$/)
+  })
+
+  test('a chunked body', async () => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write('POST /reports HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n'
+      + 'Prefer: respond-async\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{"year":\r\n5\r\n2002}\r\n0\r\n\r\n')
+    let text = ''
+    for await (const chunk of socket.setEncoding('utf8')) text += String(chunk)
+    assert.match(text, /^HTTP\/1\.1 202 /)
   })
 })
 
