@@ -7,11 +7,12 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { createTasks, defineTask, httpError, router, taskEndpoints } from 'longhaul'
+import { createTasks, defineTask, empty, httpError, router, taskEndpoints } from 'longhaul'
 import { verifyCallback } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { partialResults } from 'longhaul/partial'
+import { resumableUpload } from 'longhaul/uploads'
 import { signedHeaders } from '../../../src/callbacks/message.js'
 import { listen } from '../../kit/listen.js'
 import { blocks, section } from '../kit/doc-page.js'
@@ -48,6 +49,7 @@ const answer = defineTask({
 const tasks = createTasks({ engine, store, blobs, definitions: [report, answer] })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'ann' })
 const answers = taskEndpoints(tasks, { statusPath: '/answers/{id}', owner: () => 'ann' })
+const films = resumableUpload(() => empty(204), { blobs, store, owner: 'anyone', uploadPath: '/uploads/{id}' })
 const server = createServer(toNode(router({
   'POST /reports': endpoints.submit(report),
   'GET /tasks': endpoints.list,
@@ -57,6 +59,8 @@ const server = createServer(toNode(router({
   'POST /answers': answers.submit(answer),
   'GET|HEAD|DELETE /answers/{id}': answers.status,
   'GET|HEAD /answers/{id}/partial-results': words.endpoint(answers),
+  'POST|OPTIONS /films': films.create,
+  'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': films.resource,
 })))
 
 let url = ''
@@ -269,6 +273,25 @@ describe('what docs/guide/protocol.md says beside its examples', () => {
     for await (const chunk of socket.setEncoding('utf8')) text += String(chunk)
     assert.match(text, /^HTTP\/1\.1 202 /)
   })
+})
+
+test('docs/guide/uploads.md: a GET of an upload ends a running PATCH; there is no 104 without Upload-Draft-Interop-Version', async () => {
+  const created = await fetch(`${url}/films`, { method: 'POST', headers: { 'upload-complete': '?0' } })
+  const path = created.headers.get('location') ?? ''
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.write(`PATCH ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/partial-upload\r\n`
+    + 'Upload-Offset: 0\r\nUpload-Complete: ?0\r\nContent-Length: 1000\r\n\r\nabc')
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  const { status, headers } = await fetch(url + path)
+  assert.deepEqual([status, headers.get('upload-offset')], [204, '3'])
+  let text = ''
+  for await (const chunk of socket.setEncoding('utf8')) text += String(chunk)
+  assert.match(text, /^HTTP\/1\.1 409 [^]*"code":"upload_superseded"/)
+  const whole = connect(Number(new URL(url).port), '127.0.0.1')
+  whole.write('POST /films HTTP/1.1\r\nHost: x\r\nConnection: close\r\nUpload-Complete: ?1\r\nContent-Length: 3\r\n\r\nabc')
+  text = ''
+  for await (const chunk of whole.setEncoding('utf8')) text += String(chunk)
+  assert.match(text, /^HTTP\/1\.1 204 /)
 })
 
 describe('docs/guide/synchronous-requests.md: what a repeat with an Idempotency-Key gets', () => {
