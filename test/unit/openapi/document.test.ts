@@ -66,7 +66,9 @@ suite('openapi', () => {
     const names = Object.fromEntries(Object.entries(components).map(([section, parts]) => [section, Object.keys(parts)]))
     assert.deepEqual(names, {
       headers: ['RateLimit'], responses: ['GetUsers200', 'NotFound', 'UnexpectedError'],
-      schemas: ['AUser', 'Details', 'Error', 'List', 'PostPeopleRequest', 'Problem'],
+      schemas: [
+        'AUser', 'Details', 'Error', 'Items', 'List', 'Position', 'PostPeopleRequest', 'Problem', 'Summary',
+      ],
     })
     const { responses } = document.paths['/people']?.['get'] ?? {}
     assert.deepEqual(responses, {
