@@ -13,6 +13,7 @@ const position: Fragment = {
 /** Properties of some errors only, see docs/errors.md. Every error has one schema. */
 const extras: Fragment = {
   position,
+  'type': text,
   'summary': {
     type: 'object',
     description: 'Counts of a bulk request or an upload, a part of which may be done',
@@ -46,9 +47,7 @@ export const errorSchema: Fragment = { type: 'object', required: ['error', 'code
 export const problemSchema: Fragment = {
   type: 'object',
   required: ['error', 'code', 'status', 'title', 'detail'],
-  properties: {
-    ...properties, type: text, status: { type: 'integer' }, title: text, detail: text,
-  },
+  properties: { ...properties, status: { type: 'integer' }, title: text, detail: text },
 }
 
 export const errorContent: Fragment = {
