@@ -2,6 +2,7 @@ import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { guard } from '../../src/http/boundary.js'
+import { cutShort } from '../../src/http/body/source.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type RequestHeaders,
@@ -10,6 +11,7 @@ import { isFieldValue } from '../../src/http/fields/reader.js'
 import { plainRequest, type ContextArguments } from '../../src/http/request.js'
 import { after, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
+import { bodyOf } from './body.js'
 import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
 import { lastResponse } from './host.js'
 import { limitSending, SEND_TIMEOUT, type NodeServer } from './limit-sending.js'
@@ -46,7 +48,8 @@ type Listener = (...args: never[]) => void
  * - `connect`: 501 `not_implemented`;
  * - `clientError`: 501 for a method that Node's parser does not know, 431 if the headers are too
  *   large, 408 if the request is too slow, else 400. Nothing is written into a response that has
- *   begun.
+ *   begun. If the handler is reading the body, reading fails with `incomplete_body`, and the client
+ *   gets the response of the handler.
  *
  * If the server has listeners for one of the last three events, they stay, and none is added.
  * @example
@@ -92,10 +95,13 @@ export function attach<C = unknown>(
       respondRaw(socket, rejecting(httpError('not_implemented'))(request))
     },
     clientError(failure: ParseFailure, socket: Duplex) {
-      whenFree(failure, socket, () => {
-        const request = bareRequest(socket as Partial<Socket>, {} as C)
-        respondRaw(socket, rejecting(parseError(failure))(request))
-      })
+      const respond = (): void => {
+        whenFree(failure, socket, () => {
+          const request = bareRequest(socket as Partial<Socket>, {} as C)
+          respondRaw(socket, rejecting(parseError(failure))(request))
+        })
+      }
+      if (!breaksBody(failure, socket, respond)) respond()
     },
   }
   for (const event in rejections) {
@@ -122,6 +128,39 @@ interface ParseFailure extends Error {
   readonly code?: string
   readonly rawPacket?: Buffer
   readonly bytesParsed?: number
+}
+
+/** Time in which a handler has to begin to read a body that is broken. */
+const BEGIN_MS = 1000
+/**
+ * Time in which the response to a request with a broken body has to be sent. A client that has
+ * disconnected looks like one that has half closed its connection, and work for it should stop.
+ */
+const BROKEN_MS = 5000
+
+/**
+ * If a handler reads the body that is malformed or too late, makes reading fail and returns true:
+ * the handler responds, because it may have done a part of the work. Otherwise calls `respond`
+ * later, or returns false.
+ */
+function breaksBody(failure: ParseFailure, socket: Duplex, respond: () => void): boolean {
+  const last = lastResponse(socket)
+  const body = last && bodyOf(last)
+  if (body === undefined || last?.socket !== socket || failure.code === 'ECONNRESET') return false
+  // The parser reports each later packet of the same connection too.
+  if (body.isBroken) return true
+  if (!body.canBreak) return false
+  const error = parseError(failure)
+  body.break(error.code === 'bad_request' ? cutShort() : error)
+  const begin = setTimeout(() => {
+    if (!body.begun && !last.headersSent) respond()
+  }, BEGIN_MS).unref()
+  const end = setTimeout(() => socket.destroy(), BROKEN_MS).unref()
+  socket.once('close', () => {
+    clearTimeout(begin)
+    clearTimeout(end)
+  })
+  return true
 }
 
 function whenFree(failure: ParseFailure, socket: Duplex, respond: () => void): void {

@@ -1,8 +1,17 @@
-import { IncomingMessage } from 'node:http'
+import { IncomingMessage, type ServerResponse } from 'node:http'
 import { BindingBody, cutShort, READ_TWICE } from '../../src/http/body/source.js'
 import { ContentDigest } from '../../src/http/fields/digests.js'
 import { Gathered } from '../../src/runtime/text.js'
 import type { HostRequest, HostResponse } from './host.js'
+
+const BODY = Symbol('longhaul.body')
+
+type ReadingResponse = ServerResponse & { [BODY]?: NodeBody }
+
+/** Returns the body that the handler of a response reads, if the handler has been called. */
+export function bodyOf(res: ServerResponse): NodeBody | undefined {
+  return (res as ReadingResponse)[BODY]
+}
 
 /** Body of a request of node:http. Reads nothing, and sends no 100, before a handler reads it. */
 export class NodeBody extends BindingBody {
@@ -13,12 +22,15 @@ export class NodeBody extends BindingBody {
   reading = false
   private streams = false
   private stopped = false
+  /** Error of a body whose rest cannot arrive, because the request is malformed or too slow. */
+  private broken: Error | undefined
   private wake: () => void = ignore
 
   constructor(req: HostRequest, res: HostResponse, left: unknown, waiting: boolean) {
     super(left)
     this.req = req
-    this.res = res
+    this.res = res;
+    (res as ReadingResponse)[BODY] = this
     this.waiting = waiting
   }
 
@@ -41,6 +53,21 @@ export class NodeBody extends BindingBody {
     this.wake()
   }
 
+  /** True if a handler reads the body, or may begin to read it, and its end has not arrived. */
+  get canBreak(): boolean {
+    return !this.req.complete && (this.reading || !(this.begun || this.req.readableDidRead))
+  }
+
+  get isBroken(): boolean {
+    return this.broken !== undefined
+  }
+
+  /** Makes the body fail with `error` once the bytes that have arrived are read. */
+  break(error: Error): void {
+    this.broken ??= error
+    this.wake()
+  }
+
   private async * pieces(): AsyncGenerator<Uint8Array> {
     if (this.wasRead) {
       yield this.leftBytes()
@@ -58,6 +85,7 @@ export class NodeBody extends BindingBody {
         if (chunk !== null) yield chunk
         else if (req.readableEnded) return
         else if (req.destroyed || this.stopped) throw cutShort()
+        else if (this.broken) throw this.broken
         else await new Promise<void>((resolve) => { this.wake = resolve })
       }
     } finally {
@@ -80,10 +108,18 @@ export class NodeBody extends BindingBody {
     return this.req.readableAborted ? cutShort() : super.lostError()
   }
 
+  /** Calls `fail` if the body breaks. Pieces are not read at the same time. */
+  onBreak(fail: (error: Error) => void): void {
+    this.wake = () => {
+      if (this.broken) fail(this.broken)
+    }
+  }
+
   /** Begins to read. Sends a 100 if the client waits for it. Throws if the body cannot be read. */
   begin(): void {
     if (this.begun) throw new Error(READ_TWICE)
     if (this.req.destroyed && !this.streams) throw cutShort()
+    if (this.broken && !this.streams) throw this.broken
     this.begun = true
     this.reading = true
     if (!this.waiting) return
@@ -114,24 +150,26 @@ function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8
       resolve(gathered?.bytes)
       gathered = undefined
     }
-    const fail = (): void => {
+    const fail = (error: Error = cutShort()): void => {
       if (!body.reading) return
       stop()
-      reject(cutShort())
+      reject(error)
     }
+    const closed = (): void => { fail() }
     const stop = (): void => {
       body.reading = false
       req.off('data', data)
       req.off('end', end)
-      req.off('error', fail)
-      req.off('close', fail)
+      req.off('error', closed)
+      req.off('close', closed)
     }
     req.on('data', data)
     req.on('end', end)
-    req.on('close', fail)
+    req.on('close', closed)
+    body.onBreak(fail)
     // Requests of node:http emit `error` only if it has a listener, so `close` is enough for them.
     const isPlain: boolean = req instanceof IncomingMessage
-    if (!isPlain) req.on('error', fail)
+    if (!isPlain) req.on('error', closed)
   })
 }
 

@@ -202,10 +202,10 @@ function finish(call: Call): void {
     dropRest(call)
     res.end()
   } else if (res.shouldKeepAlive) {
+    res.end()
     linger(req, (all) => {
       if (!all) req.socket.destroySoon()
     })
-    res.end()
   } else {
     call.answered = true
     linger(req, () => res.end())
@@ -235,6 +235,7 @@ export function mustClose(call: Call, status: number): boolean {
  * response (RFC 9112 section 9.3).
  */
 export function leavesBody({ req, body }: Call): boolean {
+  if (body.isBroken) return true
   if (req.complete || body.reading || req.httpVersionMajor > 1) return false
   const { headers } = req
   if (headers['transfer-encoding'] !== undefined) return true
@@ -252,6 +253,11 @@ export function dropRest({ req, body }: Call): void {
  * at once, a reset could make the client lose the response (RFC 9112 section 9.6).
  */
 export function linger(req: HostRequest, done: (all: boolean) => void): void {
+  // The client has closed its side, so nothing more can arrive.
+  if (req.socket.readableEnded) {
+    done(false)
+    return
+  }
   let bytes = 0
   const stop = (all: boolean): void => {
     clearTimeout(total)

@@ -96,7 +96,7 @@ const READ = [
   parameter('header', 'If-Unmodified-Since', { description: 'Respond with 412 if there was a change since (RFC 9110 section 13.1.4)' }),
 ]
 const SENT = {
-  ...fields('ETag', 'Last-Modified', 'Accept-Ranges', 'Repr-Digest'),
+  ...fields('ETag', 'Accept-Ranges', 'Repr-Digest'),
   'Content-Disposition': header('Whether a browser shows or saves it, and the name of the file (RFC 6266)'),
 }
 
@@ -106,21 +106,24 @@ interface ContentOperationOptions {
   readonly notFound?: ErrorCode
   /** Parameters of the path. Default: none. */
   readonly parameters?: readonly Fragment[]
+  /** `false` if the content has no date, as in blobs. Default: true. */
+  readonly dated?: boolean
 }
 
 export function contentOperations(
-  type?: string, { notFound = 'not_found', parameters = [] }: ContentOperationOptions = {},
+  type?: string, { notFound = 'not_found', parameters = [], dated = true }: ContentOperationOptions = {},
 ): readonly Operation[] {
   // Generators that do not know `*/*` read the other one.
   const mediaTypes = type === undefined ? ['application/octet-stream', '*/*'] : [type]
-  const whole = response('All of it', { schema: {}, mediaTypes, headers: SENT })
+  const headers = { ...SENT, ...dated && fields('Last-Modified') }
+  const whole = response('All of it', { schema: {}, mediaTypes, headers })
   return readOperations({
     summary: 'Download, all or parts',
     parameters: [...parameters, ...READ],
     responses: {
       200: whole,
       206: response('The parts asked for', {
-        schema: {}, mediaTypes: [...new Set([...mediaTypes, 'multipart/byteranges'])], headers: { ...SENT, ...fields('Content-Range') },
+        schema: {}, mediaTypes: [...new Set([...mediaTypes, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
       }),
       304: notModified,
       ...errorResponses(notFound, 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),

@@ -20,7 +20,7 @@ export const ERROR_CODES = {
   missing_body: [400, 'The request needs a body.'],
   malformed_coding: [400, 'The body is not valid in its content coding.'],
   incomplete_body: [400, 'The body ended before it was complete.'],
-  digest_mismatch: [400, 'The body is not what its Content-Digest says.'],
+  digest_mismatch: [400, 'The content does not have its digest.'],
   invalid_input: [400, 'The input is not valid.'],
   empty_batch: [400, 'The batch has no items.'],
   inexact_value: [400, 'A value cannot be stored exactly as it was sent.'],

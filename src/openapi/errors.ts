@@ -2,6 +2,28 @@ import type { Fragment } from './fragment.js'
 
 const text: Fragment = { type: 'string' }
 
+const integer: Fragment = { type: 'integer', minimum: 0 }
+
+const position: Fragment = {
+  type: 'object',
+  description: 'Place in a bulk body that is not valid',
+  properties: { item: integer, line: integer, column: integer, offset: integer },
+}
+
+/** Properties of some errors only, see docs/errors.md. Every error has one schema. */
+const extras: Fragment = {
+  position,
+  'type': text,
+  'summary': {
+    type: 'object',
+    description: 'Counts of a bulk request or an upload, a part of which may be done',
+    properties: { total: integer, succeeded: integer, failed: integer },
+  },
+  'items': { type: 'array', items: { type: 'object' }, description: 'The items, as in the 200' },
+  'expected-offset': integer,
+  'provided-offset': integer,
+}
+
 const properties: Fragment = {
   error: { type: 'string', description: 'One sentence' },
   code: { type: 'string', description: 'Stable: branch on it' },
@@ -16,6 +38,7 @@ const properties: Fragment = {
       },
     },
   },
+  ...extras,
 }
 
 export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties }

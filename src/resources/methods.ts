@@ -1,5 +1,8 @@
 import { httpError } from '../http/errors.js'
-import type { Handler, HttpResponse, Operation, ResponseHeaders } from '../http/exchange.js'
+import type {
+  Handler, HttpRequest, HttpResponse, Operation, ResponseHeaders,
+} from '../http/exchange.js'
+import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { nearest } from '../runtime/option-names.js'
 
 /** The handlers of a resource by method: `{ GET, PUT, DELETE }`. */
@@ -30,7 +33,7 @@ export function resource<C = unknown>(methods: Methods<C>): Handler<C> {
   const handle: Handler<C> = (request) => {
     const { method } = request
     const handler = table.find(method)
-    return handler === undefined ? table.otherwise(method, STANDARD) : handler(request)
+    return handler === undefined ? table.otherwise(method, STANDARD) : table.call(handler, request)
   }
   return Object.assign(handle, { operations: table.operations() })
 }
@@ -102,6 +105,18 @@ export class MethodTable<C> {
     const own = this.#byMethod.get(method)
     const ofGet = method === 'HEAD' ? this.#byMethod.get('GET') : undefined
     return own ?? ofGet ?? this.#any
+  }
+
+  /**
+   * Calls a handler of this table. Adds `Allow` to a response to OPTIONS without one, because the
+   * handler may not know which methods it is routed for. Not if a handler has any method.
+   */
+  call(handler: Handler<C>, request: HttpRequest<C>): MaybePromise<HttpResponse | undefined> {
+    const response = handler(request)
+    if (request.method !== 'OPTIONS' || this.#any !== undefined) return response
+    return after(response, (made) => made && {
+      ...made, headers: { allow: this.allow, ...made.headers },
+    })
   }
 
   operations(): Operation[] {

@@ -76,9 +76,9 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     const { route: { names }, table } = found.data
     const handler = table.find(method)
     if (handler === undefined) return table.otherwise(method, known)
-    if (found.params === undefined) return handler(request)
+    if (found.params === undefined) return table.call(handler, request)
     const params = finishParams(found.params, names, request.params)
-    return handler(request.with({ params }))
+    return table.call(handler, request.with({ params }))
   }
   return Object.assign(handle, { operations })
 }

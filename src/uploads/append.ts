@@ -104,10 +104,12 @@ class Append<C> {
       const total = offset + bytesOf(this.parts)
       if (length === null || length === total) return writer.finish(this.parts, retentionMs)
     }
+    // Before the release, which changes the state as a newer request would.
+    const isSuperseded = body.cut || (error !== undefined && writer.isAsked)
     await writer.release(this.parts)
     this.parts = []
     if (isWhole && complete) throw inconsistentLength(writer.state.offset)
-    if (body.cut || (error !== undefined && writer.isAsked)) throw superseded(writer.state.offset)
+    if (isSuperseded) throw superseded(writer.state.offset)
     if (isFull) {
       throw this.atOffset(tooLarge(limits, 'The upload has too many parts; send larger ones.'))
     }

@@ -41,8 +41,23 @@ const OPTIONS = operation('OPTIONS', {
   },
 })
 
+/** Methods that may create an upload to a handler without a description. */
+export const CREATING = ['PATCH', 'POST', 'PUT']
+
+/** The response of a handler without a description. Its errors are those of `default`. */
+const success = (): Record<string, Fragment> => (
+  { '2XX': response('The response of the handler, if the upload is complete') }
+)
+
 export function createOperations(handler: Pick<Handler, 'operations'>): readonly Operation[] {
-  const own = handler.operations ?? []
+  const own = handler.operations ?? CREATING.map((method) => operation(method, {
+    summary: 'Upload content',
+    requestBody: body(
+      { type: 'string', contentMediaType: 'application/octet-stream' },
+      { mediaTypes: ['*/*'], required: false },
+    ),
+    responses: success(),
+  }))
   return [...own.map(resumable), ...own.some(({ method }) => method === 'OPTIONS') ? [] : [OPTIONS]]
 }
 
@@ -84,9 +99,7 @@ export function resourceOperations(
     ),
     responses: {
       204: response('The bytes are stored', { headers: OFFSET }),
-      ...handler.operations === undefined && {
-        default: response('The response of the handler, if the upload is complete', { headers: OFFSET }),
-      },
+      ...handler.operations === undefined && success(),
       ...errorResponses(
         'invalid_header', 'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent',
         'upload_append_too_small', 'unauthorized', 'upload_not_found', 'upload_offset_mismatch',

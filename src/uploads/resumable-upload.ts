@@ -13,7 +13,7 @@ import { newId } from '../runtime/random-id.js'
 import { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { appendBody, type UploadStores } from './append.js'
 import { Finisher, toStored } from './finish.js'
-import { createOperations, resourceOperations } from './operations.js'
+import { CREATING, createOperations, resourceOperations } from './operations.js'
 import { reserveLimits, toSettings, type ResumableUploadOptions } from './options.js'
 import {
   announce, announcedLength, canAnnounce, inconsistentLength, interopVersion, limitHeader,
@@ -28,7 +28,8 @@ export interface ResumableUpload<C = unknown> {
    * Mount it instead of the handler. A request with `Upload-Complete` creates an upload, and
    * OPTIONS returns the limits. Any other request goes to the handler. An upload by a method that
    * the handler does not support gets 405 `method_not_allowed`. A handler without a description
-   * supports POST, PUT and PATCH.
+   * supports POST, PUT and PATCH, if they are routed to it. Only `router` knows which are, so the
+   * response to OPTIONS has `Allow` there, and wherever the handler has a description.
    */
   readonly create: Handler<C>
   /** One upload, at `uploadPath`: HEAD returns its offset, PATCH appends, DELETE drops it. */
@@ -82,8 +83,6 @@ export function resumableUpload<C = unknown>(
 }
 
 const NO_CONTENT = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
-/** Methods that may create an upload to a handler without a description. */
-const CREATING = ['PATCH', 'POST', 'PUT']
 const ALLOW = 'DELETE, GET, HEAD, OPTIONS, PATCH'
 /** Up to this interop version a PATCH may have any media type. */
 const ANY_TYPE_UNTIL = 5
@@ -107,7 +106,11 @@ class CreateUpload<C> {
     const allow = [...this.methods].sort().join(', ')
     if (method === 'OPTIONS' && complete === undefined) {
       const limit = limitHeader(this.stores.settings.limits)
-      return { status: 200, headers: { allow, 'upload-limit': limit }, body: '' }
+      // Of a handler without a description, only the router knows the methods, and adds Allow.
+      const isKnown = this.handler.operations !== undefined
+      return {
+        status: 200, headers: { ...isKnown && { allow }, 'upload-limit': limit }, body: '',
+      }
     }
     if (complete === undefined || NO_CONTENT.has(method)) return this.handler(request)
     // Before the bytes are stored, because the handler would reject them all.

@@ -70,7 +70,9 @@ interface Expected {
 
 /** Compares the bytes of a body with its `Content-Digest` or `Repr-Digest` (RFC 9530). */
 export class ContentDigest {
-  private constructor(private readonly expected: readonly Expected[]) {}
+  private constructor(
+    private readonly expected: readonly Expected[], private readonly header: string,
+  ) {}
 
   /**
    * Returns the check for one body; `undefined` without a known digest.
@@ -82,8 +84,8 @@ export class ContentDigest {
     const field = headers[name]
     if (field === undefined) return undefined
     const digests = parseDigests(field)
+    const shown = name === 'content-digest' ? 'Content-Digest' : 'Repr-Digest'
     if (digests === undefined) {
-      const shown = name === 'content-digest' ? 'Content-Digest' : 'Repr-Digest'
       const reason = 'is malformed, or has no digest where it names sha-256 or sha-512.'
       throw httpError('invalid_header', { message: `${shown} ${reason}` })
     }
@@ -91,7 +93,7 @@ export class ContentDigest {
       digest: Buffer.from(digest, 'base64'),
       hash: createHash(DIGEST_ALGORITHMS[algorithm as DigestAlgorithm].hash),
     }))
-    return expected.length === 0 ? undefined : new ContentDigest(expected)
+    return expected.length === 0 ? undefined : new ContentDigest(expected, shown)
   }
 
   /** For bytes that your framework has read. It has decoded coded ones, so they are not checked. */
@@ -119,7 +121,10 @@ export class ContentDigest {
 
   #end(): void {
     for (const { digest, hash } of this.expected) {
-      if (!timingSafeEqual(hash.digest(), digest)) throw httpError('digest_mismatch')
+      if (timingSafeEqual(hash.digest(), digest)) continue
+      throw httpError('digest_mismatch', {
+        message: `The content is not what its ${this.header} says.`,
+      })
     }
   }
 }

@@ -30,6 +30,7 @@ export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
   }
   const operations = contentOperations(undefined, {
     notFound: 'file_not_found',
+    dated: false,
     parameters: [
       parameter('path', 'id'),
       parameter('path', 'name', { description: 'The name of the file, percent-encoded' }),

@@ -144,15 +144,13 @@ export function retryOperations(path: StatusPath, format: TaskFormat): readonly 
     summary: 'Run a failed or cancelled task again',
     parameters: [id, prefer, idempotencyKey],
     responses: {
-      200: response('The result, if the client waited for it', {
-        headers: fields('Location', 'Preference-Applied'),
-      }),
+      200: response('The result, if the client waited for it', { schema: members.result }),
       202: accepted('The task waits for another run', format),
     },
   }, [
     format.notFound, 'task_already_completed', 'conflict', 'gone', 'too_many_tasks', 'queue_full',
-    'shutting_down',
-  ])
+    'shutting_down', 'unprocessable', 'task_cancelled', 'sync_timeout', 'task_timeout',
+  ]).map((each) => addResponseHeaders(each, fields('Location', 'Preference-Applied')))
 }
 
 export function redeliverOperations(

@@ -1,6 +1,6 @@
 import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
-import type { ErrorDetail } from '../../http/errors.js'
+import { ERROR_CODES, type ErrorDetail } from '../../http/errors.js'
 import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
@@ -48,7 +48,7 @@ export interface AttemptView {
   readonly attempt: number
   readonly startedAt: string
   readonly endedAt: string
-  /** Absent if the run completed or was cancelled. */
+  /** Absent if the run completed. `task_cancelled` if the task was cancelled during the run. */
   readonly error?: RunError
 }
 
@@ -148,6 +148,8 @@ const INTERRUPTED: RunError = {
   code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.',
 }
 
+const CANCELLED: RunError = { code: 'task_cancelled', message: ERROR_CODES.task_cancelled[1] }
+
 /** A task with one run has no history, because the task shows that run already. */
 export function historyAfter(
   before: Run, now: Pick<Run, 'status' | 'attempt' | 'finishedAt'>,
@@ -159,12 +161,12 @@ export function historyAfter(
   if (now.attempt > before.attempt) return withRun(before, INTERRUPTED, Date.now())
   if (now.status === 'processing') return attempts
   if (now.status !== 'queued' && attempts === undefined) return undefined
-  return withRun(before, error, now.finishedAt ?? Date.now())
+  return withRun(before, now.status === 'cancelled' ? CANCELLED : error, now.finishedAt ?? Date.now())
 }
 
 export function historyOfFinal(task: Run): Attempts {
-  const { attempt, finishedAt } = task
-  const { attempts, error } = task.details as Details
+  const { status, attempt, finishedAt } = task
+  const { attempts, error = status === 'cancelled' ? CANCELLED : undefined } = task.details as Details
   const isComplete = attempt === 0 || attempts?.at(-1)?.attempt === attempt
   return isComplete ? attempts : withRun(task, error, finishedAt ?? Date.now())
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe as suite, test } from 'node:test'
+import { after, describe as suite, test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { z } from 'zod'
 import { compose, describe, type Handler, type Policy } from '../../../src/http/exchange.js'
@@ -10,6 +10,10 @@ import {
 import { errorResponses } from '../../../src/openapi/responses.js'
 import { openapi } from '../../../src/openapi/document.js'
 import { router } from '../../../src/resources/router.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
 import { dereference } from '../../http/kit/dereference.js'
 
 const INFO = { title: 'Users', version: '1.0.0', license: { name: 'MIT', identifier: 'MIT' } }
@@ -66,7 +70,9 @@ suite('openapi', () => {
     const names = Object.fromEntries(Object.entries(components).map(([section, parts]) => [section, Object.keys(parts)]))
     assert.deepEqual(names, {
       headers: ['RateLimit'], responses: ['GetUsers200', 'NotFound', 'UnexpectedError'],
-      schemas: ['AUser', 'Details', 'Error', 'List', 'PostPeopleRequest', 'Problem'],
+      schemas: [
+        'AUser', 'Details', 'Error', 'Items', 'List', 'Position', 'PostPeopleRequest', 'Problem', 'Summary',
+      ],
     })
     const { responses } = document.paths['/people']?.['get'] ?? {}
     assert.deepEqual(responses, {
@@ -186,3 +192,37 @@ suite('openapi', () => {
 function withPath(handler: Handler): Handler {
   return Object.assign(handler, { operations: handler.operations?.map((one) => ({ ...one, path: '/users' })) })
 }
+
+suite('what the wire has, and the document has too', () => {
+  const { engine, store, blobs } = memory()
+  const task = defineTask({ name: 'report', files: true, run: () => 'done' })
+  const tasks = createTasks({ engine, store, blobs, definitions: [task] })
+  after(() => tasks.close())
+  const { retry, files } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+  const { paths, components } = dereference<Document>(made(
+    router({ 'POST /tasks/{id}/retry': retry, 'GET /tasks/{id}/files/{name}': files }), { info: INFO },
+  ))
+
+  test('a retry: the result, and the headers and codes of its errors', () => {
+    const { responses } = paths['/tasks/{id}/retry']?.['post'] ?? {}
+    assert.ok(responses?.['200']?.content['application/json'])
+    assert.match(String(responses['422']?.description), /`unprocessable`/)
+    for (const name of ['Location', 'Preference-Applied']) {
+      assert.ok(name in (responses['200']?.headers ?? {}) && name in (responses['default']?.headers ?? {}), name)
+    }
+  })
+
+  test('a result file has no Last-Modified', () => {
+    const { responses } = paths['/tasks/{id}/files/{name}']?.['get'] ?? {}
+    assert.ok('ETag' in (responses?.['200']?.headers ?? {}))
+    assert.ok(!('Last-Modified' in (responses?.['200']?.headers ?? {})))
+  })
+
+  test('an error: the properties that only some errors have', () => {
+    const { Error: error, Problem: problem } = components.schemas as Record<string, { properties: object }>
+    for (const name of ['summary', 'items', 'position', 'expected-offset', 'provided-offset']) {
+      assert.ok(name in (error?.properties ?? {}) && name in (problem?.properties ?? {}), name)
+    }
+    assert.ok('type' in (problem?.properties ?? {}))
+  })
+})

@@ -3,10 +3,14 @@ import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { MemoryStore } from '../../../adapters/memory/store.js'
-import { describe as describeHandler } from '../../../src/http/exchange.js'
+import { describe as describeHandler, type Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { httpError } from '../../../src/http/errors.js'
+import { openapi } from '../../../src/openapi/document.js'
 import { operation } from '../../../src/openapi/operation.js'
+import { router } from '../../../src/resources/router.js'
+import { inject } from '../../../src/testing/inject.js'
+import { resumableUpload } from '../../../src/uploads/index.js'
 import { broken, digester, digestField, PARTIAL, setUp, sha256 } from '../kit/uploads.js'
 
 const text = 'The quick brown fox jumps over the lazy dog'
@@ -58,8 +62,28 @@ describe('creating an upload', () => {
     const answer = await send('OPTIONS', '/files')
     assert.equal(answer.status, 200)
     assert.equal(answer.headers['upload-limit'], 'max-size=1000, min-append-size=5, max-age=86400')
-    assert.equal(answer.headers['allow'], 'OPTIONS, PATCH, POST, PUT')
+    // The methods of a handler without a description are those of the router, if there is one.
+    assert.equal(answer.headers['allow'], undefined)
   })
+
+  for (const [what, key, allow] of [
+    ['of one method', 'POST|OPTIONS /films', 'POST, OPTIONS'],
+    ['of two methods', 'PUT|POST|OPTIONS /films', 'POST, PUT, OPTIONS'],
+  ] as const) {
+    test(`a plain handler in a route ${what}: OPTIONS, the 405 and the document name these methods`, async () => {
+      const { create } = resumableUpload(digester().handler as Handler, {
+        blobs: new MemoryBlobs(), store: new MemoryStore(), owner: 'anyone', uploadPath: '/uploads/{id}',
+      })
+      const api: Handler = router({ [key]: create })
+      const options = await inject(api, { method: 'OPTIONS', path: '/films' })
+      const wrong = await inject(api, { method: 'PATCH', path: '/films' })
+      assert.deepEqual([options.status, options.headers['allow']], [200, allow])
+      assert.deepEqual([wrong.status, wrong.headers['allow']], [405, allow])
+      const { paths } = openapi(api, { info: { title: 'Films', version: '1' } }) as { paths: Record<string, object> }
+      const described = Object.keys(paths['/films'] ?? {}).map((method) => method.toUpperCase())
+      assert.deepEqual(described.sort(), allow.split(', ').sort())
+    })
+  }
 
   test('a method that the handler does not support gets a 405 with Allow, before anything is stored', async () => {
     const { handler, seen } = digester()
@@ -323,6 +347,7 @@ describe('digests', () => {
       const answer = await patch(path, offset, offset === 0 ? bytes : undefined, true)
       assert.equal(answer.status, 400)
       assert.equal(answer.headers['upload-complete'], '?1')
+      assert.match(await answer.text(), /The content is not what its Repr-Digest says/)
     }
     assert.equal((await head(path)).headers['upload-complete'], '?1')
     assert.equal(seen.length, 0)

@@ -37,7 +37,7 @@ describe('the history of runs', () => {
     assert.equal('error' in (done?.[1] ?? {}), false)
     assert.equal(done?.[1]?.startedAt, new Date(CREATED + 2).toISOString(), 'the start of the second run')
     const cancelled = historyAfter(processing(2, first), end('cancelled', 2), undefined)
-    assert.deepEqual([numbers(cancelled), cancelled?.[1]?.error], [[1, 2], undefined])
+    assert.deepEqual([numbers(cancelled), cancelled?.[1]?.error?.code], [[1, 2], 'task_cancelled'])
   })
 
   test('says that a run was interrupted if the task runs again without its end', () => {
@@ -66,6 +66,11 @@ describe('the history of a task that is retried', () => {
     const second = historyAfter(processing(2, first), end('failed', 2), error)
     assert.deepEqual(numbers(second), [1, 2])
     assert.deepEqual(numbers(historyOfFinal(failed(2, second))), [1, 2])
+  })
+
+  test('says that a run was cancelled', () => {
+    const [run] = historyOfFinal({ ...failed(1), status: 'cancelled', details: {} }) ?? []
+    assert.deepEqual(run?.error, { code: 'task_cancelled', message: 'The task was cancelled.' })
   })
 
   test('is absent if the task was cancelled before its first run', () => {

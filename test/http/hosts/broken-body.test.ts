@@ -1,0 +1,193 @@
+// A body that breaks while a handler reads it: the client gets the response of the handler.
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import { describe, test } from 'node:test'
+import { memory } from '../../../adapters/memory/index.js'
+import { attach } from '../../../adapters/node/index.js'
+import { readBytes } from '../../../src/http/body/body.js'
+import { compose, type Handler, type Policy } from '../../../src/http/exchange.js'
+import { json } from '../../../src/http/respond.js'
+import { ndjsonUpload } from '../../../src/ndjson/index.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { resumableUpload } from '../../../src/uploads/index.js'
+import { router } from '../../../src/resources/router.js'
+import { listen } from '../../kit/listen.js'
+import { ask, eventually, Wire } from '../kit/wire.js'
+
+const RECORDS = 1500
+const lines = Array.from({ length: RECORDS }, (_, id) => `${JSON.stringify({ id })}\n`).join('')
+
+function head(method: string, path: string, fields: Record<string, string>): string {
+  const all = Object.entries({ Host: 'a', ...fields }).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `${method} ${path} HTTP/1.1\r\n${all.join('')}\r\n`
+}
+
+async function serving(
+  handler: Handler, use: (port: number) => Promise<void>, server = createServer()
+): Promise<void> {
+  attach(server, handler)
+  const running = await listen(server)
+  try {
+    await use(running.port)
+  } finally {
+    await running.close()
+  }
+}
+
+interface Received {
+  readonly status: number
+  readonly head: string
+  readonly text: string
+  readonly body: { code?: string, summary?: { succeeded: number } }
+}
+
+function parse(text: string): Received {
+  const [head = '', content = ''] = text.split('\r\n\r\n')
+  const body = /^\{.*\}$/.test(content) ? JSON.parse(content) as Received['body'] : {}
+  return { status: Number(head.split(' ')[1]), head, text, body }
+}
+
+/** Half closes the connection once the request is sent, and returns the response. */
+async function halfClosed(port: number, request: string): Promise<Received> {
+  const wire = new Wire(port)
+  wire.socket.end(request)
+  return parse(await wire.end())
+}
+
+/** Leaves the connection open, as after a broken chunk, and returns all until the server closes it. */
+async function untilClosed(port: number, request: string): Promise<Received> {
+  return parse(await new Wire(port, request).end())
+}
+
+const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
+const NDJSON = { 'Content-Type': 'application/x-ndjson' }
+const cut = head('POST', '/records', { ...NDJSON, 'Content-Length': '1000000' }) + lines
+const broken = head('POST', '/records', { ...NDJSON, 'Transfer-Encoding': 'chunked' }) + chunk(lines) + 'ZZ\r\n'
+const smuggled = head('GET', '/smuggled', {})
+
+describe('a body that breaks while it is read', () => {
+  const slowly: Policy = async (request, next) => {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    return next(request)
+  }
+  for (const [what, policies] of [['at once', []], ['after a slow policy', [slowly]]] as const) {
+    for (const [how, send, request] of [
+      ['half closed', halfClosed, cut], ['with a broken chunk', untilClosed, broken],
+    ] as const) {
+      test(`an NDJSON upload ${how}, read ${what}: 400 incomplete_body counts what was written`, async () => {
+        let written = 0
+        const upload = ndjsonUpload({ write: (records) => { written += records.length } })
+        await serving(compose(...policies, upload), async (port) => {
+          const { status, head, body } = await send(port, request)
+          assert.deepEqual([status, body.code], [400, 'incomplete_body'])
+          assert.equal(body.summary?.succeeded, written)
+          assert.ok(written >= RECORDS - 1, String(written))
+          assert.match(head, /^connection: close$/im)
+        })
+      })
+    }
+  }
+
+  test('streamed results end with the error, and the connection closes', () =>
+    serving(ndjsonUpload({ write: () => {} }), async (port) => {
+      const fields = { ...NDJSON, 'Accept': 'application/x-ndjson' }
+      for (const [send, request] of [
+        [halfClosed, head('POST', '/', { ...fields, 'Content-Length': '1000000' }) + lines],
+        [untilClosed, head('POST', '/', { ...fields, 'Transfer-Encoding': 'chunked' }) + chunk(lines) + 'ZZ\r\n'],
+      ] as const) {
+        const { status, text } = await send(port, request)
+        assert.equal(status, 200)
+        assert.match(text, /"code":"incomplete_body","summary":\{"total":1500,"succeeded":1500/)
+        assert.match(text, /\r\n0\r\n\r\n$/)
+      }
+    }))
+
+  test('bytes behind a broken chunk are not read as a request', async () => {
+    const paths: string[] = []
+    const upload = ndjsonUpload({ write: () => {} })
+    await serving((request) => {
+      paths.push(request.path)
+      return upload(request)
+    }, async (port) => {
+      const wire = new Wire(port, broken + smuggled)
+      await wire.until(/incomplete_body/)
+      wire.socket.write(smuggled)
+      const text = await wire.end()
+      assert.equal(text.match(/HTTP\/1\.1 /g)?.length, 1)
+      assert.deepEqual(paths, ['/records'])
+    })
+  })
+
+  test('a body that is read as a whole gets incomplete_body', () =>
+    serving(async (request) => json(200, (await readBytes(request, { maxBodyBytes: 10_000 })).byteLength), async (port) => {
+      const short = head('POST', '/', { 'Content-Length': '10' }) + 'abc'
+      for (const received of [
+        await halfClosed(port, short),
+        await untilClosed(port, head('POST', '/', { 'Transfer-Encoding': 'chunked' }) + '3\r\nabc\r\nZZ\r\n'),
+      ]) {
+        assert.deepEqual([received.status, received.body.code], [400, 'incomplete_body'])
+        assert.match(received.head, /^connection: close$/im)
+      }
+    }))
+
+  test('an upload that is too slow for the server gets 408 with the report', () =>
+    serving(ndjsonUpload({ write: () => {} }), async (port) => {
+      const { status, body } = await untilClosed(port, cut)
+      assert.deepEqual([status, body.code], [408, 'request_timeout'])
+      assert.ok((body.summary?.succeeded ?? 0) >= RECORDS - 1)
+    }, createServer({ headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 20 })))
+
+  test('a task is not created, and its client gets incomplete_body', async () => {
+    const engine = memory()
+    const task = defineTask({ name: 'report', run: () => 'done' })
+    const tasks = createTasks({ ...engine, definitions: [task] })
+    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    await serving(endpoints.submit(task), async (port) => {
+      const fields = { 'Content-Type': 'application/json', 'Prefer': 'respond-async', 'Content-Length': '100' }
+      const { status, body } = await halfClosed(port, head('POST', '/', fields) + '{"a":')
+      assert.deepEqual([status, body.code], [400, 'incomplete_body'])
+    })
+    await tasks.close()
+  })
+
+  test('a PATCH of an upload keeps the bytes that arrived', async () => {
+    const { store, blobs } = memory()
+    const films = resumableUpload(() => json(200, {}), { blobs, store, owner: 'anyone', uploadPath: '/uploads/{id}' })
+    const api = router({
+      'POST|OPTIONS /films': films.create,
+      'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': films.resource,
+    })
+    await serving(api, async (port) => {
+      const created = await ask(port, 'POST', '/films', { headers: { 'upload-complete': '?0' } })
+      const path = String(created.headers.location)
+      const fields = (offset: number): Record<string, string> => ({
+        'Content-Type': 'application/partial-upload', 'Upload-Offset': String(offset), 'Upload-Complete': '?1',
+      })
+      const first = await halfClosed(port, head('PATCH', path, { ...fields(0), 'Content-Length': '1000' }) + 'abc')
+      assert.deepEqual([first.status, first.body.code], [400, 'incomplete_body'])
+      const asked = await ask(port, 'HEAD', path)
+      assert.equal(asked.headers['upload-offset'], '3')
+      const second = await untilClosed(
+        port, head('PATCH', path, { ...fields(3), 'Transfer-Encoding': 'chunked' }) + chunk('def') + 'ZZ\r\n'
+      )
+      assert.deepEqual([second.status, second.body.code], [400, 'incomplete_body'])
+      assert.equal((await ask(port, 'HEAD', path)).headers['upload-offset'], '6')
+    })
+  })
+
+  test('a handler that does not read the body: 400, and its signal aborts', async () => {
+    let aborted = false
+    await serving(({ signal }) => new Promise((resolve) => {
+      signal.addEventListener('abort', () => {
+        aborted = true
+        resolve(json(200, {}))
+      })
+    }), async (port) => {
+      const { status, body } = await halfClosed(port, head('POST', '/', { 'Content-Length': '10' }) + 'abc')
+      assert.deepEqual([status, body.code], [400, 'bad_request'])
+      await eventually(() => aborted, 'the signal aborts')
+    })
+  })
+})
