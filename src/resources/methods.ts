@@ -1,5 +1,7 @@
 import { httpError } from '../http/errors.js'
-import type { Handler, HttpResponse, Operation, ResponseHeaders } from '../http/exchange.js'
+import {
+  backgroundAdvice, type Handler, type HttpResponse, type Operation, type ResponseHeaders,
+} from '../http/exchange.js'
 import { nearest } from '../runtime/option-names.js'
 
 /** The handlers of a resource by method: `{ GET, PUT, DELETE }`. */
@@ -87,7 +89,9 @@ export class MethodTable<C> {
   /** Adds a handler for a method, or for any method. `where` starts the message of an error. */
   add(where: string, method: string | undefined, handler: Handler<C>): void {
     if (method !== undefined) checkMethod(where, method)
-    if (typeof handler !== 'function') throw new TypeError(`${where} needs a handler, a function`)
+    if (typeof handler !== 'function') {
+      throw new TypeError(`${where} needs a handler, a function${backgroundAdvice(handler)}`)
+    }
     if (method === undefined ? this.#any : this.#byMethod.has(method)) {
       const taken = `${method ?? 'any method'} already has a handler there`
       throw new TypeError(`${where}: ${taken}; leave one out`)
